@@ -1,6 +1,7 @@
 """Editions that learn: only from what earlier ones released, which of them is fixed with the charge, soundly."""
 
 import shutil
+import sqlite3
 from dataclasses import replace
 from math import log
 from unittest import mock
@@ -14,11 +15,12 @@ from worlds import Memory
 from dpbo_core.accounting import audit
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey
+from dpbo_core.accounting.store import LedgerStore
 from dpbo_core.accounting.warm_start import Learned
 from dpbo_core.bo.acquisition import UCB
 from dpbo_core.bo.averaged import AveragedSearch, prior_of
 from dpbo_core.bo.learning import FRESH, LearningSearch
-from dpbo_core.errors import StudyInvalid
+from dpbo_core.errors import LedgerDamaged, StudyInvalid
 from dpbo_core.gp.drifting import CHANGE, DRIFTS, LEVEL, Seen, of_the_past
 from dpbo_core.gp.kernels import Matern52
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise, OperatingSystemNoise
@@ -241,6 +243,21 @@ def test_other_scores_spaces_studies_and_people_are_another_series(ledger):
     series = learning.series_of(spec("0"))
     assert ledger.released_in("another clinic", series, most=8) == ()
     assert [release.edition for release in ledger.released_in("clinic", series, most=1)] == ["2"]
+
+
+def test_what_searches_begin_with_is_verified_and_not_read_again_by_each_charge(ledger):
+    """One fact an edition: a charge that parsed them all would take longer with every edition."""
+    for edition in ("0", "1"):
+        run_study(spec(edition), ledger=ledger, scheduled=True)
+    with LedgerStore(ledger._url).writing() as writer:
+        facts = writer.facts_of("clinic")
+        assert facts
+        assert not any('"learned"' in fact for fact in facts)
+    with sqlite3.connect(ledger._url.removeprefix("sqlite:///")) as database:
+        database.execute("DROP TRIGGER dataset_facts_no_update")
+        database.execute("UPDATE dataset_facts SET value = '{}' WHERE about = 'learned'")
+    with pytest.raises(LedgerDamaged, match="of dataset_facts was changed: value"):
+        audit.verify(ledger._url)
 
 
 def test_which_editions_is_written_with_the_charge_and_a_later_one_changes_nothing(ledger):

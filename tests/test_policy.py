@@ -269,7 +269,7 @@ def test_the_largest_epsilon_holds_for_what_prefect_starts(ledger, file):
         spend(ledger, "c", "clinic", use(file, owner=False), epsilon=0.1)
     infinite = replace(GUARANTEE, epsilon=float("inf"))
     with pytest.raises(PolicyRefused):
-        policy.check_largest("clinic", 10**30, (infinite,), owner=False)
+        policy.check_largest("clinic", 10**30, (infinite,))
 
 
 def test_the_largest_epsilon_holds_for_the_sum_of_what_is_reserved_together(ledger, file):

@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import Total
-from dpbo_core.accounting.renyi_filter import Draw, Filter, together
+from dpbo_core.accounting.renyi_filter import Draw, together
+from dpbo_core.accounting.totals import Totals
 from dpbo_core.errors import (
     AssumptionNotAccepted,
     BudgetExceeded,
@@ -56,26 +57,29 @@ def same_plan(same: bool) -> None:  # noqa: FBT001
 
 def admit(
     budget: PrivacyBudget,
-    *,
-    spent: Total,
-    units: frozenset[PrivacyUnit],
+    totals: Totals,
     asked: Total,
-    filtered: Filter,
+    draws: tuple[Draw, ...],
     guarantee: PrivacyGuarantee,
+    *,
     noise: str,
-    draws: Callable[[], tuple[Counter[Draw], Counter[Draw]]],
+    fixed: tuple[int, ...],
+    max_records_per_person: int,
+    drawn: Callable[[], Counter[Draw]],
 ) -> None:
     """Return if the plan may be charged; otherwise raise the message. Nothing is charged here.
 
     Args:
         budget: the dataset's cap.
-        spent: everything reserved on it so far.
-        units: whom the earlier guarantees protect.
+        totals: everything reserved on it so far.
         asked: the plan's total.
-        filtered: everything reserved, and the plan, at the dataset's one order.
+        draws: of the plan.
         guarantee: the plan's guarantee.
         noise: standing of the noise source.
-        draws: everything reserved and the plan, each draw, for a refusal to say what they come to.
+        fixed: k of the dataset's earlier spends; none before the first. Who has five records pays five times what
+            a study of k = 1 says; where a `person` column enforces k, every guarantee is to the person.
+        max_records_per_person: k of the study.
+        drawn: everything reserved, each draw, for a refusal to say what it comes to.
     """
     if budget.public:
         return
@@ -93,6 +97,7 @@ def admit(
             cause="a test's noise source was passed to a real study",
             remedy="leave the noise source out, or use a dataset declared public",
         )
+    units = frozenset(map(PrivacyUnit, totals.units))
     if guarantee.relation is not budget.relation or units - {guarantee.unit}:
         raise BudgetRefused(
             f"dataset {name!r} keeps guarantees about {_kind(units, budget.relation)}; this study makes another "
@@ -109,56 +114,24 @@ def admit(
             remedy="choose a method and a model that need none; for data of other people, open their cap with it: "
             f"dpbo budget set NAME --epsilon E --delta D {' '.join(f'--accept {name}' for name in missing)}",
         )
-    if not budget.admits(spent + asked, guarantee.unit, filtered):
-        raise _exceeded(budget, *draws(), (spent.delta_units, asked.delta_units), guarantee)
-
-
-def same_persons(budget: PrivacyBudget, person: str | None, guarantee: PrivacyGuarantee) -> None:
-    """Guarantees for the persons of one column say nothing about the persons of another.
-
-    Args:
-        budget: the dataset's cap.
-        person: the column of the first guarantee made on it; every later one was held to it.
-        guarantee: the guarantee asked for.
-
-    Raises:
-        BudgetRefused: the budget keeps guarantees to other persons.
-    """
-    if budget.public or person == guarantee.person:
-        return
-    raise BudgetRefused(
-        f"dataset {budget.dataset!r} keeps guarantees to the persons of column {person!r}; "
-        f"this study's persons are those of column {guarantee.person!r}",
-        cause="[privacy] person names another column than the dataset's earlier studies",
-        remedy="name the same column, or give the other persons a dataset name and a cap of their own",
-    )
-
-
-def same_records(
-    budget: PrivacyBudget, fixed: tuple[int, ...], guarantee: PrivacyGuarantee, max_records_per_person: int
-) -> None:
-    """One k for all guarantees on a dataset: who has five records pays five times what a study of k = 1 says.
-
-    Where a `person` column enforces k, every guarantee is to the person, whatever k is.
-
-    Args:
-        budget: the dataset's cap.
-        fixed: the k of its earlier spends; none before the first.
-        guarantee: the guarantee asked for.
-        max_records_per_person: k of the study.
-
-    Raises:
-        BudgetRefused: another k was fixed by the dataset's first spend.
-    """
-    if budget.public or guarantee.unit is PrivacyUnit.PERSON or not fixed or max_records_per_person == fixed[-1]:
-        return
-    raise BudgetRefused(
-        f"dataset {budget.dataset!r} keeps guarantees to persons of at most {fixed[-1]} records; this study "
-        f"says max_records_per_person = {max_records_per_person}",
-        cause="the first study of a dataset fixes max_records_per_person, or the account would say less than the "
-        "person with the most records pays",
-        remedy=f"say max_records_per_person = {fixed[-1]}, or give the others a dataset and a cap of their own",
-    )
+    if not budget.admits(totals.spent + asked, guarantee.unit, totals.filter.after(draws, asked)):
+        only = (totals.spent.delta_units, asked.delta_units)
+        raise _exceeded(budget, drawn(), Counter(draws), only, guarantee)
+    if totals.charges and totals.person != guarantee.person:
+        raise BudgetRefused(
+            f"dataset {name!r} keeps guarantees to the persons of column {totals.person!r}; "
+            f"this study's persons are those of column {guarantee.person!r}",
+            cause="[privacy] person names another column than the dataset's earlier studies",
+            remedy="name the same column, or give the other persons a dataset name and a cap of their own",
+        )
+    if guarantee.unit is not PrivacyUnit.PERSON and fixed and max_records_per_person != fixed[-1]:
+        raise BudgetRefused(
+            f"dataset {name!r} keeps guarantees to persons of at most {fixed[-1]} records; this study "
+            f"says max_records_per_person = {max_records_per_person}",
+            cause="the first study of a dataset fixes max_records_per_person, or the account would say less than "
+            "the person with the most records pays",
+            remedy=f"say max_records_per_person = {fixed[-1]}, or give the others a dataset and a cap of their own",
+        )
 
 
 def _kind(units: frozenset[PrivacyUnit], relation: NeighboringRelation) -> str:

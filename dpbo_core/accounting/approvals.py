@@ -4,9 +4,9 @@ The facts of a group stand under the dataset whose cap pays; a source says which
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import Any, cast
 
 import sqlalchemy as sa
 
@@ -40,6 +40,8 @@ from dpbo_core.accounting.sources import (
 )
 from dpbo_core.accounting.tables import DATASET_FACTS, DATASETS
 from dpbo_core.accounting.writer import Writer
+from dpbo_core.errors import PolicyRefused
+from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.assumption import PUBLISHED_RECORDS
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 
@@ -143,12 +145,9 @@ def remembered(connection: sa.Connection, about: str, asked: Iterable[Source] = 
 
 def remember(writer: Writer, about: str, source: Source, *, dataset: str, account: str) -> bool:
     """Write down a file that is read as public, or is published, as `about` says; False if it was before."""
-    value = {"dataset": dataset, "name": source.name, "marks": sorted(source.marks)}
-    item = hashlib.sha256("\n".join((dataset, source.name, *value["marks"])).encode("utf-8", "surrogateescape"))
-    if item.hexdigest() in facts_about(writer.connection, account, about):
-        return False
-    write_fact(writer, account, about, item.hexdigest(), value)
-    return True
+    marks = sorted(source.marks)
+    item = _digest(dataset, source.name, *marks)
+    return write_fact(writer, account, about, item, {"dataset": dataset, "name": source.name, "marks": marks})
 
 
 def check_public(connection: sa.Connection, source: Source) -> None:
@@ -169,6 +168,8 @@ def check_sources(writer: Writer, use: Use, *, dataset: str, account: str, publi
     Raises:
         PolicyRefused: the transaction is to be left, and then nothing was written.
     """
+    if not use.sources:
+        return  # nothing to read the ledger for, while others wait
     facts = {"dataset": dataset, "account": account}
     charged = [source for source in use.sources if source.role != PUBLIC]
     known, read = approved(writer.connection, charged), remembered(writer.connection, READ_AS_PUBLIC, charged)
@@ -177,7 +178,8 @@ def check_sources(writer: Writer, use: Use, *, dataset: str, account: str, publi
     for source in charged:
         if not public:
             policy.check_never_public(source, read, published, **facts)
-            _divide(writer, source.division, **facts)
+            if source.division is not None:
+                _divide(writer, source.division, **facts)
     for source in new:
         write_source(writer, Approved(account, dataset, source))
     for source in charged:
@@ -203,20 +205,11 @@ def divisions(connection: sa.Connection, account: str) -> tuple[Division, ...]:
     return tuple(Division(float(value["share"]), int(value["rows"])) for value in facts)
 
 
-def _divide(writer: Writer, division: Division | None, *, dataset: str, account: str) -> None:
-    """The rows that a dataset protects by their positions stay protected; its first study fixes the share.
-
-    Raises:
-        PolicyRefused: a row could change its side.
-    """
-    if division is None:
-        return
-    earlier = divisions(writer.connection, account)
-    policy.check_share(division.share, earlier, dataset=dataset)
-    policy.check_grown(division.n_rows, earlier, dataset=dataset)
-    if division not in earlier:
-        value = {"share": division.share, "rows": division.n_rows}
-        write_fact(writer, account, VALIDATION_SIZE, f"{division.share!r} of {division.n_rows}", value)
+def _divide(writer: Writer, division: Division, *, dataset: str, account: str) -> None:
+    """The rows that a dataset protects by their positions stay protected; its first study fixes the share."""
+    share, n_rows = division.share, division.n_rows
+    policy.check_division(share, n_rows, divisions(writer.connection, account), dataset=dataset)
+    write_fact(writer, account, VALIDATION_SIZE, f"{share!r} of {n_rows}", {"share": share, "rows": n_rows})
 
 
 def check_same_sources(connection: sa.Connection, use: Use, *, dataset: str, account: str) -> None:
@@ -250,61 +243,53 @@ def allow(writer: Writer, dataset: str, source: Source, *, shared: bool) -> tupl
     _write_marks(writer, account, dataset, source)
     for other in others:
         for one, another in ((account, other), (other, account)):
-            if another not in facts_about(writer.connection, one, SHARES):
-                write_fact(writer, one, SHARES, another, {})
+            write_fact(writer, one, SHARES, another, {})
     return tuple(others)
 
 
 def write_source(writer: Writer, item: Approved) -> None:
     """Record that a dataset may be scored on a source, as a row of its policy."""
-    value = {"dataset": item.dataset, "kind": item.source.kind, "name": item.source.name, "role": item.source.role}
-    write_fact(
-        writer,
-        item.account,
-        SOURCE,
-        _item(item.dataset, item.source),
-        value | ({"shared": True} if item.shared else {}),
-    )
+    source = item.source
+    value: dict[str, Any] = {"dataset": item.dataset, "kind": source.kind, "name": source.name, "role": source.role}
+    value |= {"shared": True} if item.shared else {}
+    write_fact(writer, item.account, SOURCE, _item(item.dataset, source), value)
 
 
 def _write_marks(writer: Writer, account: str, dataset: str, source: Source) -> None:
     """What finds the file again under another name; only of a file that is recorded by its name."""
     item = _item(dataset, source)
-    if item not in facts_about(writer.connection, account, SOURCE):
-        return
-    for mark in source.marks - facts_about(writer.connection, account, MARK).keys():
-        write_fact(writer, account, MARK, mark, {"source": item})
+    if item in facts_about(writer.connection, account, SOURCE):
+        for mark in source.marks:
+            write_fact(writer, account, MARK, mark, {"source": item})
 
 
 def _item(dataset: str, source: Source) -> str:
+    return _digest(dataset, source.role, source.kind, source.name)
+
+
+def _digest(*lines: str) -> str:
     """A key of fixed length: a path may be longer than a column."""
-    text = "\n".join((dataset, source.role, source.kind, source.name))
-    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+    return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def add_members(writer: Writer, account: str, members: Iterable[str]) -> tuple[str, ...]:
-    """Names whose studies the dataset's cap pays from now on; those that are new.
+def add_members(writer: Writer, account: str, members: Set[str]) -> None:
+    """Names whose studies the dataset's cap pays from now on.
 
     Raises:
         PolicyRefused: a name has a cap of its own, or is another group's.
     """
-    taken = set(names_of(writer.connection))
-    new = [name for name in dict.fromkeys(members) if name not in facts_about(writer.connection, account, MEMBER)]
-    for name in new:
-        if name in taken:
-            raise policy.already_open(name, account, account_named(writer.connection, name))
+    new = members - facts_about(writer.connection, account, MEMBER).keys()
+    name = min(new & set(names_of(writer.connection)), default=None)
+    if name is not None:
+        payer = account_named(writer.connection, name)
+        own = "has a cap of its own" if payer == name else f"is in the group {payer!r}"
+        raise PolicyRefused(
+            f"dataset {name!r} {own} and cannot join {account!r}",
+            cause="a group is opened before any of its members; what was spent stays where it was spent",
+            remedy="open the group under names that are new",
+        )
+    for name in sorted(new):
         write_fact(writer, account, MEMBER, name, {})
-        taken.add(name)
-    return tuple(new)
-
-
-def allow_score(writer: Writer, dataset: str, path: str) -> bool:
-    """The owner allows a score function by its import path; False if it was allowed already."""
-    account = account_named(writer.connection, dataset)
-    if path in facts_about(writer.connection, account, SCORE):
-        return False
-    write_fact(writer, account, SCORE, path, {})
-    return True
 
 
 @row_decoding()
@@ -313,30 +298,21 @@ def largest_of(connection: sa.Connection, account: str) -> int | None:
     return min((int(item) for item in facts_about(connection, account, LARGEST)), default=None)
 
 
-def set_largest(writer: Writer, account: str, units: int) -> bool:
-    """Lower the largest ε of a study that Prefect starts, or set it; False if it is so already.
+def set_largest(writer: Writer, account: str, units: int) -> None:
+    """Lower the largest ε of a study that Prefect starts, or set it.
 
     Raises:
         PolicyRefused: it would be raised.
     """
     now = largest_of(writer.connection, account)
-    if now == units:
-        return False
-    policy.check_lower(account, now, units)
+    if now is not None and units > now:
+        raise PolicyRefused(
+            f"a study of dataset {account!r} that Prefect starts may ask for {from_units(now):g}, which is never "
+            "raised",
+            cause="--largest-epsilon was set lower before",
+            remedy="let its owner run larger studies with dpbo tune",
+        )
     write_fact(writer, account, LARGEST, str(units), {})
-    return True
-
-
-def check_largest(
-    connection: sa.Connection, use: Use, guarantees: Sequence[PrivacyGuarantee], *, account: str
-) -> None:
-    """A run that Prefect started asks for no more, all in all, than the owner said.
-
-    Raises:
-        PolicyRefused: it asks for more.
-    """
-    if not use.owner:
-        policy.check_largest(account, largest_of(connection, account), guarantees, owner=False)
 
 
 def template_of(

@@ -28,13 +28,13 @@ from dpbo_core.accounting.history import (
 from dpbo_core.accounting.key import LedgerKey
 from dpbo_core.accounting.rollback_guard import missing, older
 from dpbo_core.accounting.row_checks import faulty
-from dpbo_core.accounting.row_decoding import row_decoding
+from dpbo_core.accounting.row_decoding import changed, row_decoding
 from dpbo_core.accounting.store import FRESH, LedgerStore
 from dpbo_core.accounting.tables import RESERVATIONS
 from dpbo_core.accounting.writer import Writer
 from dpbo_core.errors import LedgerDamaged
 
-SHOWN = 3  # problems a message names; the rest it counts
+APART = "; if an old copy was accepted before the export was found, run dpbo budget recover FILE"
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def read_export(lines: Iterable[str]) -> tuple[Link, ...]:
             break
     else:
         return tuple(found)
-    raise damaged([f"line {len(found) + 1} of the exported copy is not a line of an export"])
+    raise changed([f"line {len(found) + 1} of the exported copy is not a line of an export"])
 
 
 def verify(url: str, copy: tuple[Link, ...] = (), *, accept: bool = False) -> Verified:
@@ -104,7 +104,8 @@ def verify(url: str, copy: tuple[Link, ...] = (), *, accept: bool = False) -> Ve
     if lost and keys and any(link.mac for link in history) and not any(link.mac for link in lost):
         problems.append("no key seals the entries that the exported copy has more")
     if problems:
-        raise damaged(problems, apart=bool(copy) and history[0] == copy[0])
+        apart = bool(copy) and history[0] == copy[0]
+        raise changed(problems, hint=APART if apart else "")
     last = history[-1].place
     sealed_here = not list(unattested(history, keys))
     record, place = beside, store.guard.beside.path
@@ -116,7 +117,7 @@ def verify(url: str, copy: tuple[Link, ...] = (), *, accept: bool = False) -> Ve
     if not accept and place == store.guard.beside.path and not store.guard.beside.exists:
         raise missing(store.guard.beside.path)
     if not accept:
-        raise older(place, record or START)
+        raise older(f"entry {(record or START).sequence} (kept in {place.name})")
     return _accept(store, last, record, lost)
 
 
@@ -156,11 +157,11 @@ def _holds(history: list[Link], record: Place, store: LedgerStore) -> bool:
 def _accept(store: LedgerStore, last: Place, record: Place | None, lost: tuple[Link, ...]) -> Verified:
     with store.writing() as writer, row_decoding():
         if writer.last != last:
-            raise damaged(["it was written to while it was being verified"])
+            raise changed(["it was written to while it was being verified"])
         for link in lost:
             writer.write_again(link, json.loads(link.row))
             if writer.last != link.place:
-                raise damaged([f"entry {link.sequence} of the exported copy does not fit the ledger"])
+                raise changed([f"entry {link.sequence} of the exported copy does not fit the ledger"])
         _number_on(writer, lost)
         writer.note(
             RESTORATION,
@@ -179,16 +180,3 @@ def _number_on(writer: Writer, lost: tuple[Link, ...]) -> None:
     if writer.connection.dialect.name == "postgresql" and any(link.about == RESERVATIONS.name for link in lost):
         number = "SELECT setval(pg_get_serial_sequence('reservations', 'id'), max(id)) FROM reservations"
         writer.connection.execute(sa.text(number))
-
-
-def damaged(problems: list[str], *, apart: bool = False) -> LedgerDamaged:
-    """The message for a ledger, or a copy of one, that is not what was written; `apart` if both began as one."""
-    shown = "; ".join(problems[:SHOWN])
-    more = f"; and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
-    went_on = "; if an old copy was accepted before the export was found, run dpbo budget recover FILE" * apart
-    return LedgerDamaged(
-        f"the ledger was tampered with: {shown}{more}",
-        cause="somebody wrote to its database past dpbo, or a disk failed",
-        remedy="restore the newest sound copy; spend nothing on its datasets until what was spent is known"
-        + went_on,
-    )

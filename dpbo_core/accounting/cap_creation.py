@@ -2,14 +2,14 @@
 
 from dataclasses import asdict, replace
 
-from dpbo_core.accounting import approvals, policy
+from dpbo_core.accounting import approvals
 from dpbo_core.accounting.accounts import cap_of
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.policy import Use
 from dpbo_core.accounting.reservation import utc_now
 from dpbo_core.accounting.tables import DATASETS
 from dpbo_core.accounting.writer import Writer
-from dpbo_core.errors import NoBudget
+from dpbo_core.errors import NoBudget, PolicyRefused
 
 
 def no_budget(dataset: str) -> NoBudget:
@@ -40,7 +40,13 @@ def account_for(
         for item in sources:
             approvals.write_source(writer, item)
     elif opening is not None:
-        policy.check_opening(dataset, owner=use.owner)
+        if not use.owner:
+            raise PolicyRefused(
+                f"dataset {dataset!r} has no cap, and a run that Prefect started cannot open one",
+                cause="whoever may start runs is not whoever answers for the data",
+                remedy=f"its owner runs the study once with dpbo tune, or: dpbo budget set {dataset} --epsilon 5 "
+                "--delta 1e-5",
+            )
         open_cap(writer, opening)
         budget = opening
     return dataset, budget
@@ -52,7 +58,13 @@ def open_cap(writer: Writer, budget: PrivacyBudget) -> None:
     Raises:
         PolicyRefused: its name is a member's of a group.
     """
-    policy.check_no_member(budget.dataset, approvals.account_named(writer.connection, budget.dataset))
+    account = approvals.account_named(writer.connection, budget.dataset)
+    if account != budget.dataset:
+        raise PolicyRefused(
+            f"dataset {budget.dataset!r} is in the group {account!r}, whose cap pays for it",
+            cause="a second cap would be a second budget for the same people",
+            remedy=f"leave it as it is: dpbo budget {account} shows the account",
+        )
     row = asdict(budget) | {"name": budget.dataset, "accepts": list(budget.accepts), "opened_at": utc_now()}
     del row["dataset"]
     row["relation"] = budget.relation.value

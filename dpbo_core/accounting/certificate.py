@@ -132,10 +132,8 @@ def recompute(release: Release, declared: Declared) -> Recomputed:
         )
     shown = declared.methods[release.method](release)
     if not shown.fits(release):
-        raise CertificateFalse(
-            "the release does not list the draws that its method makes, or guarantees what they cannot keep",
-            cause="the certificate was edited, or another version wrote it",
-            remedy="ask whoever gave it to you for the release in the ledger",
+        raise _edited(
+            "the release does not list the draws that its method makes, or guarantees what they cannot keep"
         )
     for spend in release.spends:
         _check_price(spend, declared)
@@ -148,11 +146,9 @@ def recompute(release: Release, declared: Declared) -> Recomputed:
     at_one_order = filtered.epsilon(left), left + from_units(total.delta_units)
     epsilon, delta = min(total.epsilon(left), at_one_order)
     if not (epsilon <= guarantee.epsilon * (1.0 + 1e-12) and delta <= guarantee.delta * (1.0 + 1e-12)):
-        raise CertificateFalse(
+        raise _edited(
             f"the draws cost (ε, δ) = ({epsilon:.6g}, {delta:.6g}), and the release guarantees "
-            f"({guarantee.epsilon:g}, {guarantee.delta:g})",
-            cause="the certificate was edited, or another version composed it",
-            remedy="ask whoever gave it to you for the release in the ledger",
+            f"({guarantee.epsilon:g}, {guarantee.delta:g})"
         )
     by_price = {spend.mechanism for spend in release.spends if declared.mechanisms[spend.mechanism].by_price}
     return Recomputed(epsilon, delta, len(release.spends), tuple(sorted(by_price)), shown.score_bound)
@@ -161,11 +157,8 @@ def recompute(release: Release, declared: Declared) -> Recomputed:
 def _check_price(spend: Spend, declared: Declared) -> None:
     """The printed noise costs no more than the printed price."""
     worth = declared.mechanisms.get(spend.mechanism)
-    if worth is None or not spend.rho_units > 0:
-        raise _underpriced(spend)
-    if not worth.by_price and not (
-        spend.sensitivity > 0.0 and spend.noise_scale * LARGEST > spend.sensitivity  # the ratio is squared
-    ):
+    scaled = spend.sensitivity > 0.0 and spend.noise_scale * LARGEST > spend.sensitivity  # the ratio is squared
+    if worth is None or not spend.rho_units > 0 or not (worth.by_price or scaled):
         raise _underpriced(spend)
     epsilon, rho = worth.of(spend)
     cheap = rho > spend.rho * (1.0 + _SLACK)
@@ -178,8 +171,12 @@ def _check_price(spend: Spend, declared: Declared) -> None:
 
 
 def _underpriced(spend: Spend) -> CertificateFalse:
+    return _edited(f"the draw {spend.what!r} names a price below what its noise is worth")
+
+
+def _edited(what: str) -> CertificateFalse:
     return CertificateFalse(
-        f"the draw {spend.what!r} names a price below what its noise is worth",
+        what,
         cause="the certificate was edited, or another version wrote it",
         remedy="ask whoever gave it to you for the release in the ledger",
     )

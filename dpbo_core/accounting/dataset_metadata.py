@@ -26,18 +26,23 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from dpbo_core.accounting import totals
 from dpbo_core.accounting.row_decoding import row_decoding
 from dpbo_core.accounting.tables import DATASET_FACTS
 from dpbo_core.accounting.writer import Writer
 
 RECORDS, ANSWERS, RECOVERED, CAP = "max_records_per_person", "answers", "recovered", "cap"
 SOURCE, MARK, SHARES, MEMBER, LARGEST = "source", "mark", "shares_people", "member", "largest_epsilon"
-LEARNED, SCORE = "learned", "score"
+LEARNED, SCORE = totals.LEARNED, "score"
 VALIDATION_SIZE, READ_AS_PUBLIC, PUBLISHED = "validation_size", "public", "published"
 
 # Built once: building a statement takes longer than running it, and a reservation is made while others wait.
 ABOUT = sa.select(DATASET_FACTS.c.item, DATASET_FACTS.c.value).where(
     DATASET_FACTS.c.dataset == sa.bindparam("dataset"), DATASET_FACTS.c.about == sa.bindparam("about")
+)
+
+WRITTEN = sa.select(DATASET_FACTS.c.item).where(
+    *(DATASET_FACTS.c[name] == sa.bindparam(name) for name in ("dataset", "about", "item"))
 )
 
 
@@ -57,9 +62,11 @@ def records_of(connection: sa.Connection, dataset: str) -> tuple[int, ...]:
     return tuple(sorted(int(item) for item in facts_about(connection, dataset, RECORDS)))
 
 
-def write_fact(writer: Writer, dataset: str, about: str, item: str, value: Mapping[str, Any]) -> None:
-    """Add a fact; the database refuses a second one under the same item."""
+def write_fact(writer: Writer, dataset: str, about: str, item: str, value: Mapping[str, Any]) -> bool:
+    """Add a fact, unless there is one under the item already; whether it is new."""
+    key = {"dataset": dataset, "about": about, "item": item}
+    if writer.connection.scalar(WRITTEN, key) is not None:
+        return False
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    writer.write(
-        DATASET_FACTS, {"dataset": dataset, "about": about, "item": item, "value": dict(value), "written_at": now}
-    )
+    writer.write(DATASET_FACTS, key | {"value": dict(value), "written_at": now})
+    return True

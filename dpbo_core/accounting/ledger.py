@@ -8,20 +8,20 @@ The protocol, keyed by a study's fingerprint (its whole spec, its edition and th
     rerun      takes over its own reservation, reads recorded draws back, continues after them
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import sqlalchemy as sa
 
-from dpbo_core.accounting import admission, approvals, lookup, policy
+from dpbo_core.accounting import admission, approvals, policy
 from dpbo_core.accounting.accounts import Account, account_of, cap_of, draws_of, sealed_totals
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.cap_creation import account_for, no_budget, open_cap
 from dpbo_core.accounting.composition import compose
 from dpbo_core.accounting.dataset_metadata import (
     ANSWERS,
+    LEARNED,
     PUBLISHED,
     RECORDS,
     SCORE,
@@ -29,34 +29,27 @@ from dpbo_core.accounting.dataset_metadata import (
     records_of,
     write_fact,
 )
-from dpbo_core.accounting.lookup import Recorded
+from dpbo_core.accounting.lookup import CHARGED, RecordedStudies
 from dpbo_core.accounting.policy import OWNERS, Use
 from dpbo_core.accounting.recovery import check_recovered
 from dpbo_core.accounting.renyi_filter import draws_in
 from dpbo_core.accounting.reservation import Reservation, StudyKey, utc_now
 from dpbo_core.accounting.row_decoding import row_decoding
 from dpbo_core.accounting.sources import Source
-from dpbo_core.accounting.store import LedgerStore
-from dpbo_core.accounting.tables import DATASETS, DRAWS, RELEASES, RESERVATIONS
-from dpbo_core.accounting.warm_start import Learned, learned_by, released_in, releases_named, write_learned
+from dpbo_core.accounting.tables import DATASETS
+from dpbo_core.accounting.warm_start import Learned, learned_by
 from dpbo_core.accounting.writer import Writer
 from dpbo_core.privacy.amounts import allowed_units
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.plan import PrivacyPlan
-from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.unit import PrivacyUnit
 
 __all__ = ["PrivacyLedger", "Reservation", "StudyKey"]
 
 NOTHING_RESOLVED: Mapping[str, Any] = {}
 
-# Built once: building a statement takes longer than running it, and a reservation is made while others wait.
-CHARGED = sa.select(
-    RESERVATIONS.c.id, RESERVATIONS.c.method, RESERVATIONS.c.resolved, RESERVATIONS.c.spends, RESERVATIONS.c.noise
-).where(RESERVATIONS.c.fingerprint == sa.bindparam("fingerprint"))
 
-
-class PrivacyLedger:
+class PrivacyLedger(RecordedStudies):
     """The ledger in one database: a SQLite file, or a PostgreSQL database that a team shares.
 
     Raises:
@@ -64,7 +57,8 @@ class PrivacyLedger:
     """
 
     def __init__(self, url: str) -> None:
-        self._store, self._url = LedgerStore(url), url
+        super().__init__(url)
+        self._url = url
 
     def set_budget(
         self,
@@ -92,7 +86,7 @@ class PrivacyLedger:
                 open_cap(writer, budget)
             elif found != budget:
                 raise admission.another_cap(found)
-            approvals.add_members(writer, budget.dataset, members)
+            approvals.add_members(writer, budget.dataset, set(members))
             for source in sources:
                 approvals.allow(writer, budget.dataset, source, shared=False)
             if largest_epsilon is not None:
@@ -112,8 +106,7 @@ class PrivacyLedger:
             PolicyRefused: the source is another dataset's, and not said to be shared.
         """
         with self._store.writing() as writer:
-            if cap_of(writer.connection, approvals.account_named(writer.connection, dataset)) is None:
-                raise no_budget(dataset)
+            _open_account(writer, dataset)
             return approvals.allow(writer, dataset, source, shared=shared)
 
     def allow_score(self, dataset: str, path: str) -> bool:
@@ -129,9 +122,7 @@ class PrivacyLedger:
         """
         path = policy.score_path(path)
         with self._store.writing() as writer:
-            if cap_of(writer.connection, approvals.account_named(writer.connection, dataset)) is None:
-                raise no_budget(dataset)
-            return approvals.allow_score(writer, dataset, path)
+            return write_fact(writer, _open_account(writer, dataset), SCORE, path, {})
 
     def allows_score(self, dataset: str, path: str) -> bool:
         """Whether the owner allowed the dataset's studies a function as their score."""
@@ -155,7 +146,7 @@ class PrivacyLedger:
         """
         with self._store.reading() as connection:
             account = approvals.account_named(connection, dataset)
-            policy.check_share(share, approvals.divisions(connection, account), dataset=dataset)
+            policy.check_division(share, None, approvals.divisions(connection, account), dataset=dataset)
 
     def publish(self, dataset: str, source: Source) -> bool:
         """The owner's word that the records of a file are public; False if it was given before.
@@ -170,9 +161,7 @@ class PrivacyLedger:
             NoBudget: the dataset has no cap.
         """
         with self._store.writing() as writer:
-            account = approvals.account_named(writer.connection, dataset)
-            if cap_of(writer.connection, account) is None:
-                raise no_budget(dataset)
+            account = _open_account(writer, dataset)
             return approvals.remember(writer, PUBLISHED, source, dataset=dataset, account=account)
 
     def approve(self, dataset: str, opening: PrivacyBudget | None, sources: tuple[Source, ...]) -> None:
@@ -285,21 +274,20 @@ class PrivacyLedger:
             approvals.check_same_sources(writer.connection, use, **charged)
             return int(before.id)
         totals, draws = writer.totals_of(account), draws_in(spends)  # a cap may have been opened just now
+        fixed = records_of(writer.connection, account)
         admission.admit(
             budget,
-            spent=totals.spent,
-            units=frozenset(map(PrivacyUnit, totals.units)),
-            asked=asked,
-            filtered=totals.filter.after(draws, asked),
-            guarantee=plan.guarantee,
+            totals,
+            asked,
+            draws,
+            plan.guarantee,
             noise=noise,
-            draws=lambda: (draws_of(writer.connection, account), Counter(draws)),
+            fixed=fixed,
+            max_records_per_person=max_records_per_person,
+            drawn=lambda: draws_of(writer.connection, account),
         )
-        if totals.charges:
-            admission.same_persons(budget, totals.person, plan.guarantee)
-        fixed = records_of(writer.connection, account)
-        admission.same_records(budget, fixed, plan.guarantee, max_records_per_person)
-        approvals.check_largest(writer.connection, use, guarantees, account=account)
+        if not use.owner:
+            policy.check_largest(account, approvals.largest_of(writer.connection, account), guarantees)
         approvals.check_sources(writer, use, **charged, public=budget.public)
         row = asdict(key) | asdict(asked) | {"dataset": account, "resolved": dict(resolved)}
         guarantee = approvals.as_published(writer.connection, account, plan.guarantee)
@@ -308,7 +296,7 @@ class PrivacyLedger:
         if not (fixed or budget.public or plan.guarantee.unit is PrivacyUnit.PERSON):
             write_fact(writer, account, RECORDS, str(max_records_per_person), {})
         if learned is not None:
-            write_learned(writer, account, key.fingerprint, learned)
+            write_fact(writer, account, LEARNED, key.fingerprint, learned.to_json())
         return number
 
     def way_of_answers(self, dataset: str, publication: str) -> Mapping[str, Any] | None:
@@ -326,12 +314,6 @@ class PrivacyLedger:
                 write_fact(writer, account, ANSWERS, publication, way)
         return way if found is None else found
 
-    def reserved(self, fingerprint: str) -> Mapping[str, Any] | None:
-        """What this very study became when it was charged, `method` by name and the rest; None if it was not."""
-        with self._store.reading() as connection, row_decoding():
-            row = connection.execute(CHARGED, {"fingerprint": fingerprint}).one_or_none()
-            return None if row is None else {**row.resolved, "method": str(row.method)}
-
     def resumed(self, key: StudyKey) -> tuple[Reservation, str]:
         """The reservation that this very study made, and its noise's standing: to conclude what was recorded.
 
@@ -345,64 +327,6 @@ class PrivacyLedger:
                 raise writer.differs("a study that has draws has no reservation")
         return Reservation(self._store, int(row.id), key), str(row.noise)
 
-    def drawn(self, fingerprint: str) -> Mapping[str, tuple[Mapping[str, Any], str]]:
-        """name → (outcome, time of recording) of every draw that this very study has recorded; empty before any."""
-        query = sa.select(DRAWS.c.what, DRAWS.c.outcome, DRAWS.c.drawn_at).join(RESERVATIONS)
-        query = query.where(RESERVATIONS.c.fingerprint == fingerprint)
-        with self._store.reading() as connection, row_decoding():
-            return {str(row.what): (dict(row.outcome), str(row.drawn_at)) for row in connection.execute(query)}
-
-    def release_of(self, fingerprint: str) -> Release | None:
-        """The recorded release of this very study, if it has finished."""
-        query = sa.select(RELEASES.c.release).join(RESERVATIONS).where(RESERVATIONS.c.fingerprint == fingerprint)
-        with self._store.reading() as connection, row_decoding():
-            found = connection.scalar(query)
-            return None if found is None else Release.from_json(found)
-
-    def release_named(self, release_id: str) -> Release | None:
-        """The recorded release of that id (the first 16 digits of its study's fingerprint), if there is one."""
-        query = sa.select(RELEASES.c.release).join(RESERVATIONS)
-        query = query.where(sa.func.substr(RESERVATIONS.c.fingerprint, 1, len(release_id)) == release_id)
-        with self._store.reading() as connection, row_decoding():
-            found = connection.scalar(query)
-            return None if found is None else Release.from_json(found)
-
-    def learned(self, fingerprint: str) -> Learned | None:
-        """What this very study was charged to begin with; None where it began afresh, or is not charged."""
-        with self._store.reading() as connection:
-            return learned_by(connection, fingerprint)
-
-    def released_in(self, dataset: str, series: str, *, most: int) -> tuple[Release, ...]:
-        """The newest releases of a series, oldest first; of the dataset, and of its siblings under one pattern."""
-        with self._store.reading() as connection:
-            return released_in(connection, dataset, series, most)
-
-    def releases_named(self, ids: tuple[str, ...]) -> tuple[Release, ...]:
-        """The recorded releases of these ids, in their order.
-
-        Raises:
-            LedgerDamaged: one is not there any more.
-        """
-        with self._store.reading() as connection:
-            return releases_named(connection, ids)
-
-    def recorded(self, word: str) -> tuple[Recorded, ...]:
-        """The charged studies of which `word` is NAME, NAME:EDITION or the release's id."""
-        with self._store.reading() as connection, row_decoding():
-            return lookup.matching(connection, word)
-
-    def editions(
-        self, study: str, *, edition: str | None = None, dataset: str | None = None
-    ) -> tuple[Recorded, ...]:
-        """The charged studies of that name, of one edition and one dataset unless they are None."""
-        with self._store.reading() as connection, row_decoding():
-            return lookup.editions_of(connection, study, edition, dataset)
-
-    def study_names(self) -> tuple[str, ...]:
-        """The names of all studies that were charged."""
-        with self._store.reading() as connection:
-            return lookup.names(connection)
-
     def accounts(self, dataset: str | None = None) -> tuple[Account, ...]:
         """Every dataset's account, or the one that pays for one dataset; empty if the name is unknown."""
         with self._store.reading() as connection, row_decoding():
@@ -411,3 +335,15 @@ class PrivacyLedger:
             names = connection.scalars(sa.select(DATASETS.c.name).order_by(DATASETS.c.name))
             caps = [cap_of(connection, name) for name in names.all() if dataset in (None, name)]
             return tuple(account_of(connection, cap) for cap in caps if cap is not None)
+
+
+def _open_account(writer: Writer, dataset: str) -> str:
+    """Whose cap pays for the dataset.
+
+    Raises:
+        NoBudget: there is none.
+    """
+    account = approvals.account_named(writer.connection, dataset)
+    if cap_of(writer.connection, account) is None:
+        raise no_budget(dataset)
+    return account

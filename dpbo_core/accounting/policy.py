@@ -178,16 +178,17 @@ def is_published(asked: Source, published: Sequence[Approved], *, account: str) 
     return any(item.account == account and covers(item.source, asked) for item in published)
 
 
-def check_share(share: float, earlier: Sequence[Division], *, dataset: str) -> None:
-    """One table that is divided by position keeps its share.
+def check_division(share: float, n_rows: int | None, earlier: Sequence[Division], *, dataset: str) -> None:
+    """One table that is divided by position keeps its share, and only grows, at its end.
 
     Args:
         share: of the study.
+        n_rows: of the study's table; None before it is read.
         earlier: of every study of the dataset before.
         dataset: the study's.
 
     Raises:
-        PolicyRefused: it is another: what was protected would be public, or was public already.
+        PolicyRefused: it is another share, or the table has fewer rows: what was protected would be public, or was.
     """
     other = next((division.share for division in earlier if division.share != share), None)
     if other is not None:
@@ -197,18 +198,8 @@ def check_share(share: float, earlier: Sequence[Division], *, dataset: str) -> N
             "those that a larger one protects were public",
             remedy=f"say validation_size = {other:g}",
         )
-
-
-def check_grown(n_rows: int, earlier: Sequence[Division], *, dataset: str) -> None:
-    """One table that is divided by position only grows, at its end.
-
-    Args: as `check_share`; `n_rows` of the study's table.
-
-    Raises:
-        PolicyRefused: it has fewer rows than before.
-    """
     most = max((division.n_rows for division in earlier), default=0)
-    if n_rows < most:
+    if n_rows is not None and n_rows < most:
         raise PolicyRefused(
             f"dataset {dataset!r} was divided as a table of {most} rows, and this one has {n_rows}",
             cause="a row's position says whether it is protected, and where rows were deleted it may be public now",
@@ -246,84 +237,27 @@ def unallowed_score(path: str, dataset: str) -> PolicyRefused:
     )
 
 
-def check_opening(dataset: str, *, owner: bool) -> None:
-    """Only the owner opens a cap.
-
-    Raises:
-        PolicyRefused: a run that Prefect started would open one.
-    """
-    if not owner:
-        raise PolicyRefused(
-            f"dataset {dataset!r} has no cap, and a run that Prefect started cannot open one",
-            cause="whoever may start runs is not whoever answers for the data",
-            remedy=f"its owner runs the study once with dpbo tune, or: dpbo budget set {dataset} --epsilon 5 "
-            "--delta 1e-5",
-        )
-
-
-def check_largest(
-    dataset: str, largest: int | None, guarantees: Sequence[PrivacyGuarantee], *, owner: bool
-) -> None:
+def check_largest(dataset: str, largest: int | None, guarantees: Sequence[PrivacyGuarantee]) -> None:
     """A run that Prefect started asks for no more, all in all, than the owner said one may.
 
     Args:
-        dataset: the study's.
+        dataset: whose cap pays.
         largest: ε in 10⁻¹², or None where the owner said nothing.
         guarantees: of the study, and of what is reserved together with it.
-        owner: whether the owner asks.
 
     Raises:
         PolicyRefused: it asks for more.
     """
-    if owner or largest is None:
-        return
     epsilon = sum(guarantee.epsilon for guarantee in guarantees)
-    if not epsilon < float("inf") or sum(spent_units(guarantee.epsilon) for guarantee in guarantees) > largest:
+    if largest is not None and (
+        not epsilon < float("inf") or sum(spent_units(guarantee.epsilon) for guarantee in guarantees) > largest
+    ):
         together = " with what is reserved beside it" if len(guarantees) > 1 else ""
         raise PolicyRefused(
             f"this study asks for ε = {epsilon:g}{together}, and one of dataset {dataset!r} that Prefect starts "
             f"may ask for {from_units(largest):g}",
             cause="its owner set --largest-epsilon",
             remedy="ask for less in [privacy], or let its owner run it",
-        )
-
-
-def check_lower(dataset: str, now: int | None, units: int) -> None:
-    """The largest ε of a study that Prefect starts is only ever lowered.
-
-    Raises:
-        PolicyRefused: it would be raised.
-    """
-    if now is not None and units > now:
-        raise PolicyRefused(
-            f"a study of dataset {dataset!r} that Prefect starts may ask for {from_units(now):g}, which is never "
-            "raised",
-            cause="--largest-epsilon was set lower before",
-            remedy="let its owner run larger studies with dpbo tune",
-        )
-
-
-def already_open(name: str, group: str, account: str) -> PolicyRefused:
-    """The message for a member that has an account of its own."""
-    own = "has a cap of its own" if account == name else f"is in the group {account!r}"
-    return PolicyRefused(
-        f"dataset {name!r} {own} and cannot join {group!r}",
-        cause="a group is opened before any of its members; what was spent stays where it was spent",
-        remedy="open the group under names that are new",
-    )
-
-
-def check_no_member(name: str, account: str) -> None:
-    """A member of a group gets no cap of its own.
-
-    Raises:
-        PolicyRefused: it is one.
-    """
-    if account != name:
-        raise PolicyRefused(
-            f"dataset {name!r} is in the group {account!r}, whose cap pays for it",
-            cause="a second cap would be a second budget for the same people",
-            remedy=f"leave it as it is: dpbo budget {account} shows the account",
         )
 
 

@@ -31,7 +31,7 @@ import sqlalchemy as sa
 from dpbo_core.accounting.accounts import cap_of
 from dpbo_core.accounting.address import LEDGER_SETTING, STATE
 from dpbo_core.accounting.approvals import account_named, names_of
-from dpbo_core.accounting.audit import damaged, unsound_copy
+from dpbo_core.accounting.audit import unsound_copy
 from dpbo_core.accounting.composition import compose
 from dpbo_core.accounting.dataset_metadata import (
     CAP,
@@ -44,7 +44,7 @@ from dpbo_core.accounting.dataset_metadata import (
     write_fact,
 )
 from dpbo_core.accounting.history import Link, broken_links, links
-from dpbo_core.accounting.row_decoding import row_decoding
+from dpbo_core.accounting.row_decoding import changed, row_decoding
 from dpbo_core.accounting.store import LedgerStore
 from dpbo_core.accounting.tables import DATASET_FACTS, DATASETS, DRAWS, RELEASES, RESERVATIONS
 from dpbo_core.accounting.writer import Writer
@@ -80,7 +80,7 @@ def recover(url: str, copy: tuple[Link, ...]) -> Recovered:
         history = links(writer.connection)
         problems = [*broken_links(history), *unsound_copy(copy, store.keys(), strangers=True)]
         if problems or not copy:
-            raise damaged(problems or ["the exported copy is empty"])
+            raise changed(problems or ["the exported copy is empty"])
         lost = copy if copy[0] == history[0] else tuple(_as_ours(writer.connection, copy))
         work = _Recovery(writer, history, lost)
         work.run()
@@ -196,13 +196,10 @@ class _Recovery:
         amounts = {
             name: row[name] if same and not row["public"] else 0 for name in ("epsilon_units", "delta_units")
         }
-        told = (row["epsilon_units"], row["delta_units"], row["public"])
-        if same and told == (here.epsilon_units, here.delta_units, here.public):
+        lost = (row["epsilon_units"], row["delta_units"], row["public"])
+        if same and (row["public"] or lost == (here.epsilon_units, here.delta_units, here.public)):
             return
-        if same and row["public"]:  # the cap that protects is the one that is here
-            return
-        if link.hash not in facts_about(self._writer.connection, row["name"], CAP):
-            write_fact(self._writer, row["name"], CAP, link.hash, amounts)
+        if write_fact(self._writer, row["name"], CAP, link.hash, amounts):
             self.added.smaller_caps.append(row["name"])
 
     def _fact(self, link: Link, row: Row) -> None:  # noqa: ARG002  a fact is known by what it says
@@ -256,7 +253,7 @@ class _Recovery:
             LedgerDamaged: it is not: of another dataset, say, or at another price.
         """
         if [tuple(row) for row in self._writer.connection.execute(rows)] != [cells]:
-            raise damaged([f"it says that entry {link.sequence} of the copy was recovered, and does not have it"])
+            raise changed([f"it says that entry {link.sequence} of the copy was recovered, and does not have it"])
 
     def _charge(self, link: Link, row: Row) -> int:
         """A reservation at the ledger's end; under a name of its own where its study was charged again since."""

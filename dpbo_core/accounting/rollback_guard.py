@@ -251,11 +251,10 @@ def missing(path: Path) -> LedgerDamaged:
     )
 
 
-def older(path: Path, reached: Place) -> LedgerDamaged:
-    """The message for a ledger that does not hold what its record says."""
+def older(entry: str) -> LedgerDamaged:
+    """The message for a ledger that does not hold an entry which somebody saw there."""
     return LedgerDamaged(
-        f"the ledger is older than it was: entry {reached.sequence} of its history, kept in {path.name}, is not "
-        "there",
+        f"the ledger is older than it was: {entry} is not in its history",
         cause="an old copy of the ledger was restored, and what was spent since is missing from it",
         remedy="restore the newest copy; if it is lost, and you answer for the spends that are missing, run: "
         "dpbo budget verify --accept-restored",

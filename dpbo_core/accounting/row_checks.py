@@ -6,6 +6,7 @@ A row's amounts are those of its own spends, composed; none is below 0. So nobod
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
 from typing import Any
 
 import sqlalchemy as sa
@@ -129,16 +130,11 @@ def _check_composed(row: Mapping[str, Any]) -> None:
     Raises:
         ValueError: an amount is not the sum of its spends'.
     """
-    total = compose(map(_spend, row["spends"]))
-    for told, summed in (
-        (row["epsilon_units"], total.epsilon_units),
-        (row["delta_units"], total.delta_units),
-        (row["rho_units"], total.rho_units),
-    ):
-        if told is None or summed is None:
-            sound = told is summed
-        else:
-            sound = abs(told - summed) <= len(row["spends"]) * ROUNDING * summed
+    for name, summed in asdict(compose(map(_spend, row["spends"]))).items():
+        amount = row[name]
+        sound = amount is summed
+        if amount is not None and summed is not None:
+            sound = abs(amount - summed) <= len(row["spends"]) * ROUNDING * summed
         if not sound:
             raise ValueError("an amount is not that of its spends")
 

@@ -20,9 +20,9 @@ from dpbo_core.accounting.address import open_engine
 from dpbo_core.accounting.history import START, Place, broken_links, links
 from dpbo_core.accounting.key import SETTING, LedgerKey, key_of_setting, made_by
 from dpbo_core.accounting.rollback_guard import RollbackGuard, missing, older
-from dpbo_core.accounting.row_decoding import row_decoding
+from dpbo_core.accounting.row_decoding import changed, row_decoding
 from dpbo_core.accounting.tables import HISTORY, LEDGER
-from dpbo_core.accounting.writer import HASH, Writer, changed
+from dpbo_core.accounting.writer import HASH, Writer
 from dpbo_core.errors import DpboError, LedgerDamaged
 
 LAST = sa.select(HISTORY.c.sequence, HISTORY.c.hash, HISTORY.c.mac).order_by(HISTORY.c.sequence.desc()).limit(1)
@@ -70,7 +70,7 @@ class LedgerStore:
         with self.reading() as connection:
             self.identity = str(connection.scalar(IDENTITY) or "")
             self.guard = RollbackGuard(beside, self.identity, "" if self.server else str(self._engine.url.database))
-            last, verified = self._last(connection)
+            last, verified, _ = self._last(connection)
             whole = not restored and self._unchained(connection, verified, last) is None
         if whole:  # what is not, whoever writes next is told
             self.guard.keep(last)
@@ -100,11 +100,11 @@ class LedgerStore:
         """
         with self._begun(reading=False) as connection:
             schema.check(connection)
-            last, verified = self._last(connection)
-            keys = self._writing_keys(connection)
+            last, verified, mac = self._last(connection)
+            keys = self._writing_keys(connection, last, mac)
             problem = None if self._restored else self._unchained(connection, verified, last)
             if problem is not None:
-                raise changed(self._name, problem)
+                raise changed([problem], self._name)
             writer = Writer(connection, last, keys, self._name)
             yield writer
         if writer.last != last:
@@ -128,7 +128,7 @@ class LedgerStore:
             return None
         return next(broken_links(links(connection, verified.sequence), verified), None)
 
-    def _writing_keys(self, connection: sa.Connection) -> tuple[LedgerKey, ...]:
+    def _writing_keys(self, connection: sa.Connection, last: Place, mac: str | None) -> tuple[LedgerKey, ...]:
         """The keys of new entries, once the newest entry was found to be sealed by one that is known here.
 
         Raises:
@@ -145,14 +145,9 @@ class LedgerStore:
             keys = (self.guard.beside.make_key(),)
         if self._restored:
             return keys
-        mac, sealed = next(((row.mac, row.hash) for row in connection.execute(LAST)), (None, ""))
-        right = None if mac is None else made_by(mac, sealed, keys)
+        right = None if mac is None else made_by(mac, last.hash, keys)
         if right is False or (mac is None and keys and connection.scalar(SEALED) is not None):
-            raise LedgerDamaged(
-                "the newest entry of the ledger's history is not sealed by its owner's key",
-                cause="somebody wrote to its database past dpbo",
-                remedy="run dpbo budget verify; restore the newest sound copy",
-            )
+            raise changed(["the newest entry of its history is not sealed by its owner's key"], self._name)
         if mac is not None and right is None:
             raise DpboError(
                 "the ledger is sealed with a key that is not here",
@@ -216,8 +211,8 @@ class LedgerStore:
             remedy="look at the database and run it again; it continues, and nothing is paid twice",
         )
 
-    def _last(self, connection: sa.Connection) -> tuple[Place, Place]:
-        """The newest entry, and the last that was verified here; the history must hold what both records say.
+    def _last(self, connection: sa.Connection) -> tuple[Place, Place, str | None]:
+        """The newest entry, the last that was verified here and the newest's mark; the history holds both records'.
 
         Both are read before the first statement of a reader, or after the writers' lock was taken, and written
         after a commit: they are never ahead of what a sound ledger holds.
@@ -233,7 +228,7 @@ class LedgerStore:
         if unknown and not self.guard.beside.read().sequence:  # read again: another process may just have begun it
             raise missing(self.guard.beside.path)
         self._check_reached(connection, last, of_user, self.guard.path_of_user or self.guard.beside.path)
-        return last, beside
+        return last, beside, rows[0].mac if rows else None
 
     @staticmethod
     def _check_reached(connection: sa.Connection, last: Place, reached: Place, path: Path) -> None:
@@ -243,4 +238,4 @@ class LedgerStore:
             LedgerDamaged: it is not.
         """
         if reached not in (last, START) and connection.scalar(HASH, {"sequence": reached.sequence}) != reached.hash:
-            raise older(path, reached)
+            raise older(f"entry {reached.sequence} (kept in {path.name})")

@@ -5,7 +5,7 @@
 | `cap` | its row in `datasets` |
 | `charges`, `spent`, `units`, `person` | of the reservations: number, sums, units, the column of persons |
 | `filter` | of the reservations' draws, at the order that the cap's row fixed |
-| `facts` | SHA-256 of the sorted hashes of its rows in `dataset_facts` |
+| `facts` | SHA-256 of the sorted hashes of its rows in `dataset_facts`, without those about `LEARNED` |
 
 An entry's totals follow from those of the dataset's entry before it and the row it writes. They are never read from
 the tables, so that what somebody changed there is never sealed.
@@ -22,6 +22,7 @@ from dpbo_core.accounting.composition import NOTHING, Total
 from dpbo_core.accounting.renyi_filter import NOT_FILTERED, Filter, draws_in
 
 CAP = ("accepts", "delta_units", "epsilon_units", "public", "relation")
+LEARNED = "learned"  # facts of a study, not of its dataset: one an edition, and no charge depends on them
 NO_DATASET = ""  # of an entry about the ledger itself
 
 
@@ -90,7 +91,7 @@ class Totals:
                 person=self.person if self.charges else row["guarantee"].get("person"),
                 filter=self.filter.after(draws_in(row["spends"]), amounts),
             )
-        if about == "dataset_facts":
+        if about == "dataset_facts" and row["about"] != LEARNED:
             return replace(self, facts=facts)
         return self
 
@@ -155,7 +156,7 @@ def replayed(entries: Iterable[tuple[str, str]]) -> Iterator[tuple[str, Totals]]
         if about == "reservations":
             reserved[row["id"]] = dataset
         together = None
-        if about == "dataset_facts":
+        if about == "dataset_facts" and row["about"] != LEARNED:
             facts.setdefault(dataset, []).append(text)
             together = facts_hash(facts[dataset])
         newest[dataset] = newest.get(dataset, Totals()).after(about, row, together)

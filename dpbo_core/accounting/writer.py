@@ -16,9 +16,9 @@ from dpbo_core.accounting.history import (
     unlike_totals,
 )
 from dpbo_core.accounting.key import LedgerKey
-from dpbo_core.accounting.row_decoding import row_decoding
+from dpbo_core.accounting.row_decoding import changed, row_decoding
 from dpbo_core.accounting.tables import DATASET_FACTS, HISTORY, METADATA, RESERVATIONS
-from dpbo_core.accounting.totals import Totals, canonical, dataset_of, facts_hash
+from dpbo_core.accounting.totals import LEARNED, Totals, canonical, dataset_of, facts_hash
 from dpbo_core.errors import LedgerDamaged
 
 # Built once: building a statement takes longer than running it, and a reservation is made while others wait.
@@ -29,7 +29,9 @@ NEWEST = (
     .limit(1)
 )
 HASH = sa.select(HISTORY.c.hash).where(HISTORY.c.sequence == sa.bindparam("sequence"))
-FACTS = sa.select(DATASET_FACTS).where(DATASET_FACTS.c.dataset == sa.bindparam("dataset"))
+FACTS = sa.select(DATASET_FACTS).where(
+    DATASET_FACTS.c.dataset == sa.bindparam("dataset"), DATASET_FACTS.c.about != LEARNED
+)
 RESERVED = sa.select(RESERVATIONS.c.dataset).where(RESERVATIONS.c.id == sa.bindparam("number"))
 
 
@@ -56,7 +58,7 @@ class Writer:
         """
         dataset = self._dataset(table.name, row)
         before, facts = self.totals_of(dataset), None
-        if table is DATASET_FACTS:
+        if table is DATASET_FACTS and row["about"] != LEARNED:
             self._sealed_facts(dataset).append(canonical(row))
             facts = facts_hash(self._facts[dataset])
         self.connection.execute(table.insert(), dict(row))
@@ -106,7 +108,7 @@ class Writer:
 
     @row_decoding()
     def facts_of(self, dataset: str) -> list[str]:
-        """The dataset's facts as the tables have them, each as it is written down."""
+        """Those facts of the dataset that its totals seal, as the tables have them, each as it is written down."""
         return [canonical(row._asdict()) for row in self.connection.execute(FACTS, {"dataset": dataset})]
 
     @row_decoding()
@@ -123,7 +125,7 @@ class Writer:
 
     def differs(self, what: str) -> LedgerDamaged:
         """The message for what was changed past dpbo."""
-        return changed(self.name, what)
+        return changed([what], self.name)
 
     def _sealed(self, row: sa.Row[Any]) -> Totals:
         link = Link(row.sequence, row.about, row.dataset, row.content, row.totals, row.hash, row.mac)
@@ -164,17 +166,3 @@ class Writer:
         entry = {"sequence": sequence, "about": about, "dataset": dataset, "content": content, "totals": totals}
         self.connection.execute(HISTORY.insert(), entry | {"hash": sealed, "mac": mac})
         self.last = Place(sequence, sealed)
-
-
-def changed(name: str, what: str) -> LedgerDamaged:
-    """The message for a ledger that somebody wrote to past dpbo.
-
-    Args:
-        name: the ledger's.
-        what: what is wrong with it.
-    """
-    return LedgerDamaged(
-        f"{name} was changed past dpbo: {what}; nothing was charged",
-        cause="somebody wrote to its database, or a disk failed",
-        remedy="run dpbo budget verify, which names the rows; restore the newest sound copy",
-    )
