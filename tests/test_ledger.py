@@ -1,5 +1,6 @@
 """The ledger's protocol, on SQLite and PostgreSQL: reserve first, record once, never refund, append only."""
 
+import itertools
 import json
 import multiprocessing
 import os
@@ -312,6 +313,27 @@ def test_processes_never_exceed_the_cap_and_lose_no_entry(ledger, ledger_url, pr
     for name in won:
         taken_over = ledger.reserve(key(name, "pure"), plan(share), noise=SYSTEM)
         assert taken_over.recorded("score") == {"draw": name}
+
+
+def test_a_ledger_that_grows_while_it_is_opened_is_no_older_one(ledger, ledger_url):
+    """Another process writes after the first, the second, … statement of the opening; the record is ahead then."""
+    counts = {"until": 0, "seen": 0}
+
+    def write(*_):
+        counts["seen"] += 1
+        if counts["seen"] == counts["until"]:
+            ledger.reserve(key(f"study {counts['until']}"), plan(0.01), noise=SYSTEM)
+
+    for until in itertools.count(1):
+        counts.update(until=until, seen=0)
+        sa.event.listen(sa.Engine, "after_cursor_execute", write)
+        try:
+            PrivacyLedger(ledger_url)
+        finally:
+            sa.event.remove(sa.Engine, "after_cursor_execute", write)
+        if counts["seen"] < until:
+            break
+    assert 4 < until < 40
 
 
 def test_threads_share_one_ledger(ledger):

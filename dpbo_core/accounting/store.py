@@ -69,7 +69,8 @@ class LedgerStore:
             raise schema.another(self.schema)
         with self.reading() as connection:
             self.identity = str(connection.scalar(IDENTITY) or "")
-            self.guard = RollbackGuard(beside, self.identity, "" if self.server else str(self._engine.url.database))
+        self.guard = RollbackGuard(beside, self.identity, "" if self.server else str(self._engine.url.database))
+        with self.reading() as connection:  # a snapshot of its own, which is taken after both records were read
             last, verified, _ = self._last(connection)
             whole = not restored and self._unchained(connection, verified, last) is None
         if whole:  # what is not, whoever writes next is told
