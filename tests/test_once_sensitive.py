@@ -17,6 +17,7 @@ from dpbo_core.accounting.sources import file_source
 from dpbo_core.accounting.writer import Writer
 from dpbo_core.errors import DpboError, PolicyRefused, StudyInvalid
 from dpbo_core.spec import StudySpec
+from dpbo_core.study.consent import approve_study
 from dpbo_core.study.data_split import FileSplit
 from dpbo_core.study.run import run_study
 
@@ -287,6 +288,39 @@ def test_a_word_about_a_part_is_none_about_the_whole(dpbo, here, ledger, write):
             ledger.check_public(file_source(here / name))
     assert dpbo("budget", "publish", "clinic", "parts")[0] == 0
     ledger.check_public(file_source(here / "parts" / "b.parquet"))
+
+
+@pytest.mark.parametrize("linked", [True, False])
+def test_a_part_of_a_folder_is_found_again_elsewhere(write, ledger, here, linked):
+    """Behind a link in the folder, or moved out of it; read as public, or as another dataset, or the other way."""
+    frame = pd.read_csv(here / "v.csv")
+    for folder in ("parts", "public"):
+        (here / folder).mkdir()
+        part = here / folder / "a.parquet"
+        place = here / f"{folder}.parquet"
+        frame.to_parquet(place if linked else part)
+        if linked:
+            part.symlink_to(place)
+    run_study(write("clinic", "public", "parts"), ledger=ledger)
+    if not linked:
+        for folder in ("parts", "public"):
+            (here / folder / "a.parquet").rename(here / f"{folder}.parquet")
+    for training, validation, why in (
+        ("parts.parquet", "x.csv", AS_PUBLIC),
+        ("train.csv", "parts.parquet", "'clinic'"),
+        ("train.csv", "public.parquet", WAS_PUBLIC),
+    ):
+        with pytest.raises(PolicyRefused, match=why):
+            run_study(write("ward", training, validation), ledger=ledger)
+
+
+def test_what_a_pattern_wrote_is_found_under_another_name(write, ledger, here):
+    approve_study(write(validation="v-{date}.csv"), ledger=ledger, folder=here)
+    (here / "v.csv").rename(here / "v-2026-11-20.csv")
+    run_study(write(validation="v-2026-11-20.csv"), ledger=ledger)
+    (here / "v-2026-11-20.csv").rename(here / "v.csv")
+    with pytest.raises(PolicyRefused, match=AS_PUBLIC):
+        run_study(write("ward", "v.csv", "x.csv"), ledger=ledger)
 
 
 def test_nobody_publishes_what_is_not_there(dpbo, write):

@@ -35,6 +35,7 @@ from dpbo_core.accounting.sources import (
     Kind,
     Role,
     Source,
+    file_source,
     marks_of,
     same_records,
 )
@@ -115,11 +116,11 @@ def approved(connection: sa.Connection, asked: Iterable[Source] = ()) -> tuple[A
             raise TypeError
         source = Source(cast("Kind", kind), name, cast("Role", role))
         found[account, item] = Approved(account, dataset, source, value.get("shared") is True)
-    for mark in {mark for source in asked for mark in source.marks}:
+    for mark in {mark for source in asked for mark in source.all_marks}:
         file = mark.rpartition(":")[0] + ":"
         for account, item, value in connection.execute(MARKS, {"file": file}).all():
             known = found[account, value["source"]]
-            marks = {item} | {now for now in marks_of(known.source.name) if now.startswith(file)}
+            marks = {item} | {now for now in marks_of(value["name"]) if now.startswith(file)}
             known = replace(known, source=replace(known.source, marks=known.source.marks | marks))
             found[account, value["source"]] = known
     return tuple(found.values())
@@ -131,21 +132,21 @@ def remembered(connection: sa.Connection, about: str, asked: Iterable[Source] = 
 
     As in `approved`, one that may be an asked one under another name is looked at again.
     """
-    inodes = {mark.rpartition(":")[0] for source in asked for mark in source.marks}
+    inodes = {mark.rpartition(":")[0] for source in asked for mark in source.all_marks}
     found = []
     for account, _, value in connection.execute(OF_ALL, {"about": about}):
         name, dataset, marks = value["name"], value["dataset"], frozenset(value["marks"])
         if not all(isinstance(text, str) for text in (name, dataset, *marks)):
             raise TypeError
         if inodes & {mark.rpartition(":")[0] for mark in marks}:
-            marks |= marks_of(name)
+            marks |= file_source(name).all_marks
         found.append(Approved(account, dataset, Source("file", name, PUBLIC, marks)))
     return tuple(found)
 
 
 def remember(writer: Writer, about: str, source: Source, *, dataset: str, account: str) -> bool:
     """Write down a file that is read as public, or is published, as `about` says; False if it was before."""
-    marks = sorted(source.marks)
+    marks = sorted(source.all_marks)
     item = _digest(dataset, source.name, *marks)
     return write_fact(writer, account, about, item, {"dataset": dataset, "name": source.name, "marks": marks})
 
@@ -183,7 +184,7 @@ def check_sources(writer: Writer, use: Use, *, dataset: str, account: str, publi
     for source in new:
         write_source(writer, Approved(account, dataset, source))
     for source in charged:
-        _write_marks(writer, account, dataset, source)
+        _write_marks(writer, account, dataset, source, known)
     for source in use.sources:
         if source.role == PUBLIC:
             check_public(writer.connection, source)
@@ -255,12 +256,21 @@ def write_source(writer: Writer, item: Approved) -> None:
     write_fact(writer, item.account, SOURCE, _item(item.dataset, source), value)
 
 
-def _write_marks(writer: Writer, account: str, dataset: str, source: Source) -> None:
-    """What finds the file again under another name; only of a file that is recorded by its name."""
-    item = _item(dataset, source)
-    if item in facts_about(writer.connection, account, SOURCE):
-        for mark in source.marks:
-            write_fact(writer, account, MARK, mark, {"source": item})
+def _write_marks(
+    writer: Writer, account: str, dataset: str, source: Source, known: Iterable[Approved] = ()
+) -> None:
+    """What finds the file, or a part of the folder, again under another name.
+
+    They stand under the name that is recorded: the file's own, or the folder's or the pattern's that it is of.
+    """
+    own = (item.source for item in known if (item.account, item.dataset) == (account, dataset))
+    recorded = facts_about(writer.connection, account, SOURCE)
+    items = (_item(dataset, one) for one in (source, *(one for one in own if same_records(source, one))))
+    item = next((item for item in items if item in recorded), None)
+    names = {mark: name for name, mark in source.parts.items()} | dict.fromkeys(source.marks, source.name)
+    if item is not None:
+        for mark, name in names.items():
+            write_fact(writer, account, MARK, mark, {"source": item, "name": name})
 
 
 def _item(dataset: str, source: Source) -> str:

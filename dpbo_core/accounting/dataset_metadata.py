@@ -7,7 +7,7 @@
 | `recovered` | hash of a lost entry | {"reservation": number}, under which it was written again |
 | `cap` | hash of a lost entry | {"epsilon_units", "delta_units"}: another cap it once had; the smaller holds |
 | `source` | hash of what follows | {"dataset", "kind", "name", "role"}: what it may be scored on |
-| `mark` | device, inode and time of a source's file | {"source": its item}: it is found again under another name |
+| `mark` | device, inode and time of a source's file | {"source": its item, "name"}: it is found again so |
 | `shares_people` | another dataset | {}: the owner said that the people of a file pay both |
 | `member` | another name | {}: this dataset's cap pays for its studies |
 | `largest_epsilon` | 10⁻¹², as text | {}: of a study that Prefect starts; the smallest holds |

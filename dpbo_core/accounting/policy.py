@@ -228,10 +228,10 @@ def score_path(text: str) -> str:
     return path
 
 
-def unallowed_score(path: str, dataset: str) -> PolicyRefused:
-    """The message for a study that names a score function which the dataset's owner did not allow."""
+def unallowed_score(path: str, dataset: str, key: str = "score") -> PolicyRefused:
+    """The message for a study that names a score or another function which the dataset's owner did not allow."""
     return PolicyRefused(
-        f"the score {path!r} is a function that the owner of dataset {dataset!r} did not allow",
+        f"the {key} {path!r} is a function that the owner of dataset {dataset!r} did not allow",
         cause="a study names it, and it would run beside the records",
         remedy=f"if you answer for it: dpbo budget allow {dataset} --score {path}; in Python give the function",
     )

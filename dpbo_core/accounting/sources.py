@@ -8,13 +8,13 @@
 | `memory` | "": the tables of a notebook, which have no name that could be compared |
 
 A real file is one file under each of its names: links are followed, and its mark (device, inode and time of its
-last change) finds a hard link and a renamed file.
-A copy is another file, and so is a hard link to a part of a folder.
+last change) finds a hard link and a renamed file, also of a part of a folder and of what a pattern wrote.
+A copy is another file, and so is one that was changed after it was charged for and renamed then.
 """
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -48,7 +48,7 @@ class Source:
 
     Attributes:
         marks: of the file as it is, or as it was whenever it was charged for: "device:inode:time".
-        parts: real paths of a folder's Parquet files.
+        parts: real path → mark of each of a folder's Parquet files.
         division: of one table in memory, whose other rows are public; None of two tables.
     """
 
@@ -56,8 +56,13 @@ class Source:
     name: str = ""
     role: Role = "records"
     marks: frozenset[str] = field(default=frozenset(), compare=False)
-    parts: frozenset[str] = field(default=frozenset(), compare=False)
+    parts: Mapping[str, str] = field(default_factory=dict, compare=False)
     division: Division | None = field(default=None, compare=False)
+
+    @property
+    def all_marks(self) -> frozenset[str]:
+        """Its own, and its parts'."""
+        return self.marks | frozenset(self.parts.values())
 
     def __str__(self) -> str:
         return {"memory": "tables in memory", "bundled": f"the bundled set {self.name}"}.get(self.kind, self.name)
@@ -69,9 +74,10 @@ MEMORY = Source("memory")
 def file_source(path: str | Path, role: Role = "records") -> Source:
     """The file, or the folder of Parquet files, that `path` leads to. It need not be there; nothing is opened."""
     real = os.path.realpath(path)
-    parts: frozenset[str] = frozenset()
+    parts: dict[str, str] = {}
     if not is_pattern(real) and Path(real).is_dir():
-        parts = frozenset(os.path.realpath(part) for part in Path(real).glob("*.parquet"))
+        names = {os.path.realpath(part) for part in Path(real).glob("*.parquet")}
+        parts = {name: mark for name in names for mark in marks_of(name)}
     return Source("file", real, role, marks_of(real), parts)
 
 
@@ -125,7 +131,7 @@ def same_records(one: Source, other: Source) -> bool:
     """
     if one.kind != other.kind:
         return False
-    if one.name == other.name or one.marks & other.marks:
+    if one.name == other.name or one.all_marks & other.all_marks:
         return True
     if one.kind not in ("file", "table"):
         return False
@@ -169,6 +175,6 @@ def _written_by(one: str, other: str) -> bool:
 def _lies_in(one: Source, folder: Source) -> bool:
     """Whether a file, or a part of a folder, is a part of another folder that was scored."""
     names = {one.name, *one.parts}
-    if names & (folder.parts | {folder.name}):
+    if names & {folder.name, *folder.parts}:
         return True
     return any(str(Path(name).parent) == folder.name and name.endswith(".parquet") for name in names)

@@ -57,18 +57,20 @@ def approve_study(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path)
     """
     if isinstance(spec.model, FunctionSection) and not allows_own_score(spec, ledger):
         raise unallowed_score(spec.model.score, spec.privacy.dataset)
+    check_acquisition(spec, ledger)
     ledger.approve(spec.privacy.dataset, opening_cap(spec), sources_of(spec, folder))
 
 
 def check_public_file(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path) -> None:
     """What somebody else's study would read as public is no dataset's sensitive file; before it is opened.
 
-    Nor does it name code of a file beside it, which the owner did not write.
+    Nor does it name code of a file beside it, which the owner did not write, or an acquisition of nobody's word.
 
     Raises:
         PolicyRefused: it is one, or it does.
     """
     refuse_beside(spec, folder)
+    check_acquisition(spec, ledger)
     check_public_sources(public_sources(spec, folder), ledger)
 
 
@@ -87,6 +89,17 @@ def check_public_sources(sources: Iterable[Source], ledger: PrivacyLedger) -> No
     for source in sources:
         if source.role == PUBLIC:
             ledger.check_public(source)
+
+
+def check_acquisition(spec: StudySpec, ledger: PrivacyLedger) -> None:
+    """A study that others start is searched by our acquisitions, or by a function that the owner allowed.
+
+    Raises:
+        PolicyRefused: it names another function; nothing was imported.
+    """
+    path, dataset = spec.search.acquisition, spec.privacy.dataset
+    if spec.search.own_acquisition and not ledger.allows_score(dataset, path):
+        raise unallowed_score(path, dataset, "acquisition")
 
 
 def refuse_beside(spec: StudySpec, folder: str | Path) -> None:
