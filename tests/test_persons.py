@@ -810,6 +810,7 @@ def test_tables_of_several_lengths_are_refused_without_a_number_where_that_is_pr
 
     X, y, V, t = frames(tmp_path)
     asked = {"epsilon": 1.0, "delta": 1e-6, "dataset": "d", "person": "who", "n_persons": 5}
+    asked["ledger"] = f"sqlite:///{tmp_path / 'ledger.db'}"
     search = PrivateSearch(LogisticRegression(), {"C": Real(0.1, 1.0)}, **asked)
     with pytest.raises(StudyInvalid) as refusal:
         search.fit(X, y, X_validation=V, y_validation=t[:-1])

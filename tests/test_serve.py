@@ -269,6 +269,7 @@ def test_the_doctor_looks_and_changes_nothing(here, monkeypatch):
 
 def test_the_doctor_finds_what_is_wrong(here, study):
     from dpbo_core.accounting.ledger import PrivacyLedger
+    from dpbo_core.accounting.schema import SCHEMA
     from dpbo_core.study.run import run_study
 
     ledger = PrivacyLedger(Stores().ledger)
@@ -278,7 +279,7 @@ def test_the_doctor_finds_what_is_wrong(here, study):
     assert findings["budget of people"].verdict == "note"
     assert "100%" in findings["budget of people"].seen
     path = here / "mlruns" / "ledger.db.generation"
-    path.write_text(json.dumps({"sequence": 99, "hash": "0" * 64}))
+    path.write_text(json.dumps({"entries": 99, "hash": "0" * 64, "schema": SCHEMA}))
     findings = {finding.what: finding for finding in examine()}
     assert findings["ledger"].verdict == "wrong"
     assert "older" in findings["ledger"].seen

@@ -5,7 +5,8 @@ with another seed, is known by its rows alone. Of every row that was charged for
 under a key that was drawn with it; it is its owner's alone (0600), beside the ledger and no part of it.
 
 That rows were sensitive is told to whoever holds the vault, and of a PUBLIC table alone: the sensitive one is
-marked after it was paid for, and never compared. What Prefect starts reads files, and no marks.
+marked after it was paid for, and never compared. What Prefect starts reads files, and no marks. The file's size is
+the number of different rows: its folder is 0700, and who sees into it holds the key and can ask for any row.
 
 Not noticed: a tenth of the rows or fewer, since some are equal by chance; rows of a table in which more than one in
 a hundred is there twice, as of few categories; rows whose values or columns were changed; files, which have names.
