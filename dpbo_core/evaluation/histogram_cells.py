@@ -30,6 +30,7 @@ move no further, but the sum would be n_pÂ·W no more. Every cell is clamped to Â
 mechanism's range. The rows of parts add up by person, so one pass over the parts gives the integers of one table.
 """
 
+from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -85,18 +86,18 @@ class HistogramCells(RecordScore):
     edges: tuple[float, ...]
 
     @property
+    @abstractmethod
     def n_cells(self) -> int:
         """K: of one group."""
-        raise NotImplementedError
 
     @property
     def score_range(self) -> float:
         """The last cell, K."""
         return float(self.n_cells)
 
+    @abstractmethod
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
         """The cells of records, (k,), from what the verb `needs` gave and the true classes or targets."""
-        raise NotImplementedError
 
 
 def class_bins(values: NDArray[np.float64], labels: NDArray[Any], edges: tuple[float, ...]) -> Integers:
