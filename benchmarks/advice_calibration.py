@@ -38,7 +38,7 @@ from dpbo_core.models.scores.grid import GRID
 from dpbo_core.problem import Problem
 from dpbo_core.space.candidates import sobol
 from dpbo_core.space.search_space import Real, SearchSpace
-from dpbo_core.spec import EstimatorSection, SearchSection
+from dpbo_core.study_file import EstimatorSection, SearchSection
 
 N, SIZES = 256, (16, 64, 256, 1_024)  # SIZES: of Λ, where all of it is scored
 UNSHARED, USUAL = 0.5, 500

@@ -70,9 +70,9 @@ def rows() -> Iterator[Row]:
 
 def scoring(estimator: Any) -> Callable[[], Any]:
     """Scores the records once."""
-    from dpbo_core.models.enforced.child import model_bytes
-    from dpbo_core.models.enforced.enforced_model import Alone, alone
-    from dpbo_core.models.enforced.engine import Engine
+    from dpbo_core.models.one_by_one.child import model_bytes
+    from dpbo_core.models.one_by_one.enforced_model import Alone, alone
+    from dpbo_core.models.one_by_one.engine import Engine
     from dpbo_core.models.scores.accuracy import Correct
 
     rng = np.random.default_rng(0)

@@ -21,12 +21,12 @@ import sqlalchemy as sa
 
 from benchmarks.peers import installed
 from benchmarks.rows import Row, main, missing
-from dpbo_core.accounting import audit
 from dpbo_core.accounting.budget import PrivacyBudget
-from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey
-from dpbo_core.accounting.store import LedgerStore
-from dpbo_core.accounting.tables import RESERVATIONS
 from dpbo_core.errors import BudgetExceeded
+from dpbo_core.ledger import audit
+from dpbo_core.ledger.ledger import PrivacyLedger, QueryKey
+from dpbo_core.ledger.store import LedgerStore
+from dpbo_core.ledger.tables import RESERVATIONS
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.privacy.amounts import spent_units
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
@@ -59,7 +59,7 @@ def worker(url, number, asks, start, won):
         name = f"{number}-{i}"
         try:
             ledger.reserve(
-                StudyKey(f"{name:0>64}", "d", name, "1", "private_grid"), price, noise="operating_system"
+                QueryKey(f"{name:0>64}", "d", name, "1", "private_grid"), price, noise="operating_system"
             )
         except BudgetExceeded:
             continue
@@ -96,7 +96,7 @@ def grown(url) -> Iterator[tuple[int, float]]:
     number = 0
 
     def key():
-        return StudyKey(f"{number:0>64}", "d", str(number), "1", "private_grid")
+        return QueryKey(f"{number:0>64}", "d", str(number), "1", "private_grid")
 
     ledger.reserve(key(), plan(), noise="operating_system")
     store = LedgerStore(url)

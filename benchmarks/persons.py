@@ -24,9 +24,9 @@ from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.scores.accuracy import Accuracy
 from dpbo_core.models.scores.brier import Brier
 from dpbo_core.models.scores.grid import GRID
-from dpbo_core.objective.in_memory import Objective
-from dpbo_core.objective.persons import PersonObjective, Persons
 from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.scoring.in_memory import Objective
+from dpbo_core.scoring.persons import PersonObjective, Persons
 
 PEOPLE, RECORDS, MOST, REPETITIONS = 5_000, 10_121, 20, 5
 

@@ -96,7 +96,7 @@ def measured() -> tuple[dict[tuple[int, str], np.ndarray], dict[tuple[int, str],
                 regrets.setdefault((m, name), []).append(float((auc.max() - auc[chosen]).mean()))
             best = int(auc.argmax())
             guess = float(guesses[best])
-            for name, said in said_of(rng, sums["pairs"][best], D, m, guess).items():
+            for name, said in score_caption(rng, sums["pairs"][best], D, m, guess).items():
                 errors.setdefault((m, name), []).append(float(np.abs(said - auc[best]).mean()))
     arrays = ({key: np.array(values) for key, values in found.items()} for found in (regrets, errors))
     return *arrays, float(y.mean())
@@ -111,7 +111,7 @@ def handicapped(ranked, guesses, m, labels):
     return (np.array(ranked) + head_start(problem, search.tried, search, scale)).tolist()
 
 
-def said_of(rng, ranked, pairs, m, guess):
+def score_caption(rng, ranked, pairs, m, guess):
     """Scores as they are drawn in several ways, (DRAWS,) each."""
     count = PairCount(m, 1, pairs / (2 * m**2) * 1.2)  # a public share a fifth off
 

@@ -18,8 +18,8 @@ one a record and step, which are the record's proof and read it from memory; a g
 exponential, a sum, a quotient and a rounding for each score. These are timed on one part, and counted as often as
 there are parts. No less than these and a reading is possible, so 2.5 readings are beyond reach where they come to
 more. A grid's product rounds by a record's place, so a record whose score it could move over a border of the grid
-is scored again as a trajectory's is (`dpbo_core/objective/near_steps.py`): every sum is the same integer. What a
-trajectory keeps is memory: 8 bytes a feature and record.
+is scored again as a trajectory's is (`dpbo_core/scoring/fast_exact_scores.py`): every sum is the same integer. What
+a trajectory keeps is memory: 8 bytes a feature and record.
 """
 
 import sys
@@ -43,11 +43,11 @@ from dpbo_core.models.estimators import fitted
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.sigmoid import Sigmoid
-from dpbo_core.objective.in_memory import Objective
-from dpbo_core.objective.partitioned import PartitionedObjective, Workers, parts_of
+from dpbo_core.preparation.data_split import public_half
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.spec import StudySpec
-from dpbo_core.study.data_split import public_half
+from dpbo_core.scoring.in_memory import Objective
+from dpbo_core.scoring.partitioned import PartitionedObjective, Workers, parts_of
+from dpbo_core.study_file import StudySpec
 
 FEATURES, PART, REPETITIONS, TREES, FOREST_CANDIDATES = 30, 250_000, 3, 100, 20
 USUAL = (5_000_000, 64, 20, 1_000_000, 10_000_000)

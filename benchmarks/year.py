@@ -33,16 +33,16 @@ from sklearn.linear_model import LogisticRegression
 
 from benchmarks.rows import Row, main
 from dpbo.flows.prefect_runtime.requested_study import edition_at
-from dpbo_core.accounting import audit
-from dpbo_core.accounting.accounts import Account
 from dpbo_core.accounting.forecast import Forecast, forecast
-from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import BudgetRefused
-from dpbo_core.evaluation.run import evaluate_study
-from dpbo_core.evaluation.watch.looks import look_once
-from dpbo_core.spec import StudySpec, WatchSection
-from dpbo_core.study.consent import approve_study
-from dpbo_core.study.run import run_study
+from dpbo_core.ledger import audit
+from dpbo_core.ledger.accounts import Account
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.preparation.preconditions import approve_study
+from dpbo_core.queries.evaluation.run import evaluate_study
+from dpbo_core.queries.tuning.run import run_study
+from dpbo_core.queries.watch.looks import look_once
+from dpbo_core.study_file import StudySpec, WatchSection
 
 DAYS, PEOPLE, PUBLIC, TRUTH, SEEDS = 365, 3_000, 2_000, 4_000, 3
 BROKEN, MENDED, WALK = 120, 250, 0.004

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpbo_core.accounting.budget import PrivacyBudget as PrivacyBudget
-    from dpbo_core.accounting.ledger import PrivacyLedger as PrivacyLedger
     from dpbo_core.errors import AssumptionNotAccepted as AssumptionNotAccepted
     from dpbo_core.errors import BudgetExceeded as BudgetExceeded
     from dpbo_core.errors import BudgetRefused as BudgetRefused
@@ -18,28 +17,29 @@ if TYPE_CHECKING:
     from dpbo_core.errors import NoBudget as NoBudget
     from dpbo_core.errors import Sealed as Sealed
     from dpbo_core.errors import StudyInvalid as StudyInvalid
-    from dpbo_core.evaluation.run import EvaluationResult as EvaluationResult
-    from dpbo_core.evaluation.run import evaluate_study as evaluate_study
-    from dpbo_core.evaluation.run import plan_evaluation as plan_evaluation
-    from dpbo_core.evaluation.run import run_and_evaluate as run_and_evaluate
-    from dpbo_core.evaluation.watch.looks import look_once as look_once
-    from dpbo_core.evaluation.watch.recorded_looks import Look as Look
-    from dpbo_core.evaluation.watch.watching import plan_watch as plan_watch
     from dpbo_core.final_model.train import FinalModel as FinalModel
+    from dpbo_core.ledger.ledger import PrivacyLedger as PrivacyLedger
+    from dpbo_core.preparation.resolve import advise_study as advise_study
+    from dpbo_core.preparation.resolve import plan_study as plan_study
     from dpbo_core.privacy.release import Release as Release
+    from dpbo_core.queries.evaluation.run import EvaluationResult as EvaluationResult
+    from dpbo_core.queries.evaluation.run import evaluate_study as evaluate_study
+    from dpbo_core.queries.evaluation.run import plan_evaluation as plan_evaluation
+    from dpbo_core.queries.evaluation.run import run_and_evaluate as run_and_evaluate
+    from dpbo_core.queries.tuning.run import StudyResult as StudyResult
+    from dpbo_core.queries.tuning.run import open_study as open_study
+    from dpbo_core.queries.tuning.run import run_study as run_study
+    from dpbo_core.queries.watch.looks import look_once as look_once
+    from dpbo_core.queries.watch.recorded_looks import Look as Look
+    from dpbo_core.queries.watch.watching import plan_watch as plan_watch
     from dpbo_core.sklearn_api.private_search import PrivateSearch as PrivateSearch
     from dpbo_core.sklearn_api.private_selection import PrivateSelection as PrivateSelection
     from dpbo_core.space.search_space import Categorical as Categorical
     from dpbo_core.space.search_space import Integer as Integer
     from dpbo_core.space.search_space import Real as Real
-    from dpbo_core.spec import StudySpec as StudySpec
-    from dpbo_core.spec import WatchSection as WatchSection
-    from dpbo_core.study.resolve import advise_study as advise_study
-    from dpbo_core.study.resolve import plan_study as plan_study
-    from dpbo_core.study.run import StudyResult as StudyResult
-    from dpbo_core.study.run import open_study as open_study
-    from dpbo_core.study.run import run_study as run_study
-    from dpbo_core.study.study_file import read_study as read_study
+    from dpbo_core.study_file import StudySpec as StudySpec
+    from dpbo_core.study_file import WatchSection as WatchSection
+    from dpbo_core.study_file.toml_file import read_study as read_study
 
 _HOME = {
     "AssumptionNotAccepted": "errors",

@@ -22,14 +22,14 @@ from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.aggregates import Aggregate, MeanOfRecords, PairCount
-from dpbo_core.models.listed.inspection import unlisted_name
+from dpbo_core.models.estimator_allowlist.inspection import unlisted_name
 from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.models.scores.union import Score
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 from dpbo_core.space.candidates import CandidateSet
 from dpbo_core.space.earlier import EarlierEdition
 from dpbo_core.space.search_space import Value
-from dpbo_core.spec import (
+from dpbo_core.study_file import (
     ModelSection,
     PersonFiles,
     PredictionsSection,
@@ -37,8 +37,8 @@ from dpbo_core.spec import (
     SearchSection,
     StudySpec,
 )
-from dpbo_core.spec.named_score import pair_score, score_of
-from dpbo_core.spec.study import candidates_of, relation_of, unit_of
+from dpbo_core.study_file.named_score import pair_score, score_of
+from dpbo_core.study_file.study import candidates_of, relation_of, unit_of
 
 if TYPE_CHECKING:
     from dpbo_core.models.estimators import Model

@@ -28,8 +28,8 @@ from dpbo_core.gp.kernels import Matern52, kernel_named
 from dpbo_core.gp.likelihood import fit
 from dpbo_core.gp.posterior import Posterior
 from dpbo_core.models.scores.grid import GRID
-from dpbo_core.objective.paired import Pairing
 from dpbo_core.problem import Problem, PublicSearch
+from dpbo_core.scoring.paired import Pairing
 from dpbo_core.space.candidates import sobol_subset
 
 GROWTH = 1.3  # the kernel is fitted anew when so many times more is known
@@ -68,7 +68,7 @@ def search_on_public_data(problem: Problem, trials: int) -> PublicSearch:
     n_tried, kept = min(len(problem.candidates), trials), problem.public_search
     if kept is not None and kept.search == problem.search and len(kept.tried) == n_tried:
         return kept
-    tried = list(surely_tried(problem, trials))
+    tried = list(required_trials(problem, trials))
     scores = [problem.public_score(index) for index in tried]
     if len(tried) == len(problem.candidates):
         return PublicSearch(problem.search, tuple(tried), np.array(scores), np.array(scores))
@@ -88,7 +88,7 @@ def search_on_public_data(problem: Problem, trials: int) -> PublicSearch:
     return PublicSearch(problem.search, tuple(tried), np.array(scores), mean)
 
 
-def surely_tried(problem: Problem, trials: int) -> tuple[int, ...]:
+def required_trials(problem: Problem, trials: int) -> tuple[int, ...]:
     """Those that a search on public data cross-validates first in any case: all of Λ, or the half spread evenly.
 
     Known before any score is, so they may be scored elsewhere and in any order.

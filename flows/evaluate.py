@@ -14,14 +14,14 @@ from dpbo.tasks import policies
 from dpbo.tasks.evaluating import evaluate, prepare
 from dpbo.tasks.reporting import Tracked
 from dpbo.tasks.reporting.champion import champion_after
-from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import BudgetRefused, StudyInvalid
-from dpbo_core.evaluation.run import EvaluationResult
-from dpbo_core.objective.partitioned import Workers
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.preparation.data_split import is_partitioned
+from dpbo_core.preparation.preconditions import check_public_file
 from dpbo_core.privacy.release import Release
-from dpbo_core.spec import StudySpec
-from dpbo_core.study.consent import check_public_file
-from dpbo_core.study.data_split import is_partitioned
+from dpbo_core.queries.evaluation.run import EvaluationResult
+from dpbo_core.scoring.partitioned import Workers
+from dpbo_core.study_file import StudySpec
 
 
 @flow(name="evaluate privately", **policies.FLOW)

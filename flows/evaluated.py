@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
 
 if TYPE_CHECKING:
-    from dpbo_core.evaluation.run import EvaluationResult
+    from dpbo_core.queries.evaluation.run import EvaluationResult
 
 
 @dataclass(frozen=True)

@@ -20,12 +20,12 @@ from dpbo.flows.prefect_runtime.settings import Stores, check_prefect_settings, 
 from dpbo.flows.prefect_runtime.temporary_server import locked_server
 from dpbo.tasks import policies
 from dpbo.tasks.outsourcing import answer_query, publish_table, suggest_row, take_answer
-from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import DpboError
-from dpbo_core.methods.outsourced.answers import Curator
+from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods.outsourced.box import PrivateAnswers
-from dpbo_core.methods.outsourced.curator import Publication
-from dpbo_core.methods.outsourced.session import Progress, where
+from dpbo_core.queries.modeler.session import Progress, where
+from dpbo_core.queries.publication.answers import Curator
+from dpbo_core.queries.publication.curator import Publication
 
 PATIENCE = 3600.0  # seconds one party waits for a file of the other's
 STATE = "search.json"

@@ -15,12 +15,12 @@ from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo.tasks.reporting.mlflow_lookup import Tracked, check_target
 from dpbo.tasks.reporting.mlflow_run import find_release
 from dpbo.tasks.tuning import publish, train
-from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import DpboError, printable
 from dpbo_core.final_model.train import FinalModel, model_is_public
+from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.privacy.release import Release
-from dpbo_core.spec import StudySpec
-from dpbo_core.study.run import ReplayedStudy, StudyRun
+from dpbo_core.queries.tuning.run import ReplayedStudy, StudyRun
+from dpbo_core.study_file import StudySpec
 
 T = TypeVar("T")
 UNNAMED = "Prefect's page does not name this run"

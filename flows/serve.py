@@ -21,13 +21,13 @@ from dpbo.flows.prefect_runtime.server import LoopbackServer, is_outage, wait_fo
 from dpbo.flows.prefect_runtime.settings import Stores, refuse_folder_settings
 from dpbo.flows.tune import tune
 from dpbo.tasks import policies
-from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import BudgetRefused
-from dpbo_core.study.consent import approve_study, refuse_beside
-from dpbo_core.study.resolve import plan_study
-from dpbo_core.study.run import StudyResult
-from dpbo_core.study.schedule import planned_for_schedule
-from dpbo_core.study.study_file import read_study, study_digest
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.preparation.preconditions import approve_study, refuse_beside
+from dpbo_core.preparation.resolve import plan_study
+from dpbo_core.queries.tuning.run import StudyResult
+from dpbo_core.queries.tuning.schedule import planned_for_schedule
+from dpbo_core.study_file.toml_file import read_study, study_digest
 
 if TYPE_CHECKING:
     from prefect.settings.legacy import Setting

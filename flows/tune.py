@@ -16,17 +16,17 @@ from dpbo.flows.tuned import Tuned as Tuned
 from dpbo.tasks import policies
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.tuning import finish, reserve, step
-from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import AssumptionNotAccepted, BudgetRefused, DpboError, StudyInvalid
-from dpbo_core.evaluation.request import asks_for_evaluation, last_step
-from dpbo_core.evaluation.run import EvaluationResult
 from dpbo_core.final_model.train import model_is_public
-from dpbo_core.objective.partitioned import Workers
-from dpbo_core.spec import StudySpec
-from dpbo_core.study.consent import check_public_file, check_public_sources
-from dpbo_core.study.data_split import is_partitioned, public_sources
-from dpbo_core.study.resolve import resolve
-from dpbo_core.study.run import StudyRun
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.preparation.data_split import is_partitioned, public_sources
+from dpbo_core.preparation.preconditions import check_public_file, check_public_sources
+from dpbo_core.preparation.resolve import resolve
+from dpbo_core.queries.evaluation.request import asks_for_evaluation, last_step
+from dpbo_core.queries.evaluation.run import EvaluationResult
+from dpbo_core.queries.tuning.run import StudyRun
+from dpbo_core.scoring.partitioned import Workers
+from dpbo_core.study_file import StudySpec
 
 
 @flow(name="tune privately", **policies.FLOW)

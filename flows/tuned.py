@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
-from dpbo_core.study.replay import StudyResult
+from dpbo_core.queries.tuning.replay import StudyResult
 
 if TYPE_CHECKING:
-    from dpbo_core.evaluation.run import EvaluationResult
+    from dpbo_core.queries.evaluation.run import EvaluationResult
 
 
 @dataclass(frozen=True)

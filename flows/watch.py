@@ -17,12 +17,12 @@ from dpbo.flows.tune import Tuned, tune
 from dpbo.tasks import policies
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.watching import look, prepare_look, publish_looks
-from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import BudgetRefused, DpboError
-from dpbo_core.evaluation.watch.recorded_looks import Look, newest_edition
-from dpbo_core.spec import StudySpec, WatchSection
-from dpbo_core.spec.reading import read_section
-from dpbo_core.study.consent import check_public_file
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.preparation.preconditions import check_public_file
+from dpbo_core.queries.watch.recorded_looks import Look, newest_edition
+from dpbo_core.study_file import StudySpec, WatchSection
+from dpbo_core.study_file.reading import read_section
 
 TASKS = 3  # prepare look, look, publish looks
 

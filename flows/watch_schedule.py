@@ -26,14 +26,14 @@ from dpbo.flows.serve import (
 )
 from dpbo.flows.watch import Watched, section_of, watch
 from dpbo.tasks import policies
-from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.accounting.patterns import filled_at
 from dpbo_core.errors import BudgetRefused
-from dpbo_core.evaluation.watch.recorded_looks import WatchOver
-from dpbo_core.evaluation.watch.watching import plan_watch
-from dpbo_core.spec import WatchSection
-from dpbo_core.spec.reading import to_table
-from dpbo_core.study.study_file import read_study
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.ledger.name_patterns import filled_at
+from dpbo_core.queries.watch.recorded_looks import WatchOver
+from dpbo_core.queries.watch.watching import plan_watch
+from dpbo_core.study_file import WatchSection
+from dpbo_core.study_file.reading import to_table
+from dpbo_core.study_file.toml_file import read_study
 
 OVER = "Over: an alarm ended it"
 SLOT = "{time}"

@@ -7,11 +7,11 @@ from prefect import task
 
 from dpbo.tasks import policies
 from dpbo.tasks.reporting.mlflow_lookup import CheckedLedger
-from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import BudgetRefused
-from dpbo_core.evaluation.run import EvaluationResult, OpenEvaluation, open_evaluation
-from dpbo_core.objective.partitioned import Workers
-from dpbo_core.spec import StudySpec
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.queries.evaluation.run import EvaluationResult, OpenEvaluation, open_evaluation
+from dpbo_core.scoring.partitioned import Workers
+from dpbo_core.study_file import StudySpec
 
 
 @task(name="prepare evaluation", **policies.SENSITIVE_TASK)

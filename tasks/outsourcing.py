@@ -5,13 +5,13 @@ from pathlib import Path
 from prefect import task
 
 from dpbo.tasks import policies
-from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.methods.outsourced import session
-from dpbo_core.methods.outsourced.answers import Curator
+from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods.outsourced.box import PrivateAnswers
-from dpbo_core.methods.outsourced.curator import Publication, Published, publish
-from dpbo_core.methods.outsourced.messages import Answer, Query
-from dpbo_core.methods.outsourced.session import Progress
+from dpbo_core.queries.modeler import session
+from dpbo_core.queries.modeler.messages import Answer, Query
+from dpbo_core.queries.modeler.session import Progress
+from dpbo_core.queries.publication.answers import Curator
+from dpbo_core.queries.publication.curator import Publication, Published, publish
 
 
 @task(name="publish table", **policies.SENSITIVE_TASK)

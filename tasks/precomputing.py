@@ -6,8 +6,8 @@ from prefect import task
 
 from dpbo.tasks import policies
 from dpbo_core.models.estimators import Model
-from dpbo_core.spec import StudySpec
-from dpbo_core.study.precomputed import PublicWork, cross_validate_candidate, train_candidate
+from dpbo_core.preparation.precomputed import PublicWork, cross_validate_candidate, train_candidate
+from dpbo_core.study_file import StudySpec
 
 
 @task(name="train candidate", **policies.SENSITIVE_TASK)

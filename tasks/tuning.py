@@ -14,16 +14,16 @@ from prefect import task
 from dpbo.tasks import policies
 from dpbo.tasks.reporting.mlflow_lookup import CheckedLedger, Tracked
 from dpbo.tasks.reporting.mlflow_run import log_release
-from dpbo_core.accounting.accounts import Account
 from dpbo_core.errors import BudgetRefused
 from dpbo_core.final_model.train import FinalModel, train_final
+from dpbo_core.ledger.accounts import Account
 from dpbo_core.methods.contract import Released
-from dpbo_core.objective.partitioned import Workers
+from dpbo_core.preparation.precomputed import Precomputed
+from dpbo_core.preparation.resolve import ResolvedStudy
 from dpbo_core.privacy.release import Release
-from dpbo_core.spec import StudySpec
-from dpbo_core.study.precomputed import Precomputed
-from dpbo_core.study.resolve import ResolvedStudy
-from dpbo_core.study.run import Also, ReplayedStudy, StudyResult, StudyRun, open_study
+from dpbo_core.queries.tuning.run import Also, ReplayedStudy, StudyResult, StudyRun, open_study
+from dpbo_core.scoring.partitioned import Workers
+from dpbo_core.study_file import StudySpec
 
 
 @task(name="reserve the budget", **policies.SENSITIVE_TASK)

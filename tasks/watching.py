@@ -8,11 +8,11 @@ from prefect import task
 from dpbo.tasks import policies
 from dpbo.tasks.reporting.mlflow_lookup import CheckedLedger, Tracked
 from dpbo.tasks.reporting.study_series import log_looks
-from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import BudgetRefused
-from dpbo_core.evaluation.watch.looks import OpenLook, open_look
-from dpbo_core.evaluation.watch.recorded_looks import Look
-from dpbo_core.spec import StudySpec, WatchSection
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.queries.watch.looks import OpenLook, open_look
+from dpbo_core.queries.watch.recorded_looks import Look
+from dpbo_core.study_file import StudySpec, WatchSection
 
 
 @task(name="prepare look", **policies.SENSITIVE_TASK)

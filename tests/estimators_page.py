@@ -5,7 +5,7 @@ python tests/estimators_page.py
 
 from pathlib import Path
 
-from dpbo_core.models.listed.classes import PREDICTORS, READ, TRANSFORMERS, Listed
+from dpbo_core.models.estimator_allowlist.classes import PREDICTORS, READ, TRANSFORMERS, Listed
 
 PAGE = Path(__file__).parent.parent / "docs" / "estimators.md"
 

@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 
 from dpbo_core.accounting.budget import PrivacyBudget
-from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.methods.outsourced import session
-from dpbo_core.methods.outsourced.answers import Curator
+from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods.outsourced.box import Outsourced, PrivateAnswers
-from dpbo_core.methods.outsourced.curator import Publication, publish
-from dpbo_core.methods.outsourced.messages import Query, read_message, write_message
 from dpbo_core.privacy.unit import NeighboringRelation
+from dpbo_core.queries.modeler import session
+from dpbo_core.queries.modeler.messages import Query, read_message, write_message
+from dpbo_core.queries.publication.answers import Curator
+from dpbo_core.queries.publication.curator import Publication, publish
 
 PRIVATE = PrivateAnswers(-20.0, 0.0, 1.0, 1e-6)
 

@@ -186,16 +186,16 @@ def worlds(folder):
 
     from dpbo_core import PrivateSearch, PrivateSelection, Real
     from dpbo_core.accounting.budget import PrivacyBudget
-    from dpbo_core.accounting.ledger import PrivacyLedger
-    from dpbo_core.evaluation.run import evaluate_study
-    from dpbo_core.evaluation.watch.looks import look_once
-    from dpbo_core.methods.outsourced.answers import Curator
+    from dpbo_core.ledger.ledger import PrivacyLedger
     from dpbo_core.methods.outsourced.box import Outsourced, PrivateAnswers
-    from dpbo_core.methods.outsourced.curator import Publication, publish
-    from dpbo_core.methods.outsourced.messages import Query
     from dpbo_core.privacy.unit import NeighboringRelation
-    from dpbo_core.spec import StudySpec, WatchSection
-    from dpbo_core.study.run import run_study
+    from dpbo_core.queries.evaluation.run import evaluate_study
+    from dpbo_core.queries.modeler.messages import Query
+    from dpbo_core.queries.publication.answers import Curator
+    from dpbo_core.queries.publication.curator import Publication, publish
+    from dpbo_core.queries.tuning.run import run_study
+    from dpbo_core.queries.watch.looks import look_once
+    from dpbo_core.study_file import StudySpec, WatchSection
 
     url = f"sqlite:///{folder / 'ledger.db'}"
     ledger = PrivacyLedger(url)

@@ -152,7 +152,7 @@ def forget():
 @contextlib.contextmanager
 def watching(target=None, kind=Planted):
     """From the end of each `reserve` in the block until its release is recorded."""
-    from dpbo_core.accounting.ledger import PrivacyLedger, Reservation
+    from dpbo_core.ledger.ledger import PrivacyLedger, Reservation
 
     WATCH.target, WATCH.kind, WATCH.fired, WATCH.calls = target, kind, False, set()
     plain, concluded = PrivacyLedger.reserve, Reservation.conclude

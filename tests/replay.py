@@ -28,7 +28,7 @@ DOORS = (
     DiscreteGaussian,
     PrivateSelection,
 )  # their sensitivity bounds every coordinate of the query
-TRACED = ("dpbo_core/methods/", "dpbo_core/mechanisms/", "dpbo_core/objective/in_memory.py", "tests/faults.py")
+TRACED = ("dpbo_core/methods/", "dpbo_core/mechanisms/", "dpbo_core/scoring/in_memory.py", "tests/faults.py")
 
 
 @dataclass(frozen=True)

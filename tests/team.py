@@ -180,10 +180,10 @@ def make_store(folder):
     """A release in the team's store; and beside it an experiment whose root is the curator's folder."""
     from dpbo.tasks.reporting import log_release
     from dpbo.tasks.reporting.mlflow_store import open_store
-    from dpbo_core.accounting.ledger import PrivacyLedger
     from dpbo_core.final_model.train import train_final
-    from dpbo_core.study.run import run_study
-    from dpbo_core.study.study_file import read_study
+    from dpbo_core.ledger.ledger import PrivacyLedger
+    from dpbo_core.queries.tuning.run import run_study
+    from dpbo_core.study_file.toml_file import read_study
 
     mlruns = folder / "mlruns"
     mlruns.mkdir(mode=0o700, exist_ok=True)

@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks import year
-from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.ledger.ledger import PrivacyLedger
 
 pytestmark = pytest.mark.slow
 

@@ -15,18 +15,18 @@ from canary import forms_of_text, search
 from conftest import new_database
 from object_store import KEY, object_store
 
-from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.accounting.sources import named_source, same_records
 from dpbo_core.data import read_header, read_table
 from dpbo_core.data.addresses import address_of, place_of
 from dpbo_core.data.fetched import fetched
 from dpbo_core.data.people import read_people
 from dpbo_core.errors import PolicyRefused, Sealed, StudyInvalid
-from dpbo_core.evaluation.run import evaluate_study
-from dpbo_core.evaluation.watch.todays_table import todays_table
-from dpbo_core.spec import StudySpec
-from dpbo_core.study.data_split import public_half
-from dpbo_core.study.run import run_study
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.ledger.sources import named_source, same_records
+from dpbo_core.preparation.data_split import public_half
+from dpbo_core.queries.evaluation.run import evaluate_study
+from dpbo_core.queries.tuning.run import run_study
+from dpbo_core.queries.watch.todays_table import todays_table
+from dpbo_core.study_file import StudySpec
 
 CANARY = "canary-7f3e9a41c0"
 PG = "postgresql://db.example/ehr?query="

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from worlds import mostly_slow
 
-from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.advice import expected_loss
 from dpbo_core.advice.advise import advise
 from dpbo_core.advice.choosing import choose
@@ -18,17 +17,18 @@ from dpbo_core.advice.expected_loss import rows as table_rows
 from dpbo_core.comparison.rivals import run_on
 from dpbo_core.comparison.tasks import ScoreTable, on_table
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods.lipschitz import Lipschitz
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.public import Public
 from dpbo_core.models.scores.grid import GRID
+from dpbo_core.preparation.resolve import advise_study, plan_study
 from dpbo_core.problem import problem_of
+from dpbo_core.queries.tuning.run import run_study
 from dpbo_core.space.candidates import sobol
 from dpbo_core.space.search_space import Real, SearchSpace
-from dpbo_core.spec import StudySpec
-from dpbo_core.study.resolve import advise_study, plan_study
-from dpbo_core.study.run import run_study
+from dpbo_core.study_file import StudySpec
 
 FORMS = (
     PrivateGrid(),
@@ -214,7 +214,7 @@ def test_less_noise_never_expects_a_much_larger_loss(form):
 def synthetic(*, d, size, steps, m, epsilon=1.0):
     from dpbo_core.models.scores.accuracy import Accuracy
     from dpbo_core.problem import Problem
-    from dpbo_core.spec import EstimatorSection, SearchSection
+    from dpbo_core.study_file import EstimatorSection, SearchSection
 
     class Known:
         n_records = 500
@@ -298,7 +298,7 @@ def test_a_verdict_counts_what_there_is_to_gain_over_one_answer_for_all():
 
 def test_a_verdict_counts_what_there_is_to_choose_between(tmp_path):
     """`dpbo plan --fit`: where candidates' public scores are alike, a choice that loses as much is a blind one."""
-    from dpbo_core.study.public_advice import public_spread
+    from dpbo_core.preparation.public_advice import public_spread
 
     tree = {"estimator": "sklearn.tree.DecisionTreeClassifier"}
     spec = on_files(
@@ -327,7 +327,7 @@ def test_a_verdict_counts_what_there_is_to_choose_between(tmp_path):
 
 
 def test_the_baseline_is_the_public_files_and_unknown_without_it(tmp_path):
-    from dpbo_core.study.public_advice import public_baseline
+    from dpbo_core.preparation.public_advice import public_baseline
 
     spec = on_files()
     assert public_baseline(spec, tmp_path) is None
@@ -337,7 +337,7 @@ def test_the_baseline_is_the_public_files_and_unknown_without_it(tmp_path):
 
 def test_a_plan_that_counts_the_public_file_says_narrower_things_of_the_same_choice(tmp_path):
     """n moves the ranges, and never which method "auto" becomes, for that is asked where no file is."""
-    from dpbo_core.study.sizes import n_public
+    from dpbo_core.preparation.sizes import n_public
 
     spec = on_files()
     assert n_public(spec, tmp_path) is None

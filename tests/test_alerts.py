@@ -16,7 +16,7 @@ from dpbo.flows.prefect_runtime.automations import ALERTS, BLOCK, put_alerts, to
 from dpbo.flows.tune import tune_privately
 from dpbo.flows.watch import _alarm
 from dpbo_core.errors import BudgetRefused, StudyInvalid
-from dpbo_core.spec import StudySpec
+from dpbo_core.study_file import StudySpec
 
 LONGEST = 90.0  # seconds that a busy server may take to tell
 

@@ -11,8 +11,8 @@ from dpbo_core import PrivacyLedger, PrivateSearch, Real
 from dpbo_core.data import aliasing
 from dpbo_core.data.aliasing import aliased
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.spec import StudySpec
-from dpbo_core.study import data_split
+from dpbo_core.preparation import data_split
+from dpbo_core.study_file import StudySpec
 
 RNG = np.random.default_rng(0)
 A = RNG.normal(size=(200, 3))

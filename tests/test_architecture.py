@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dpbo_core.mechanisms.worth import WORTH
+from dpbo_core.mechanisms.mechanism_cost import WORTH
 from dpbo_core.methods import EXCHANGES, METHODS
 from dpbo_core.models.scores.union import SCORES
 from dpbo_core.private_training.union import BASES
@@ -84,33 +84,33 @@ def test_a_folder_that_is_no_longer_found_is_missed(house, link):
 
 
 PLANTED = [
-    ("dpbo_core/study/run.py", "import dpbo.tasks.tuning", "flows > tasks > dpbo_core"),
+    ("dpbo_core/queries/tuning/run.py", "import dpbo.tasks.tuning", "flows > tasks > dpbo_core"),
     ("tasks/tuning.py", "import dpbo.flows.tune", "flows > tasks > dpbo_core"),
     ("dpbo_core/errors.py", "import dpbo", "the core stays free"),
     ("flows/tune.py", "import dpbo.flows.cli.show", "the floors of flows"),
     ("flows/prefect_runtime/owner.py", "import dpbo.flows.publishing", "the floors of flows"),
     ("tasks/reporting/pictures.py", "import dpbo.tasks.policies", "the floors of tasks"),
     ("tasks/reporting/escaping.py", "import prefect", "pictures and pages know nothing"),
-    ("dpbo_core/problem.py", "import dpbo_core.objective.in_memory", "the floors of dpbo_core"),
+    ("dpbo_core/problem.py", "import dpbo_core.scoring.in_memory", "the floors of dpbo_core"),
     ("dpbo_core/gp/kernels.py", "import dpbo_core.space", "the floors of dpbo_core"),
-    ("dpbo_core/mechanisms/laplace.py", "import dpbo_core.accounting.ledger", "the floors of dpbo_core"),
+    ("dpbo_core/mechanisms/laplace.py", "import dpbo_core.ledger.ledger", "the floors of dpbo_core"),
     ("dpbo_core/errors.py", "import dpbo_core.privacy.plan", "the floors of dpbo_core"),
     ("dpbo_core/methods/lipschitz.py", "import dpbo_core.methods.private_grid", "methods do not import"),
     ("dpbo_core/methods/stated_search.py", "import dpbo_core.methods.kusner_gp", "methods do not import"),
     ("dpbo_core/methods/kusner_pricing.py", "import dpbo_core.methods.outsourced.box", "methods do not import"),
     ("dpbo_core/bo/loop.py", "import dpbo_core.privacy.sensitive", "the search knows nothing"),
     ("dpbo_core/gp/posterior.py", "import dpbo_core.privacy.amounts", "the search knows nothing"),
-    ("dpbo_core/methods/outsourced/modeler.py", "import dpbo_core.data.table", "the modeller knows nothing"),
+    ("dpbo_core/queries/modeler/modeler.py", "import dpbo_core.data.table", "the modeller knows nothing"),
     ("dpbo_core/bo/acquisition.py", "import dpbo_core.privacy.sensitive", "the modeller knows nothing"),
     (
-        "dpbo_core/methods/outsourced/session.py",
-        "import dpbo_core.methods.outsourced.vault",
+        "dpbo_core/queries/modeler/session.py",
+        "import dpbo_core.queries.publication.vault",
         "the modeller knows nothing",
     ),
     ("dpbo_core/methods/outsourced/box.py", "import dpbo_core.methods.lipschitz", "methods do not import"),
-    ("dpbo_core/study/run.py", "import prefect", "the core stays free"),
+    ("dpbo_core/queries/tuning/run.py", "import prefect", "the core stays free"),
     ("dpbo_core/methods/private_grid.py", "import mlflow", "the core stays free"),
-    ("dpbo_core/spec/study.py", "import pydantic", "the core stays free"),
+    ("dpbo_core/study_file/study.py", "import pydantic", "the core stays free"),
 ]
 ALONE = {
     "dpbo_core/errors.py": "all import it: whatever it imports breaks most rules in most files",
@@ -296,7 +296,7 @@ def test_methods_scores_mechanisms_and_bases_are_named_in_their_own_files_alone(
 @pytest.mark.parametrize(
     ("path", "planted", "name"),
     [
-        ("dpbo_core/study/run.py", 'KINDS = ("lipschitz", "outsourced")', "lipschitz"),
+        ("dpbo_core/queries/tuning/run.py", 'KINDS = ("lipschitz", "outsourced")', "lipschitz"),
         ("dpbo_core/accounting/certificate.py", 'GAUSSIAN = ("discrete Gaussian",)', "discrete Gaussian"),
         ("dpbo_core/methods/dp_hypo.py", 'DEFAULT = "noisy_gradient_descent"', "noisy_gradient_descent"),
         ("flows/cli/init.py", "REMEDY = 'choose score = \"brier\"'", "brier"),

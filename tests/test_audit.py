@@ -10,7 +10,7 @@ from audit import __main__ as audit_page
 from audit import bounds, distinguish, hostile, laws, supply, timing, verdict
 
 from dpbo_core.methods import EXCHANGES, METHODS
-from dpbo_core.spec import StudySpec
+from dpbo_core.study_file import StudySpec
 from dpbo_core.theorems import balle_wang_2018
 
 

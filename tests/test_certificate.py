@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from test_contract import VARIANTS, plan_of, real, run_in
 from worlds import problem, smooth_table
 
-from dpbo_core.accounting.accounts import balance_after, balances
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.certificate import read_certificate, recompute
-from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey
 from dpbo_core.errors import CertificateFalse, StudyInvalid
+from dpbo_core.ledger.accounts import balance_after, balances
+from dpbo_core.ledger.ledger import PrivacyLedger, QueryKey
 from dpbo_core.methods import CERTIFIED, EXCHANGES, METHODS
 from dpbo_core.methods.outsourced.box import Outsourced
 
@@ -115,7 +115,7 @@ def test_the_balance_after_each_study_is_the_ledgers_own(here):
     ledger.set_budget(PrivacyBudget.of("d", epsilon=9.0, delta=1e-5))
     spent = []
     for n, name in enumerate(["grid", "trajectory", "lipschitz", "trajectory"]):
-        ledger.reserve(StudyKey(f"{n:064d}", "d", "s", str(n), name), plan_of(VARIANTS[name], problem(steps=3)),
+        ledger.reserve(QueryKey(f"{n:064d}", "d", "s", str(n), name), plan_of(VARIANTS[name], problem(steps=3)),
                        noise="operating_system")  # fmt: skip
         (account,) = ledger.accounts("d")
         spent.append(account.spent_epsilon[0])
@@ -126,7 +126,7 @@ def test_the_balance_after_each_study_is_the_ledgers_own(here):
     assert all(item.share == item.spent / 9.0 for item in found)
     assert balance_after(account, "unknown") is None
     ledger.set_budget(PrivacyBudget.without_limit("open"))
-    ledger.reserve(StudyKey("f" * 64, "open", "s", "1", "grid"), plan_of(VARIANTS["grid"], problem()),
+    ledger.reserve(QueryKey("f" * 64, "open", "s", "1", "grid"), plan_of(VARIANTS["grid"], problem()),
                    noise="injected")  # fmt: skip
     (item,) = balances(ledger.accounts("open")[0])
     assert item.remaining == math.inf

@@ -12,10 +12,10 @@ import tomli_w
 from dpbo.flows.cli.terminal import print_json
 from dpbo.flows.cli.tune import print_tuned, tuned_json
 from dpbo_core.accounting.budget import PrivacyBudget
-from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods import EXCHANGES, METHODS
-from dpbo_core.spec import StudySpec
-from dpbo_core.study.run import run_study
+from dpbo_core.queries.tuning.run import run_study
+from dpbo_core.study_file import StudySpec
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ def test_debug_shows_the_trace_and_nothing_else_does(dpbo):
 
 
 def test_what_is_unexpected_is_one_line_too(dpbo, study, monkeypatch):
-    monkeypatch.setattr("dpbo_core.study.study_file.read_study", lambda _: 1 / 0)
+    monkeypatch.setattr("dpbo_core.study_file.toml_file.read_study", lambda _: 1 / 0)
     code, _, err = dpbo("plan", study())
     assert code == 1
     assert "ZeroDivisionError" in err

@@ -18,8 +18,8 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods import METHODS
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
-from dpbo_core.spec import StudySpec
-from dpbo_core.study import data_split
+from dpbo_core.preparation import data_split
+from dpbo_core.study_file import StudySpec
 
 
 @pytest.fixture(scope="module")

@@ -23,15 +23,15 @@ from dpbo.tasks.reporting.certificate_words import guess
 from dpbo.tasks.reporting.mlflow_store import NOTE_TAG
 from dpbo.tasks.reporting.posterior_picture import band_by_step, slice_through_choice
 from dpbo.tasks.reporting.release_page import page
-from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.final_model.train import train_final
+from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import Noise, OperatingSystemNoise
 from dpbo_core.methods import METHODS
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.privacy.metric_shown import metric_shown
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
-from dpbo_core.spec import StudySpec
-from dpbo_core.study.run import run_study
+from dpbo_core.queries.tuning.run import run_study
+from dpbo_core.study_file import StudySpec
 
 LEFT = ("budget/spent", "budget/left")
 CHARTED = {  # where the metric is the score itself; in every method a name means the same

@@ -14,7 +14,7 @@ import pytest
 from pages import PAGES, ROOT, RUN, SHOWN, blocks, commands
 
 from dpbo_core.methods import EXCHANGES, METHODS
-from dpbo_core.spec import StudySpec
+from dpbo_core.study_file import StudySpec
 
 NEEDS = {"tutorial": "statsmodels", "side_by_side": "skopt"}  # packages of the group `docs`
 TEXTS = {page.relative_to(ROOT).as_posix(): page.read_text() for page in PAGES}
@@ -187,7 +187,7 @@ def test_the_page_of_the_study_file_has_every_key():
     from typing import get_args
 
     from dpbo_core.models.scores.union import SCORES
-    from dpbo_core.spec import (
+    from dpbo_core.study_file import (
         AxisSection,
         BudgetSection,
         DataSection,

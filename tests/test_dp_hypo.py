@@ -13,23 +13,23 @@ from worlds import Table, problem, smooth_table, with_method
 
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import NOTHING, compose
-from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import AssumptionNotAccepted, BudgetExceeded, MechanismRefused, StudyInvalid
+from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import InjectedNoise, OperatingSystemNoise
 from dpbo_core.mechanisms.random_stopping import SCALE, NegativeBinomialStopping, _Law, draw_index
 from dpbo_core.mechanisms.repeat_and_select import RepeatAndSelect, selection_epsilon
 from dpbo_core.methods import METHODS
 from dpbo_core.methods.dp_hypo import DpHypo
 from dpbo_core.methods.hypo_search import HypoSearch, informed
+from dpbo_core.preparation import data_split
+from dpbo_core.preparation.resolve import advise_study, plan_study, planning_problem
 from dpbo_core.privacy.amounts import spent_units
 from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.privacy.unit import PrivacyUnit
 from dpbo_core.private_training.calibration import trial_epsilon
-from dpbo_core.spec import StudySpec
-from dpbo_core.study import data_split
-from dpbo_core.study.resolve import advise_study, plan_study, planning_problem
-from dpbo_core.study.run import run_study
+from dpbo_core.queries.tuning.run import run_study
+from dpbo_core.study_file import StudySpec
 
 SYSTEM = OperatingSystemNoise()
 POINTS = {

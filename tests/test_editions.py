@@ -12,29 +12,30 @@ from failure_worlds import frame
 from test_base_measure import permute_and_flip
 from worlds import Memory
 
-from dpbo_core.accounting import audit
 from dpbo_core.accounting.budget import PrivacyBudget
-from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey
-from dpbo_core.accounting.store import LedgerStore
-from dpbo_core.accounting.warm_start import Learned
 from dpbo_core.bo.acquisition import UCB
 from dpbo_core.bo.averaged import AveragedSearch, prior_of
 from dpbo_core.bo.learning import FRESH, LearningSearch
 from dpbo_core.errors import LedgerDamaged, StudyInvalid
 from dpbo_core.gp.drifting import CHANGE, DRIFTS, LEVEL, Seen, of_the_past
 from dpbo_core.gp.kernels import Matern52
+from dpbo_core.ledger import audit
+from dpbo_core.ledger.ledger import PrivacyLedger, QueryKey
+from dpbo_core.ledger.store import LedgerStore
+from dpbo_core.ledger.warm_start import Learned
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise, OperatingSystemNoise
 from dpbo_core.methods.earlier_editions import FADING, followed
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.public import Public
 from dpbo_core.methods.releasing import make_release
+from dpbo_core.preparation import learning
+from dpbo_core.preparation.resolve import plan_study
 from dpbo_core.problem import problem_of
+from dpbo_core.queries.tuning import run
+from dpbo_core.queries.tuning.run import open_study, run_study
 from dpbo_core.space.earlier import EarlierEdition
-from dpbo_core.spec import StudySpec
-from dpbo_core.study import learning, run
-from dpbo_core.study.resolve import plan_study
-from dpbo_core.study.run import open_study, run_study
+from dpbo_core.study_file import StudySpec
 
 LINE = np.linspace(0.0, 1.0, 12)[:, None]
 PRIOR = prior_of(kernel="matern52", lengthscale=0.3, dimensions=1, guessed=False)
@@ -354,7 +355,7 @@ def test_months_of_one_name_with_a_date_are_one_series(ledger):
     method = PrivateGrid()
     problem = grid_problem()
     for place, name in enumerate(("visits 2026-01", "others 2026-01")):
-        key = StudyKey(str(place) * 64, name, "s", str(place), "private_grid")
+        key = QueryKey(str(place) * 64, name, "s", str(place), "private_grid")
         plan = method.plan(replace(problem, dataset=name))
         reservation = ledger.reserve(key, plan, noise="operating_system", learned=learned)
         value = {"hyperparameters": dict(problem.candidates.points[1]), "score": 0.5}

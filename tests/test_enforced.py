@@ -18,17 +18,17 @@ from worlds import mostly_slow
 
 from dpbo_core.data.table import Encoded
 from dpbo_core.errors import Sealed, StudyInvalid
-from dpbo_core.models.enforced import available, child, enforced_model, engine, handle, seccomp
-from dpbo_core.models.enforced.child import Record, model_bytes, result_of
-from dpbo_core.models.enforced.limits import Limits
 from dpbo_core.models.estimators import FittedEstimator
+from dpbo_core.models.one_by_one import available, child, enforced_model, engine, handle, seccomp
+from dpbo_core.models.one_by_one.child import Record, model_bytes, result_of
+from dpbo_core.models.one_by_one.limits import Limits
 from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.bounded_function import BoundedFunction
 from dpbo_core.models.scores.brier import Brier
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.log_loss import LogLoss
 from dpbo_core.models.scores.regression_error import RegressionError
-from dpbo_core.objective.in_memory import exact_sum
+from dpbo_core.scoring.in_memory import exact_sum
 
 BRIEF = Limits(cpu_seconds=1, memory=2**28)
 PUBLIC = np.array([[0.0, 0.9, 0.0, 0.0], [0.0, 0.1, 0.0, 0.0]])
@@ -127,7 +127,7 @@ class TestPlantedFaults:
 
     ONE_PROCESS = """
 import os
-from dpbo_core.models.enforced import child, image
+from dpbo_core.models.one_by_one import child, image
 def record(self, record, model, result):
     os.write(result, child._RESULT.pack(child.steps(child.Record.of_file(record), *child.read_model(model))))
     for fd in (record, model, result):
@@ -135,13 +135,13 @@ def record(self, record, model, result):
     self._control.send(b"done")
 image.Image._record = record
 """
-    NO_FILTER = "from dpbo_core.models.enforced import seccomp; seccomp.Filter.install = lambda self: True"
-    CLOCKS = "from dpbo_core.models.enforced import limits; limits.take_the_clocks_away = lambda libc: True"
+    NO_FILTER = "from dpbo_core.models.one_by_one import seccomp; seccomp.Filter.install = lambda self: True"
+    CLOCKS = "from dpbo_core.models.one_by_one import limits; limits.take_the_clocks_away = lambda libc: True"
     SHARED_PAGE = (
         "import mmap; old = mmap.mmap; "
         "mmap.mmap = lambda n, size, flags=1, **k: old(n, size, flags=flags if size == 4096 and k else 1); "
         "import hostile_rows; hostile_rows.SHARED = old(-1, 4096); mmap.mmap = old; "
-        "from dpbo_core.models.enforced import limits; limits.shared_memory = lambda: False"
+        "from dpbo_core.models.one_by_one import limits; limits.shared_memory = lambda: False"
     )
 
     @pytest.mark.parametrize(

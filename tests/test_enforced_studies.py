@@ -16,14 +16,14 @@ from dpbo_core import PrivacyLedger, PrivateSearch, Real
 from dpbo_core.advice.advise import advise
 from dpbo_core.data.table import Encoded
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.enforced import available
 from dpbo_core.models.estimator_trainer import EstimatorTrainer
+from dpbo_core.models.one_by_one import available
 from dpbo_core.models.scores.accuracy import Correct
-from dpbo_core.objective.in_memory import exact_sum
+from dpbo_core.preparation.resolve import plan_study
 from dpbo_core.problem import problem_of
-from dpbo_core.spec import EstimatorSection, StudySpec
-from dpbo_core.spec.model import read_model
-from dpbo_core.study.resolve import plan_study
+from dpbo_core.scoring.in_memory import exact_sum
+from dpbo_core.study_file import EstimatorSection, StudySpec
+from dpbo_core.study_file.model import read_model
 
 RNG = np.random.default_rng(0)
 X, V = RNG.random((60, 4)), RNG.random((12, 4))

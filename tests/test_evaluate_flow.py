@@ -20,11 +20,11 @@ from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo.flows.tune import tune_privately
 from dpbo_core import evaluate_study
 from dpbo_core.accounting.budget import PrivacyBudget
-from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import DpboError, Sealed
+from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import OperatingSystemNoise
-from dpbo_core.spec import StudySpec
-from dpbo_core.study.run import run_study
+from dpbo_core.queries.tuning.run import run_study
+from dpbo_core.study_file import StudySpec
 
 FIGURES = {"auc", "recall", "specificity", "precision", "f1", "average_precision", "lift", "calibration_error"}
 
@@ -160,7 +160,7 @@ def test_a_store_that_takes_no_report_is_refused_before_paying(here, asked, monk
 
 
 def test_what_fails_near_the_records_says_nothing_of_them(here, asked, monkeypatch):
-    from dpbo_core.evaluation.counting import FileTable
+    from dpbo_core.queries.evaluation.counting import FileTable
 
     spec = tuned_only(asked)
     with monkeypatch.context() as broken:
@@ -310,7 +310,7 @@ def test_the_price_is_said_without_paying_it(here, asked, run):
 
 def test_what_will_not_be_usable_is_said_before_it_is_paid(here, asked, run, monkeypatch):
     """On standard error, at once: when the ledger is asked, it was already said. Here it goes no further."""
-    from dpbo_core.evaluation.run import OpenEvaluation
+    from dpbo_core.queries.evaluation.run import OpenEvaluation
 
     tuned_only(asked)
     said, written, write = [], [], sys.stderr.write

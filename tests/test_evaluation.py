@@ -19,8 +19,6 @@ from sklearn import metrics
 from dpbo_core import evaluate_study, plan_evaluation, run_and_evaluate
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.certificate import read_certificate, recompute
-from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.accounting.sources import Source
 from dpbo_core.errors import (
     AssumptionNotAccepted,
     BudgetExceeded,
@@ -29,19 +27,21 @@ from dpbo_core.errors import (
     Sealed,
     StudyInvalid,
 )
-from dpbo_core.evaluation.certified import CERTIFIED
-from dpbo_core.evaluation.counting import FileTable
-from dpbo_core.evaluation.request import last_step
 from dpbo_core.final_model import storage
 from dpbo_core.final_model.train import load, train_final
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.ledger.sources import Source
 from dpbo_core.mechanisms.histogram import LaplaceHistogram
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods import CERTIFIED as OF_METHODS
+from dpbo_core.preparation.data_split import public_half
+from dpbo_core.preparation.resolve import resolve
 from dpbo_core.privacy.unit import PrivacyUnit
-from dpbo_core.spec import EvaluationSection, StudySpec
-from dpbo_core.study.data_split import public_half
-from dpbo_core.study.resolve import resolve
-from dpbo_core.study.run import open_study, run_study
+from dpbo_core.queries.evaluation.certified import CERTIFIED
+from dpbo_core.queries.evaluation.counting import FileTable
+from dpbo_core.queries.evaluation.request import last_step
+from dpbo_core.queries.tuning.run import open_study, run_study
+from dpbo_core.study_file import EvaluationSection, StudySpec
 
 pytestmark = pytest.mark.filterwarnings("ignore:this report will not be usable")
 NOISELESS = InjectedNoise(np.random.default_rng(0), factor=0.0)
@@ -433,8 +433,8 @@ def test_killed_at_any_moment_a_study_with_its_last_step_is_paid_once_and_drawn_
 
 def test_a_draw_that_was_recorded_is_read_with_the_edges_it_was_made_with(tables, ledger, monkeypatch):
     """Killed between the draw and the release; then a version that would choose other bins goes on."""
-    from dpbo_core.accounting.ledger import Reservation
-    from dpbo_core.evaluation import binary_bins
+    from dpbo_core.ledger.ledger import Reservation
+    from dpbo_core.queries.evaluation import binary_bins
 
     spec = tuned(tables, ledger)
     with monkeypatch.context() as patch:
@@ -568,7 +568,7 @@ def test_the_plan_says_what_to_expect_and_charges_nothing(tables, ledger):
 
 
 def test_both_are_reserved_together_and_the_evaluation_takes_its_own_over(tables, ledger, monkeypatch):
-    from dpbo_core.study import data_split
+    from dpbo_core.preparation import data_split
 
     seen, honest = [], data_split.sensitive_half
 
@@ -602,7 +602,7 @@ def test_neither_is_reserved_where_there_is_no_room_for_both(tables, ledger):
 
 
 def test_an_unfinished_study_that_asks_for_an_evaluation_goes_on_or_stays_as_it_was(tables, ledger, monkeypatch):
-    from dpbo_core.study import data_split
+    from dpbo_core.preparation import data_split
 
     with monkeypatch.context() as patch:
         patch.setattr(data_split, "sensitive_half", lambda *_: 1 / 0)

@@ -18,9 +18,9 @@ from neighbours import make_world, nasty_pairs, random_lines
 from dpbo_core.data import read_table, table_of
 from dpbo_core.data.people import uncounted
 from dpbo_core.errors import Sealed
-from dpbo_core.evaluation.binary import BinaryCells
-from dpbo_core.evaluation.counting import Counter, count, count_parts
-from dpbo_core.evaluation.histogram_cells import Grouping, class_bins, with_groups
+from dpbo_core.queries.evaluation.binary import BinaryCells
+from dpbo_core.queries.evaluation.counting import Counter, count, count_parts
+from dpbo_core.queries.evaluation.histogram_cells import Grouping, class_bins, with_groups
 
 NAN = float("nan")
 
@@ -236,7 +236,7 @@ class InThisProcess:
     """What stands for the processes of their own: what each does with its record, done here."""
 
     def steps(self, model, rows, truth):
-        from dpbo_core.models.enforced.child import Record, read_model, steps
+        from dpbo_core.models.one_by_one.child import Record, read_model, steps
 
         with tempfile.TemporaryFile() as file:
             file.write(model)
@@ -255,7 +255,7 @@ def test_scored_alone_it_is_the_same_table(worlds, processes, monkeypatch):
     """Every record in a process of its own: the place is the score, and a failing record is not read."""
     import pickle
 
-    from dpbo_core.models.enforced import enforced_model
+    from dpbo_core.models.one_by_one import enforced_model
 
     world = worlds["tree"]
     counter, rows = counter_of(world), np.random.default_rng(0).normal(size=(6, world.fitted.n_features))

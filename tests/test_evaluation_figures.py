@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from sklearn import metrics
 
-from dpbo_core.evaluation import noised_table
-from dpbo_core.evaluation.binary import Binary, best_threshold
-from dpbo_core.evaluation.binary_bins import CHOOSES, SAYS, AucTies, auc, auc_ties, half, variance
-from dpbo_core.evaluation.histogram_cells import class_bins, with_groups
-from dpbo_core.evaluation.noised_table import NoisedTable, report, simulated_noise, wilson
-from dpbo_core.evaluation.report_kind import PublicRecords, TableSize
+from dpbo_core.queries.evaluation import noised_table
+from dpbo_core.queries.evaluation.binary import Binary, best_threshold
+from dpbo_core.queries.evaluation.binary_bins import CHOOSES, SAYS, AucTies, auc, auc_ties, half, variance
+from dpbo_core.queries.evaluation.histogram_cells import class_bins, with_groups
+from dpbo_core.queries.evaluation.noised_table import NoisedTable, report, simulated_noise, wilson
+from dpbo_core.queries.evaluation.report_kind import PublicRecords, TableSize
 
 EDGES = (-1.0, -0.3, 0.0, 0.4, 1.1, 2.0)
 TIES = AucTies(0.5, 0.0, 0.0)
@@ -231,7 +231,7 @@ def few_draws(monkeypatch):
 
     The slow tests take what the product takes.
     """
-    monkeypatch.setattr("dpbo_core.evaluation.noised_table.PAIRS", 250)
+    monkeypatch.setattr("dpbo_core.queries.evaluation.noised_table.PAIRS", 250)
 
 
 @pytest.mark.slow

@@ -16,11 +16,11 @@ from sklearn.metrics import accuracy_score, recall_score
 from dpbo_core import Categorical, PrivacyLedger, PrivateSearch, evaluate_study, run_study
 from dpbo_core.accounting.certificate import read_certificate, recompute
 from dpbo_core.errors import BudgetExceeded, Sealed, StudyInvalid
-from dpbo_core.evaluation.certified import CERTIFIED
-from dpbo_core.evaluation.histogram_cells import WEIGHT
 from dpbo_core.mechanisms.histogram import LaplaceHistogram
 from dpbo_core.privacy.unit import NeighboringRelation
-from dpbo_core.spec import StudySpec
+from dpbo_core.queries.evaluation.certified import CERTIFIED
+from dpbo_core.queries.evaluation.histogram_cells import WEIGHT
+from dpbo_core.study_file import StudySpec
 
 pytestmark = pytest.mark.filterwarnings("ignore:this report will not be usable")
 M = 400

@@ -16,20 +16,20 @@ from dpbo.tasks.reporting.evaluation_picture import draw_evaluation
 from dpbo.tasks.reporting.release_page import page
 from dpbo_core import evaluate_study, plan_evaluation
 from dpbo_core.accounting.certificate import read_certificate, recompute
-from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.data import Preprocessing, read_table, table_of
 from dpbo_core.data.people import uncounted
 from dpbo_core.errors import CertificateFalse, StudyInvalid
-from dpbo_core.evaluation.certified import CERTIFIED
-from dpbo_core.evaluation.counting import Counter
-from dpbo_core.evaluation.histogram_cells import Grouping
-from dpbo_core.evaluation.multiclass import ClassCells, Multiclass
-from dpbo_core.evaluation.noised_table import NoisedTable, simulated_noise
-from dpbo_core.evaluation.regression import ErrorCells, Regression, error_edges, public_bins
-from dpbo_core.evaluation.report_kind import PublicRecords, TableSize
+from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.models.estimators import EstimatorFactory
-from dpbo_core.spec import StudySpec
-from dpbo_core.study.run import run_study
+from dpbo_core.queries.evaluation.certified import CERTIFIED
+from dpbo_core.queries.evaluation.counting import Counter
+from dpbo_core.queries.evaluation.histogram_cells import Grouping
+from dpbo_core.queries.evaluation.multiclass import ClassCells, Multiclass
+from dpbo_core.queries.evaluation.noised_table import NoisedTable, simulated_noise
+from dpbo_core.queries.evaluation.regression import ErrorCells, Regression, error_edges, public_bins
+from dpbo_core.queries.evaluation.report_kind import PublicRecords, TableSize
+from dpbo_core.queries.tuning.run import run_study
+from dpbo_core.study_file import StudySpec
 
 pytestmark = pytest.mark.filterwarnings("ignore:this report will not be usable")
 TREE = "sklearn.tree.DecisionTree"
@@ -123,7 +123,7 @@ def test_cells_of_whatever_is_predicted():
 @pytest.fixture
 def few_draws(monkeypatch):
     """Intervals of 100 simulated tables, where figures are compared and not they."""
-    monkeypatch.setattr("dpbo_core.evaluation.noised_table.PAIRS", 50)
+    monkeypatch.setattr("dpbo_core.queries.evaluation.noised_table.PAIRS", 50)
 
 
 # Values, against scikit-learn
@@ -316,7 +316,9 @@ def test_they_hold_in_nine_of_ten_of_1000_runs(m):
 
 
 def test_the_expected_error_is_that_of_real_draws(monkeypatch):
-    monkeypatch.setattr("dpbo_core.evaluation.noised_table.PAIRS", 5)  # of the intervals, which nobody reads here
+    monkeypatch.setattr(
+        "dpbo_core.queries.evaluation.noised_table.PAIRS", 5
+    )  # of the intervals, which nobody reads here
     rng = np.random.default_rng(12)
     y, p = several(rng, 1000)
     public, size = PublicRecords(y, p, classes=("a", "b", "c")), TableSize(1000, 2.0)

@@ -23,23 +23,23 @@ from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.certificate import read_certificate, recompute
 from dpbo_core.data import Preprocessing, table_of
 from dpbo_core.errors import BudgetRefused, CertificateFalse, Sealed, StudyInvalid
-from dpbo_core.evaluation.binary import Binary, BinaryCells
-from dpbo_core.evaluation.binary_bins import AucTies
-from dpbo_core.evaluation.certified import CERTIFIED
-from dpbo_core.evaluation.counting import Counter, count_persons, count_persons_of_parts
-from dpbo_core.evaluation.histogram_cells import ENTRY, MOST, WEIGHT, PersonCells
-from dpbo_core.evaluation.noised_table import NoisedTable, simulated_noise
-from dpbo_core.evaluation.query import EvaluationQuery
 from dpbo_core.final_model.train import train_final
 from dpbo_core.mechanisms.histogram import LaplaceHistogram
 from dpbo_core.mechanisms.noise import InjectedNoise, OperatingSystemNoise
 from dpbo_core.models.estimators import EstimatorFactory
-from dpbo_core.objective.persons import Persons
+from dpbo_core.preparation.data_split import public_half
+from dpbo_core.preparation.resolve import resolve
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.privacy.unit import NeighboringRelation
-from dpbo_core.spec import StudySpec
-from dpbo_core.study.data_split import public_half
-from dpbo_core.study.resolve import resolve
+from dpbo_core.queries.evaluation.binary import Binary, BinaryCells
+from dpbo_core.queries.evaluation.binary_bins import AucTies
+from dpbo_core.queries.evaluation.certified import CERTIFIED
+from dpbo_core.queries.evaluation.counting import Counter, count_persons, count_persons_of_parts
+from dpbo_core.queries.evaluation.histogram_cells import ENTRY, MOST, WEIGHT, PersonCells
+from dpbo_core.queries.evaluation.noised_table import NoisedTable, simulated_noise
+from dpbo_core.queries.evaluation.query import EvaluationQuery
+from dpbo_core.scoring.persons import Persons
+from dpbo_core.study_file import StudySpec
 
 NOISELESS = InjectedNoise(np.random.default_rng(0), factor=0.0)
 pytestmark = pytest.mark.filterwarnings("ignore:this report will not be usable")

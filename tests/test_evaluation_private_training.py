@@ -11,11 +11,11 @@ from sklearn import metrics
 from dpbo_core import PrivacyLedger, evaluate_study, plan_evaluation, run_and_evaluate, run_study
 from dpbo_core.accounting.certificate import read_certificate, recompute
 from dpbo_core.errors import CertificateFalse, StudyInvalid
-from dpbo_core.evaluation.certified import CERTIFIED
 from dpbo_core.mechanisms.histogram import LaplaceHistogram
+from dpbo_core.preparation.data_split import public_half, validation_table
 from dpbo_core.privacy.unit import PrivacyUnit
-from dpbo_core.spec import StudySpec
-from dpbo_core.study.data_split import public_half, validation_table
+from dpbo_core.queries.evaluation.certified import CERTIFIED
+from dpbo_core.study_file import StudySpec
 
 pytestmark = pytest.mark.filterwarnings("ignore:this report will not be usable")
 N, M = 300, 250

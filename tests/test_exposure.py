@@ -14,8 +14,8 @@ from conftest import new_database
 
 from dpbo.flows.cli import exposure
 from dpbo_core.accounting.budget import PrivacyBudget
-from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.accounting.sources import file_source
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.ledger.sources import file_source
 
 
 @pytest.fixture

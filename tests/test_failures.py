@@ -20,9 +20,9 @@ from test_dp_hypo import study
 from worlds import Memory, NamedTrainer, plain, problem, run, smooth_table
 
 from dpbo_core import versions
-from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.data import Encoded
 from dpbo_core.errors import DpboError, MechanismRefused, Sealed, StudyInvalid
+from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms import random_stopping
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise, OperatingSystemNoise, try_out
 from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping, PoissonStopping
@@ -30,6 +30,7 @@ from dpbo_core.methods import METHODS, hypo_search
 from dpbo_core.methods.dp_hypo import DpHypo
 from dpbo_core.models.linear import tilted
 from dpbo_core.models.scores.bounded_function import BoundedFunction
+from dpbo_core.preparation.resolve import plan_study
 from dpbo_core.privacy.sealing import attempted, each, messages, sealed
 from dpbo_core.private_training.algorithm import Sizes
 from dpbo_core.private_training.dp_sgd import DpSgd
@@ -37,9 +38,8 @@ from dpbo_core.private_training.noisy_gradient_descent import NoisyGradientDesce
 from dpbo_core.private_training.objective_perturbation import ObjectivePerturbation
 from dpbo_core.private_training.output_perturbation import OutputPerturbation
 from dpbo_core.private_training.solving import check_solvable, solvable, tolerance
-from dpbo_core.spec import StudySpec
-from dpbo_core.study.resolve import plan_study
-from dpbo_core.study.run import run_study
+from dpbo_core.queries.tuning.run import run_study
+from dpbo_core.study_file import StudySpec
 from dpbo_core.theorems.chaudhuri_2011 import corollary_8_sensitivity
 
 HERE = Path(__file__).parent

@@ -14,9 +14,9 @@ from worlds import problem, smooth_table
 
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import compose, largest_rho
-from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.accounting.renyi_filter import draw_units, order
 from dpbo_core.errors import BudgetExceeded, StudyInvalid
+from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.exponential import PERMUTE_AND_FLIP
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.methods.private_trajectory import PrivateTrajectory

@@ -272,7 +272,7 @@ def test_nothing_of_ours_turns_bytes_into_code():
     assert len(files) > 100
     found = {path.relative_to(ROOT).as_posix() for path in files if unsafe_reads(path.read_text())}
     # records scored alone: the curator pickles, and what unpickles is a process that holds one record and 8 bytes
-    alone = {f"dpbo_core/models/enforced/{name}.py" for name in ("available", "child", "enforced_model")}
+    alone = {f"dpbo_core/models/one_by_one/{name}.py" for name in ("available", "child", "enforced_model")}
     assert found == alone | {"dpbo_core/models/import_path.py"}  # a study's own code, beside its file
 
 

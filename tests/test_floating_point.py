@@ -17,9 +17,9 @@ from dpbo_core.mechanisms.noise import OperatingSystemNoise
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.scores.grid import GRID, to_grid
 from dpbo_core.models.scores.ramp import Ramp
-from dpbo_core.objective.in_memory import Objective
 from dpbo_core.privacy.amounts import spent_units
 from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.scoring.in_memory import Objective
 
 STEP = 2.0**-53  # of the uniform numbers a generator gives
 

@@ -31,8 +31,8 @@ from dpbo.tasks import policies
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.methods import METHODS
 from dpbo_core.models import linear_trainer
-from dpbo_core.objective.in_memory import Objective
-from dpbo_core.spec import StudySpec
+from dpbo_core.scoring.in_memory import Objective
+from dpbo_core.study_file import StudySpec
 
 ROOT = Path(__file__).parent.parent
 TASK_FILES = sorted(path for path in (ROOT / "tasks").glob("*.py") if path.stem not in ("__init__", "policies"))
@@ -329,7 +329,7 @@ def test_an_outsourced_search_is_two_flows(here, both, monkeypatch):
 
     from dpbo.flows.outsource import Outsourcing
     from dpbo_core.methods.outsourced.box import Outsourced
-    from dpbo_core.methods.outsourced.curator import Publication
+    from dpbo_core.queries.publication.curator import Publication
 
     monkeypatch.setattr("dpbo.flows.outsource.PATIENCE", 300.0)  # where one fails, the other need not wait an hour
     (here / "mlruns").mkdir()

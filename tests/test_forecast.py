@@ -12,12 +12,12 @@ from dpbo.flows.cli.app import app
 from dpbo.tasks.reporting.pictures import draw_burn_down
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.forecast import FAR, forecast
-from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey
 from dpbo_core.errors import BudgetExceeded
+from dpbo_core.ledger.ledger import PrivacyLedger, QueryKey
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.problem import problem_of
-from dpbo_core.spec import StudySpec
+from dpbo_core.study_file import StudySpec
 
 DAY = timedelta(days=1)
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -39,7 +39,7 @@ def problem(delta):
 
 def reserve(ledger, study, edition, method):
     world = problem(1e-6)
-    key = StudyKey(f"{study}{edition}".rjust(64, "0"), "clinic", study, str(edition), method.kind)
+    key = QueryKey(f"{study}{edition}".rjust(64, "0"), "clinic", study, str(edition), method.kind)
     ledger.reserve(key, method.plan(world), noise="operating_system")
 
 

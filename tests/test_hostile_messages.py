@@ -17,15 +17,15 @@ from test_ledger import GUARANTEE, plan
 from dpbo.flows.cli import app as cli
 from dpbo.flows.cli.budget import print_accounts
 from dpbo.flows.cli.show import check_certificate
-from dpbo_core.accounting import audit
 from dpbo_core.accounting.budget import PrivacyBudget
-from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import CertificateFalse, DpboError, LedgerDamaged, StudyInvalid
+from dpbo_core.ledger import audit
+from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods.outsourced.box import Outsourced
-from dpbo_core.methods.outsourced.curator import Publication, publish
 from dpbo_core.privacy.release import Release
-from dpbo_core.spec import StudySpec
-from dpbo_core.study.run import run_study
+from dpbo_core.queries.publication.curator import Publication, publish
+from dpbo_core.queries.tuning.run import run_study
+from dpbo_core.study_file import StudySpec
 
 ESC = "\x1b[2J\x07"
 

@@ -19,10 +19,10 @@ from dpbo.tasks.reporting.logged_numbers import metrics, params
 from dpbo.tasks.reporting.pictures import draw_budget, draw_noise, draw_posterior, save_pictures
 from dpbo.tasks.reporting.release_page import page
 from dpbo.tasks.reporting.release_picture import draw
-from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import printable
-from dpbo_core.spec import StudySpec
-from dpbo_core.study.run import run_study
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.queries.tuning.run import run_study
+from dpbo_core.study_file import StudySpec
 
 NAMES = [
     "claims_$10k_$50k", "$", "$$", "$x$", r"$\frac{$", r"\$", r"a\$b$", "$a$$", "$^$", "_^_", "\\", "\\\\",

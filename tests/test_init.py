@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dpbo.flows.cli.init import public_name, study_text
-from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.study.run import run_study
-from dpbo_core.study.study_file import read_study
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.queries.tuning.run import run_study
+from dpbo_core.study_file.toml_file import read_study
 
 HEADER = "visit,age,weight_kg,ward,smoker,note,outcome"
 SECRET = "V00007-canary"

@@ -5,7 +5,7 @@ from audit.kills import Figures, campaign
 from worlds import mostly_slow
 
 from dpbo_core.methods import METHODS
-from dpbo_core.spec import StudySpec
+from dpbo_core.study_file import StudySpec
 
 
 @pytest.mark.parametrize("together", mostly_slow([1, 4], 4))
@@ -19,7 +19,7 @@ def test_a_killed_study_is_released_once_and_paid_once(tables, tmp_path, togethe
 
 def test_a_ledger_that_draws_again_is_caught(tables, tmp_path, monkeypatch):
     """The planted fault: a rerun that redraws instead of reading back shows two releases."""
-    from dpbo_core.accounting.ledger import Reservation
+    from dpbo_core.ledger.ledger import Reservation
 
     monkeypatch.setattr(Reservation, "conclude", lambda self, release: release)
     monkeypatch.setattr(Reservation, "record", lambda self, spend, draw: draw())

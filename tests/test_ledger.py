@@ -14,9 +14,7 @@ import sqlalchemy as sa
 from conftest import new_database
 from worlds import asked_until_it_answers
 
-from dpbo_core.accounting import audit
 from dpbo_core.accounting.budget import PrivacyBudget
-from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey
 from dpbo_core.errors import (
     AssumptionNotAccepted,
     BudgetExceeded,
@@ -27,6 +25,8 @@ from dpbo_core.errors import (
     NoiseNotPrivate,
     StudyInvalid,
 )
+from dpbo_core.ledger import audit
+from dpbo_core.ledger.ledger import PrivacyLedger, QueryKey
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.privacy.amounts import spent_units
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
@@ -60,7 +60,7 @@ def plan(epsilon=1.0, **changes):
 
 
 def key(name="s", dataset="d"):
-    return StudyKey(f"{name:0>64}", dataset, name, "1", "private_grid")
+    return QueryKey(f"{name:0>64}", dataset, name, "1", "private_grid")
 
 
 @pytest.fixture
@@ -371,7 +371,7 @@ def test_a_connection_lost_between_steps_is_replaced(postgresql, here, monkeypat
     url = new_database(postgresql)
     book = PrivacyLedger(url)
     book.set_budget(PrivacyBudget.of("d", epsilon=1.0, delta=1e-6))
-    monkeypatch.setattr("dpbo_core.accounting.address.RESTED_SECONDS", 0)
+    monkeypatch.setattr("dpbo_core.ledger.address.RESTED_SECONDS", 0)
     sql(
         url,
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "

@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 from conftest import new_database
 
-from dpbo_core.accounting.address import ledger_url
 from dpbo_core.accounting.budget import PrivacyBudget
-from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import BudgetExceeded, StudyInvalid
+from dpbo_core.ledger.address import ledger_url
+from dpbo_core.ledger.ledger import PrivacyLedger
 
 ROOT = Path(__file__).parent.parent
 TEAM, OWN = "postgresql://ann@db.example/dpbo", "sqlite:////tmp/somewhere/own.db"
@@ -159,7 +159,7 @@ def test_every_face_finds_the_same_ledger(face, settings, expected, here, monkey
 
     for name, value in settings.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr("dpbo_core.accounting.store.open_engine", opened)
+    monkeypatch.setattr("dpbo_core.ledger.store.open_engine", opened)
     monkeypatch.setattr("dpbo.flows.cli.doctor.is_there", lambda uri: True)
     monkeypatch.setattr("dpbo.flows.cli.running.is_there", lambda url: True)
     monkeypatch.setattr("dpbo.flows.outsource.check_prefect_settings", lambda: None)

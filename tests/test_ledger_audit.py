@@ -17,13 +17,13 @@ from used_ledgers import DATABASES, UsedLedger, generation_of, on_each
 from worlds import asked_until_it_answers
 
 from dpbo.flows.cli import app as cli
-from dpbo_core.accounting import audit
 from dpbo_core.accounting.budget import PrivacyBudget
-from dpbo_core.accounting.history import Place
-from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.accounting.rollback_guard import Record, RollbackGuard
-from dpbo_core.accounting.tables import METADATA
 from dpbo_core.errors import DpboError, LedgerDamaged, StudyInvalid
+from dpbo_core.ledger import audit
+from dpbo_core.ledger.history import Place
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.ledger.rollback_guard import Record, RollbackGuard
+from dpbo_core.ledger.tables import METADATA
 from dpbo_core.privacy.release import Release
 
 OPEN = PrivacyBudget.of("d", epsilon=1.0, delta=0.0)
@@ -352,7 +352,7 @@ def test_what_a_database_cannot_do_is_a_letter(used, monkeypatch):
     def fails(*_):
         raise sa.exc.OperationalError("INSERT secret", {}, Exception("disk full of secrets"))
 
-    monkeypatch.setattr("dpbo_core.accounting.ledger.sealed_totals", fails)
+    monkeypatch.setattr("dpbo_core.ledger.ledger.sealed_totals", fails)
     with pytest.raises(DpboError, match="cannot be used") as caught:
         book.reserve(key("z"), plan(0.1), noise=SYSTEM)
     assert "secret" not in str(caught.value)

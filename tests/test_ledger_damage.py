@@ -7,10 +7,10 @@ import pytest
 from test_ledger import SYSTEM, key, plan
 from worlds import mostly_slow
 
-from dpbo_core.accounting import audit
 from dpbo_core.accounting.budget import PrivacyBudget
-from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import DpboError, LedgerDamaged, StudyInvalid
+from dpbo_core.ledger import audit
+from dpbo_core.ledger.ledger import PrivacyLedger
 
 PAGE = 4096
 DRIVER = ("sqlite3", "sqlalchemy", "DatabaseError", "OperationalError", "malformed", "not a database", "Errno")

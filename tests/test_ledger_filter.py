@@ -3,13 +3,13 @@
 import pytest
 from test_ledger import GUARANTEE, SYSTEM, key
 
-from dpbo_core.accounting import audit
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import largest_rho
-from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.accounting.renyi_filter import Filter, draw_units
-from dpbo_core.accounting.store import LedgerStore
 from dpbo_core.errors import BudgetExceeded
+from dpbo_core.ledger import audit
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.ledger.store import LedgerStore
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.privacy.amounts import spent_units

@@ -13,18 +13,18 @@ from conftest import STUDY, new_database
 from test_ledger import SYSTEM, key, plan, sql
 from test_ledger_audit import OPEN, exported, spend
 
-from dpbo_core.accounting import audit
 from dpbo_core.accounting.budget import PrivacyBudget
-from dpbo_core.accounting.history import Link, seal
-from dpbo_core.accounting.key import LedgerKey
-from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.accounting.recovery import Recovered, recover
-from dpbo_core.accounting.sources import PUBLIC, file_source
 from dpbo_core.accounting.totals import Totals, canonical, facts_hash
 from dpbo_core.errors import BudgetExceeded, BudgetRefused, DpboError, LedgerDamaged, StudyInvalid
+from dpbo_core.ledger import audit
+from dpbo_core.ledger.history import Link, seal
+from dpbo_core.ledger.key import LedgerKey
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.ledger.recovery import Recovered, recover
+from dpbo_core.ledger.sources import PUBLIC, file_source
 from dpbo_core.privacy.unit import PrivacyUnit
-from dpbo_core.spec import StudySpec
-from dpbo_core.study.run import run_study
+from dpbo_core.queries.tuning.run import run_study
+from dpbo_core.study_file import StudySpec
 
 
 @pytest.fixture
@@ -553,7 +553,7 @@ def test_a_database_that_is_damaged_is_a_letter(url, here, harm):
 
 def test_a_generation_that_cannot_be_written_is_a_letter_and_nothing_is_paid_twice(url, here, monkeypatch):
     """The disk is full between a commit and the generation: what was committed stays, and is taken over."""
-    from dpbo_core.accounting import rollback_guard
+    from dpbo_core.ledger import rollback_guard
 
     def full(*_, **__):
         raise OSError(28, "No space left on device")

@@ -13,13 +13,13 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from test_ledger import GUARANTEE, SYSTEM, key, plan
 from test_ledger_audit import exported
 
-from dpbo_core.accounting import audit
 from dpbo_core.accounting.budget import PrivacyBudget
-from dpbo_core.accounting.history import Place
-from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.accounting.recovery import Recovered, recover
-from dpbo_core.accounting.store import LAST
 from dpbo_core.errors import BudgetExceeded, LedgerDamaged
+from dpbo_core.ledger import audit
+from dpbo_core.ledger.history import Place
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.ledger.recovery import Recovered, recover
+from dpbo_core.ledger.store import LAST
 from dpbo_core.privacy.release import Release
 
 CAP, COST = 5, 10**12  # studies of ε = 1 each
@@ -148,9 +148,9 @@ def newest(self, connection, *_):
 
 
 FAULTS = {
-    "lost charges are forgotten": ("dpbo_core.accounting.recovery._Recovery._reservation", lambda *_: None),
-    "an old copy is not noticed": ("dpbo_core.accounting.store.LedgerStore._last", newest),
-    "lost draws are forgotten": ("dpbo_core.accounting.recovery._Recovery._draw", lambda *_: None),
+    "lost charges are forgotten": ("dpbo_core.ledger.recovery._Recovery._reservation", lambda *_: None),
+    "an old copy is not noticed": ("dpbo_core.ledger.store.LedgerStore._last", newest),
+    "lost draws are forgotten": ("dpbo_core.ledger.recovery._Recovery._draw", lambda *_: None),
 }
 
 

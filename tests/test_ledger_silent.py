@@ -21,11 +21,11 @@ import sqlalchemy as sa
 from conftest import new_database
 from test_ledger import SYSTEM, entries, key, plan
 
-from dpbo_core.accounting import patience
-from dpbo_core.accounting.address import LEDGER_LOCK, open_engine
 from dpbo_core.accounting.budget import PrivacyBudget
-from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import DpboError
+from dpbo_core.ledger import postgres_timeouts as patience
+from dpbo_core.ledger.address import LEDGER_LOCK, open_engine
+from dpbo_core.ledger.ledger import PrivacyLedger
 
 BOUND = 90.0  # seconds, for a wait of 15 on a busy machine; before there were limits, 100 and more
 
@@ -133,7 +133,7 @@ def test_a_server_that_stops_after_the_connection(server, monkeypatch, rested):
     book = PrivacyLedger(url)
     book.set_budget(PrivacyBudget.of("d", epsilon=1.0, delta=1e-6))
     if rested:
-        monkeypatch.setattr("dpbo_core.accounting.address.RESTED_SECONDS", 0)
+        monkeypatch.setattr("dpbo_core.ledger.address.RESTED_SECONDS", 0)
     with stopped(processes), within(), pytest.raises(DpboError, match="cannot be used now"):
         book.reserve(key(), plan(0.25), noise=SYSTEM)
     assert entries(book) == ()  # the same ledger, the server awake again
@@ -182,7 +182,7 @@ def test_a_server_that_stops_before_the_commit_loses_nothing_and_charges_once(se
 
 WRITER = """
 import sys
-from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.ledger.ledger import PrivacyLedger
 sys.path.insert(0, {tests!r})
 from test_ledger import SYSTEM, key, plan
 claim = PrivacyLedger({url!r}).reserve(key(), plan(0.25), noise=SYSTEM)

@@ -15,15 +15,15 @@ from test_ledger_audit import exported
 from used_ledgers import DATABASES, UsedLedger, on_each
 from worlds import asked_until_it_answers
 
-from dpbo_core.accounting import audit, ledger
 from dpbo_core.accounting.budget import PrivacyBudget
-from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.accounting.lookup import standing_of
-from dpbo_core.accounting.rollback_guard import RollbackGuard
-from dpbo_core.accounting.store import LedgerStore
-from dpbo_core.accounting.tables import METADATA
 from dpbo_core.accounting.totals import Totals, canonical, facts_hash
 from dpbo_core.errors import BudgetExceeded, LedgerDamaged
+from dpbo_core.ledger import audit, ledger
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.ledger.lookup import standing_of
+from dpbo_core.ledger.rollback_guard import RollbackGuard
+from dpbo_core.ledger.store import LedgerStore
+from dpbo_core.ledger.tables import METADATA
 from dpbo_core.privacy.release import Release
 
 
@@ -567,8 +567,8 @@ def test_the_command_says_that_a_certificate_s_entry_is_missing(dpbo, here, tabl
 
     (here / "study.toml").write_text(tomli_w.dumps(tables))
     monkeypatch.setenv("DPBO_LEDGER_URL", f"sqlite:///{here / 'ledger.db'}")
-    from dpbo_core.study.run import open_study
-    from dpbo_core.study.study_file import read_study
+    from dpbo_core.queries.tuning.run import open_study
+    from dpbo_core.study_file.toml_file import read_study
 
     book = PrivacyLedger(os.environ["DPBO_LEDGER_URL"])
     book.set_budget(PrivacyBudget.of("people", epsilon=3.0, delta=1e-5))

@@ -20,12 +20,12 @@ from sklearn.svm import SVC
 from worlds import mostly_slow
 
 from dpbo_core import PrivateSearch, Real
-from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import AssumptionNotAccepted, StudyInvalid
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.models.estimator_allowlist import inspection
+from dpbo_core.models.estimator_allowlist.classes import PARTS, PREDICTORS, TRANSFORMERS, Listed
+from dpbo_core.models.estimator_allowlist.inspection import check_listed, imported, unlisted_name, unlisted_part
 from dpbo_core.models.estimator_trainer import EstimatorTrainer
-from dpbo_core.models.listed import inspection
-from dpbo_core.models.listed.classes import PARTS, PREDICTORS, TRANSFORMERS, Listed
-from dpbo_core.models.listed.inspection import check_listed, imported, unlisted_name, unlisted_part
 
 LISTED = {**PREDICTORS, **TRANSFORMERS, **PARTS}
 PATHS = [path for path, _ in examples()]

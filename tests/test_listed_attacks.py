@@ -17,8 +17,8 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
 
+from dpbo_core.models.estimator_allowlist.inspection import unlisted_part
 from dpbo_core.models.estimators import FittedEstimator
-from dpbo_core.models.listed.inspection import unlisted_part
 from dpbo_core.models.rowwise import check_rowwise
 from dpbo_core.models.scores.accuracy import Correct
 

@@ -12,9 +12,9 @@ from dpbo_core.models.scores.accuracy import Accuracy
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.ramp import Ramp
 from dpbo_core.models.scores.sigmoid import Sigmoid
-from dpbo_core.objective import near_steps
-from dpbo_core.objective.in_memory import exact_sum, exact_totals, paired_sum, steps_of_all
-from dpbo_core.objective.near_steps import NearSteps
+from dpbo_core.scoring import fast_exact_scores as near_steps
+from dpbo_core.scoring.fast_exact_scores import NearSteps
+from dpbo_core.scoring.in_memory import exact_sum, exact_totals, paired_sum, steps_of_all
 
 SCORES = [Sigmoid(10.0), Sigmoid(0.01), Sigmoid(300.0), Ramp(0.5), Ramp(20.0), Accuracy()]
 

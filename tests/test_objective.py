@@ -18,13 +18,13 @@ from dpbo_core.models.scores.brier import Brier
 from dpbo_core.models.scores.grid import GRID, to_grid
 from dpbo_core.models.scores.ramp import Ramp
 from dpbo_core.models.scores.sigmoid import Sigmoid
-from dpbo_core.objective import in_memory
-from dpbo_core.objective.in_memory import Objective
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.problem import Problem
+from dpbo_core.scoring import in_memory
+from dpbo_core.scoring.in_memory import Objective
 from dpbo_core.space.candidates import grid
 from dpbo_core.space.search_space import Real, SearchSpace
-from dpbo_core.spec import LinearSection, SearchSection
+from dpbo_core.study_file import LinearSection, SearchSection
 
 RNG = np.random.default_rng(7)
 TRAINING = table_of(

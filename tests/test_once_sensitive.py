@@ -13,13 +13,13 @@ import tomli_w
 from test_estimator import PUBLIC, SENSITIVE, X, Y, fit, search, spent, url  # noqa: F401  a fixture
 
 from dpbo_core import PrivacyLedger, PrivateSelection
-from dpbo_core.accounting.sources import file_source
-from dpbo_core.accounting.writer import Writer
 from dpbo_core.errors import DpboError, PolicyRefused, StudyInvalid
-from dpbo_core.spec import StudySpec
-from dpbo_core.study.consent import approve_study
-from dpbo_core.study.data_split import FileSplit
-from dpbo_core.study.run import run_study
+from dpbo_core.ledger.sources import file_source
+from dpbo_core.ledger.writer import Writer
+from dpbo_core.preparation.data_split import FileSplit
+from dpbo_core.preparation.preconditions import approve_study
+from dpbo_core.queries.tuning.run import run_study
+from dpbo_core.study_file import StudySpec
 
 CANARY = "canary-51c0de"
 AS_PUBLIC = "scored on, and would be read as public"

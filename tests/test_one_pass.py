@@ -10,23 +10,23 @@ import pytest
 from worlds import plain, with_method
 
 from dpbo_core.accounting.budget import PrivacyBudget
-from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import Sealed, StudyInvalid
+from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods import METHODS
 from dpbo_core.models import estimators
 from dpbo_core.models.linear.fit import LinearModel, margins_of
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.pairs import PairScore
-from dpbo_core.objective import in_memory, partitioned
-from dpbo_core.objective.in_memory import evaluate_all, exact_sum, paired_sum
-from dpbo_core.objective.partitioned import KeptParts, bytes_of
+from dpbo_core.preparation import data_split
+from dpbo_core.preparation.resolve import check_one_pass
+from dpbo_core.preparation.training_set import study_fingerprint
 from dpbo_core.problem import Problem
-from dpbo_core.spec import StudySpec
-from dpbo_core.study import data_split
-from dpbo_core.study.resolve import check_one_pass
-from dpbo_core.study.run import open_study
-from dpbo_core.study.training_set import study_fingerprint
+from dpbo_core.queries.tuning.run import open_study
+from dpbo_core.scoring import in_memory, partitioned
+from dpbo_core.scoring.in_memory import evaluate_all, exact_sum, paired_sum
+from dpbo_core.scoring.partitioned import KeptParts, bytes_of
+from dpbo_core.study_file import StudySpec
 
 CUTS = (0, 1, 2, 60, 61, 140, 299, 300)
 TREE = {"max_depth": {"low": 1, "high": 4, "integer": True}}

@@ -27,8 +27,6 @@ from dpbo_core.errors import (
 )
 from dpbo_core.mechanisms.noise import InjectedNoise, OperatingSystemNoise
 from dpbo_core.methods import EXCHANGES, METHODS, method_named
-from dpbo_core.methods.outsourced import curator
-from dpbo_core.methods.outsourced.answers import Curator
 from dpbo_core.methods.outsourced.box import Outsourced, PrivateAnswers
 from dpbo_core.methods.outsourced.geometry import (
     AnyRow,
@@ -38,10 +36,12 @@ from dpbo_core.methods.outsourced.geometry import (
     public_projection,
     spectral_norm_bound,
 )
-from dpbo_core.methods.outsourced.published_table import read_published
-from dpbo_core.methods.outsourced.vault import Vault
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
+from dpbo_core.queries.modeler.published_table import read_published
+from dpbo_core.queries.publication import curator
+from dpbo_core.queries.publication.answers import Curator
+from dpbo_core.queries.publication.vault import Vault
 
 BY_ONE, REPLACE = NeighboringRelation.ROW_MOVES_BY_ONE, NeighboringRelation.REPLACE_ONE
 NO_NOISE = InjectedNoise(np.random.default_rng(0), 0.0)

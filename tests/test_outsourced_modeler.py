@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from dpbo_core.gp.kernels import BlurredSquaredExponential, SquaredExponential
 from dpbo_core.gp.posterior import Posterior
-from dpbo_core.methods.outsourced.modeler import Modeler, Prior, Told
+from dpbo_core.queries.modeler.modeler import Modeler, Prior, Told
 from dpbo_core.theorems import srinivas_2010
 
 

@@ -13,15 +13,15 @@ from sklearn.linear_model import LogisticRegression
 from dpbo.flows.evaluate import evaluate_privately
 from dpbo.flows.tune import tune_privately
 from dpbo_core import Categorical, PrivateSearch, evaluate_study
-from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import NoBudget, PolicyRefused, StudyInvalid
-from dpbo_core.evaluation.watch.looks import look_once
+from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.models.scores.bounded_function import BoundedFunction
-from dpbo_core.spec import StudySpec, WatchSection
-from dpbo_core.study.consent import approve_study, check_public_file
-from dpbo_core.study.precomputed import train_candidate
-from dpbo_core.study.public_advice import public_spread
-from dpbo_core.study.run import open_study, run_study
+from dpbo_core.preparation.precomputed import train_candidate
+from dpbo_core.preparation.preconditions import approve_study, check_public_file
+from dpbo_core.preparation.public_advice import public_spread
+from dpbo_core.queries.tuning.run import open_study, run_study
+from dpbo_core.queries.watch.looks import look_once
+from dpbo_core.study_file import StudySpec, WatchSection
 
 MARK = "ran.txt"
 SEEN = []
@@ -60,7 +60,7 @@ def ledger(here):
 
 def opened(study, ledger, *scores):
     """The study's cap, as its owner opens it, and the functions that the owner allows."""
-    from dpbo_core.study.consent import opening_cap
+    from dpbo_core.preparation.preconditions import opening_cap
 
     ledger.set_budget(opening_cap(study))
     for score in scores:

@@ -14,8 +14,8 @@ from dpbo_core.models.aggregates import PairCount
 from dpbo_core.models.scores.balanced_accuracy import PairedBalancedAccuracy
 from dpbo_core.models.scores.pairs import auc_of, counts, pairs_of
 from dpbo_core.models.scores.roc_auc import N_CELLS, Decisions, RocAuc
-from dpbo_core.objective.in_memory import SHARES, shifted
 from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.scoring.in_memory import SHARES, shifted
 
 UNREAD = None  # a record in neither class
 SHARES_TRIED = (0.0, 0.1, 0.5, 0.73, 1.0)

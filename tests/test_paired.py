@@ -14,16 +14,16 @@ from worlds import Memory, Named, run
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.models.scores.grid import GRID
-from dpbo_core.objective.in_memory import exact_sum, paired_sum, steps_of
-from dpbo_core.objective.paired import stretched
-from dpbo_core.objective.partitioned import PartWorker
-from dpbo_core.objective.persons import PersonObjective, Persons
+from dpbo_core.preparation import data_split
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.public_search import doubt, pairing, search_on_public_data
+from dpbo_core.scoring.in_memory import exact_sum, paired_sum, steps_of
+from dpbo_core.scoring.paired import stretched
+from dpbo_core.scoring.partitioned import PartWorker
+from dpbo_core.scoring.persons import PersonObjective, Persons
 from dpbo_core.space.candidates import grid
 from dpbo_core.space.search_space import Real, SearchSpace
-from dpbo_core.spec import StudySpec
-from dpbo_core.study import data_split
+from dpbo_core.study_file import StudySpec
 
 STEPS = st.integers(0, GRID)
 PAIRED = PrivateGrid(evaluate="tried", base_measure="public", paired=True)

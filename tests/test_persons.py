@@ -19,26 +19,26 @@ from worlds import mostly_slow
 from dpbo_core import Categorical, PrivateSearch, Real, evaluate_study
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.certificate import read_certificate, recompute
-from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.data import Encoded
 from dpbo_core.data.cells import NO_VALUE
 from dpbo_core.data.frames import frame_of
 from dpbo_core.errors import BudgetRefused, CertificateFalse, Sealed, StudyInvalid
-from dpbo_core.evaluation.watch.looks import look_once
+from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods import CERTIFIED
-from dpbo_core.models import by_content
+from dpbo_core.models import order_independent as by_content
 from dpbo_core.models.estimators import EstimatorFactory, FittedEstimator
 from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.log_loss import LogLoss
-from dpbo_core.objective.persons import Persons, PersonSums, record_steps
+from dpbo_core.preparation import data_split
+from dpbo_core.preparation.resolve import advise_study, plan_study
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
+from dpbo_core.queries.tuning.run import run_study
+from dpbo_core.queries.watch.looks import look_once
+from dpbo_core.scoring.persons import Persons, PersonSums, record_steps
 from dpbo_core.sklearn_api.tables_in_memory import person_in_memory
-from dpbo_core.spec import StudySpec, WatchSection
-from dpbo_core.study import data_split
-from dpbo_core.study.resolve import advise_study, plan_study
-from dpbo_core.study.run import run_study
+from dpbo_core.study_file import StudySpec, WatchSection
 
 HALF = GRID // 2
 BY_PERSON = NeighboringRelation.REPLACE_ONE_PERSON

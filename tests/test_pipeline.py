@@ -13,7 +13,7 @@ from dpbo.flows.prefect_runtime.requested_study import study_of
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo.flows.tune import tune_privately
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.spec import StudySpec
+from dpbo_core.study_file import StudySpec
 
 ROOT = Path(__file__).parent.parent
 
@@ -61,8 +61,8 @@ def test_the_deployments_name_flows_and_studies_that_exist():
     import yaml
     from prefect.flows import load_flow_from_entrypoint
 
-    from dpbo_core.study.resolve import plan_study
-    from dpbo_core.study.study_file import read_study
+    from dpbo_core.preparation.resolve import plan_study
+    from dpbo_core.study_file.toml_file import read_study
 
     for deployment in yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]:
         flow = load_flow_from_entrypoint(deployment["entrypoint"], use_placeholder_flow=False)

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_ledger import GUARANTEE, SYSTEM, entries, key, plan
 
-from dpbo_core.accounting import audit, policy
 from dpbo_core.accounting.budget import PrivacyBudget
-from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.accounting.patterns import FIELDS, filled_at, values_in
-from dpbo_core.accounting.policy import Approved, Use
-from dpbo_core.accounting.sources import MEMORY, Source, file_source, named_source, same_records
 from dpbo_core.errors import BudgetRefused, NoBudget, PolicyRefused
+from dpbo_core.ledger import audit, policy
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.ledger.name_patterns import FIELDS, filled_at, values_in
+from dpbo_core.ledger.policy import Approved, Use
+from dpbo_core.ledger.sources import MEMORY, Source, file_source, named_source, same_records
 
 
 def cap(name, epsilon=5.0):

@@ -18,13 +18,13 @@ from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo.flows.serve import FROZEN, REFUSED, tune_on_schedule
 from dpbo.flows.tune import tune, tune_privately
 from dpbo_core import PrivateSearch, Real
-from dpbo_core.accounting import audit
-from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import PolicyRefused
-from dpbo_core.spec import StudySpec
-from dpbo_core.study.consent import approve_study
-from dpbo_core.study.run import run_study
-from dpbo_core.study.study_file import read_study, study_digest
+from dpbo_core.ledger import audit
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.preparation.preconditions import approve_study
+from dpbo_core.queries.tuning.run import run_study
+from dpbo_core.study_file import StudySpec
+from dpbo_core.study_file.toml_file import read_study, study_digest
 
 
 @pytest.fixture(scope="module")
@@ -338,7 +338,7 @@ def test_what_was_spent_here_is_recovered_before_the_teams_ledger_is_used(dpbo, 
 
 def test_a_local_spend_of_a_groups_member_is_charged_to_the_group(study, folder, monkeypatch):
     from dpbo_core.accounting.budget import PrivacyBudget
-    from dpbo_core.accounting.recovery import recover
+    from dpbo_core.ledger.recovery import recover
 
     run_study(study("1", "labs"), ledger=ledger())
     local = audit.read_export(audit.export(Stores().ledger))

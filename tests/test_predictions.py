@@ -13,15 +13,15 @@ from sklearn.base import clone
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 from dpbo_core import PrivateSelection, StudySpec
-from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import AssumptionNotAccepted, DpboError, NoBudget, StudyInvalid
 from dpbo_core.final_model.train import model_is_public, train_final
+from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.models.scores.grid import GRID
+from dpbo_core.preparation.data_split import FileSplit
+from dpbo_core.preparation.precomputed import PublicWork
+from dpbo_core.preparation.resolve import advise_study, planning_problem, resolve
+from dpbo_core.queries.tuning.run import run_study
 from dpbo_core.sklearn_api.predictions_in_memory import told_by
-from dpbo_core.study.data_split import FileSplit
-from dpbo_core.study.precomputed import PublicWork
-from dpbo_core.study.resolve import advise_study, planning_problem, resolve
-from dpbo_core.study.run import run_study
 
 ROOT = Path(__file__).parents[1]
 M = 120

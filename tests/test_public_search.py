@@ -9,20 +9,20 @@ from hypothesis import strategies as st
 from worlds import problem
 
 from dpbo_core import public_search
-from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.models.cross_validation import FOLDS, fold_of
 from dpbo_core.models.estimator_trainer import EstimatorTrainer
 from dpbo_core.models.linear_trainer import LinearTrainer
 from dpbo_core.models.scores.sigmoid import Sigmoid
+from dpbo_core.preparation import data_split
 from dpbo_core.public_search import doubt, head_start, public_shortlist, search_on_public_data
+from dpbo_core.queries.tuning.run import open_study, run_study
 from dpbo_core.space.candidates import grid, sobol
 from dpbo_core.space.search_space import Categorical, Integer, Real, SearchSpace
-from dpbo_core.spec import StudySpec
-from dpbo_core.study import data_split
-from dpbo_core.study.run import open_study, run_study
+from dpbo_core.study_file import StudySpec
 
 
 @given(st.lists(st.integers(0, 3), min_size=2, max_size=60), st.integers(0, 2**32 - 1))

@@ -22,13 +22,13 @@ from dpbo_core.advice.advise import advise
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods import CERTIFIED, METHODS
 from dpbo_core.models.scores.union import SCORES
-from dpbo_core.objective.partitioned import PartitionedObjective
+from dpbo_core.preparation import data_split
+from dpbo_core.preparation.public_advice import public_share
+from dpbo_core.preparation.resolve import advise_study, planning_problem
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.study import data_split
-from dpbo_core.study.public_advice import public_share
-from dpbo_core.study.resolve import advise_study, planning_problem
-from dpbo_core.study.run import run_study
-from dpbo_core.study.study_file import read_study
+from dpbo_core.queries.tuning.run import run_study
+from dpbo_core.scoring.partitioned import PartitionedObjective
+from dpbo_core.study_file.toml_file import read_study
 
 LARGE = 3000.0  # noise is then far below what is compared
 X, Y = load_breast_cancer(return_X_y=True)
@@ -296,7 +296,7 @@ def test_more_classes_are_refused_with_the_reason(url, name):
 
 
 def data_split_of_three(name):
-    from dpbo_core.spec.named_score import score_on
+    from dpbo_core.study_file.named_score import score_on
 
     spec = StudySpec.from_dict(
         study(model={"estimator": "sklearn.svm.SVC", "score": name}, space={"C": {"values": [1]}})
@@ -400,7 +400,7 @@ def test_the_command_reads_the_public_file_alone(dpbo, here):
 
 
 def test_the_sealed_half_says_nothing():
-    from dpbo_core.objective.in_memory import shifted
+    from dpbo_core.scoring.in_memory import shifted
 
     found = shifted(Sensitive(1234567), Sensitive(7654321), 0.5)
     assert "12" not in repr(found)

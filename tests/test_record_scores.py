@@ -23,11 +23,11 @@ from dpbo_core.models.scores.brier import Brier
 from dpbo_core.models.scores.grid import GRID, to_grid
 from dpbo_core.models.scores.log_loss import LogLoss
 from dpbo_core.models.scores.regression_error import RegressionError
-from dpbo_core.objective.in_memory import Objective
+from dpbo_core.preparation.resolve import plan_study
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.problem import problem_of
-from dpbo_core.spec import StudySpec
-from dpbo_core.study.resolve import plan_study
+from dpbo_core.scoring.in_memory import Objective
+from dpbo_core.study_file import StudySpec
 
 RNG = np.random.default_rng(11)
 M, C = 500, 3

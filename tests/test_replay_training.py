@@ -17,13 +17,13 @@ from test_dp_hypo import POINTS, study
 from worlds import mostly_slow
 
 from dpbo_core.accounting.budget import PrivacyBudget
-from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.mechanisms.vectors import DiscreteGaussianVector, DiscreteLaplaceVector
-from dpbo_core.spec import StudySpec
-from dpbo_core.study.run import run_study
+from dpbo_core.queries.tuning.run import run_study
+from dpbo_core.study_file import StudySpec
 
 PAIRS = (6, 12)  # of each base: in the short run, and of every base in `make audit`
 

@@ -7,7 +7,7 @@ from audit.leaks import make_world
 from canary import search
 
 from dpbo.flows.serve import MISSED, REFUSED
-from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.ledger.ledger import PrivacyLedger
 
 pytestmark = pytest.mark.slow
 

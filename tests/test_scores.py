@@ -16,7 +16,7 @@ from dpbo_core.models.scores.grid import GRID, to_grid
 from dpbo_core.models.scores.ramp import Ramp
 from dpbo_core.models.scores.sigmoid import Sigmoid
 from dpbo_core.models.scores.union import SCORES as NAMED
-from dpbo_core.spec import LinearSection
+from dpbo_core.study_file import LinearSection
 
 SCORES = [
     Accuracy(),

@@ -14,8 +14,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 from dpbo_core import Categorical, Integer, PrivacyBudget, PrivacyLedger, PrivateSearch, Real
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.study.run import run_study
-from dpbo_core.study.study_file import read_study
+from dpbo_core.queries.tuning.run import run_study
+from dpbo_core.study_file.toml_file import read_study
 
 LARGE = 3000.0  # a record's noise is then below 1e-4 of the score's range
 NEAR = 2e-3

@@ -21,11 +21,11 @@ from dpbo.flows.cli.terminal import print_message
 from dpbo.flows.cli.tune import print_tuned
 from dpbo_core import evaluate_study, plan_evaluation
 from dpbo_core.accounting.budget import PrivacyBudget
-from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.spec import StudySpec
-from dpbo_core.study.resolve import advise_study
-from dpbo_core.study.run import run_study
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.preparation.resolve import advise_study
+from dpbo_core.queries.tuning.run import run_study
+from dpbo_core.study_file import StudySpec
 
 SIGNS = re.compile("[\u2190-\u27bf\u0370-\u03ff\x1b]")  # arrows, boxes, blocks, marks, Greek, terminal codes
 FIRST_COLUMNS = {"study", "figure", "method"}

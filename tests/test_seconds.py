@@ -21,14 +21,14 @@ from dpbo.flows.prefect_runtime.settings import QUIET, Stores, known_home
 from dpbo.tasks.reporting.mlflow_lookup import experiments_in_file, seen_in_file
 from dpbo.tasks.reporting.mlflow_run import find_release, log_release
 from dpbo_core.accounting.budget import PrivacyBudget
-from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.evaluation.run import run_and_evaluate
-from dpbo_core.spec import StudySpec
-from dpbo_core.study import data_split
-from dpbo_core.study.replay import recorded_release
-from dpbo_core.study.resolve import resolve
-from dpbo_core.study.run import run_study
-from dpbo_core.study.training_set import study_fingerprint, training_digest
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.preparation import data_split
+from dpbo_core.preparation.resolve import resolve
+from dpbo_core.preparation.training_set import study_fingerprint, training_digest
+from dpbo_core.queries.evaluation.run import run_and_evaluate
+from dpbo_core.queries.tuning.replay import recorded_release
+from dpbo_core.queries.tuning.run import run_study
+from dpbo_core.study_file import StudySpec
 
 WATCHED = """
 import atexit, sys

@@ -13,8 +13,8 @@ from dpbo_core.privacy.sensitive import Opaque, Sensitive
 
 ROOT = Path(__file__).parent.parent
 ALLOWED = (
-    "dpbo_core/objective/in_memory.py",
-    "dpbo_core/objective/persons.py",
+    "dpbo_core/scoring/in_memory.py",
+    "dpbo_core/scoring/persons.py",
     "dpbo_core/mechanisms/",
     "dpbo_core/methods/",
 )

@@ -24,11 +24,11 @@ from dpbo.flows.cli.words import seconds
 from dpbo.flows.prefect_runtime.requested_study import FIELDS, edition_at, refuse_fields
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo.flows.serve import MISSED, REFUSED, tune_on_schedule
-from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.spec import StudySpec
-from dpbo_core.study.consent import approve_study
-from dpbo_core.study.study_file import read_study
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.preparation.preconditions import approve_study
+from dpbo_core.study_file import StudySpec
+from dpbo_core.study_file.toml_file import read_study
 
 FOUND = {"started": False, "api": "http://127.0.0.1:1/api", "auth": None, "password_file": None}
 NOON = datetime(2026, 11, 21, 12, 0, 5, tzinfo=UTC)
@@ -268,9 +268,9 @@ def test_the_doctor_looks_and_changes_nothing(here, monkeypatch):
 
 
 def test_the_doctor_finds_what_is_wrong(here, study):
-    from dpbo_core.accounting.ledger import PrivacyLedger
-    from dpbo_core.accounting.schema import SCHEMA
-    from dpbo_core.study.run import run_study
+    from dpbo_core.ledger.ledger import PrivacyLedger
+    from dpbo_core.ledger.schema import SCHEMA
+    from dpbo_core.queries.tuning.run import run_study
 
     ledger = PrivacyLedger(Stores().ledger)
     for edition in ("a", "b", "c"):

@@ -16,10 +16,10 @@ import pytest
 from test_dashboard import with_method
 
 from dpbo.tasks.reporting.mlflow_run import log_release
-from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.final_model.train import train_final
-from dpbo_core.spec import StudySpec
-from dpbo_core.study.run import run_study
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.queries.tuning.run import run_study
+from dpbo_core.study_file import StudySpec
 
 PATIENCE = 240.0  # seconds; whoever shares the machine may keep it
 MODEL = "models:/trial@champion"

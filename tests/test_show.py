@@ -15,9 +15,9 @@ from worlds import problem, smooth_table
 
 from dpbo.flows.cli import app as cli
 from dpbo_core.accounting.budget import PrivacyBudget
-from dpbo_core.accounting.ledger import PrivacyLedger, StudyKey
-from dpbo_core.spec import StudySpec
-from dpbo_core.study.run import open_study, run_study
+from dpbo_core.ledger.ledger import PrivacyLedger, QueryKey
+from dpbo_core.queries.tuning.run import open_study, run_study
+from dpbo_core.study_file import StudySpec
 
 
 @pytest.fixture
@@ -134,7 +134,7 @@ def every_kind(here, monkeypatch):
     for number, (name, method) in enumerate(VARIANTS.items()):
         world = problem(steps=3)
         plan, released = plan_of(method, world), run_in(method, world, smooth_table(world, best=4), real())
-        key = StudyKey(f"{number:016x}{0:048x}", "d", name, "1", method.kind)
+        key = QueryKey(f"{number:016x}{0:048x}", "d", name, "1", method.kind)
         claim = ledger.reserve(key, plan, noise=released.noise)
         kept = claim.conclude(replace(released, study=name, edition="1", dataset="d"))
         ids.setdefault(method.kind, []).append(kept.release_id)

@@ -21,13 +21,13 @@ from dpbo.flows.prefect_runtime.dask_fitness import PACKAGES, problems
 from dpbo.flows.prefect_runtime.standing_cluster import ADDRESS, standing_cluster
 from dpbo.flows.prefect_runtime.workers import SETTING, scorers, workers, workers_for
 from dpbo_core.accounting.budget import PrivacyBudget
-from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import Sealed, StudyInvalid
+from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods import METHODS
-from dpbo_core.spec import StudySpec
-from dpbo_core.study.resolve import resolve
-from dpbo_core.study.run import open_study
+from dpbo_core.preparation.resolve import resolve
+from dpbo_core.queries.tuning.run import open_study
+from dpbo_core.study_file import StudySpec
 
 
 @pytest.fixture

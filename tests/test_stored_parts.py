@@ -14,18 +14,18 @@ from pyarrow import fs
 from test_dp_hypo import study as trained_privately
 
 from dpbo.flows.prefect_runtime.workers import workers
-from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.accounting.sources import named_source, same_records
 from dpbo_core.data import fetched as fetching
 from dpbo_core.data import read_header
 from dpbo_core.data.addresses import FolderAddress, address_of, place_of
 from dpbo_core.data.fetched import TAIL, parquet_objects
 from dpbo_core.errors import Sealed, StudyInvalid
-from dpbo_core.evaluation.run import evaluate_study
-from dpbo_core.spec import StudySpec
-from dpbo_core.study import data_split
-from dpbo_core.study.resolve import resolve
-from dpbo_core.study.run import open_study, run_study
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.ledger.sources import named_source, same_records
+from dpbo_core.preparation import data_split
+from dpbo_core.preparation.resolve import resolve
+from dpbo_core.queries.evaluation.run import evaluate_study
+from dpbo_core.queries.tuning.run import open_study, run_study
+from dpbo_core.study_file import StudySpec
 
 CANARY = "canary-51c7d0b9e2"
 FILES = {"training": "t.parquet", "n_validation": 500, "target": "ill"}

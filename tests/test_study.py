@@ -11,23 +11,23 @@ import pytest
 from worlds import with_method
 
 from dpbo_core.accounting.budget import PrivacyBudget
-from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import AssumptionNotAccepted, BudgetExceeded, NoBudget, NoiseNotPrivate, Sealed, StudyInvalid
 from dpbo_core.final_model.train import train_final
+from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods import EXCHANGES, METHODS
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.public import Public
 from dpbo_core.models.estimators import EstimatorFactory
-from dpbo_core.objective.in_memory import Objective
+from dpbo_core.preparation import data_split
+from dpbo_core.preparation import resolve as resolving
+from dpbo_core.preparation.precomputed import Precomputed, known_candidates, train_candidate
+from dpbo_core.preparation.resolve import advise_study, plan_study, resolve
 from dpbo_core.privacy.guarantee import Evidence, Standing
-from dpbo_core.spec import StudySpec
-from dpbo_core.study import data_split
-from dpbo_core.study import resolve as resolving
-from dpbo_core.study.precomputed import Precomputed, known_candidates, train_candidate
-from dpbo_core.study.resolve import advise_study, plan_study, resolve
-from dpbo_core.study.run import open_study, padded, run_study
+from dpbo_core.queries.tuning.run import open_study, padded, run_study
+from dpbo_core.scoring.in_memory import Objective
+from dpbo_core.study_file import StudySpec
 
 HEADER = "age,dose,ill\n"
 
@@ -368,7 +368,7 @@ def test_no_content_is_read_before_the_budget_is_reserved(on_files, tmp_path, mo
 def test_what_is_padded_takes_a_whole_number_of_its_seconds(monkeypatch, working, whole):
     now = [100.0]
     clock = SimpleNamespace(monotonic=lambda: now[0], sleep=lambda seconds: now.append(now.pop() + seconds))
-    monkeypatch.setattr("dpbo_core.study.run.time", clock)
+    monkeypatch.setattr("dpbo_core.queries.tuning.run.time", clock)
     for ends in (nullcontext(), pytest.raises(Sealed)):
         begun = now[0]
         with ends, padded(2.0):

@@ -224,9 +224,9 @@ def run_once(url, edition, here):
 
     from conftest import STUDY
 
-    from dpbo_core.accounting.ledger import PrivacyLedger
-    from dpbo_core.spec import StudySpec
-    from dpbo_core.study.run import run_study
+    from dpbo_core.ledger.ledger import PrivacyLedger
+    from dpbo_core.queries.tuning.run import run_study
+    from dpbo_core.study_file import StudySpec
 
     tables = copy.deepcopy(STUDY)
     tables["study"] |= {"edition": edition, "method": "private_grid"}
@@ -236,7 +236,7 @@ def run_once(url, edition, here):
 def publish_once(url, edition, here):
     """A release in the ledger and in MLflow, as the flow's tasks leave it, without a server of Prefect's."""
     from dpbo.tasks.reporting import log_release
-    from dpbo_core.accounting.ledger import PrivacyLedger
+    from dpbo_core.ledger.ledger import PrivacyLedger
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PREFECT_API_DATABASE_CONNECTION_URL", f"sqlite+aiosqlite:///{here / 'prefect.db'}")

@@ -12,9 +12,6 @@ from canary import forms_of_number, search
 from test_evaluation import files, of_files
 
 from dpbo_core.accounting.certificate import read_certificate, recompute
-from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.accounting.reservation import Reservation
-from dpbo_core.accounting.sources import file_source
 from dpbo_core.errors import (
     BudgetExceeded,
     CertificateFalse,
@@ -24,17 +21,20 @@ from dpbo_core.errors import (
     Sealed,
     StudyInvalid,
 )
-from dpbo_core.evaluation.certified import CERTIFIED
-from dpbo_core.evaluation.watch import looks, todays_table
-from dpbo_core.evaluation.watch.looks import look_once
-from dpbo_core.evaluation.watch.recorded_looks import WatchOver
-from dpbo_core.evaluation.watch.terms import PairMeasure
-from dpbo_core.evaluation.watch.watching import plan_watch
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.ledger.reservation import Reservation
+from dpbo_core.ledger.sources import file_source
 from dpbo_core.mechanisms.above_threshold import AboveThreshold
 from dpbo_core.mechanisms.noise_vault import NoiseVault, Shredded
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.spec import StudySpec, WatchSection
-from dpbo_core.study.run import run_study
+from dpbo_core.queries.evaluation.certified import CERTIFIED
+from dpbo_core.queries.tuning.run import run_study
+from dpbo_core.queries.watch import looks, todays_table
+from dpbo_core.queries.watch.looks import look_once
+from dpbo_core.queries.watch.recorded_looks import WatchOver
+from dpbo_core.queries.watch.terms import PairMeasure
+from dpbo_core.queries.watch.watching import plan_watch
+from dpbo_core.study_file import StudySpec, WatchSection
 
 SURE = WatchSection(drop=0.2, epsilon=20.0)  # of noise that no test will ever see
 
@@ -242,7 +242,7 @@ class Killed(BaseException):
 
 def killed_after(monkeypatch, n):
     """A process that ends right after its n-th durable write; the list of those it made."""
-    import dpbo_core.accounting.reservation as reservation
+    import dpbo_core.ledger.reservation as reservation
     import dpbo_core.mechanisms.noise_vault as noise_vault
 
     written = []

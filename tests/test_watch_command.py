@@ -15,11 +15,11 @@ from dpbo.flows import serve
 from dpbo.flows.cli.budget import print_accounts
 from dpbo.flows.cli.terminal import WIDTH
 from dpbo.flows.prefect_runtime.settings import Stores
-from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.evaluation.watch.looks import look_once
-from dpbo_core.spec import StudySpec
-from dpbo_core.study.run import run_study
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.queries.tuning.run import run_study
+from dpbo_core.queries.watch.looks import look_once
+from dpbo_core.study_file import StudySpec
 
 
 @pytest.fixture

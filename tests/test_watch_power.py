@@ -8,7 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpbo_core.evaluation.watch.power import (
+from dpbo_core.mechanisms.above_threshold import alarm
+from dpbo_core.mechanisms.noise import OperatingSystemNoise
+from dpbo_core.models.scores.grid import GRID
+from dpbo_core.models.scores.pairs import pairs_of
+from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.queries.watch.power import (
     SOON,
     YEAR,
     Noise,
@@ -17,12 +22,7 @@ from dpbo_core.evaluation.watch.power import (
     power,
     smallest_drop,
 )
-from dpbo_core.evaluation.watch.terms import MeanMeasure, PairMeasure, Terms
-from dpbo_core.mechanisms.above_threshold import alarm
-from dpbo_core.mechanisms.noise import OperatingSystemNoise
-from dpbo_core.models.scores.grid import GRID
-from dpbo_core.models.scores.pairs import pairs_of
-from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.queries.watch.terms import MeanMeasure, PairMeasure, Terms
 
 
 def planned(m, spread, *, drop=0.02, epsilon=1.0, measure=None, reference=0.9):

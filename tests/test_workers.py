@@ -17,19 +17,10 @@ from worlds import mostly_slow, plain, with_method
 
 from dpbo.flows.prefect_runtime.workers import SETTING, asked, from_one_width, of_one_width, workers, workers_for
 from dpbo_core.errors import Sealed, StudyInvalid
-from dpbo_core.evaluation import counting
-from dpbo_core.evaluation.binary import BinaryCells
-from dpbo_core.evaluation.counting import Counter
-from dpbo_core.evaluation.histogram_cells import WEIGHT, Grouping
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods import METHODS
-from dpbo_core.objective import partitioned
-from dpbo_core.objective.partitioned import PartitionedObjective, PartReader, PartWorker
-from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.public_search import search_on_public_data
-from dpbo_core.spec import StudySpec
-from dpbo_core.study import data_split
-from dpbo_core.study.precomputed import (
+from dpbo_core.preparation import data_split
+from dpbo_core.preparation.precomputed import (
     Precomputed,
     cross_validate_candidate,
     known_candidates,
@@ -37,8 +28,17 @@ from dpbo_core.study.precomputed import (
     remembering,
     train_candidate,
 )
-from dpbo_core.study.resolve import resolve
-from dpbo_core.study.run import open_study
+from dpbo_core.preparation.resolve import resolve
+from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.public_search import search_on_public_data
+from dpbo_core.queries.evaluation import counting
+from dpbo_core.queries.evaluation.binary import BinaryCells
+from dpbo_core.queries.evaluation.counting import Counter
+from dpbo_core.queries.evaluation.histogram_cells import WEIGHT, Grouping
+from dpbo_core.queries.tuning.run import open_study
+from dpbo_core.scoring import partitioned
+from dpbo_core.scoring.partitioned import PartitionedObjective, PartReader, PartWorker
+from dpbo_core.study_file import StudySpec
 
 
 @pytest.fixture
@@ -409,7 +409,7 @@ def test_a_release_is_the_same_whoever_worked_ahead(world, here, monkeypatch, na
     from dpbo.flows.prefect_runtime.fanning_out import precompute
     from dpbo.flows.prefect_runtime.settings import without_heartbeat
     from dpbo_core.accounting.budget import PrivacyBudget
-    from dpbo_core.accounting.ledger import PrivacyLedger
+    from dpbo_core.ledger.ledger import PrivacyLedger
 
     kind, options, n_known = PUBLIC_SEARCHES[name]
     spec = replace(world("validation.parquet", method=kind), options=options, budget=None)
@@ -507,7 +507,7 @@ def test_studies_on_workers_leave_no_exact_sum_behind(planted, prelude):
 
 
 def test_without_the_setting_no_worker_starts(world, here, monkeypatch):
-    from dpbo_core.accounting.ledger import PrivacyLedger
+    from dpbo_core.ledger.ledger import PrivacyLedger
 
     monkeypatch.delenv(SETTING, raising=False)
     assert asked() == 0

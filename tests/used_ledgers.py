@@ -6,10 +6,10 @@ import pytest
 import sqlalchemy as sa
 from conftest import maintenance, new_database
 
-from dpbo_core.accounting.address import open_engine
-from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.accounting.rollback_guard import RollbackGuard
-from dpbo_core.accounting.store import LedgerStore
+from dpbo_core.ledger.address import open_engine
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.ledger.rollback_guard import RollbackGuard
+from dpbo_core.ledger.store import LedgerStore
 
 DATABASES = ("sqlite", "postgresql")
 

@@ -19,8 +19,8 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from dpbo_core.accounting.accounts import MOST_ROOM, Account, Entry
 from dpbo_core.accounting.renyi_filter import Draw, together
+from dpbo_core.ledger.accounts import MOST_ROOM, Account, Entry
 from dpbo_core.privacy.amounts import from_units
 
 RECENT = 12  # editions whose rhythm counts

@@ -34,9 +34,9 @@ from dpbo_core.methods import (
     method_named,
 )
 from dpbo_core.methods.stated_search import check_lengthscale
-from dpbo_core.models.enforced.available import check_enforceable, seconds_expected
+from dpbo_core.models.one_by_one.available import check_enforceable, seconds_expected
 from dpbo_core.problem import Problem
-from dpbo_core.spec import StudySpec
+from dpbo_core.study_file import StudySpec
 
 Verdict = Literal["good", "poor", "useless", "refused"]
 POOR, USELESS = 0.1, 0.25  # expected error as a share of the score's range

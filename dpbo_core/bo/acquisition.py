@@ -28,7 +28,7 @@ from dpbo_core.theorems import srinivas_2010
 Seed = tuple[int, int] | np.random.Generator  # for `numpy.random.default_rng`; a generator is used as it is
 
 
-class Believed(Protocol):
+class Surrogate(Protocol):
     """What is believed of the score at every candidate."""
 
     @property
@@ -54,7 +54,7 @@ class Believed(Protocol):
 class Acquisition(Protocol):
     """A function of the posterior, the step, this step's own seed and the candidates visited so far."""
 
-    def scores(self, posterior: Believed, step: int, seed: Seed, visited: Sequence[int]) -> NDArray[np.float64]:
+    def scores(self, posterior: Surrogate, step: int, seed: Seed, visited: Sequence[int]) -> NDArray[np.float64]:
         """How promising each candidate is, shape (N,): the largest is tried next."""
         ...
 
@@ -83,7 +83,7 @@ class UCB:
             return self.beta
         return srinivas_2010.beta(n_candidates=n_candidates, step=step, delta=self.delta)
 
-    def scores(self, posterior: Believed, step: int, seed: Seed, visited: Sequence[int]) -> NDArray[np.float64]:
+    def scores(self, posterior: Surrogate, step: int, seed: Seed, visited: Sequence[int]) -> NDArray[np.float64]:
         """μ + √β_t·σ, shape (N,)."""
         bound = posterior.std
         bound *= math.sqrt(self.beta_at(len(bound), step))
@@ -100,7 +100,7 @@ class ExpectedImprovement:
     equation 15, for a maximum and with that incumbent.
     """
 
-    def scores(self, posterior: Believed, step: int, seed: Seed, visited: Sequence[int]) -> NDArray[np.float64]:
+    def scores(self, posterior: Surrogate, step: int, seed: Seed, visited: Sequence[int]) -> NDArray[np.float64]:
         """The expected improvement, at least 0, shape (N,)."""
         from scipy.special import ndtr
 
@@ -137,7 +137,7 @@ class Thompson:
         if self.n_drawn < 1:
             raise StudyInvalid(f"Thompson sampling over {self.n_drawn} candidates", remedy="draw at least 1")
 
-    def scores(self, posterior: Believed, step: int, seed: Seed, visited: Sequence[int]) -> NDArray[np.float64]:
+    def scores(self, posterior: Surrogate, step: int, seed: Seed, visited: Sequence[int]) -> NDArray[np.float64]:
         """One joint draw, shape (N,); −∞ outside the step's subset."""
         N = len(posterior.mean)
         drawn, rng = np.arange(N), np.random.default_rng(seed)
@@ -158,7 +158,7 @@ class OwnFunction:
 
     function: Callable[[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
 
-    def scores(self, posterior: Believed, step: int, seed: Seed, visited: Sequence[int]) -> NDArray[np.float64]:
+    def scores(self, posterior: Surrogate, step: int, seed: Seed, visited: Sequence[int]) -> NDArray[np.float64]:
         """What the function answers for every candidate, shape (N,)."""
         return self.function(posterior.candidates, posterior.mean, posterior.std)
 

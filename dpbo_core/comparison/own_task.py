@@ -24,7 +24,7 @@ from dpbo_core.models.scores.grid import GRID, to_grid
 from dpbo_core.problem import Problem
 from dpbo_core.space.candidates import CandidateSet
 from dpbo_core.space.search_space import Categorical, SearchSpace
-from dpbo_core.spec import EstimatorSection, SearchSection
+from dpbo_core.study_file import EstimatorSection, SearchSection
 
 ARRAYS = ("scores", "public_scores", "candidates", "score_range")
 LEAST_CANDIDATES = 2

@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 
 from dpbo_core.data import Encoded, bundled
 from dpbo_core.models.estimator_trainer import EstimatorTrainer
-from dpbo_core.objective.in_memory import Scorable, steps_of
-from dpbo_core.objective.paired import stretched
+from dpbo_core.preparation import data_split
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.problem import Problem, problem_of
+from dpbo_core.scoring.in_memory import Scorable, steps_of
+from dpbo_core.scoring.paired import stretched
 from dpbo_core.space.search_space import Value
-from dpbo_core.spec import StudySpec
-from dpbo_core.study import data_split
+from dpbo_core.study_file import StudySpec
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,11 +21,11 @@ from dpbo_core.final_model import storage
 from dpbo_core.final_model.dpbo_served_model import LOGISTIC, data_frame
 from dpbo_core.models.estimators import Model
 from dpbo_core.models.linear.fit import LinearModel
+from dpbo_core.preparation.data_split import public_half
+from dpbo_core.preparation.public_half import PublicHalf
 from dpbo_core.privacy.release import Release
-from dpbo_core.spec import LinearSection, StudySpec
-from dpbo_core.spec.prediction_table import PREDICTIONS
-from dpbo_core.study.data_split import public_half
-from dpbo_core.study.public_half import PublicHalf
+from dpbo_core.study_file import LinearSection, StudySpec
+from dpbo_core.study_file.prediction_table import PREDICTIONS
 
 SINGLE = (str, bytes, int, float, type(None))
 

@@ -5,7 +5,7 @@ from dataclasses import fields
 from typing import Any, get_args, get_origin, get_type_hints
 
 from dpbo_core.errors import StudyInvalid, suggestion
-from dpbo_core.mechanisms.worth import WORTH
+from dpbo_core.mechanisms.mechanism_cost import WORTH
 from dpbo_core.methods.dp_hypo import DpHypo
 from dpbo_core.methods.kusner_gp import ExactGP, NoisyGP
 from dpbo_core.methods.lipschitz import Lipschitz

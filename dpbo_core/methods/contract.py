@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from dpbo_core.mechanisms.noise import Mechanism, Noise
-from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.privacy.certified import Shown
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import Release
 from dpbo_core.problem import Problem
+from dpbo_core.scoring.in_memory import Scorer
 
 Released = Mapping[str, Any]
 Draws = tuple[tuple[Spend, Mechanism[Any]], ...]

@@ -45,7 +45,6 @@ from dpbo_core.mechanisms.random_stopping import (
 from dpbo_core.mechanisms.repeat_and_select import Procedure, RepeatAndSelect
 from dpbo_core.methods.contract import Method
 from dpbo_core.methods.releasing import make_release
-from dpbo_core.objective.in_memory import Scorable, Scorer
 from dpbo_core.privacy.assumption import PUBLIC_PRIOR
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
@@ -53,6 +52,7 @@ from dpbo_core.privacy.sealing import attempted
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 from dpbo_core.private_training.trial import Trial, model_json
 from dpbo_core.problem import Problem
+from dpbo_core.scoring.in_memory import Scorable, Scorer
 
 Law = Literal["negative_binomial", "poisson"]
 

@@ -48,7 +48,6 @@ from dpbo_core.methods.stated_search import (
     stated_kernel,
 )
 from dpbo_core.models.scores.grid import GRID
-from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.privacy.assumption import DE_FREITAS_CONSTANTS, GP_PRIOR
 from dpbo_core.privacy.certified import MEANS, Shown
 from dpbo_core.privacy.guarantee import Evidence
@@ -56,6 +55,7 @@ from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 from dpbo_core.problem import Problem
+from dpbo_core.scoring.in_memory import Scorer
 from dpbo_core.theorems import kusner_2015, srinivas_2010
 from dpbo_core.theorems.kusner_2015 import Calibration
 

@@ -43,13 +43,13 @@ from dpbo_core.models.linear.losses import loss_named
 from dpbo_core.models.scores.declared import Numbers
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.union import SCORES
-from dpbo_core.objective.in_memory import Scorable, Scorer, evaluate_all, models_at_once
 from dpbo_core.privacy.certified import MEANS, Shown, only_shows
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 from dpbo_core.problem import Problem
+from dpbo_core.scoring.in_memory import Scorable, Scorer, evaluate_all, models_at_once
 from dpbo_core.theorems import kusner_2015
 from dpbo_core.theorems.kusner_2015 import Calibration
 

@@ -21,7 +21,6 @@ from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
 from dpbo_core.models.aggregates import PairCount
 from dpbo_core.models.scores.union import SCORES
-from dpbo_core.objective.in_memory import SHARES, shifted
 from dpbo_core.privacy.certified import MEANS, counted_of_one, one_record_moves
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.release import COUNTS, PAIRS, Release
@@ -29,6 +28,7 @@ from dpbo_core.privacy.sealing import attempted
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.privacy.unit import NeighboringRelation
 from dpbo_core.problem import Problem
+from dpbo_core.scoring.in_memory import SHARES, shifted
 from dpbo_core.theorems.feldman_cousins_1998 import bounded_laplace_interval
 
 Drawn = tuple[Spend, DiscreteLaplace, Sensitive[int]]  # what was planned, with which mechanism, of what
@@ -88,7 +88,7 @@ def shares_of(problem: Problem, whole: float) -> tuple[float, ...]:
     return whole * SHARE_OF_PAIRS, whole * (1.0 - SHARE_OF_PAIRS)
 
 
-def said_of(problem: Problem, noise: Noise, index: int, score: Drawn, number: Drawn | None) -> dict[str, Any]:
+def score_caption(problem: Problem, noise: Noise, index: int, score: Drawn, number: Drawn | None) -> dict[str, Any]:
     """What is released of the score of one candidate: the score, its interval, and the number of pairs.
 
     Args:

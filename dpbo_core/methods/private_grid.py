@@ -32,13 +32,11 @@ from dpbo_core.methods.pair_draws import (
     in_pairs,
     one_unit_moves,
     relations_of,
-    said_of,
+    score_caption,
     shares_of,
 )
 from dpbo_core.methods.pricing import guarantee_of, split_epsilon
 from dpbo_core.methods.releasing import make_release
-from dpbo_core.objective.in_memory import Scorable, Scorer, evaluate_all, models_at_once
-from dpbo_core.objective.paired import Pairing
 from dpbo_core.privacy.certified import Shown
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan
@@ -51,10 +49,12 @@ from dpbo_core.public_search import (
     head_start,
     pairing,
     public_shortlist,
+    required_trials,
     search_on_public_data,
     searched,
-    surely_tried,
 )
+from dpbo_core.scoring.in_memory import Scorable, Scorer, evaluate_all, models_at_once
+from dpbo_core.scoring.paired import Pairing
 from dpbo_core.space.candidates import sobol_subset
 from dpbo_core.theorems.mckenna_sheldon_2020 import theorem_2_expected_error
 
@@ -204,7 +204,7 @@ class PrivateGrid:
 
     def cross_validated(self, problem: Problem) -> tuple[int, ...]:
         """What the public search begins with."""
-        return surely_tried(problem, self._trials(problem)) if self._asks_public else ()
+        return required_trials(problem, self._trials(problem)) if self._asks_public else ()
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "GridSearch":
         """A search with nothing scored."""
@@ -378,7 +378,7 @@ class GridSearch(Opaque):
         place = self._subset.index(chosen.get(f"candidate {chosen['draw']}", chosen["draw"]))
         value: dict[str, Any] = {"hyperparameters": dict(self._problem.candidates.points[self._subset[place]])}
         number = self._method.number(self._problem)
-        value |= said_of(
+        value |= score_caption(
             self._problem,
             noise,
             self._subset[place],

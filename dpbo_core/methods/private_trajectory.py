@@ -49,7 +49,6 @@ from dpbo_core.methods.pair_draws import (
 from dpbo_core.methods.pricing import guarantee_of, too_small
 from dpbo_core.methods.releasing import make_release
 from dpbo_core.methods.stated_search import acquisition_of, stated_kernel
-from dpbo_core.objective.in_memory import Scorer, evaluate_all, shifted
 from dpbo_core.privacy.amounts import from_units, split_units
 from dpbo_core.privacy.certified import Shown, steps_shown
 from dpbo_core.privacy.guarantee import Evidence, Standing
@@ -57,7 +56,8 @@ from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, PAIRS, Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 from dpbo_core.problem import Problem
-from dpbo_core.public_search import check_trials, doubt, search_on_public_data, searched, surely_tried
+from dpbo_core.public_search import check_trials, doubt, required_trials, search_on_public_data, searched
+from dpbo_core.scoring.in_memory import Scorer, evaluate_all, shifted
 
 EVIDENCE = Evidence(
     Standing.STANDARD,
@@ -212,7 +212,7 @@ class PrivateTrajectory:
 
     def cross_validated(self, problem: Problem) -> tuple[int, ...]:
         """What the public prior's search begins with."""
-        return surely_tried(problem, self.public_trials) if self.prior == "public" else ()
+        return required_trials(problem, self.public_trials) if self.prior == "public" else ()
 
     def guess(self, problem: Problem) -> NDArray[np.float64] | None:
         """The public score of every candidate, (N,), or None."""

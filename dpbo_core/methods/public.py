@@ -21,17 +21,17 @@ from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
 from dpbo_core.methods.contract import Draws, MethodTraits, Outlook, Simulated, Told
 from dpbo_core.methods.earlier_editions import chosen_and_scored
-from dpbo_core.methods.pair_draws import in_pairs, one_unit_moves, relations_of, said_of, shares_of
+from dpbo_core.methods.pair_draws import in_pairs, one_unit_moves, relations_of, score_caption, shares_of
 from dpbo_core.methods.pricing import guarantee_of, split_epsilon
 from dpbo_core.methods.releasing import make_release
-from dpbo_core.objective.in_memory import Scorer
 from dpbo_core.privacy.certified import Shown
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 from dpbo_core.problem import Problem
-from dpbo_core.public_search import check_trials, search_on_public_data, searched, surely_tried
+from dpbo_core.public_search import check_trials, required_trials, search_on_public_data, searched
+from dpbo_core.scoring.in_memory import Scorer
 
 EVIDENCE = Evidence(Standing.STANDARD, "the discrete Laplace on one score; the choice is a public fact")
 SCORE = "its score"  # the draw's name
@@ -108,7 +108,7 @@ class Public:
 
     def cross_validated(self, problem: Problem) -> tuple[int, ...]:
         """What the public search begins with."""
-        return surely_tried(problem, self.public_trials)
+        return required_trials(problem, self.public_trials)
 
     def choice(self, problem: Problem) -> int:
         """λ⁺, the first of the largest public scores."""
@@ -162,6 +162,6 @@ class PublicChoice(Opaque):
         *number, score = zip(self._plan.spends, laplaces, self._drawn, strict=True)
         value = {
             "hyperparameters": dict(self._problem.candidates.points[self._choice]),
-            **said_of(self._problem, noise, self._choice, score, number[0] if number else None),
+            **score_caption(self._problem, noise, self._choice, score, number[0] if number else None),
         }
         return make_release(self._method, self._problem, self._plan, noise, value)

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.models.cross_validation import fold_of, one_class
+from dpbo_core.models.estimator_allowlist.inspection import check_listed
 from dpbo_core.models.estimators import EstimatorFactory, FittedEstimator
-from dpbo_core.models.listed.inspection import check_listed
-from dpbo_core.models.outcome import Verb
+from dpbo_core.models.output_shape import Verb
 from dpbo_core.models.rowwise import check_rowwise
 from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.bounded_function import BoundedFunction
@@ -84,7 +84,7 @@ class EstimatorTrainer:
         else:
             scored = self.score
         if self.enforced:
-            from dpbo_core.models.enforced.enforced_model import alone
+            from dpbo_core.models.one_by_one.enforced_model import alone
 
             how = alone(fitted.by_rows(), self.X, self.truth, scored, known=self._modules)
             return replace(fitted, alone=how)

@@ -29,12 +29,12 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.containment import contained
 from dpbo_core.models.import_path import estimator_class
 from dpbo_core.models.linear.fit import LinearModel
-from dpbo_core.models.outcome import OfRows, Verb, shaped
+from dpbo_core.models.output_shape import OfRows, Verb, shaped
 from dpbo_core.models.scores.record import RecordScore
 from dpbo_core.privacy.sealing import attempted
 
 if TYPE_CHECKING:
-    from dpbo_core.models.enforced.enforced_model import Alone
+    from dpbo_core.models.one_by_one.enforced_model import Alone
 
 _BLOCK_ROWS = 1024
 _ROWS_OF_TREES = 262_144  # a call of a forest has the cost of its trees, and no row's leaves depend on another's

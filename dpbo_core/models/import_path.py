@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.listed.classes import PREDICTORS
+from dpbo_core.models.estimator_allowlist.classes import PREDICTORS
 
 _VERBS = ("fit", "predict", "get_params", "set_params")
 BESIDE = "dpbo_beside_study_"

@@ -14,7 +14,7 @@ from dpbo_core.data.named_columns import extreme_cells
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.containment import contained
 from dpbo_core.models.estimators import FittedEstimator
-from dpbo_core.models.outcome import Verb
+from dpbo_core.models.output_shape import Verb
 from dpbo_core.models.scores.record import equal
 
 _ROWS_TRIED = 64

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.space.search_space import Axis, Categorical, Integer, Real
-from dpbo_core.spec import AxisSection
+from dpbo_core.study_file import AxisSection
 
 PLAIN = (str, int, float, bool)
 REMEDY = "use Real(low, high), Integer(low, high) or Categorical(values) from dpbo_core"

@@ -2,18 +2,18 @@
 
 from dataclasses import dataclass
 
-from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.errors import DpboError
-from dpbo_core.evaluation.counting import Counter, count_table
-from dpbo_core.evaluation.histogram_cells import Integers
-from dpbo_core.evaluation.query import EvaluationQuery
-from dpbo_core.evaluation.request import request_of_released, warn
-from dpbo_core.evaluation.run import EvaluationResult, open_request
-from dpbo_core.objective.partitioned import Workers
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.preparation.public_half import PublicHalf
+from dpbo_core.preparation.resolve import ResolvedStudy, planning_problem
 from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.queries.evaluation.counting import Counter, count_table
+from dpbo_core.queries.evaluation.histogram_cells import Integers
+from dpbo_core.queries.evaluation.query import EvaluationQuery
+from dpbo_core.queries.evaluation.request import request_of_released, warn
+from dpbo_core.queries.evaluation.run import EvaluationResult, open_request
+from dpbo_core.scoring.partitioned import Workers
 from dpbo_core.sklearn_api.tables_in_memory import FrameSplit
-from dpbo_core.study.public_half import PublicHalf
-from dpbo_core.study.resolve import ResolvedStudy, planning_problem
 
 
 @dataclass(frozen=True, eq=False, repr=False)

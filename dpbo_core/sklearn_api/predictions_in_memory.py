@@ -6,22 +6,22 @@ from typing import Any
 
 import numpy as np
 
-from dpbo_core.accounting.sources import MEMORY, Source
 from dpbo_core.data.files import no_core_dumps
 from dpbo_core.data.frames import Frame
 from dpbo_core.data.people import Person
 from dpbo_core.data.table import Table, table_of
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.ledger.sources import MEMORY, Source
 from dpbo_core.models.containment import contained
-from dpbo_core.objective.in_memory import Scorer
+from dpbo_core.preparation.prediction_half import check_prediction_columns, columns_of, prediction_half
+from dpbo_core.preparation.public_half import PublicHalf, check_person, sealed_half
+from dpbo_core.preparation.sizes import check_n_validation
 from dpbo_core.privacy.sealing import attempted
 from dpbo_core.problem import Problem
+from dpbo_core.scoring.in_memory import Scorer
 from dpbo_core.sklearn_api.row_marks import RowMarks
 from dpbo_core.sklearn_api.tables_in_memory import passed_twice, person_in_memory
-from dpbo_core.spec import StudySpec
-from dpbo_core.study.prediction_half import check_prediction_columns, columns_of, prediction_half
-from dpbo_core.study.public_half import PublicHalf, check_person, sealed_half
-from dpbo_core.study.sizes import check_n_validation
+from dpbo_core.study_file import StudySpec
 
 Functions = Mapping[str, Callable[[Any], Any]]
 

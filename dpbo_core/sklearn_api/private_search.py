@@ -19,12 +19,14 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dpbo_core.accounting.address import ledger_url
-from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.advice.advise import Advice, advise
 from dpbo_core.data.frames import frame_of
-from dpbo_core.evaluation.run import EvaluationResult
+from dpbo_core.ledger.address import ledger_url
+from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.models.scores.union import OF_CLASSES
+from dpbo_core.preparation.public_half import left_out
+from dpbo_core.preparation.resolve import planning_problem, resolve
+from dpbo_core.queries.evaluation.run import EvaluationResult
 from dpbo_core.sklearn_api.axes import axes_of, conditional, sections_of
 from dpbo_core.sklearn_api.evaluated_search import evaluate_search
 from dpbo_core.sklearn_api.public_encoder import PublicColumns, PublicEncoder
@@ -38,9 +40,7 @@ from dpbo_core.sklearn_api.search_study import (
     study_of,
     two_tables,
 )
-from dpbo_core.spec import EvaluationSection, PublicFiles
-from dpbo_core.study.public_half import left_out
-from dpbo_core.study.resolve import planning_problem, resolve
+from dpbo_core.study_file import EvaluationSection, PublicFiles
 
 
 def _best_has(verb: str) -> Callable[["PrivateSearch"], bool]:

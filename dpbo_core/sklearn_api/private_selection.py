@@ -11,23 +11,23 @@ from typing import Any, Self
 
 from sklearn.base import BaseEstimator
 
-from dpbo_core.accounting.address import ledger_url
-from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.advice.advise import Advice, advise
 from dpbo_core.advice.choosing import AUTO
 from dpbo_core.data.aliasing import aliased
 from dpbo_core.data.frames import frame_of
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.ledger.address import ledger_url
+from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.models.scores.union import OF_CLASSES
+from dpbo_core.preparation.resolve import planning_problem, resolve
+from dpbo_core.queries.tuning.run import run_study
 from dpbo_core.sklearn_api.predictions_in_memory import PredictionSplit, told_by
 from dpbo_core.sklearn_api.row_marks import RowMarks
 from dpbo_core.sklearn_api.search_study import described
-from dpbo_core.spec import AxisSection, PredictionTable, SearchSection, StudySpec
-from dpbo_core.spec.model import read_model
-from dpbo_core.spec.prediction_table import PREDICTIONS
-from dpbo_core.spec.study import CANDIDATE
-from dpbo_core.study.resolve import planning_problem, resolve
-from dpbo_core.study.run import run_study
+from dpbo_core.study_file import AxisSection, PredictionTable, SearchSection, StudySpec
+from dpbo_core.study_file.model import read_model
+from dpbo_core.study_file.prediction_table import PREDICTIONS
+from dpbo_core.study_file.study import CANDIDATE
 
 TARGET = "the target"
 

@@ -8,12 +8,12 @@ elsewhere one after the other.
 import sys
 from dataclasses import dataclass
 
-from dpbo_core.accounting.ledger import PrivacyLedger
+from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods.contract import Released
-from dpbo_core.study.precomputed import Precomputed, known_candidates, known_public
-from dpbo_core.study.public_half import DataSplit
-from dpbo_core.study.resolve import ResolvedStudy
-from dpbo_core.study.run import StudyResult, StudyRun, open_study
+from dpbo_core.preparation.precomputed import Precomputed, known_candidates, known_public
+from dpbo_core.preparation.public_half import DataSplit
+from dpbo_core.preparation.resolve import ResolvedStudy
+from dpbo_core.queries.tuning.run import StudyResult, StudyRun, open_study
 
 
 @dataclass

@@ -13,22 +13,23 @@ from sklearn.base import is_regressor
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
-from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.accounting.sources import Division
 from dpbo_core.advice.choosing import AUTO
 from dpbo_core.data.aliasing import aliased
 from dpbo_core.data.features import class_values
 from dpbo_core.data.frames import Frame, RowList, frame_of
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.ledger.sources import Division
 from dpbo_core.methods import method_named
 from dpbo_core.models.prototype import Prototype
 from dpbo_core.models.scores.pairs import PairScore
+from dpbo_core.preparation.public_advice import share_of_positives
 from dpbo_core.sklearn_api.axes import sections_of
 from dpbo_core.sklearn_api.public_encoder import target_name
 from dpbo_core.sklearn_api.row_marks import RowMarks
 from dpbo_core.sklearn_api.split_by_position import halves
 from dpbo_core.sklearn_api.tables_in_memory import FrameSplit, model_section
-from dpbo_core.spec import (
+from dpbo_core.study_file import (
     AxisSection,
     BudgetSection,
     DataSection,
@@ -39,8 +40,7 @@ from dpbo_core.spec import (
     SearchSection,
     StudySpec,
 )
-from dpbo_core.spec.named_score import score_of
-from dpbo_core.study.public_advice import share_of_positives
+from dpbo_core.study_file.named_score import score_of
 
 PIPELINE = "make_pipeline(StandardScaler(), LogisticRegression())"
 

@@ -7,22 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from dpbo_core.accounting.sources import MEMORY, Division, Source
 from dpbo_core.data.files import no_core_dumps
 from dpbo_core.data.frames import Frame
 from dpbo_core.data.people import Person, person_of
 from dpbo_core.data.table import Table
 from dpbo_core.data.values import canonical, plain, shown
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.ledger.sources import MEMORY, Division, Source
 from dpbo_core.models.prototype import Prototype, function_name, import_name
 from dpbo_core.models.scores.union import SCORES
-from dpbo_core.objective.in_memory import Scorer
+from dpbo_core.preparation.public_half import PublicHalf, check_names, fitted_half, sealed_half
+from dpbo_core.preparation.sizes import check_n_validation
 from dpbo_core.problem import Problem
+from dpbo_core.scoring.in_memory import Scorer
 from dpbo_core.sklearn_api.row_marks import RowMarks
-from dpbo_core.spec import ModelSection, StudySpec
-from dpbo_core.spec.model import read_model
-from dpbo_core.study.public_half import PublicHalf, check_names, fitted_half, sealed_half
-from dpbo_core.study.sizes import check_n_validation
+from dpbo_core.study_file import ModelSection, StudySpec
+from dpbo_core.study_file.model import read_model
 
 PAIR = 2  # classes, of which pairs can be counted
 

@@ -9,15 +9,15 @@ from typer.core import TyperGroup
 from dpbo.flows.cli.terminal import Screen, named, print_json
 from dpbo.flows.cli.words import AsJson, Debug, seconds
 from dpbo_core.errors import StudyInvalid, suggestion
-from dpbo_core.evaluation.watch import KIND as WATCH
-from dpbo_core.evaluation.watch import LOOK
 from dpbo_core.privacy.amounts import from_units
+from dpbo_core.queries.watch import KIND as WATCH
+from dpbo_core.queries.watch import LOOK
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
-    from dpbo_core.accounting.accounts import Account, Entry
     from dpbo_core.accounting.forecast import Forecast, Stream
+    from dpbo_core.ledger.accounts import Account, Entry
 
 HEADER = ("study", "edition", "method", "ε", "δ", "released")
 EMPTY = "The ledger is empty. Open a cap: dpbo budget set DATASET --epsilon 5 --delta 1e-5"
@@ -187,7 +187,7 @@ def approval_lines(account: "Account") -> Iterator[str]:
 
 def _room(account: "Account") -> str:
     """How many more there is room for, by method, each at the price of its newest study."""
-    from dpbo_core.accounting.accounts import MOST_ROOM
+    from dpbo_core.ledger.accounts import MOST_ROOM
 
     studies = [
         f"{count if count < MOST_ROOM else f'{MOST_ROOM:,} or more'} more {named(method)}"
@@ -254,7 +254,7 @@ def print_forecasts(forecasts: "tuple[tuple[Account, Forecast | None], ...]") ->
 
 
 def _lines(burn_down: "Forecast | None", screen: Screen) -> Iterator[str]:
-    from dpbo_core.accounting.accounts import MOST_ROOM
+    from dpbo_core.ledger.accounts import MOST_ROOM
 
     if burn_down is None:
         yield "nothing burns down: it has no limit, or nothing was spent on it yet"

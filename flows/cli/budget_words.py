@@ -19,7 +19,7 @@ from dpbo_core.privacy.amounts import from_units
 if TYPE_CHECKING:
     from dpbo.flows.prefect_runtime.settings import Stores
     from dpbo_core.accounting.budget import PrivacyBudget
-    from dpbo_core.accounting.sources import Source
+    from dpbo_core.ledger.sources import Source
 
 
 def set_cap(
@@ -42,7 +42,7 @@ def set_cap(
     debug: Debug = False,
 ) -> None:
     """Open a dataset's cap, once; the same again is fine, another is refused."""
-    from dpbo_core.spec.sections import PrivacySection
+    from dpbo_core.study_file.sections import PrivacySection
 
     for name in (dataset, *(member or ())):
         PrivacySection(dataset=name, epsilon=1.0)
@@ -75,7 +75,7 @@ def _budget(
     from dpbo_core.accounting.budget import PrivacyBudget
     from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
     from dpbo_core.privacy.unit import NeighboringRelation
-    from dpbo_core.spec.sections import BudgetSection
+    from dpbo_core.study_file.sections import BudgetSection
 
     if public:
         if epsilon is not None:
@@ -132,7 +132,7 @@ def publish(
     debug: Debug = False,
 ) -> None:
     """Say for ever that a file's records are public: it may be read so, and every later release says it."""
-    from dpbo_core.accounting.sources import PUBLIC, file_source
+    from dpbo_core.ledger.sources import PUBLIC, file_source
 
     source = file_source(file, PUBLIC)
     if not source.marks:
@@ -143,8 +143,8 @@ def publish(
 
 
 def _source(text: str) -> "Source":
-    from dpbo_core.accounting.sources import named_source
     from dpbo_core.data.bundled import SIZES
+    from dpbo_core.ledger.sources import named_source
 
     return named_source(text, [name for name, _ in SIZES])
 
@@ -156,7 +156,7 @@ def export(
     """Write the ledger's history as JSON lines. Keep it where nobody who can change the ledger can change it."""
     import tempfile
 
-    from dpbo_core.accounting import audit
+    from dpbo_core.ledger import audit
 
     stores = _stores()
     text = "".join(f"{line}\n" for line in audit.export(stores.ledger))
@@ -186,7 +186,7 @@ def verify(
     debug: Debug = False,
 ) -> None:
     """Check that nothing in the ledger was changed, removed, added or taken back to an older copy."""
-    from dpbo_core.accounting import audit
+    from dpbo_core.ledger import audit
 
     copy = () if file is None else audit.read_export(lines_of(file))
     stores = _stores()
@@ -203,7 +203,7 @@ def recover(
     debug: Debug = False,
 ) -> None:
     """Add what an export has and the ledger lost: each lost study counts as spent, and is shown again as it was."""
-    from dpbo_core.accounting import audit, recovery
+    from dpbo_core.ledger import audit, recovery
 
     copy, stores = audit.read_export(lines_of(file)), _stores()
     added = recovery.recover(stores.ledger, copy)

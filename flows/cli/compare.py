@@ -33,9 +33,9 @@ def compare(
     """Measure every method beside its rivals, on public data alone: a table, a picture, and MLflow."""
     from dpbo.flows.cli.running import check_public_here, own_server
     from dpbo.flows.prefect_runtime.settings import quiet_environment
-    from dpbo_core.accounting.sources import PUBLIC, file_source
     from dpbo_core.comparison.measuring import epsilons_of, names_of
     from dpbo_core.comparison.own_task import read_task
+    from dpbo_core.ledger.sources import PUBLIC, file_source
 
     names, epsilons, own = tuple(only or ()), tuple(epsilon or ()), None if task is None else str(task)
     names_of(names)

@@ -16,7 +16,7 @@ from dpbo.flows.cli.words import Debug
 from dpbo_core.errors import DpboError
 
 if TYPE_CHECKING:
-    from dpbo_core.accounting.accounts import Account
+    from dpbo_core.ledger.accounts import Account
 
 ALERT = 0.8
 LEAST_DISK = 500 * 2**20  # bytes; a study writes a few megabytes, a full disk fails one in the middle
@@ -151,7 +151,7 @@ def _settings() -> Iterator[Finding]:
 
 def _ledger() -> Iterator[Finding]:
     from dpbo.flows.prefect_runtime.settings import Stores
-    from dpbo_core.accounting import audit
+    from dpbo_core.ledger import audit
 
     stores = Stores()
     if not is_there(stores.ledger):
@@ -182,7 +182,7 @@ def _budgets() -> Iterator[Finding]:
 
 
 def _budget(account: "Account") -> Finding:
-    from dpbo_core.accounting.accounts import balances
+    from dpbo_core.ledger.accounts import balances
 
     name = f"budget of {account.budget.dataset}"
     if account.budget.public:

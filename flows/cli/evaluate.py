@@ -13,9 +13,9 @@ from dpbo_core.errors import StudyInvalid
 
 if TYPE_CHECKING:
     from dpbo.flows.evaluated import Evaluated
-    from dpbo_core.accounting.accounts import Account
-    from dpbo_core.evaluation.run import EvaluationPlan
-    from dpbo_core.spec import StudySpec
+    from dpbo_core.ledger.accounts import Account
+    from dpbo_core.queries.evaluation.run import EvaluationPlan
+    from dpbo_core.study_file import StudySpec
 
 
 def evaluate(
@@ -97,8 +97,8 @@ def run(
 def planned(path: Path, *, epsilon: float | None = None, model: Path | None = None) -> "EvaluationPlan":
     """The price of an evaluation and what to expect of it, from public files and the ledger. Charges nothing."""
     from dpbo.flows.prefect_runtime.settings import Stores
-    from dpbo_core.accounting.ledger import PrivacyLedger
-    from dpbo_core.evaluation.run import plan_evaluation
+    from dpbo_core.ledger.ledger import PrivacyLedger
+    from dpbo_core.queries.evaluation.run import plan_evaluation
 
     study, folder = _read(path, model)
     return plan_evaluation(
@@ -120,7 +120,7 @@ def reported(
     if ledger_here() is None:
         return None
     from dpbo.flows.evaluated import Evaluated
-    from dpbo_core.evaluation.run import recorded_report
+    from dpbo_core.queries.evaluation.run import recorded_report
 
     ledger = own_ledger()
     result = recorded_report(study, ledger=ledger, model=model, epsilon=epsilon, folder=folder)
@@ -147,7 +147,7 @@ def _read(path: Path, model: Path | None) -> "tuple[StudySpec, str]":
 def _reports(study: "StudySpec") -> set[str]:
     """The releases of the study's evaluations that the ledger here has."""
     from dpbo.flows.cli.running import ledger_here
-    from dpbo_core.evaluation import KIND
+    from dpbo_core.queries.evaluation import KIND
 
     ledger = ledger_here()
     if ledger is None:

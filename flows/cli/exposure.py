@@ -16,8 +16,8 @@ from dpbo.flows.prefect_runtime.dask_fitness import problems
 from dpbo.flows.prefect_runtime.server import NAME as PASSWORD_FILE
 from dpbo.flows.prefect_runtime.settings import FOLDER, PROFILES, Stores, known_home
 from dpbo.flows.prefect_runtime.standing_cluster import standing_cluster
-from dpbo_core.accounting.accounts import Account
-from dpbo_core.accounting.key import SETTING as KEY_SETTING
+from dpbo_core.ledger.accounts import Account
+from dpbo_core.ledger.key import SETTING as KEY_SETTING
 
 if TYPE_CHECKING:
     import sqlalchemy as sa

@@ -14,7 +14,7 @@ from dpbo_core.errors import StudyInvalid
 
 if TYPE_CHECKING:
     from dpbo_core.data import Table
-    from dpbo_core.spec import AxisSection, PersonFiles, PrivacySection, PublicFiles, StudySpec
+    from dpbo_core.study_file import AxisSection, PersonFiles, PrivacySection, PublicFiles, StudySpec
 
 MANY = 20  # different numbers, beyond which a numeric target is taken for an amount and not for classes
 UNBALANCED = 2.0  # classes whose shares differ by more than this factor are weighted
@@ -62,8 +62,8 @@ def init(
 ) -> None:
     """Write a commented study file for two data files. Charges nothing."""
     from dpbo.flows.cli.running import check_public_here
-    from dpbo_core.accounting.sources import PUBLIC, file_source
-    from dpbo_core.study.study_file import read_study
+    from dpbo_core.ledger.sources import PUBLIC, file_source
+    from dpbo_core.study_file.toml_file import read_study
 
     check_public_here((file_source(training, PUBLIC),))
     text = study_text(
@@ -102,7 +102,7 @@ def study_text(
 
     from dpbo_core.data import Preprocessing, check_columns, read_header, read_table
     from dpbo_core.data.features import present
-    from dpbo_core.spec import StudySpec
+    from dpbo_core.study_file import StudySpec
 
     table = read_table(training, sensitive=False, shown_as=str(training))
     header = read_header(validation, sensitive=True, shown_as=str(validation))
@@ -261,7 +261,7 @@ def _model(table: "Table", target: str) -> tuple[dict[str, object], dict[str, ob
 
 def print_written(spec: "StudySpec", out: Path) -> None:
     """Print what `dpbo init` wrote, and the next command."""
-    from dpbo_core.spec import PersonFiles, PublicFiles
+    from dpbo_core.study_file import PersonFiles, PublicFiles
 
     screen, data, model = Screen(), spec.data, spec.model
     screen.say(
@@ -295,7 +295,7 @@ def print_written(spec: "StudySpec", out: Path) -> None:
 
 
 def _protected(privacy: "PrivacySection", data: "PublicFiles | PersonFiles") -> str:
-    from dpbo_core.spec import PersonFiles
+    from dpbo_core.study_file import PersonFiles
 
     if isinstance(data, PersonFiles):
         who = f"the people in column {named(str(privacy.person))} of {named(data.validation)}"

@@ -44,9 +44,9 @@ def publish(
 ) -> None:
     """Publish a noised image of the candidates' rows, in a secret order."""
     from dpbo.flows.prefect_runtime.settings import Stores
-    from dpbo_core.methods.outsourced.curator import Publication
-    from dpbo_core.methods.outsourced.curator import publish as publish_table
-    from dpbo_core.spec.sections import PrivacySection
+    from dpbo_core.queries.publication.curator import Publication
+    from dpbo_core.queries.publication.curator import publish as publish_table
+    from dpbo_core.study_file.sections import PrivacySection
 
     PrivacySection(dataset=dataset, epsilon=1.0)  # refuses names the ledger could not keep
     numbers = {"epsilon": epsilon, "delta": delta, "norm_bound": norm_bound, "dim": dim}
@@ -128,9 +128,9 @@ def answer(
 ) -> None:
     """Answer one query; the same query gets the same answer."""
     from dpbo.flows.prefect_runtime.settings import Stores
-    from dpbo_core.methods.outsourced.answers import Curator
     from dpbo_core.methods.outsourced.box import PrivateAnswers
     from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
+    from dpbo_core.queries.publication.answers import Curator
 
     for name in accept or ():
         if name not in CALLER_ASSUMPTIONS:
@@ -169,8 +169,8 @@ def suggest(
     debug: Debug = False,
 ) -> None:
     """Choose the next row to ask about."""
-    from dpbo_core.methods.outsourced import session
-    from dpbo_core.methods.outsourced.modeler import Prior
+    from dpbo_core.queries.modeler import session
+    from dpbo_core.queries.modeler.modeler import Prior
 
     if lengthscale is None and (signal_variance, noise_variance, mean) != (1.0, 0.0, 0.0):
         raise StudyInvalid(
@@ -191,7 +191,7 @@ def update(
     debug: Debug = False,
 ) -> None:
     """Take in an answer."""
-    from dpbo_core.methods.outsourced import session
+    from dpbo_core.queries.modeler import session
 
     now = session.update(answer, state)
     if json:

@@ -9,7 +9,7 @@ from dpbo.flows.cli.words import AsJson, Debug, Study
 
 if TYPE_CHECKING:
     from dpbo_core.advice.advise import Advice
-    from dpbo_core.spec import StudySpec
+    from dpbo_core.study_file import StudySpec
 
 VERDICT_STYLE = {"good": "green", "poor": "yellow", "useless": "red", "refused": "dim"}
 HEADER = ("method", "verdict", "ε", "δ", "noise", "regret", "error", "trained")
@@ -25,13 +25,13 @@ def plan(
     """Price every method on a study and say what to expect of it. Opens no sensitive file, charges nothing."""
     from dpbo.flows.cli.running import check_public_here
     from dpbo.flows.prefect_runtime.settings import Stores
-    from dpbo_core.accounting.ledger import PrivacyLedger
-    from dpbo_core.study.data_split import allows_own_score, public_sources
-    from dpbo_core.study.public_advice import public_baseline, public_share, public_spread
-    from dpbo_core.study.resolve import advise_study
-    from dpbo_core.study.schedule import planned_if_scheduled
-    from dpbo_core.study.sizes import n_public
-    from dpbo_core.study.study_file import read_study
+    from dpbo_core.ledger.ledger import PrivacyLedger
+    from dpbo_core.preparation.data_split import allows_own_score, public_sources
+    from dpbo_core.preparation.public_advice import public_baseline, public_share, public_spread
+    from dpbo_core.preparation.resolve import advise_study
+    from dpbo_core.preparation.sizes import n_public
+    from dpbo_core.queries.tuning.schedule import planned_if_scheduled
+    from dpbo_core.study_file.toml_file import read_study
 
     spec = planned_if_scheduled(read_study(study), study.parent)
     folder = study.parent
@@ -111,7 +111,7 @@ def print_advice(spec: "StudySpec", advice: "Advice", *, refused: bool = False) 
 
 def _opened(spec: "StudySpec", advice: "Advice") -> str:
     """What was read for it: of files, the public training set's at most."""
-    from dpbo_core.spec import Bundled
+    from dpbo_core.study_file import Bundled
 
     if isinstance(spec.data, Bundled) or (advice.n_public is None and advice.positives is None):
         return "Nothing was opened and nothing was charged."

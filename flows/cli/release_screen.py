@@ -8,13 +8,13 @@ from dpbo.flows.cli.budget import account_line
 from dpbo.flows.cli.report_screen import print_figures, report_facts
 from dpbo.flows.cli.terminal import Screen, named
 from dpbo.tasks.reporting.noise_words import noise_in_words
-from dpbo_core.accounting.accounts import Account
+from dpbo_core.ledger.accounts import Account
 from dpbo_core.privacy.metric_shown import MetricShown, metric_shown
 from dpbo_core.privacy.release import LEARNED_FROM, Release
 
 if TYPE_CHECKING:
     from dpbo.tasks.reporting import Tracked
-    from dpbo_core.evaluation.run import EvaluationResult
+    from dpbo_core.queries.evaluation.run import EvaluationResult
 
 
 def release_json(release: Release, *, replayed: bool, tracking: dict[str, str] | None) -> dict[str, Any]:

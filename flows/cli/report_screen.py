@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from dpbo.flows.cli.terminal import Screen, named
-from dpbo_core.evaluation import AT_THRESHOLD
 from dpbo_core.privacy.release import Release
+from dpbo_core.queries.evaluation import AT_THRESHOLD
 
 TITLES = {  # by which people know them; other figures go by their names
     "auc": "AUC",

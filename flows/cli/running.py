@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from dpbo.flows.tuned import Tuned
     from dpbo.flows.watch import Watched
     from dpbo.tasks.reporting.mlflow_lookup import Tracked
-    from dpbo_core.accounting.accounts import Account
-    from dpbo_core.accounting.ledger import PrivacyLedger
-    from dpbo_core.accounting.sources import Source
+    from dpbo_core.ledger.accounts import Account
+    from dpbo_core.ledger.ledger import PrivacyLedger
+    from dpbo_core.ledger.sources import Source
     from dpbo_core.privacy.release import Release
-    from dpbo_core.spec import StudySpec
+    from dpbo_core.study_file import StudySpec
 
 T = TypeVar("T", "Tuned", "Evaluated", "Watched")
 OWNER_ALONE = 0o077  # what Prefect and MLflow write beside what is written here
@@ -45,7 +45,7 @@ def ledger_here() -> "PrivacyLedger | None":
 
     if not is_there(Stores().ledger):
         return None
-    from dpbo_core.accounting.ledger import PrivacyLedger
+    from dpbo_core.ledger.ledger import PrivacyLedger
 
     return PrivacyLedger(Stores().ledger)
 
@@ -57,7 +57,7 @@ def own_ledger() -> "PrivacyLedger":
         StudyInvalid: a link stands where its folder belongs, or another user's folder.
     """
     from dpbo.flows.prefect_runtime.settings import Stores
-    from dpbo_core.accounting.ledger import PrivacyLedger
+    from dpbo_core.ledger.ledger import PrivacyLedger
 
     stores = Stores()
     stores.make_folder()
@@ -70,7 +70,7 @@ def check_public_here(sources: "Iterable[Source]") -> None:
     Raises:
         PolicyRefused: it is one.
     """
-    from dpbo_core.study.consent import check_public_sources
+    from dpbo_core.preparation.preconditions import check_public_sources
 
     ledger = ledger_here()
     if ledger is not None:
@@ -84,7 +84,7 @@ def study_of_one_run(path: Path) -> "StudySpec":
         StudyInvalid: it cannot be read, or they do.
     """
     from dpbo.flows.prefect_runtime.requested_study import refuse_fields
-    from dpbo_core.study.study_file import read_study
+    from dpbo_core.study_file.toml_file import read_study
 
     study = read_study(path)
     refuse_fields(study)

@@ -13,9 +13,9 @@ from dpbo.flows.cli.words import AsJson, Debug, Explain, lines_of, reason_of
 from dpbo_core.errors import DpboError, LedgerDamaged, StudyInvalid, printable
 
 if TYPE_CHECKING:
-    from dpbo_core.accounting.accounts import Account
-    from dpbo_core.accounting.ledger import PrivacyLedger
-    from dpbo_core.accounting.lookup import Recorded
+    from dpbo_core.ledger.accounts import Account
+    from dpbo_core.ledger.ledger import PrivacyLedger
+    from dpbo_core.ledger.lookup import Recorded
     from dpbo_core.privacy.release import Release
 
 LISTED = 10  # of several matches in one line; the newest
@@ -101,8 +101,8 @@ def _matches(ledger: "PrivacyLedger", word: str) -> "tuple[Recorded, ...]":
     """A file is read for its names alone; fields of a schedule stand for any run's."""
     if not (Path(word).is_file() or word.endswith(".toml")):
         return ledger.recorded(word)
-    from dpbo_core.accounting.patterns import fields_of
-    from dpbo_core.study.study_file import read_study
+    from dpbo_core.ledger.name_patterns import fields_of
+    from dpbo_core.study_file.toml_file import read_study
 
     spec = read_study(Path(word))
     edition = None if fields_of(spec.edition) else spec.edition
@@ -127,8 +127,8 @@ def _several(word: str, matches: "list[Recorded]") -> StudyInvalid:
 
 
 def _unfinished(word: str, entry: "Recorded") -> StudyInvalid:
-    from dpbo_core.evaluation import KIND
-    from dpbo_core.evaluation.watch import KIND as WATCH
+    from dpbo_core.queries.evaluation import KIND
+    from dpbo_core.queries.watch import KIND as WATCH
 
     if entry.method == WATCH:
         return StudyInvalid(
@@ -182,7 +182,7 @@ def check_certificate(file: Path) -> str:
     import json
 
     from dpbo_core.accounting.certificate import read_certificate, recompute
-    from dpbo_core.evaluation.certified import CERTIFIED
+    from dpbo_core.queries.evaluation.certified import CERTIFIED
 
     text = "\n".join(
         lines_of(file, remedy="take release.json from mlruns/artifacts/RUN/artifacts, or from dpbo ui")
@@ -213,7 +213,7 @@ def _in_ledger(release: "Release") -> str:
         LedgerDamaged: it is the release's, and older than the release.
     """
     from dpbo.flows.prefect_runtime.settings import Stores
-    from dpbo_core.accounting import lookup
+    from dpbo_core.ledger import lookup
 
     url = Stores().ledger
     try:

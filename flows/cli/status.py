@@ -11,7 +11,7 @@ from dpbo.flows.cli.terminal import Screen, named, print_json
 from dpbo.flows.cli.words import AsJson, Debug
 
 if TYPE_CHECKING:
-    from dpbo_core.accounting.accounts import Account, Entry
+    from dpbo_core.ledger.accounts import Account, Entry
 
 SHOWN = 5  # of what ran last, and of what is due next
 PATIENCE = 2.0  # seconds for Prefect's answer; without one the ledger's part is shown

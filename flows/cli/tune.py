@@ -13,8 +13,8 @@ from dpbo_core.errors import StudyInvalid
 
 if TYPE_CHECKING:
     from dpbo.flows.tuned import Tuned
-    from dpbo_core.accounting.accounts import Account
-    from dpbo_core.spec import StudySpec
+    from dpbo_core.ledger.accounts import Account
+    from dpbo_core.study_file import StudySpec
 
 EXAMPLE = Path(__file__).with_name("breast_cancer.toml")
 
@@ -54,7 +54,7 @@ def score(
     debug: Debug = False,
 ) -> None:
     """Choose among predictions made elsewhere (estimator = "predictions"): as tune, and nothing is trained."""
-    from dpbo_core.study.study_file import read_study
+    from dpbo_core.study_file.toml_file import read_study
 
     if read_study(study).model.trained:
         raise StudyInvalid(
@@ -137,7 +137,7 @@ def replayed(study: "StudySpec", folder: str) -> "tuple[Tuned, Account] | None":
         return None
     from dpbo.flows.cli.evaluate import reported
     from dpbo.flows.tuned import Tuned
-    from dpbo_core.study.replay import StudyResult, recorded_release
+    from dpbo_core.queries.tuning.replay import StudyResult, recorded_release
 
     ledger = own_ledger()
     release = recorded_release(study, ledger=ledger, folder=folder)

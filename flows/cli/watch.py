@@ -15,9 +15,9 @@ from dpbo_core.errors import DpboError, StudyInvalid
 
 if TYPE_CHECKING:
     from dpbo.flows.watch import Watched
-    from dpbo_core.accounting.accounts import Account
-    from dpbo_core.evaluation.watch.watching import WatchPlan
-    from dpbo_core.spec import StudySpec, WatchSection
+    from dpbo_core.ledger.accounts import Account
+    from dpbo_core.queries.watch.watching import WatchPlan
+    from dpbo_core.study_file import StudySpec, WatchSection
 
 ALARM = 5  # the exit code of a look that alarms, where it is asked for
 ALL = " All looks together, up to and including the first alarm."
@@ -57,8 +57,8 @@ def watch(
     debug: Debug = False,
 ) -> None:
     """Has the model gone stale? Look again and again, for one price until the first alarm."""
-    from dpbo_core.spec import WatchSection
-    from dpbo_core.study.study_file import read_study
+    from dpbo_core.study_file import WatchSection
+    from dpbo_core.study_file.toml_file import read_study
 
     section = read_study(study).watch or WatchSection()
     words = {"drop": drop, "epsilon": epsilon, "table": table, "reference": reference}
@@ -114,8 +114,8 @@ def planned(path: Path, section: "WatchSection") -> "WatchPlan":
     """The price of a watch and how it errs, from public files and the ledger. Charges nothing."""
     from dpbo.flows.cli.running import released_study
     from dpbo.flows.prefect_runtime.settings import Stores
-    from dpbo_core.accounting.ledger import PrivacyLedger
-    from dpbo_core.evaluation.watch.watching import plan_watch
+    from dpbo_core.ledger.ledger import PrivacyLedger
+    from dpbo_core.queries.watch.watching import plan_watch
 
     study = released_study(path)
     return plan_watch(study, ledger=PrivacyLedger(Stores().ledger), folder=path.parent, section=section)
@@ -136,7 +136,7 @@ def run(
 
     from dpbo.flows.cli.running import released_study, run_here
     from dpbo.flows.prefect_runtime.settings import quiet_environment
-    from dpbo_core.accounting.patterns import filled_at
+    from dpbo_core.ledger.name_patterns import filled_at
 
     study, now = released_study(path), datetime.now(UTC)
     look = name or filled_at("{date}", now)
@@ -156,8 +156,8 @@ def run(
 def _recorded(study: "StudySpec", section: "WatchSection", folder: str, name: str) -> tuple[str, str] | None:
     """That the look's bit is recorded, and what to do; None if it is not."""
     from dpbo.flows.cli.running import own_ledger
-    from dpbo_core.evaluation.watch.looks import open_look
-    from dpbo_core.evaluation.watch.recorded_looks import Look
+    from dpbo_core.queries.watch.looks import open_look
+    from dpbo_core.queries.watch.recorded_looks import Look
 
     try:
         look = open_look(study, ledger=own_ledger(), name=name, folder=folder, section=section)

@@ -14,9 +14,9 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dpbo_core.accounting.address import TEAM_SETTING, team_address
-from dpbo_core.accounting.patience import patient_url
 from dpbo_core.errors import DpboError
+from dpbo_core.ledger.address import TEAM_SETTING, team_address
+from dpbo_core.ledger.postgres_timeouts import patient_url
 
 if TYPE_CHECKING:
     import sqlalchemy as sa

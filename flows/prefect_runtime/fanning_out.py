@@ -25,12 +25,12 @@ from dpbo.tasks.precomputing import (
     train_chunk,
     try_out,
 )
-from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.spec import StudySpec
-from dpbo_core.study.data_split import allows_own_score
-from dpbo_core.study.precomputed import Precomputed, PublicWork, known_candidates, known_public
-from dpbo_core.study.replay import recorded_release
-from dpbo_core.study.resolve import ResolvedStudy
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.preparation.data_split import allows_own_score
+from dpbo_core.preparation.precomputed import Precomputed, PublicWork, known_candidates, known_public
+from dpbo_core.preparation.resolve import ResolvedStudy
+from dpbo_core.queries.tuning.replay import recorded_release
+from dpbo_core.study_file import StudySpec
 
 PIECES = "pieces of public work"
 

@@ -14,10 +14,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from dpbo_core.accounting.patterns import FIELDS, fields_of, filled_at
 from dpbo_core.errors import StudyInvalid, suggestion
-from dpbo_core.spec import Bundled, PersonFiles, PredictionTable, PublicFiles, SensitiveFiles, StudySpec
-from dpbo_core.study.schedule import planned_for_schedule
+from dpbo_core.ledger.name_patterns import FIELDS, fields_of, filled_at
+from dpbo_core.queries.tuning.schedule import planned_for_schedule
+from dpbo_core.study_file import Bundled, PersonFiles, PredictionTable, PublicFiles, SensitiveFiles, StudySpec
 
 HEAD = ("name", "edition", "method", "accepts")
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from dpbo.flows.prefect_runtime.database import databases, lead_prefect
 from dpbo.tasks.reporting.mlflow_store import UNREPORTED
-from dpbo_core.accounting.address import STATE, ledger_url, team_setting
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.ledger.address import STATE, ledger_url, team_setting
 
 FOLDER = STATE
 MLFLOW_PAGE = "http://127.0.0.1:5000"

@@ -27,7 +27,7 @@ from dpbo.flows.prefect_runtime.standing_cluster import MEMORY, StandingCluster,
 from dpbo_core.data.addresses import Part
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods.contract import Method
-from dpbo_core.objective.partitioned import Answer, Keeps, KeptParts, PartAnswer, PartWork
+from dpbo_core.scoring.partitioned import Answer, Keeps, KeptParts, PartAnswer, PartWork
 
 if TYPE_CHECKING:
     from distributed import LocalCluster

@@ -5,12 +5,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from dpbo.tasks.reporting.evaluation_picture import is_report
-from dpbo_core.evaluation.multiclass import Multiclass
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.metric_shown import metric_shown
 from dpbo_core.privacy.release import LEARNED_FROM, Release
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit, anyone
+from dpbo_core.queries.evaluation.multiclass import Multiclass
 
 MEANING = (
     "{change}: the probability of anything that this release shows changes by a factor of at most "

@@ -12,8 +12,8 @@ from dpbo.tasks.reporting.logged_model import CHAMPION, registered_name, version
 from dpbo.tasks.reporting.mlflow_lookup import RELEASE_TAG
 from dpbo.tasks.reporting.mlflow_store import open_store
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.evaluation import RANKED
 from dpbo_core.privacy.release import Release
+from dpbo_core.queries.evaluation import RANKED
 
 NOTED = "dpbo.evaluated."
 

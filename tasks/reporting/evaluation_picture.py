@@ -7,8 +7,8 @@ from dpbo.tasks.reporting.escaping import in_picture
 from dpbo.tasks.reporting.kinds_picture import bar, gaps
 from dpbo.tasks.reporting.kinds_picture import panels as kinds_panels
 from dpbo.tasks.reporting.release_picture import CHOICE, INK, NOISE, plain
-from dpbo_core.evaluation.binary import Binary
 from dpbo_core.privacy.release import Release
+from dpbo_core.queries.evaluation.binary import Binary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from dpbo.tasks.reporting.mlflow_store import SQLITE, StoreSilent, artifacts_of, open_store
-from dpbo_core.accounting.ledger import PrivacyLedger, Reservation, StudyKey
 from dpbo_core.errors import DpboError
+from dpbo_core.ledger.ledger import PrivacyLedger, QueryKey, Reservation
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
 
@@ -88,7 +88,7 @@ class CheckedLedger(PrivacyLedger):
         super().__init__(url)
         self._ready = ready
 
-    def reserve(self, key: StudyKey, plan: PrivacyPlan, **options: Any) -> Reservation:
+    def reserve(self, key: QueryKey, plan: PrivacyPlan, **options: Any) -> Reservation:
         """As every ledger does.
 
         Raises:

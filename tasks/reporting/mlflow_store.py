@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpbo_core.accounting.patience import make_patient_by_name, named
 from dpbo_core.atomically import create_atomically
 from dpbo_core.errors import DpboError
+from dpbo_core.ledger.postgres_timeouts import make_patient_by_name, named
 
 if TYPE_CHECKING:
     import sqlalchemy as sa

@@ -11,8 +11,8 @@ from dpbo.tasks.reporting.escaping import in_picture
 from dpbo.tasks.reporting.evaluation_picture import draw_evaluation, is_report
 from dpbo.tasks.reporting.posterior_picture import slice_through_choice
 from dpbo.tasks.reporting.release_picture import CHOICE, INK, NOISE, draw, plain
-from dpbo_core.accounting.accounts import Account, balances
 from dpbo_core.accounting.forecast import forecast, moment_of
+from dpbo_core.ledger.accounts import Account, balances
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.release import Release
 

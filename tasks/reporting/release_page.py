@@ -14,8 +14,8 @@ from typing import Any
 
 from dpbo.tasks.reporting.certificate_words import limits, meaning, rests, values_shown
 from dpbo.tasks.reporting.evaluation_picture import is_report
-from dpbo_core.evaluation import AT_THRESHOLD
 from dpbo_core.privacy.release import Release
+from dpbo_core.queries.evaluation import AT_THRESHOLD
 
 Told = Mapping[str, Any]
 READING = (

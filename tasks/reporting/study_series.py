@@ -14,12 +14,12 @@ from dpbo.tasks.reporting.escaping import in_markdown
 from dpbo.tasks.reporting.logged_numbers import as_metrics, by_edition
 from dpbo.tasks.reporting.mlflow_lookup import RELEASE_TAG, Tracked, place_of
 from dpbo.tasks.reporting.mlflow_store import NOTE_TAG, Store, open_store
-from dpbo_core.accounting.accounts import Account, balance_after
-from dpbo_core.evaluation.watch import KIND as WATCH
+from dpbo_core.ledger.accounts import Account, balance_after
 from dpbo_core.privacy.release import Release
+from dpbo_core.queries.watch import KIND as WATCH
 
 if TYPE_CHECKING:
-    from dpbo_core.evaluation.watch.recorded_looks import Look
+    from dpbo_core.queries.watch.recorded_looks import Look
 
 
 KIND, STUDY = "dpbo.kind", "dpbo.study"

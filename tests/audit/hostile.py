@@ -19,8 +19,8 @@ from dpbo_core.data import Preprocessing, read_table, table_of
 from dpbo_core.models.linear.fit import train
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.sigmoid import Sigmoid
-from dpbo_core.objective.in_memory import Objective
 from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.scoring.in_memory import Objective
 
 NASTY = [
     b"", b"\r", b",", b",,,,", b'"', b'"1,2', b'"a""b",1,2', b"nan,inf,-inf", b"1e308,-1e308,1", b"1e999,1,0",

@@ -66,8 +66,8 @@ def trials_seen() -> int:
     from test_dp_hypo import study as hypo
 
     from dpbo.flows.prefect_runtime.workers import SETTING, workers_for
-    from dpbo_core.spec import StudySpec
-    from dpbo_core.study.resolve import resolve
+    from dpbo_core.preparation.resolve import resolve
+    from dpbo_core.study_file import StudySpec
 
     with accounts.team() as folder, patch.dict(os.environ, {SETTING: "3"}):
         return workers_for(resolve(StudySpec.from_dict(hypo(folder))).method)

@@ -17,10 +17,10 @@ from typing import Any
 
 from worlds import OPTIONS
 
-from dpbo_core.accounting.ledger import PrivacyLedger
-from dpbo_core.spec import StudySpec
-from dpbo_core.study.resolve import plan_study
-from dpbo_core.study.run import run_study
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.preparation.resolve import plan_study
+from dpbo_core.queries.tuning.run import run_study
+from dpbo_core.study_file import StudySpec
 
 CONTEXT = multiprocessing.get_context("fork")  # the parent has imported everything: a child lives for a moment only
 PATIENCE = 60  # attempts after which a study counts as one that cannot be finished

@@ -22,15 +22,15 @@ from canary import forms_of_number, forms_of_text, rows_of, search
 from worlds import with_method
 
 from dpbo_core.methods import METHODS
-from dpbo_core.spec import StudySpec
-from dpbo_core.study import data_split
+from dpbo_core.preparation import data_split
+from dpbo_core.study_file import StudySpec
 
 FEATURE, LABEL, OTHER = 73914.28571429, "zq7-canary-label", "0.123456789"
 STORES = ("DPBO_LEDGER_URL", "MLFLOW_TRACKING_URI", "PREFECT_API_URL", "PREFECT_API_DATABASE_CONNECTION_URL")
 
 SCRIPT = """
 import os, signal, sys
-from dpbo_core.objective.in_memory import Objective
+from dpbo_core.scoring.in_memory import Objective
 from dpbo.flows.cli import app as cli
 SECRET = "{feature} {label}"
 calls = 0
@@ -57,7 +57,7 @@ def broken(*arguments, **named):
 {target} = broken
 Objective.evaluate_all = None  # models are scored one by one
 """
-DRAW = "from dpbo_core.accounting.ledger import Reservation\nfrom dpbo_core.mechanisms.noise import Noise\n"
+DRAW = "from dpbo_core.ledger.ledger import Reservation\nfrom dpbo_core.mechanisms.noise import Noise\n"
 KILL = """
 honest = Objective.evaluate
 def killed(self, model):
@@ -106,7 +106,7 @@ mlflow_run.save_pictures = save_pictures
 """,
     "ledger": """
 from dataclasses import replace
-from dpbo_core.accounting.ledger import Reservation
+from dpbo_core.ledger.ledger import Reservation
 honest_conclude = Reservation.conclude
 def conclude(self, release):
     return honest_conclude(self, replace(release, facts={**release.facts, "best": max(kept)}))
@@ -144,7 +144,7 @@ SCENARIOS = {
     "scoring fails": Scenario(_broken("Objective.evaluate")),
     "scoring fails, --debug": Scenario(_broken("Objective.evaluate"), words=("--debug",)),
     "reading fails": Scenario(
-        _broken("data_split.sensitive_half", when=1, before="from dpbo_core.study import data_split\n")
+        _broken("data_split.sensitive_half", when=1, before="from dpbo_core.queries.tuning import data_split\n")
     ),
     "drawing fails": Scenario(_broken("Noise.release", when=1, before=DRAW)),
     "recording fails": Scenario(_broken("Reservation.record", when=1, error="OSError", before=DRAW)),

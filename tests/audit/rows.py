@@ -15,7 +15,7 @@ from conftest import STUDY
 
 from audit import distinguish, exchange_kills, fuzz, hostile, kills, leaks, replays, rowwise, timing
 from dpbo_core.methods import METHODS
-from dpbo_core.spec import StudySpec
+from dpbo_core.study_file import StudySpec
 
 STORES = ("SQLite", "PostgreSQL")
 PROCESSES = 2

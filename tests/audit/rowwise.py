@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbo_core.models.estimator_allowlist.classes import PREDICTORS, TRANSFORMERS
 from dpbo_core.models.estimators import FittedEstimator
-from dpbo_core.models.listed.classes import PREDICTORS, TRANSFORMERS
 from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.brier import Brier
 from dpbo_core.models.scores.record import RecordScore
@@ -145,7 +145,7 @@ def kinds() -> dict[str, type[Any]]:
 
     Those of other packages are in tests/frameworks, those of texts in tests/test_named_columns.py.
     """
-    from dpbo_core.models.listed.inspection import imported
+    from dpbo_core.models.estimator_allowlist.inspection import imported
 
     paths = [path for path in (*PREDICTORS, *TRANSFORMERS) if path.startswith("sklearn.") and ".text." not in path]
     found = {path: imported(path) for path in paths}

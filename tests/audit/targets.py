@@ -22,15 +22,15 @@ from conftest import STUDY
 from exchanges import PRIVATE, world
 
 from audit.mutations import ESC, WORDS, toml_or_none
-from dpbo_core.accounting import audit
 from dpbo_core.accounting.budget import PrivacyBudget
-from dpbo_core.accounting.ledger import PrivacyLedger
 from dpbo_core.data import Preprocessing, read_header, read_table, table_of
 from dpbo_core.errors import DpboError
-from dpbo_core.spec import StudySpec
-from dpbo_core.study.resolve import plan_study
-from dpbo_core.study.run import run_study
-from dpbo_core.study.study_file import read_study
+from dpbo_core.ledger import audit
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.preparation.resolve import plan_study
+from dpbo_core.queries.tuning.run import run_study
+from dpbo_core.study_file import StudySpec
+from dpbo_core.study_file.toml_file import read_study
 
 PLANNED = 8  # one accepted study in so many is planned too
 LINES = ["1,2,0", "0.5,-1,1", "2,2,1", "-1,0.3,0", "0.1,0.2,1", "3,1,0", "-2,1,1", "1,1,0"]
@@ -201,10 +201,10 @@ def parquet(folder: Path) -> Iterator[Target]:
 @contextmanager
 def exchange(folder: Path, door: str) -> Iterator[Target]:
     """A curator and a modeller in the middle of a search; `door` is the file that is mutated."""
-    from dpbo_core.methods.outsourced import session
-    from dpbo_core.methods.outsourced.answers import Curator
-    from dpbo_core.methods.outsourced.messages import Answer, Query, read_message
-    from dpbo_core.methods.outsourced.published_table import read_published
+    from dpbo_core.queries.modeler import session
+    from dpbo_core.queries.modeler.messages import Answer, Query, read_message
+    from dpbo_core.queries.modeler.published_table import read_published
+    from dpbo_core.queries.publication.answers import Curator
 
     made = world(folder)
     made.publish()

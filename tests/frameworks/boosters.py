@@ -21,9 +21,9 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.final_model.dpbo_served_model import BOOSTERS, _load_pyfunc
 from dpbo_core.final_model.storage import NUMBERS
 from dpbo_core.final_model.train import FinalModel, load
-from dpbo_core.models.enforced.enforced_model import alone
+from dpbo_core.models.estimator_allowlist.inspection import unlisted_name, unlisted_part
 from dpbo_core.models.estimators import fitted
-from dpbo_core.models.listed.inspection import unlisted_name, unlisted_part
+from dpbo_core.models.one_by_one.enforced_model import alone
 from dpbo_core.models.scores.brier import Brier
 
 FEW = {"n_estimators": 5, "n_jobs": 1}
@@ -89,7 +89,7 @@ def test_what_the_sentence_does_not_hold_for_is_named():
 
 
 def test_another_version_than_was_read_is_not_believed(monkeypatch):
-    from dpbo_core.models.listed import inspection
+    from dpbo_core.models.estimator_allowlist import inspection
 
     monkeypatch.setattr(inspection, "READ", inspection.READ | {"lightgbm": ((1, 0), (1, 1))})
     assert lightgbm.__version__ in unlisted_part(lightgbm.LGBMClassifier())

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.models.outcome import Verb
+from dpbo_core.models.output_shape import Verb
 from dpbo_core.models.scores.declared import Declared, NaturalUnit
 from dpbo_core.models.scores.record import RecordScore, Scores
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.outcome import Verb
+from dpbo_core.models.output_shape import Verb
 from dpbo_core.models.scores.record import Jumps, RecordScore, Scores
 
 Integers = NDArray[np.int64]

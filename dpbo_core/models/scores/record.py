@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.models.outcome import Verb
+from dpbo_core.models.output_shape import Verb
 from dpbo_core.models.scores.declared import NaturalUnit
 
 Scores = NDArray[np.float64]

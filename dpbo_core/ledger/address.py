@@ -1,0 +1,219 @@
+"""Where the ledger is, asked here by everybody; and from its URL to an engine.
+
+    argument  >  DPBO_LEDGER_URL  >  the team's DPBO_DATABASE_URL  >  ./mlruns/ledger.db
+
+The command, the flows, the notebook and both parties of an exchange ask `ledger_url`, so that a cap set by one
+holds for all. An engine commits durably, lets one writer in at a time, and keeps its files for their owner alone.
+"""
+
+import hashlib
+import math
+import os
+import time
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.ledger import postgres_timeouts as patience
+
+BUSY_SECONDS = 60
+RESTED_SECONDS = patience.RESTED
+STATE = Path("mlruns")  # where DPBO keeps what must not lie in a team's database
+LEDGER_SETTING, TEAM_SETTING = "DPBO_LEDGER_URL", "DPBO_DATABASE_URL"
+LEDGER_LOCK = 0x6470626F  # "dpbo": the advisory lock every writer of a PostgreSQL ledger takes first
+
+
+def ledger_url(given: str | None = None) -> str:
+    """SQLAlchemy URL of the ledger: as given, as the environment says, or ./mlruns/ledger.db of the current folder.
+
+    Raises:
+        StudyInvalid: an open ledger instead of a URL, which no clone and no other process could share; or the
+            team's setting is no PostgreSQL URL.
+    """
+    if given is not None and not isinstance(given, str):
+        raise StudyInvalid(
+            "the ledger of a PrivateSearch is not a URL",
+            cause="an open ledger was passed, which a clone or another process could not share",
+            remedy='pass ledger = "sqlite:///path/to/ledger.db"',
+        )
+    named = given or os.environ.get(LEDGER_SETTING)
+    if named:
+        return named
+    team = team_setting()
+    if team is not None:
+        return team_address(team).set(drivername="postgresql+psycopg").render_as_string(hide_password=False)
+    return f"sqlite:///{STATE.resolve() / 'ledger.db'}"
+
+
+def team_setting() -> str | None:
+    """The one PostgreSQL URL of a team's stores, if there is one (DPBO_DATABASE_URL)."""
+    return os.environ.get(TEAM_SETTING) or None
+
+
+def team_address(url: str) -> sa.URL:
+    """A team's URL, taken apart.
+
+    Raises:
+        StudyInvalid: it is no PostgreSQL URL with a database.
+    """
+    try:
+        address = sa.engine.make_url(url)
+        fit = address.get_backend_name() == "postgresql" and bool(address.database)
+    except (sa.exc.ArgumentError, ValueError):
+        fit = False
+    if not fit:
+        raise StudyInvalid(
+            f"{TEAM_SETTING} is no PostgreSQL URL with a database",
+            cause="a typing error; SQLite needs no setting at all",
+            remedy="write postgresql://user@host/dpbo",
+        )
+    return address
+
+
+def open_engine(url: str) -> tuple[sa.Engine, Path]:
+    """An engine on the ledger's database, and the file its generation is kept in.
+
+    Raises:
+        StudyInvalid: the URL names no database a ledger can be kept in, or its folder cannot be written.
+    """
+    try:
+        address = sa.engine.make_url(url)
+    except (sa.exc.ArgumentError, ValueError):
+        raise _bad_url("is not a database URL") from None
+    backend = address.get_backend_name()
+    if backend == "sqlite":
+        return _sqlite(address)
+    if backend == "postgresql":
+        return _postgresql(address)
+    raise _bad_url(f"names the database {backend!r}, which this version cannot keep a ledger in")
+
+
+def _sqlite(address: sa.URL) -> tuple[sa.Engine, Path]:
+    if not address.database or address.database == ":memory:":
+        raise _bad_url("names a database in memory, which would forget what was spent")
+    if "uri" in address.query:
+        raise _bad_url("names a file by options behind its path, so that one file had two names")
+    _check_nameable(address.database)
+    path = Path(address.database).resolve()  # a later change of the current folder must not change the ledger
+    _private_folder(path.parent)
+    _private_file(path)
+    engine = sa.create_engine(
+        sa.URL.create("sqlite", database=str(path)),  # nothing else: the file is the one whose generation is kept
+        connect_args={"timeout": BUSY_SECONDS, "isolation_level": None},
+        poolclass=sa.pool.NullPool,  # a SQLite connection must never be carried into a forked process
+    )
+
+    def configure(connection, _record) -> None:  # type: ignore[no-untyped-def]
+        """Durable on commit, foreign keys on, readers never blocked by the writer."""
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+            connection.execute(f"PRAGMA {pragma}")
+
+    def begin(connection: sa.Connection) -> None:
+        reading = connection.get_execution_options().get("reading", False)
+        connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
+
+    sa.event.listen(engine, "connect", configure)
+    sa.event.listen(engine, "begin", begin)
+    return engine, path.with_name(path.name + ".generation")
+
+
+def _postgresql(address: sa.URL) -> tuple[sa.Engine, Path]:
+    _check_nameable(address.database or "")
+    try:
+        engine = sa.create_engine(
+            patience.patient_url(address.set(drivername="postgresql+psycopg")),
+            isolation_level="READ COMMITTED",  # each statement after the lock sees what the last writer committed
+            pool_size=4,
+            max_overflow=0,
+            pool_timeout=patience.POOLED,
+        )
+        patience.make_patient(engine)
+    except ImportError:
+        raise _bad_url("names PostgreSQL, whose driver is not installed (pip install 'dpbo[postgres]')") from None
+
+    def configure(connection, _record) -> None:  # type: ignore[no-untyped-def]
+        """Durable on commit whatever the server's default; a writer waits for its turn, and not for ever."""
+        with connection.cursor() as cursor:
+            cursor.execute(f"SET synchronous_commit = 'on'; SET lock_timeout = '{patience.QUEUED}s'")
+        connection.commit()
+
+    def rested(_connection, record) -> None:  # type: ignore[no-untyped-def]
+        record.info["since"] = time.monotonic()
+
+    def check(connection, record, _proxy) -> None:  # type: ignore[no-untyped-def]
+        """A long step may outlast a connection: one that has rested is tried first, and replaced if it is gone."""
+        if time.monotonic() - record.info.get("since", math.inf) > RESTED_SECONDS:
+            connection.silence = patience.TRIED
+            try:
+                connection.execute("SELECT 1")
+                connection.rollback()
+            except engine.dialect.loaded_dbapi.Error:
+                raise sa.exc.DisconnectionError from None
+            connection.silence = patience.SILENCE
+
+    def begin(connection: sa.Connection) -> None:
+        if not connection.get_execution_options().get("reading", False):
+            connection.exec_driver_sql(patience.QUEUE % LEDGER_LOCK)
+
+    sa.event.listen(engine, "connect", configure)
+    sa.event.listen(engine, "checkin", rested)
+    sa.event.listen(engine, "checkout", check)
+    sa.event.listen(engine, "begin", begin)
+    place = address.set(drivername="postgresql", username=None, password=None).render_as_string()
+    _private_folder(STATE)
+    name = f"ledger-{hashlib.sha256(place.encode()).hexdigest()[:16]}.generation"
+    return engine, STATE.resolve() / name
+
+
+def _check_nameable(name: str) -> None:
+    """No system opens a name with a NUL, nor SQLite or PostgreSQL one that is no Unicode text.
+
+    Raises:
+        StudyInvalid: it is such a name.
+    """
+    try:
+        name.encode()
+        fit = "\0" not in name
+    except UnicodeEncodeError:
+        fit = False
+    if not fit:
+        raise _bad_url(f"names {name!r}, which holds a character that no file and no database can have")
+
+
+def _private_folder(folder: Path) -> None:
+    """The folder, its owner's alone if it is made here."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        reason = error.strerror or "it cannot be made"
+    else:
+        return
+    raise _bad_url(f"points to a place that cannot be used ({reason.lower()})")
+
+
+def _private_file(path: Path) -> None:
+    """The file, readable by its owner alone; SQLite gives -wal and -shm the mode of the file they belong to."""
+    try:
+        if path.exists() and not path.is_file():  # a device's mode is everybody's
+            reason = "it is no ordinary file"
+        else:
+            opened = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+            try:
+                if os.fstat(opened).st_uid == os.geteuid():
+                    os.fchmod(opened, 0o600)
+            finally:
+                os.close(opened)
+            return
+    except OSError as error:
+        reason = error.strerror or "it cannot be written"
+    raise _bad_url(f"points to a place that cannot be used ({reason.lower()})")
+
+
+def _bad_url(problem: str) -> StudyInvalid:
+    return StudyInvalid(
+        f"the ledger's URL {problem}",
+        cause="DPBO_LEDGER_URL is set to something else than a writable SQLite file or a PostgreSQL database",
+        remedy="unset it to use ./mlruns/ledger.db, or write sqlite:///path/to/ledger.db or "
+        "postgresql://user@host/database",
+    )

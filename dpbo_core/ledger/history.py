@@ -1,0 +1,189 @@
+"""The history: every row of the ledger in the order it was written, each sealed to the one before.
+
+| symbol | name here | meaning |
+|---|---|---|
+| n | `sequence` | 1, 2, 3, … without gaps |
+| h_n | `hash` | SHA-256 of six lines: h_{n−1}, n, table, dataset in JSON, row, totals; h_0 is 64 zeros |
+| — | `row` | what was written, as text, which is what is hashed |
+| — | `totals` | what admission uses of the row's dataset from this entry on (`totals`) |
+
+The chain shows a change to anyone who knows a later hash: the two records that `rollback_guard` keeps, or an
+exported copy. It can be checked by anybody. Beside each hash stands the `mac` of the owner's key (`key`): one that
+is right attests every entry up to it.
+"""
+
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import sqlalchemy as sa
+
+from dpbo_core.accounting.totals import canonical, replayed
+from dpbo_core.ledger.key import LedgerKey, made_by
+from dpbo_core.ledger.tables import HISTORY, RECORDED
+
+ORIGIN = "0" * 64
+RESTORATION = "restorations"  # a person's confirmation of an old copy: in the history alone
+
+# Built once: building a statement takes longer than running it, and a reservation is made while others wait.
+AFTER = sa.select(HISTORY).where(HISTORY.c.sequence > sa.bindparam("sequence")).order_by(HISTORY.c.sequence)
+
+
+@dataclass(frozen=True)
+class Place:
+    """The last entry of a history: its number and its hash. Nothing yet is 0 and the origin."""
+
+    sequence: int = 0
+    hash: str = ORIGIN
+
+
+START = Place()
+
+
+@dataclass(frozen=True)
+class Link:
+    """One entry of the history. `row` is the canonical JSON of what was written into table `about`.
+
+    Two entries are the same if they say the same; `mac` says who wrote it, and a later key may say it again.
+    """
+
+    sequence: int
+    about: str
+    dataset: str
+    row: str
+    totals: str
+    hash: str
+    mac: str | None = field(default=None, compare=False)
+
+    @property
+    def place(self) -> Place:
+        """Its number and its hash."""
+        return Place(self.sequence, self.hash)
+
+    def follows(self, previous: str) -> bool:
+        """Whether its hash is that of what it says, after an entry of hash `previous`."""
+        return self.hash == seal(previous, self.sequence, self.about, self.dataset, self.row, self.totals)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Link":
+        """The entry in a line of an export.
+
+        Raises:
+            ValueError, LookupError, TypeError: it is none.
+        """
+        mac = None if data.get("mac") is None else str(data["mac"])
+        row, totals = canonical(data["row"]), canonical(data["totals"])
+        about, dataset, last = str(data["about"]), str(data["dataset"]), str(data["hash"])
+        link = cls(int(data["sequence"]), about, dataset, row, totals, last, mac)
+        for text in (about, dataset, row, totals, last, mac or ""):
+            text.encode()  # half a surrogate pair is no text, and no hash is made of it
+        return link
+
+
+def seal(previous: str, sequence: int, about: str, dataset: str, row: str, totals: str) -> str:
+    """h_n, in hex. None of the lines can hold a line's end."""
+    lines = (previous, str(sequence), about, json.dumps(dataset), row, totals)
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def links(connection: sa.Connection, after: int = 0) -> list[Link]:
+    """The entries of the history after number `after`, in their order."""
+    return [
+        Link(row.sequence, row.about, row.dataset, row.content, row.totals, row.hash, row.mac)
+        for row in connection.execute(AFTER, {"sequence": after})
+    ]
+
+
+def broken_links(history: Iterable[Link], after: Place = START) -> Iterator[str]:
+    """What is wrong with the chain by itself, in words; nothing if it is whole.
+
+    Args:
+        history: entries in their order.
+        after: the entry before them.
+    """
+    previous, expected = after.hash, after.sequence + 1
+    for link in history:
+        if link.sequence != expected:
+            missing = str(expected) if link.sequence == expected + 1 else f"{expected} to {link.sequence - 1}"
+            yield f"entry {missing} of the history is missing"
+        elif not link.follows(previous):
+            yield f"entry {link.sequence} of the history ({link.about}) is not what was written there"
+        previous, expected = link.hash, link.sequence + 1
+
+
+def unlike_totals(history: Iterable[Link]) -> Iterator[str]:
+    """Which entries carry other totals, or another dataset, than follow from the rows so far, in words.
+
+    Args:
+        history: from its first entry, its chain whole.
+    """
+    entries = list(history)
+    expected = replayed((link.about, link.row) for link in entries)
+    for link, (dataset, totals) in zip(entries, expected, strict=True):
+        if (link.dataset, link.totals) != (dataset, totals.text()):
+            yield f"entry {link.sequence} of the history ({link.about}) carries totals that do not follow"
+
+
+def unattested(history: Iterable[Link], keys: Collection[LedgerKey], *, strangers: bool = False) -> Iterator[str]:
+    """Which entries the owner's key does not stand for, in words; nothing where there never was a key.
+
+    Args:
+        history: in its order, its chain whole.
+        keys: those that are known here.
+        strangers: whether a key that is not known here may have sealed entries; a person answers for it.
+    """
+    entries = list(history)
+    sealed = [link for link in entries if link.mac is not None]
+    attested = 0
+    for link in sealed:
+        right = made_by(link.mac or "", link.hash, keys)
+        if right is False:
+            yield f"entry {link.sequence} of the history ({link.about}) is not sealed by its owner's key"
+        elif right or strangers:
+            attested = link.sequence
+    if sealed and keys and entries[-1].sequence > attested:
+        yield f"no key that is known here seals the entries after {attested}"
+
+
+def unlike_tables(history: Iterable[Link], connection: sa.Connection) -> Iterator[str]:
+    """Where the tables and the history disagree, in words; nothing if they are the same."""
+    entries = list(history)
+    for table in RECORDED:
+        keys = [column.name for column in table.primary_key]
+        written = {}
+        for link in entries:
+            if link.about == table.name:
+                row = json.loads(link.row)
+                written[tuple(row.get(key) for key in keys)] = link
+        rows = {
+            tuple(row[key] for key in keys): canonical(dict(row))
+            for row in connection.execute(sa.select(table)).mappings()
+        }
+        for key, link in written.items():
+            if key not in rows:
+                yield f"{_row(table, key)} was removed (entry {link.sequence} of the history has it)"
+            elif rows[key] != link.row:
+                yield f"{_row(table, key)} was changed: {_changes(link.row, rows[key])}"
+        for key in rows.keys() - written.keys():
+            yield f"{_row(table, key)} is not in the history"
+
+
+def as_exported(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A line of an export, from a row of the history of whatever schema: texts of JSON as objects, for people."""
+    line = {name: cell for name, cell in row.items() if cell is not None}
+    line["row"] = json.loads(line.pop("content"))
+    if "totals" in line:
+        line["totals"] = json.loads(line["totals"])
+    return line
+
+
+def _row(table: sa.Table, key: tuple[Any, ...]) -> str:
+    return f"row {', '.join(map(str, key))} of {table.name}"
+
+
+def _changes(written: str, found: str) -> str:
+    """Which columns differ. Their values stay out: a message is short, and an export shows them."""
+    before, after = json.loads(written), json.loads(found)
+    return ", ".join(sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name)))

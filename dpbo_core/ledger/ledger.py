@@ -1,0 +1,350 @@
+"""The durable history of every guarantee: reserve first, record each draw once, never give back.
+
+The protocol, keyed by a study's fingerprint (its whole spec, its edition and the public training data):
+
+    reserve    the whole plan, durably, before any record's content is used
+    record     a draw, its spend and its outcome in ONE transaction, committed before a byte of it is shown
+    conclude   the release, once
+    rerun      takes over its own reservation, reads recorded draws back, continues after them
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import sqlalchemy as sa
+
+from dpbo_core.accounting import admission
+from dpbo_core.accounting.budget import PrivacyBudget
+from dpbo_core.accounting.composition import compose
+from dpbo_core.accounting.renyi_filter import draws_in
+from dpbo_core.ledger import approvals, policy
+from dpbo_core.ledger.accounts import Account, account_of, cap_of, draws_of, sealed_totals
+from dpbo_core.ledger.cap_creation import account_for, no_budget, open_cap
+from dpbo_core.ledger.dataset_metadata import (
+    ANSWERS,
+    LEARNED,
+    PUBLISHED,
+    RECORDS,
+    SCORE,
+    facts_about,
+    records_of,
+    write_fact,
+)
+from dpbo_core.ledger.lookup import CHARGED, RecordedStudies
+from dpbo_core.ledger.policy import OWNERS, Use
+from dpbo_core.ledger.recovery import check_recovered
+from dpbo_core.ledger.reservation import QueryKey, Reservation, utc_now
+from dpbo_core.ledger.row_decoding import row_decoding
+from dpbo_core.ledger.sources import Source
+from dpbo_core.ledger.tables import DATASETS
+from dpbo_core.ledger.warm_start import Learned, learned_by
+from dpbo_core.ledger.writer import Writer
+from dpbo_core.privacy.amounts import allowed_units
+from dpbo_core.privacy.guarantee import PrivacyGuarantee
+from dpbo_core.privacy.plan import PrivacyPlan
+from dpbo_core.privacy.unit import PrivacyUnit
+
+__all__ = ["PrivacyLedger", "QueryKey", "Reservation"]
+
+NOTHING_RESOLVED: Mapping[str, Any] = {}
+
+
+class PrivacyLedger(RecordedStudies):
+    """The ledger in one database: a SQLite file, or a PostgreSQL database that a team shares.
+
+    Raises:
+        LedgerDamaged: an old copy of it was restored.
+    """
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self._url = url
+
+    def set_budget(
+        self,
+        budget: PrivacyBudget,
+        *,
+        sources: tuple[Source, ...] = (),
+        members: tuple[str, ...] = (),
+        largest_epsilon: float | None = None,
+    ) -> bool:
+        """Open a cap; True if it is new, False if the very same cap was open already.
+
+        Args:
+            budget: the cap.
+            sources: what the dataset may be scored on.
+            members: other names whose studies this cap pays, since their people are the same.
+            largest_epsilon: the most that a study which Prefect starts may ask for.
+
+        Raises:
+            StudyInvalid: the dataset has another cap. A cap never changes.
+            PolicyRefused: a source is another dataset's, or a member has a cap of its own.
+        """
+        with self._store.writing() as writer:
+            found = cap_of(writer.connection, budget.dataset)
+            if found is None:
+                open_cap(writer, budget)
+            elif found != budget:
+                raise admission.another_cap(found)
+            approvals.add_members(writer, budget.dataset, set(members))
+            for source in sources:
+                approvals.allow(writer, budget.dataset, source, shared=False)
+            if largest_epsilon is not None:
+                approvals.set_largest(writer, budget.dataset, allowed_units(largest_epsilon))
+        return found is None
+
+    def allow(self, dataset: str, source: Source, *, shared: bool = False) -> tuple[str, ...] | None:
+        """The owner adds a source to a dataset; whom its people pay too, or None if it was its own already.
+
+        Args:
+            dataset: which has a cap.
+            source: what it may be scored on from now on.
+            shared: its people pay another dataset as well, and both accounts say so.
+
+        Raises:
+            NoBudget: the dataset has no cap.
+            PolicyRefused: the source is another dataset's, and not said to be shared.
+        """
+        with self._store.writing() as writer:
+            _open_account(writer, dataset)
+            return approvals.allow(writer, dataset, source, shared=shared)
+
+    def allow_score(self, dataset: str, path: str) -> bool:
+        """The owner lets the dataset's studies be scored by a function; False if they could be already.
+
+        Args:
+            dataset: which has a cap.
+            path: of the function, "ourpackage.scores.utility" or "ourpackage.scores:utility". It is not imported.
+
+        Raises:
+            NoBudget: the dataset has no cap.
+            StudyInvalid: it is no such path.
+        """
+        path = policy.score_path(path)
+        with self._store.writing() as writer:
+            return write_fact(writer, _open_account(writer, dataset), SCORE, path, {})
+
+    def allows_score(self, dataset: str, path: str) -> bool:
+        """Whether the owner allowed the dataset's studies a function as their score."""
+        with self._store.reading() as connection:
+            return path in facts_about(connection, approvals.account_named(connection, dataset), SCORE)
+
+    def check_public(self, source: Source) -> None:
+        """Return if no dataset is scored on what somebody would read as public, or its owner published it.
+
+        Raises:
+            PolicyRefused: one is.
+        """
+        with self._store.reading() as connection:
+            approvals.check_public(connection, source)
+
+    def check_share(self, dataset: str, share: float) -> None:
+        """Return if one table of the dataset was always divided with this share; the charge asks again.
+
+        Raises:
+            PolicyRefused: it was divided with another.
+        """
+        with self._store.reading() as connection:
+            account = approvals.account_named(connection, dataset)
+            policy.check_division(share, None, approvals.divisions(connection, account), dataset=dataset)
+
+    def publish(self, dataset: str, source: Source) -> bool:
+        """The owner's word that the records of a file are public; False if it was given before.
+
+        It is never taken back, and every later release of the dataset lists `published_records`.
+
+        Args:
+            dataset: which has a cap.
+            source: the file, or the folder of Parquet files.
+
+        Raises:
+            NoBudget: the dataset has no cap.
+        """
+        with self._store.writing() as writer:
+            account = _open_account(writer, dataset)
+            return approvals.remember(writer, PUBLISHED, source, dataset=dataset, account=account)
+
+    def approve(self, dataset: str, opening: PrivacyBudget | None, sources: tuple[Source, ...]) -> None:
+        """The owner's word for studies that others will start: as the first of them at the owner's own terminal.
+
+        Raises:
+            StudyInvalid: `opening` is not the cap the dataset has.
+            PolicyRefused: the dataset's name or a source of it is another's.
+        """
+        with self._store.writing() as writer:
+            use = Use(sources)
+            account, budget = account_for(writer, dataset, opening, use)
+            if budget is None:
+                return  # its runs will be told so
+            if opening is not None:
+                admission.same_cap(budget, opening)
+            approvals.check_sources(writer, use, dataset=dataset, account=account, public=budget.public)
+
+    def budget(self, dataset: str) -> PrivacyBudget | None:
+        """The dataset's cap, if it has one."""
+        with self._store.reading() as connection:
+            return cap_of(connection, dataset)
+
+    def reserve(
+        self,
+        key: QueryKey,
+        plan: PrivacyPlan,
+        *,
+        noise: str,
+        opening: PrivacyBudget | None = None,
+        max_records_per_person: int = 1,
+        use: Use = OWNERS,
+        also: Sequence[tuple[QueryKey, PrivacyPlan]] = (),
+        learned: Learned | None = None,
+        resolved: Mapping[str, Any] = NOTHING_RESOLVED,
+    ) -> Reservation:
+        """Charge the whole plan, or take over the reservation this very study made before.
+
+        Args:
+            key: the study.
+            plan: its price.
+            noise: standing of the noise source, "operating_system" or "injected".
+            opening: the cap to open if the dataset has none; it stays unopened if the plan is refused.
+            max_records_per_person: k, which the dataset's first spend fixes for all.
+            use: what will be scored, and whether the owner asks.
+            also: what will be asked of the same records afterwards, with its price: charged in the same
+                transaction, all of it or nothing, and taken over when it is asked. The owner's largest ε of what
+                Prefect starts holds for the sum.
+            learned: what the study's search begins with, fixed in the same transaction; where the study was
+                charged before, what was fixed then is what the reservation says.
+            resolved: what the study became beside its method's name, as JSON, for a rerun to go on with.
+
+        Raises:
+            StudyInvalid: `opening` is not the cap the dataset has.
+            LedgerDamaged: what the tables say is not what the history sealed; nothing was charged.
+            NoBudget, BudgetExceeded, EvidenceRefuted, NoiseNotPrivate, BudgetRefused: nothing was charged.
+            PolicyRefused: the owner's policy says no; nothing was charged.
+            AssumptionNotAccepted: the dataset's cap was not opened with an assumption of the plan.
+        """
+        with self._store.writing() as writer:
+            together = ((key, plan), *also)
+            guarantees = [priced.guarantee for _, priced in together]
+            numbers = [
+                self._charged(
+                    writer,
+                    one,
+                    priced,
+                    guarantees,
+                    noise,
+                    opening,
+                    max_records_per_person,
+                    use,
+                    learned=learned if one is key else None,
+                    resolved=resolved if one is key else NOTHING_RESOLVED,
+                )
+                for one, priced in together
+            ]
+            settled = learned_by(writer.connection, key.fingerprint)
+        return Reservation(self._store, numbers[0], key, settled)
+
+    def _charged(
+        self,
+        writer: Writer,
+        key: QueryKey,
+        plan: PrivacyPlan,
+        guarantees: Sequence[PrivacyGuarantee],
+        noise: str,
+        opening: PrivacyBudget | None,
+        max_records_per_person: int,
+        use: Use,
+        *,
+        learned: Learned | None,
+        resolved: Mapping[str, Any],
+    ) -> int:
+        """The number of the reservation, made in this transaction or before; `guarantees` are of all in it."""
+        asked, spends = compose(plan.spends), [spend.to_json() for spend in plan.spends]
+        account = approvals.account_named(writer.connection, key.dataset)
+        totals = sealed_totals(writer, account)
+        account, budget = account_for(writer, key.dataset, opening, use)
+        if budget is None:
+            raise no_budget(key.dataset)
+        if opening is not None:
+            admission.same_cap(budget, opening)
+        charged = {"dataset": key.dataset, "account": account}
+        check_recovered(writer.connection, self._url, **charged)
+        before = writer.connection.execute(CHARGED, {"fingerprint": key.fingerprint}).one_or_none()
+        if before is not None:
+            writer.check_whole()  # its draws are read back, and one that is missing would be drawn again
+            admission.same_plan(before.spends == spends and before.noise == noise)
+            approvals.check_same_sources(writer.connection, use, **charged)
+            return int(before.id)
+        totals, draws = writer.totals_of(account), draws_in(spends)  # a cap may have been opened just now
+        fixed = records_of(writer.connection, account)
+        admission.admit(
+            budget,
+            totals,
+            asked,
+            draws,
+            plan.guarantee,
+            noise=noise,
+            fixed=fixed,
+            max_records_per_person=max_records_per_person,
+            drawn=lambda: draws_of(writer.connection, account),
+        )
+        if not use.owner:
+            policy.check_largest(account, approvals.largest_of(writer.connection, account), guarantees)
+        approvals.check_sources(writer, use, **charged, public=budget.public)
+        row = asdict(key) | asdict(asked) | {"dataset": account, "resolved": dict(resolved)}
+        guarantee = approvals.as_published(writer.connection, account, plan.guarantee)
+        row |= {"unit": plan.guarantee.unit.value, "guarantee": guarantee.to_json(), "spends": spends}
+        number = writer.reserve(row | {"noise": noise, "reserved_at": utc_now()})
+        if not (fixed or budget.public or plan.guarantee.unit is PrivacyUnit.PERSON):
+            write_fact(writer, account, RECORDS, str(max_records_per_person), {})
+        if learned is not None:
+            write_fact(writer, account, LEARNED, key.fingerprint, learned.to_json())
+        return number
+
+    def way_of_answers(self, dataset: str, publication: str) -> Mapping[str, Any] | None:
+        """How a published table's rows are answered; None before the first answer."""
+        with self._store.reading() as connection:
+            account = approvals.account_named(connection, dataset)
+            return facts_about(connection, account, ANSWERS).get(publication)
+
+    def fix_answers(self, dataset: str, publication: str, way: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The same, and `way` from now on if this is the first."""
+        with self._store.writing() as writer:
+            account = approvals.account_named(writer.connection, dataset)
+            found = facts_about(writer.connection, account, ANSWERS).get(publication)
+            if found is None:
+                write_fact(writer, account, ANSWERS, publication, way)
+        return way if found is None else found
+
+    def resumed(self, key: QueryKey) -> tuple[Reservation, str]:
+        """The reservation that this very study made, and its noise's standing: to conclude what was recorded.
+
+        Raises:
+            LedgerDamaged: it made none, or the history is not what the tables say.
+        """
+        with self._store.writing() as writer:
+            writer.check_whole()
+            row = writer.connection.execute(CHARGED, {"fingerprint": key.fingerprint}).one_or_none()
+            if row is None:
+                raise writer.differs("a study that has draws has no reservation")
+        return Reservation(self._store, int(row.id), key), str(row.noise)
+
+    def accounts(self, dataset: str | None = None) -> tuple[Account, ...]:
+        """Every dataset's account, or the one that pays for one dataset; empty if the name is unknown."""
+        with self._store.reading() as connection, row_decoding():
+            if dataset is not None:
+                dataset = approvals.account_named(connection, dataset)
+            names = connection.scalars(sa.select(DATASETS.c.name).order_by(DATASETS.c.name))
+            caps = [cap_of(connection, name) for name in names.all() if dataset in (None, name)]
+            return tuple(account_of(connection, cap) for cap in caps if cap is not None)
+
+
+def _open_account(writer: Writer, dataset: str) -> str:
+    """Whose cap pays for the dataset.
+
+    Raises:
+        NoBudget: there is none.
+    """
+    account = approvals.account_named(writer.connection, dataset)
+    if cap_of(writer.connection, account) is None:
+        raise no_budget(dataset)
+    return account

@@ -1,0 +1,199 @@
+"""Recorded releases by the names that people know them by, and whether a ledger holds what a certificate names."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal
+
+import sqlalchemy as sa
+
+from dpbo_core.ledger.approvals import account_named, names_of
+from dpbo_core.ledger.dataset_metadata import LEARNED
+from dpbo_core.ledger.history import RESTORATION
+from dpbo_core.ledger.name_patterns import is_pattern, values_in
+from dpbo_core.ledger.rollback_guard import older
+from dpbo_core.ledger.row_decoding import row_decoding
+from dpbo_core.ledger.store import LedgerStore
+from dpbo_core.ledger.tables import DATASET_FACTS, DRAWS, HISTORY, RELEASES, RESERVATIONS
+from dpbo_core.ledger.warm_start import Learned, learned_by, read_learned
+from dpbo_core.privacy.release import Release
+
+Standing = Literal["held", "accepted", "another"]
+# The digits of a fingerprint that name its release.
+NAMED: sa.ColumnElement[str] = sa.func.substr(RESERVATIONS.c.fingerprint, 1, 16)
+
+# Built once: building a statement takes longer than running it, and a reservation is made while others wait.
+CHARGED = sa.select(
+    RESERVATIONS.c.id, RESERVATIONS.c.method, RESERVATIONS.c.resolved, RESERVATIONS.c.spends, RESERVATIONS.c.noise
+).where(RESERVATIONS.c.fingerprint == sa.bindparam("fingerprint"))
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A charged study; `release` is None until it has finished."""
+
+    study: str
+    edition: str
+    method: str
+    dataset: str
+    release_id: str
+    reserved_at: str
+    release: Release | None
+
+
+class RecordedStudies:
+    """What a ledger recorded of studies, read back: charges, draws and releases, one snapshot a call.
+
+    Args:
+        url: of the ledger.
+
+    Raises:
+        LedgerDamaged: an old copy of it was restored; every method, where a row is not what was written there.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._store = LedgerStore(url)
+
+    @contextmanager
+    def _reading(self) -> Iterator[sa.Connection]:
+        with self._store.reading() as connection, row_decoding():
+            yield connection
+
+    def reserved(self, fingerprint: str) -> Mapping[str, Any] | None:
+        """What this very study became when it was charged, `method` by name and the rest; None if it was not."""
+        with self._reading() as connection:
+            row = connection.execute(CHARGED, {"fingerprint": fingerprint}).one_or_none()
+            return None if row is None else {**row.resolved, "method": str(row.method)}
+
+    def drawn(self, fingerprint: str) -> Mapping[str, tuple[Mapping[str, Any], str]]:
+        """name → (outcome, time of recording) of every draw that this very study has recorded; empty before any."""
+        query = sa.select(DRAWS.c.what, DRAWS.c.outcome, DRAWS.c.drawn_at).join(RESERVATIONS)
+        query = query.where(RESERVATIONS.c.fingerprint == fingerprint)
+        with self._reading() as connection:
+            return {str(row.what): (dict(row.outcome), str(row.drawn_at)) for row in connection.execute(query)}
+
+    def release_of(self, fingerprint: str) -> Release | None:
+        """The recorded release of this very study, if it has finished."""
+        return self._release(RESERVATIONS.c.fingerprint == fingerprint)
+
+    def release_named(self, release_id: str) -> Release | None:
+        """The recorded release of that id (the first 16 digits of its study's fingerprint), if there is one."""
+        return self._release(sa.func.substr(RESERVATIONS.c.fingerprint, 1, len(release_id)) == release_id)
+
+    def learned(self, fingerprint: str) -> Learned | None:
+        """What this very study was charged to begin with; None where it began afresh, or is not charged."""
+        with self._reading() as connection:
+            return learned_by(connection, fingerprint)
+
+    def released_in(self, dataset: str, series: str, *, most: int) -> tuple[Release, ...]:
+        """The newest releases of a series, oldest first: of the dataset, and of its siblings under one pattern.
+
+        Args:
+            dataset: as a study names it.
+            series: of the study.
+            most: how many.
+        """
+        query = (
+            sa.select(RELEASES.c.release, DATASET_FACTS.c.value)
+            .join(RESERVATIONS)
+            .join(DATASET_FACTS, DATASET_FACTS.c.item == RESERVATIONS.c.fingerprint)
+            .order_by(RESERVATIONS.c.id.desc())
+        )
+        with self._reading() as connection:
+            own = RESERVATIONS.c.dataset.in_(_siblings(connection, dataset))
+            rows = connection.execute(query.where(DATASET_FACTS.c.about == LEARNED, own))
+            newest = islice((row.release for row in rows if read_learned(row.value).series == series), most)
+            return tuple(map(Release.from_json, newest))[::-1]
+
+    def releases_named(self, ids: tuple[str, ...]) -> tuple[Release, ...]:
+        """The recorded releases of these ids, in their order.
+
+        Raises:
+            LedgerDamaged: one is not there any more.
+        """
+        query = sa.select(NAMED, RELEASES.c.release).join(RELEASES).where(NAMED.in_(ids))
+        with self._reading() as connection:
+            releases = {name: release for name, release in connection.execute(query)}  # noqa: C416  rows are no pairs
+            return tuple(Release.from_json(releases[name]) for name in ids)
+
+    def recorded(self, word: str) -> tuple[Recorded, ...]:
+        """The charged studies of which `word` is NAME, NAME:EDITION or the release's id."""
+        whole = RESERVATIONS.c.study + ":" + RESERVATIONS.c.edition
+        return self._studies(sa.or_(RESERVATIONS.c.study == word, whole == word, NAMED.in_([word])))
+
+    def editions(
+        self, study: str, *, edition: str | None = None, dataset: str | None = None
+    ) -> tuple[Recorded, ...]:
+        """The charged studies of that name, of one edition and one dataset unless they are None."""
+        asked = {"study": study, "edition": edition, "dataset": dataset}
+        return self._studies(*(RESERVATIONS.c[name] == text for name, text in asked.items() if text is not None))
+
+    def study_names(self) -> tuple[str, ...]:
+        """The names of all studies that were charged, sorted."""
+        query = sa.select(RESERVATIONS.c.study).distinct().order_by(RESERVATIONS.c.study)
+        with self._reading() as connection:
+            return tuple(str(name) for name in connection.scalars(query))
+
+    def _release(self, which: sa.ColumnElement[bool]) -> Release | None:
+        with self._reading() as connection:
+            release = connection.scalar(sa.select(RELEASES.c.release).join(RESERVATIONS).where(which))
+            return None if release is None else Release.from_json(release)
+
+    def _studies(self, *which: sa.ColumnElement[bool]) -> tuple[Recorded, ...]:
+        columns = [RESERVATIONS.c[name] for name in ("study", "edition", "method", "dataset")]
+        query = sa.select(*columns, NAMED, RESERVATIONS.c.reserved_at, RELEASES.c.release)
+        query = query.join(RELEASES, isouter=True).where(*which).order_by(RESERVATIONS.c.id)
+        with self._reading() as connection:
+            return tuple(_recorded(*row) for row in connection.execute(query))
+
+
+def _recorded(*cells: Any) -> Recorded:
+    study, edition, method, dataset, release_id, reserved_at = map(str, cells[:-1])
+    release = None if cells[-1] is None else Release.from_json(cells[-1])
+    return Recorded(study, edition, method, dataset, release_id, reserved_at, release)
+
+
+def _siblings(connection: sa.Connection, dataset: str) -> set[str]:
+    """The dataset's account, and every one whose name is written by a pattern that writes this one's too."""
+    names = names_of(connection)
+    patterns = [name for name in names if is_pattern(name) and values_in(name, dataset) is not None]
+    written = [name for name in names if any(values_in(pattern, name) is not None for pattern in patterns)]
+    return {account_named(connection, name) for name in (dataset, *written)}
+
+
+def at_hand(url: str) -> bool:
+    """Whether there is a ledger at all; none is made by asking."""
+    address = sa.engine.make_url(url)
+    return address.get_backend_name() != "sqlite" or Path(address.database or "").is_file()
+
+
+def standing_of(release: Release, url: str) -> Standing:
+    """What the ledger says of the entry that the release names.
+
+    Args:
+        release: as its certificate has it, with the hash of the ledger's entry before its own.
+        url: the ledger's.
+
+    Returns:
+        "held"; "accepted" where it is missing and a person answered for an older copy; "another" where the release
+        is of another ledger, or of a version that named none.
+
+    Raises:
+        LedgerDamaged: it is missing, and nobody answered for that.
+    """
+    if not release.ledger:
+        return "another"
+    store = LedgerStore(url, restored=True)
+    if release.ledger.get("identity") != store.identity:
+        return "another"
+    with store.reading() as connection:
+        before = sa.select(HISTORY.c.sequence).where(HISTORY.c.hash == release.ledger.get("head"))
+        own = sa.select(HISTORY.c.about).where(HISTORY.c.sequence == before.scalar_subquery() + 1)
+        if connection.scalar(own) == RELEASES.name:
+            return "held"
+        accepted = sa.select(HISTORY.c.sequence).where(HISTORY.c.about == RESTORATION).limit(1)
+        if connection.scalar(accepted) is not None:
+            return "accepted"
+    raise older("the entry that this release names")

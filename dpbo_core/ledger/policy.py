@@ -1,0 +1,266 @@
+"""The owner's policy: whose file is charged to whom, who may open a cap, and how much one study may ask for.
+
+Pure rules; what they are told was read from the ledger in the transaction that reserves. The owner is whoever sits
+at the command or the notebook. A run that Prefect started is somebody's who may start runs, and may only do what
+the owner did before: it opens no cap, adds no file, and asks for no more than the cap's largest ε.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dpbo_core.errors import PolicyRefused, StudyInvalid
+from dpbo_core.ledger.sources import Division, Source, covers, same_records
+from dpbo_core.privacy.amounts import from_units, spent_units
+from dpbo_core.privacy.guarantee import PrivacyGuarantee
+
+UNCOMPARED = ("memory", "bundled")  # no name says whose records they are; everybody has them
+
+
+@dataclass(frozen=True)
+class Use:
+    """What a reservation wants to score, and whether the owner asks for it.
+
+    Attributes:
+        sources: of the records that the study is charged for.
+        owner: False for a run that was started through Prefect.
+    """
+
+    sources: tuple[Source, ...] = ()
+    owner: bool = True
+
+
+LONGEST = 512  # characters of a path
+OWNERS = Use()
+
+
+@dataclass(frozen=True)
+class Approved:
+    """A source that the owner recorded.
+
+    Attributes:
+        account: the dataset whose cap pays.
+        dataset: the name that studies give; another one than `account` for a member of a group.
+        source: where its records come from.
+        shared: whether the owner said that others pay for the same records too.
+    """
+
+    account: str
+    dataset: str
+    source: Source
+    shared: bool = False
+
+
+def is_new(
+    asked: Source, approved: Sequence[Approved], *, dataset: str, account: str, owner: bool, public: bool
+) -> bool:
+    """Whether the source is to be recorded for the dataset; False if it is its own already.
+
+    Args:
+        asked: the source of a study.
+        approved: every source that the ledger knows.
+        dataset: the study's.
+        account: whose cap pays for it.
+        owner: whether the owner asks.
+        public: whether the dataset was declared public.
+
+    Raises:
+        PolicyRefused: it is another dataset's, another one than before, or not the owner asks.
+    """
+    own = [item for item in approved if (item.account, item.dataset) == (account, dataset)]
+    if any(same_records(asked, item.source) for item in own):
+        return False
+    check_unshared(asked, approved, dataset=dataset, account=account)
+    if not owner:
+        raise PolicyRefused(
+            f"dataset {dataset!r} may not be scored on {asked}",
+            cause="its owner did not allow it, and a run that Prefect started cannot",
+            remedy=f"its owner runs the study once, or: {_allow(dataset, asked)}",
+        )
+    before = next((item.source for item in own if item.source.role == asked.role), None)
+    if before is not None and not public:
+        raise another_source(dataset, asked, before)
+    return True
+
+
+def check_unshared(asked: Source, approved: Sequence[Approved], *, dataset: str, account: str) -> None:
+    """One real source belongs to one dataset, unless the owner says that its people pay both.
+
+    Raises:
+        PolicyRefused: it is another dataset's.
+    """
+    other = next((item.dataset for item in sharing(asked, approved, account=account)), None)
+    if other is not None:
+        raise PolicyRefused(
+            f"{asked} is scored as dataset {other!r}, and this study calls it {dataset!r}",
+            cause="a second name for the same records would be a second budget for the same people",
+            remedy=f"say dataset = {other!r}; or, if its people are to pay both: {_allow(dataset, asked)} --shared",
+        )
+
+
+def sharing(asked: Source, approved: Sequence[Approved], *, account: str) -> tuple[Approved, ...]:
+    """What other accounts have that is the same records."""
+    if asked.kind in UNCOMPARED:
+        return ()
+    return tuple(item for item in approved if item.account != account and same_records(asked, item.source))
+
+
+def still_own(asked: Source, approved: Sequence[Approved], *, dataset: str, account: str) -> None:
+    """A study that goes on is scored on what it began with.
+
+    Raises:
+        PolicyRefused: the dataset has sources of this kind, and this is none of them.
+    """
+    own = [item.source for item in approved if (item.account, item.dataset) == (account, dataset)]
+    before = [source for source in own if source.role == asked.role]
+    if before and not any(same_records(asked, source) for source in before):
+        raise another_source(dataset, asked, before[0])
+
+
+def another_source(dataset: str, asked: Source, before: Source) -> PolicyRefused:
+    """The message for a dataset that is suddenly scored on something else."""
+    return PolicyRefused(
+        f"dataset {dataset!r} is scored on {before}, and this study's {asked.role} are {asked}",
+        cause="the study names another file than before, and whose people they are nobody said",
+        remedy=f"if they are the same group of people: {_allow(dataset, asked)}; otherwise another dataset name",
+    )
+
+
+def check_public(asked: Source, approved: Sequence[Approved], published: Sequence[Approved]) -> None:
+    """What anybody reads as public is no dataset's: its values could be printed and released.
+
+    Args:
+        asked: what a study would read as public.
+        approved: every sensitive source that the ledger knows.
+        published: every file that an owner said is public.
+
+    Raises:
+        PolicyRefused: it is one's, whose owner did not publish it.
+    """
+    for item in approved:
+        if same_records(asked, item.source) and not is_published(asked, published, account=item.account):
+            raise PolicyRefused(
+                f"{asked} is what dataset {item.dataset!r} is scored on, and would be read as public",
+                cause="data.training and data.validation were exchanged, or somebody asked for another's records",
+                remedy="name the public file; if its records are public after all, their owner says so: "
+                f"dpbo budget publish {item.dataset} {asked}",
+            )
+
+
+def check_never_public(
+    asked: Source, read: Sequence[Approved], published: Sequence[Approved], *, dataset: str, account: str
+) -> None:
+    """What is charged for was never read as public: models and caches may hold it, which no ε protects.
+
+    Args:
+        asked: what a study is charged for.
+        read: every file that a study read as public.
+        published: every file that an owner said is public.
+        dataset: the study's.
+        account: whose cap pays for it.
+
+    Raises:
+        PolicyRefused: it was read so, and the dataset's owner did not publish it.
+    """
+    if asked.kind in UNCOMPARED or is_published(asked, published, account=account):
+        return
+    before = next((item.dataset for item in read if same_records(asked, item.source)), None)
+    if before is not None:
+        raise PolicyRefused(
+            f"{asked} was read as public by a study of dataset {before!r}, and would be protected now",
+            cause="data.training and data.validation were exchanged; models that were trained on it may hold it",
+            remedy=f"name another file; or say that its records are public: dpbo budget publish {dataset} {asked}, "
+            "which every later release of the dataset lists",
+        )
+
+
+def is_published(asked: Source, published: Sequence[Approved], *, account: str) -> bool:
+    """Whether the owner of the account said that these very records are public, all of them."""
+    return any(item.account == account and covers(item.source, asked) for item in published)
+
+
+def check_division(share: float, n_rows: int | None, earlier: Sequence[Division], *, dataset: str) -> None:
+    """One table that is divided by position keeps its share, and only grows, at its end.
+
+    Args:
+        share: of the study.
+        n_rows: of the study's table; None before it is read.
+        earlier: of every study of the dataset before.
+        dataset: the study's.
+
+    Raises:
+        PolicyRefused: it is another share, or the table has fewer rows: what was protected would be public, or was.
+    """
+    other = next((division.share for division in earlier if division.share != share), None)
+    if other is not None:
+        raise PolicyRefused(
+            f"dataset {dataset!r} is divided with validation_size = {other:g}, and this study says {share:g}",
+            cause="with another share rows change sides: those of a smaller one's public half were protected, and "
+            "those that a larger one protects were public",
+            remedy=f"say validation_size = {other:g}",
+        )
+    most = max((division.n_rows for division in earlier), default=0)
+    if n_rows is not None and n_rows < most:
+        raise PolicyRefused(
+            f"dataset {dataset!r} was divided as a table of {most} rows, and this one has {n_rows}",
+            cause="a row's position says whether it is protected, and where rows were deleted it may be public now",
+            remedy="give the whole table in its order, new rows at its end; or two tables, divided as in the first "
+            "study by its validation_rows_",
+        )
+
+
+def score_path(text: str) -> str:
+    """The import path of a score function as studies write it, "package.module.function".
+
+    Args:
+        text: that, or "package.module:function".
+
+    Raises:
+        StudyInvalid: it is no such path.
+    """
+    path = text.replace(":", ".")
+    names = path.split(".")
+    if len(names) < 2 or len(path) > LONGEST or not all(name.isidentifier() and name[0] != "_" for name in names):
+        raise StudyInvalid(
+            f"{text!r} is not the import path of a function",
+            cause="a package, a dot and a name are needed, and no name may start with an underscore",
+            remedy='write it like "ourpackage.scores.utility"',
+        )
+    return path
+
+
+def unallowed_score(path: str, dataset: str, key: str = "score") -> PolicyRefused:
+    """The message for a study that names a score or another function which the dataset's owner did not allow."""
+    return PolicyRefused(
+        f"the {key} {path!r} is a function that the owner of dataset {dataset!r} did not allow",
+        cause="a study names it, and it would run beside the records",
+        remedy=f"if you answer for it: dpbo budget allow {dataset} --score {path}; in Python give the function",
+    )
+
+
+def check_largest(dataset: str, largest: int | None, guarantees: Sequence[PrivacyGuarantee]) -> None:
+    """A run that Prefect started asks for no more, all in all, than the owner said one may.
+
+    Args:
+        dataset: whose cap pays.
+        largest: ε in 10⁻¹², or None where the owner said nothing.
+        guarantees: of the study, and of what is reserved together with it.
+
+    Raises:
+        PolicyRefused: it asks for more.
+    """
+    epsilon = sum(guarantee.epsilon for guarantee in guarantees)
+    if largest is not None and (
+        not epsilon < float("inf") or sum(spent_units(guarantee.epsilon) for guarantee in guarantees) > largest
+    ):
+        together = " with what is reserved beside it" if len(guarantees) > 1 else ""
+        raise PolicyRefused(
+            f"this study asks for ε = {epsilon:g}{together}, and one of dataset {dataset!r} that Prefect starts "
+            f"may ask for {from_units(largest):g}",
+            cause="its owner set --largest-epsilon",
+            remedy="ask for less in [privacy], or let its owner run it",
+        )
+
+
+def _allow(dataset: str, source: Source) -> str:
+    named = "memory" if source.kind == "memory" else source.name
+    return f"dpbo budget allow {dataset} {named}"

@@ -1,0 +1,272 @@
+"""What another copy of a ledger, or another ledger, has and this one lacks, added: `dpbo budget recover FILE`.
+
+An old copy is accepted, studies are charged to it, and only then is the export found: now there are two histories
+that began as one. Or a folder's own ledger was used before its team had one: two ledgers are two budgets for the
+same people. What the export has and the ledger has not is written again at the ledger's end. It is only ever added,
+never taken for something that is there, since every draw was seen by somebody:
+
+| lost entry | what is written |
+|---|---|
+| a cap | the cap; where the dataset has another one by now, the smaller of the two holds from now on |
+| a reservation | a charge; under its own fingerprint if that is free: its study is shown its release again |
+| a draw of a reservation that is here | the draw; a charge of its own if the study has drawn it anew since |
+| any other draw, a release | with its reservation |
+
+Asked twice it adds nothing: the hash of each entry that was recovered is kept among the dataset's facts. Entries of
+another ledger are charged to whatever pays for their dataset here; the files that it was scored on are recorded
+anew by the next study, under the rules that hold here.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from dpbo_core.accounting.composition import compose
+from dpbo_core.errors import PolicyRefused
+from dpbo_core.ledger.accounts import cap_of
+from dpbo_core.ledger.address import LEDGER_SETTING, STATE
+from dpbo_core.ledger.approvals import account_named, names_of
+from dpbo_core.ledger.audit import unsound_copy
+from dpbo_core.ledger.dataset_metadata import (
+    CAP,
+    MARK,
+    MEMBER,
+    RECOVERED,
+    SCORE,
+    SOURCE,
+    facts_about,
+    write_fact,
+)
+from dpbo_core.ledger.history import Link, broken_links, links
+from dpbo_core.ledger.row_decoding import changed, row_decoding
+from dpbo_core.ledger.store import LedgerStore
+from dpbo_core.ledger.tables import DATASET_FACTS, DATASETS, DRAWS, RELEASES, RESERVATIONS
+from dpbo_core.ledger.writer import Writer
+from dpbo_core.privacy.plan import Spend
+
+RECOVERY = "recoveries"  # a note in the history alone
+Row = Mapping[str, Any]
+
+
+@dataclass
+class Recovered:
+    """What was added: charges (reservations and repeated draws), draws, releases, and caps that became smaller."""
+
+    charges: int = 0
+    draws: int = 0
+    releases: int = 0
+    smaller_caps: list[str] = field(default_factory=list)
+
+
+def recover(url: str, copy: tuple[Link, ...]) -> Recovered:
+    """Add what an exported history has and the ledger lacks.
+
+    Args:
+        url: the ledger's; it must be whole.
+        copy: an exported history, of this ledger or of another.
+
+    Raises:
+        LedgerDamaged: the copy is empty, is broken or holds what cannot be; nothing was added.
+    """
+    store = LedgerStore(url)
+    with store.writing() as writer, row_decoding():
+        history = links(writer.connection)
+        problems = [*broken_links(history), *unsound_copy(copy, store.keys(), strangers=True)]
+        if problems or not copy:
+            raise changed(problems or ["the exported copy is empty"])
+        lost = copy if copy[0] == history[0] else tuple(_as_ours(writer.connection, copy))
+        work = _Recovery(writer, history, lost)
+        work.run()
+        if work.added != Recovered():
+            now = datetime.now(UTC).isoformat(timespec="seconds")
+            writer.note(RECOVERY, {"recovered_at": now, "copy": copy[-1].hash, **asdict(work.added)})
+        return work.added
+
+
+def _as_ours(connection: sa.Connection, copy: tuple[Link, ...]) -> Iterator[Link]:
+    """Another ledger's entries, each charged to the account that pays for its name here.
+
+    Not what it may be scored on or by there, nor a member of a group there whose name is known here. What was
+    published there is public here too, and later releases say so.
+    """
+    names = names_of(connection)
+    for link in copy:
+        row = json.loads(link.row)
+        if link.about == DATASETS.name:
+            if account_named(connection, row["name"]) != row["name"]:
+                continue
+        elif link.about in (RESERVATIONS.name, DATASET_FACTS.name):
+            taken = row.get("about") == MEMBER and row["item"] in names
+            if taken or row.get("about") in (SOURCE, MARK, SCORE):
+                continue
+            row["dataset"] = account_named(connection, row["dataset"])
+        yield replace(link, row=json.dumps(row))
+
+
+def check_recovered(connection: sa.Connection, url: str, *, dataset: str, account: str) -> None:
+    """A team's ledger knows every spend of the current folder's own on this name, and on all that one cap pays for.
+
+    A SQLite ledger is a team's if DPBO_LEDGER_URL names it; one that a program names is that program's business.
+
+    Args:
+        connection: to the ledger that would be charged.
+        url: of that ledger.
+        dataset: the study's.
+        account: whose cap pays for it.
+
+    Raises:
+        PolicyRefused: it does not.
+        LedgerDamaged: the folder's ledger is older than it was.
+    """
+    place, address = STATE.resolve() / "ledger.db", sa.engine.make_url(url)
+    if address.get_backend_name() == "sqlite":
+        named = os.environ.get(LEDGER_SETTING) == url and address.database
+        if not named or Path(str(address.database)).resolve() == place:
+            return
+    if not place.is_file():
+        return
+    names = {dataset, account, *facts_about(connection, account, MEMBER)}
+    missing = _charges(f"sqlite:///{place}", names) - facts_about(connection, account, RECOVERED).keys()
+    if missing:
+        raise PolicyRefused(
+            f"dataset {dataset!r} has {len(missing)} spends in ./mlruns/ledger.db that the team's ledger does "
+            "not know",
+            cause="it was used here before the team had one ledger, and the same people would get a second budget",
+            remedy="export that ledger (DPBO_LEDGER_URL=sqlite:///mlruns/ledger.db dpbo budget export --out "
+            "local.jsonl) and add it to the team's (dpbo budget recover local.jsonl)",
+        )
+
+
+def _charges(url: str, names: Collection[str]) -> frozenset[str]:
+    """The hashes of a ledger's charges to whatever pays for studies of these names."""
+    with LedgerStore(url).reading() as connection, row_decoding():
+        datasets = {*names, *(account_named(connection, name) for name in names)}
+        return frozenset(
+            link.hash for link in links(connection) if link.about == RESERVATIONS.name and link.dataset in datasets
+        )
+
+
+class _Recovery:
+    """One recovery under way, inside one writing transaction."""
+
+    def __init__(self, writer: Writer, history: list[Link], copy: tuple[Link, ...]) -> None:
+        self._writer, self.added = writer, Recovered()
+        self._known = {link.hash for link in history}
+        self._copy = copy
+        self._numbers: dict[int, int] = {}  # of a reservation in the copy → here
+        self._datasets: dict[int, str] = {}
+        for link in copy:
+            if link.about == RESERVATIONS.name:
+                row = json.loads(link.row)
+                self._datasets[row["id"]] = row["dataset"]
+                if link.hash in self._known:
+                    self._numbers[row["id"]] = row["id"]
+        self._done = {
+            (dataset, item): value
+            for dataset in set(self._datasets.values())
+            for item, value in facts_about(writer.connection, dataset, RECOVERED).items()
+        }
+
+    def run(self) -> None:
+        """Every entry that the ledger lacks, in the copy's order."""
+        each = {
+            DATASETS.name: self._cap,
+            DATASET_FACTS.name: self._fact,
+            RESERVATIONS.name: self._reservation,
+            DRAWS.name: self._draw,
+            RELEASES.name: self._release,
+        }
+        for link in self._copy:
+            if link.hash not in self._known and link.about in each:
+                each[link.about](link, json.loads(link.row))
+
+    def _cap(self, link: Link, row: Row) -> None:
+        here = cap_of(self._writer.connection, row["name"])
+        if here is None:
+            self._writer.write(DATASETS, row)
+            return
+        same = (here.relation.value, sorted(here.accepts)) == (row["relation"], sorted(row["accepts"]))
+        amounts = {
+            name: row[name] if same and not row["public"] else 0 for name in ("epsilon_units", "delta_units")
+        }
+        lost = (row["epsilon_units"], row["delta_units"], row["public"])
+        if same and (row["public"] or lost == (here.epsilon_units, here.delta_units, here.public)):
+            return
+        if write_fact(self._writer, row["name"], CAP, link.hash, amounts):
+            self.added.smaller_caps.append(row["name"])
+
+    def _fact(self, link: Link, row: Row) -> None:  # noqa: ARG002  a fact is known by what it says
+        dataset, about, item = row["dataset"], row["about"], row["item"]
+        if about == RECOVERED or item in facts_about(self._writer.connection, dataset, about):
+            return
+        self._writer.write(DATASET_FACTS, row)
+
+    def _reservation(self, link: Link, row: Row) -> None:
+        key = (row["dataset"], link.hash)
+        if key in self._done:
+            self._numbers[row["id"]] = number = int(self._done[key]["reservation"])
+            here = sa.select(RESERVATIONS.c.dataset, RESERVATIONS.c.spends).where(RESERVATIONS.c.id == number)
+            self._check_here(link, here, (row["dataset"], row["spends"]))
+            return
+        self._numbers[row["id"]] = self._charge(link, row)
+
+    def _draw(self, link: Link, row: Row) -> None:
+        dataset, number = self._datasets[row["reservation"]], self._numbers.get(row["reservation"])
+        if number is None:
+            return
+        if (dataset, link.hash) in self._done:
+            number = int(self._done[dataset, link.hash]["reservation"])
+            here = sa.select(DRAWS.c.spend, DRAWS.c.outcome)
+            here = here.where(DRAWS.c.reservation == number, DRAWS.c.what == row["what"])
+            self._check_here(link, here, (row["spend"], row["outcome"]))
+            return
+        drawn = sa.select(DRAWS.c.what).where(DRAWS.c.reservation == number, DRAWS.c.what == row["what"])
+        if self._writer.connection.scalar(drawn) is not None:  # drawn anew since: seen twice, paid twice
+            study = sa.select(RESERVATIONS).where(RESERVATIONS.c.id == number)
+            first = dict(self._writer.connection.execute(study).mappings().one())
+            total = compose((Spend.from_json(row["spend"]),))
+            number = self._charge(link, first | {"spends": [row["spend"]]} | asdict(total))
+        else:
+            self._note(dataset, link, number)
+        self._writer.write(DRAWS, {**row, "reservation": number})
+        self.added.draws += 1
+
+    def _release(self, link: Link, row: Row) -> None:  # noqa: ARG002  one release a reservation
+        number = self._numbers.get(row["reservation"])
+        released = sa.select(RELEASES.c.reservation).where(RELEASES.c.reservation == number)
+        if number is None or self._writer.connection.scalar(released) is not None:
+            return
+        self._writer.write(RELEASES, {**row, "reservation": number})
+        self.added.releases += 1
+
+    def _check_here(self, link: Link, rows: sa.Select[Any], cells: tuple[Any, ...]) -> None:
+        """That an entry was recovered is believed where what it says is here.
+
+        Raises:
+            LedgerDamaged: it is not: of another dataset, say, or at another price.
+        """
+        if [tuple(row) for row in self._writer.connection.execute(rows)] != [cells]:
+            raise changed([f"it says that entry {link.sequence} of the copy was recovered, and does not have it"])
+
+    def _charge(self, link: Link, row: Row) -> int:
+        """A reservation at the ledger's end; under a name of its own where its study was charged again since."""
+        taken = sa.select(RESERVATIONS.c.id).where(RESERVATIONS.c.fingerprint == row["fingerprint"])
+        written = {name: cell for name, cell in row.items() if name != "id"}
+        if self._writer.connection.scalar(taken) is not None:
+            written["fingerprint"] = hashlib.sha256(f"recovered\n{link.hash}".encode()).hexdigest()
+        number = self._writer.reserve(written)
+        self._note(row["dataset"], link, number)
+        self.added.charges += 1
+        return number
+
+    def _note(self, dataset: str, link: Link, number: int) -> None:
+        fact = {"reservation": number}
+        write_fact(self._writer, dataset, RECOVERED, link.hash, fact)
+        self._done[dataset, link.hash] = fact

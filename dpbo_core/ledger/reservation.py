@@ -1,0 +1,114 @@
+"""A study's claim on its budget: a draw is recorded in the transaction that draws it, and the release once."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from dpbo_core.ledger.approvals import account_named, as_published
+from dpbo_core.ledger.row_decoding import row_decoding
+from dpbo_core.ledger.store import LedgerStore
+from dpbo_core.ledger.tables import DRAWS, RELEASES
+from dpbo_core.ledger.warm_start import Learned
+from dpbo_core.privacy.guarantee import PrivacyGuarantee
+from dpbo_core.privacy.plan import Spend
+from dpbo_core.privacy.release import Release
+
+OUTCOME = sa.select(DRAWS.c.outcome).where(
+    DRAWS.c.reservation == sa.bindparam("reservation"), DRAWS.c.what == sa.bindparam("what")
+)
+DRAWN = sa.select(DRAWS.c.what, DRAWS.c.outcome).where(DRAWS.c.reservation == sa.bindparam("reservation"))
+
+
+@dataclass(frozen=True)
+class QueryKey:
+    """Which study edition this is. `fingerprint` is a SHA-256 in hex; the rest is for people."""
+
+    fingerprint: str
+    dataset: str
+    study: str
+    edition: str
+    method: str
+
+
+class Reservation:
+    """A study's claim on its budget, and the record of its draws. This is the recorder a method draws through.
+
+    `learned` is what its search begins with, as it was fixed with the charge; None where it begins afresh.
+    """
+
+    __slots__ = ("_id", "_key", "_store", "learned")
+
+    def __init__(self, store: LedgerStore, identity: int, key: QueryKey, learned: Learned | None = None) -> None:
+        self._store, self._id, self._key, self.learned = store, identity, key, learned
+
+    def recorded(self, what: str) -> Mapping[str, Any] | None:
+        """The outcome of an earlier draw of this name, if there is one."""
+        with self._store.reading() as connection:
+            return self._outcome(connection, what)
+
+    def record(
+        self,
+        spend: Spend,
+        draw: Callable[[], Mapping[str, Any]],
+        *,
+        check: Callable[[Mapping[str, Mapping[str, Any]]], None] | None = None,
+    ) -> Mapping[str, Any]:
+        """Read the draw, or make it and write it with its spend, in one transaction; return it after the commit.
+
+        The transaction is never tried again: if it fails, the draw in it is discarded, and nobody saw it.
+
+        Args:
+            spend: of the draw, whose name it has.
+            draw: makes it.
+            check: sees every draw of this study that was recorded before, by name, and refuses by raising.
+        """
+        with self._store.writing() as writer:
+            outcome = self._outcome(writer.connection, spend.what)
+            if outcome is None:
+                if check is not None:
+                    check(self._drawn(writer.connection))
+                outcome = dict(draw())
+                row = {"reservation": self._id, "what": spend.what, "spend": spend.to_json()}
+                writer.write(DRAWS, row | {"outcome": outcome, "drawn_at": utc_now()})
+        return outcome
+
+    def conclude(self, release: Release) -> Release:
+        """Record the finished release, or read back the one that was recorded first."""
+        query = sa.select(RELEASES.c.release).where(RELEASES.c.reservation == self._id)
+        with self._store.writing() as writer:
+            stored = writer.connection.scalar(query)
+            if stored is None:
+                now = utc_now()
+                release = replace(release, guarantee=self._as_published(writer.connection, release.guarantee))
+                recorded = {"identity": self._store.identity, "head": writer.last.hash}
+                final = replace(release, release_id=self._key.fingerprint[:16], released_at=now, ledger=recorded)
+                stored = final.to_json()
+                writer.write(RELEASES, {"reservation": self._id, "release": stored, "released_at": now})
+        return Release.from_json(json.loads(json.dumps(stored)))
+
+    def assumed(self, guarantee: PrivacyGuarantee) -> PrivacyGuarantee:
+        """The guarantee as a release states it today: with `published_records`, where the owner published any."""
+        with self._store.reading() as connection:
+            return self._as_published(connection, guarantee)
+
+    def _as_published(self, connection: sa.Connection, guarantee: PrivacyGuarantee) -> PrivacyGuarantee:
+        return as_published(connection, account_named(connection, self._key.dataset), guarantee)
+
+    @row_decoding()
+    def _outcome(self, connection: sa.Connection, what: str) -> Mapping[str, Any] | None:
+        outcome: Mapping[str, Any] | None = connection.scalar(OUTCOME, {"reservation": self._id, "what": what})
+        return outcome
+
+    @row_decoding()
+    def _drawn(self, connection: sa.Connection) -> Mapping[str, Mapping[str, Any]]:
+        rows = connection.execute(DRAWN, {"reservation": self._id})
+        return {str(row.what): dict(row.outcome) for row in rows}
+
+
+def utc_now() -> str:
+    """The time, to the second, as it is written down."""
+    return datetime.now(UTC).isoformat(timespec="seconds")

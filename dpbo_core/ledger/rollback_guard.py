@@ -1,0 +1,269 @@
+"""How far a ledger had come, kept outside it in two places, so that an old copy that was put back is noticed.
+
+One record, the number of entries, the hash of the last and the schema, is written by one function to both:
+
+| place | holds besides | if it cannot be read |
+|---|---|---|
+| beside a SQLite ledger, `….generation`; for PostgreSQL in ./mlruns of each machine | the owner's key | refused |
+| with the user, in $XDG_STATE_HOME/dpbo (~/.local/state/dpbo), 0700 | — | a warning; the study goes on |
+
+They are written after the commit, so a kill between the two leaves a ledger newer than its records, which is fine.
+A ledger that does not hold what a record says is older, or another: it is refused until a person confirms. So is a
+SQLite ledger with a history and no record beside it: copy both files, or neither. A machine that meets a PostgreSQL
+ledger for the first time begins a record. What a record says was verified, so that a writer checks what came after.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import stat
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from dpbo_core.errors import DpboError, LedgerDamaged
+from dpbo_core.ledger.history import START, Place
+from dpbo_core.ledger.key import LedgerKey
+from dpbo_core.ledger.schema import SCHEMA
+
+SETTING = "XDG_STATE_HOME"
+KEYS = {"entries", "hash", "schema"}
+SIZE = 256  # bytes, always the same, written over in one piece: within a disk's sector, so whole or not at all
+
+
+class RollbackGuard:
+    """Both records of one ledger.
+
+    Args:
+        beside: the file beside the ledger, or in this machine's folder.
+        identity: of the ledger, which its copies share; empty until it is known.
+        place: of a SQLite file, whose copies elsewhere are ledgers of their own; empty for a database.
+    """
+
+    def __init__(self, beside: Path, identity: str = "", place: str = "") -> None:
+        self.beside = Record(beside)
+        name = hashlib.sha256(f"{identity}\n{place}".encode("utf-8", "surrogateescape")).hexdigest()
+        self._name = f"{name[:32]}.seen" if identity else None
+
+    @property
+    def path_of_user(self) -> Path | None:
+        """Where the user's record is; None where the user has no such folder."""
+        named = os.environ.get(SETTING, "")
+        try:
+            state = Path(named) if os.path.isabs(named) else Path.home() / ".local" / "state"  # noqa: PTH117
+        except RuntimeError:  # a user without a home
+            return None
+        return None if self._name is None else state / "dpbo" / self._name
+
+    def of_user(self) -> Place:
+        """What the user's record says; the start where there is none, or it cannot be read."""
+        path = self.path_of_user
+        try:
+            return START if path is None else Record(path).read()
+        except (DpboError, OSError, ValueError):
+            _warn()
+        return START
+
+    def keep(self, reached: Place, *, anew: bool = False) -> None:
+        """Write both records, unless a later place is in them; `anew` whatever is, if a person answered for it.
+
+        Raises:
+            DpboError: the one beside the ledger cannot be written.
+        """
+        self.beside.keep(reached, anew=anew, durable=True)
+        path = self.path_of_user
+        try:
+            if path is None:
+                raise OSError
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            folder = path.parent.lstat()
+            if not stat.S_ISDIR(folder.st_mode) or folder.st_uid != os.geteuid():
+                raise OSError
+            if stat.S_IMODE(folder.st_mode) != 0o700:
+                path.parent.chmod(0o700)
+            Record(path).keep(reached, anew=anew, durable=False)
+        except (DpboError, OSError, ValueError):
+            _warn()
+
+
+class Record:
+    """A small file of its owner's: a place, the schema, and the owner's key where it lies beside the ledger."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is such a file, or a link in its place."""
+        return self.path.exists() or self.path.is_symlink()
+
+    def read(self) -> Place:
+        """The place that it says; the start if there is no file.
+
+        Raises:
+            LedgerDamaged: the file is not one that this class wrote.
+        """
+        return self._read().place
+
+    def key(self) -> LedgerKey | None:
+        """The key that it holds, if it holds one.
+
+        Raises:
+            LedgerDamaged: the file is not one that this class wrote.
+        """
+        return self._read().key
+
+    def make_key(self) -> LedgerKey:
+        """The key that it holds, drawn now and written durably if there is none.
+
+        Raises:
+            DpboError: the file cannot be written.
+        """
+        with self._locked() as file:
+            content = _parsed(os.pread(file, SIZE, 0)) or _Content()  # damaged: a person said to go on
+            key = content.key or LedgerKey.drawn()
+            if content.key is None:
+                _write(file, content.place, key, durable=True)
+        return key
+
+    def keep(self, reached: Place, *, anew: bool, durable: bool) -> None:
+        """Write `reached`, unless a later place is there; `anew` whatever is there.
+
+        Raises:
+            LedgerDamaged: the file is not one that this class wrote.
+            DpboError: it cannot be written.
+        """
+        with self._locked() as file:
+            content = _parsed(os.pread(file, SIZE, 0))
+            if content is None and not anew:
+                raise self._unreadable()
+            content = content or _Content()
+            if anew or content.place.sequence < reached.sequence:
+                _write(file, reached, content.key, durable=durable)
+
+    def _read(self) -> "_Content":
+        self._check_kind()
+        content = None
+        try:
+            with self.path.open("rb") as file:
+                content = _parsed(file.read())
+                if content is None:  # seen in the middle of a write, or damaged: the lock tells
+                    fcntl.flock(file, fcntl.LOCK_SH)
+                    file.seek(0)
+                    content = _parsed(file.read())
+        except FileNotFoundError:
+            return _Content()
+        except OSError:
+            pass
+        if content is None:
+            raise self._unreadable()
+        return content
+
+    def _check_kind(self) -> None:
+        """A record is a file, or a link to one: a link to nothing would begin a new one somewhere else.
+
+        Raises:
+            LedgerDamaged: it is something else.
+        """
+        try:
+            odd = not stat.S_ISREG(self.path.stat().st_mode)
+        except FileNotFoundError:
+            odd = self.path.is_symlink()
+        except OSError:
+            odd = True
+        if odd:
+            raise LedgerDamaged(
+                f"the ledger's generation, {self.path}, is no file but a link to nothing, a folder or a device",
+                cause="the file that the link named was moved, or its disk is not there",
+                remedy="put the file back where the link points; if it is lost, remove the link and, if you answer "
+                "for spends that may be missing, run: dpbo budget verify --accept-restored",
+            )
+
+    def _unreadable(self) -> LedgerDamaged:
+        return LedgerDamaged(
+            f"the ledger's generation, {self.path.name}, cannot be read",
+            cause="it was edited, or belongs to another user",
+            remedy="if you know the ledger beside it to be the newest, run: dpbo budget verify --accept-restored",
+        )
+
+    @contextmanager
+    def _locked(self) -> Iterator[int]:
+        self._check_kind()
+        try:
+            file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                yield file
+            finally:
+                os.close(file)
+        except OSError as error:
+            reason = (error.strerror or "no reason given").lower()
+        else:
+            return
+        raise DpboError(
+            f"the ledger's generation, {self.path.name}, cannot be written ({reason})",
+            cause="its disk is full or read-only, or it belongs to another user",
+            remedy="make room and run it again; nothing is paid twice",
+        )
+
+
+@dataclass(frozen=True)
+class _Content:
+    place: Place = START
+    key: LedgerKey | None = None
+
+
+def _write(file: int, reached: Place, key: LedgerKey | None, *, durable: bool) -> None:
+    said = {"entries": reached.sequence, "hash": reached.hash, "schema": SCHEMA}
+    content = said | ({} if key is None else {"key": key.hex})
+    os.pwrite(file, json.dumps(content).encode().ljust(SIZE), 0)
+    if os.fstat(file).st_size > SIZE:
+        os.ftruncate(file, SIZE)  # somebody else's bytes, over which a person said to go on
+    if durable:
+        os.fsync(file)
+
+
+def _parsed(text: bytes) -> _Content | None:
+    """What a file says; the start and no key if it was made and not yet written; None if it is no record."""
+    if not text:
+        return _Content()
+    try:
+        content = json.loads(text)
+        entries, last, key = content["entries"], content["hash"], content.get("key")
+        sound = type(entries) is int and isinstance(last, str) and content.keys() - {"key"} == KEYS
+        if sound and content["schema"] == SCHEMA:
+            return _Content(Place(entries, last), None if key is None else LedgerKey.from_hex(key))
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        pass
+    return None
+
+
+def missing(path: Path) -> LedgerDamaged:
+    """The message for a ledger with a history and no record beside it."""
+    return LedgerDamaged(
+        f"the ledger's generation, {path.name}, is missing, so nobody can tell whether this is the newest copy",
+        cause="the database was copied or restored without the file beside it",
+        remedy="restore that file too; if it is lost, and you answer for spends that may be missing, run: "
+        "dpbo budget verify --accept-restored",
+    )
+
+
+def older(entry: str) -> LedgerDamaged:
+    """The message for a ledger that does not hold an entry which somebody saw there."""
+    return LedgerDamaged(
+        f"the ledger is older than it was: {entry} is not in its history",
+        cause="an old copy of the ledger was restored, and what was spent since is missing from it",
+        remedy="restore the newest copy; if it is lost, and you answer for the spends that are missing, run: "
+        "dpbo budget verify --accept-restored",
+    )
+
+
+def _warn() -> None:
+    warnings.warn(
+        f"the newest entry of the ledger cannot be kept in your state folder ({SETTING}), so an older copy of the "
+        "ledger would be noticed by its generation alone",
+        stacklevel=2,
+    )

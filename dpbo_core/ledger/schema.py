@@ -1,0 +1,114 @@
+"""Making a ledger's tables, and refusing a ledger of another schema by its number.
+
+There is one schema. Its number stands in the ledger, and whoever opens a ledger of another one changes nothing in
+it: `dpbo budget export` still writes its history.
+"""
+
+import secrets
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+
+from dpbo_core.errors import DpboError
+from dpbo_core.ledger.tables import DATASETS, HISTORY, LEDGER, METADATA, RESERVATIONS
+
+SCHEMA = 1
+REFUSAL = "the ledger is append-only"
+AMOUNTS = {DATASETS: ("epsilon_units", "delta_units"), RESERVATIONS: ("epsilon_units", "delta_units", "rho_units")}
+NUMBER = sa.select(LEDGER.c.schema)
+POSTGRESQL_FUNCTION = f"""
+CREATE FUNCTION dpbo_append_only() RETURNS trigger LANGUAGE plpgsql AS
+$$ BEGIN RAISE EXCEPTION '{REFUSAL}' USING ERRCODE = 'restrict_violation'; END $$
+"""
+
+
+def number_of(connection: sa.Connection) -> str | None:
+    """The number of the schema of the ledger in this database, as messages say it; None if there is no ledger."""
+    tables = set(sa.inspect(connection).get_table_names())
+    if LEDGER.name not in tables:
+        return "without a number" if tables & {RESERVATIONS.name, HISTORY.name} else None
+    return said(connection.scalars(NUMBER).all())
+
+
+def said(numbers: Sequence[object]) -> str:
+    """Numbers of a schema, of which there should be one, as messages say them."""
+    return " and ".join(map(str, numbers)) or "without a number"
+
+
+def check(connection: sa.Connection) -> None:
+    """Return if a ledger that is there has the schema that this version reads and writes.
+
+    Raises:
+        DpboError: it has another number.
+    """
+    numbers = connection.scalars(NUMBER).all()
+    if numbers != [SCHEMA]:
+        raise another(said(numbers))
+
+
+def make(connection: sa.Connection) -> dict[str, object]:
+    """Make the tables, and what refuses to change a row of them; the row that says what the new ledger is."""
+    METADATA.create_all(connection)
+    statements = _postgresql() if connection.dialect.name == "postgresql" else _sqlite()
+    for statement in statements:
+        connection.exec_driver_sql(statement)
+    row: dict[str, object] = {"identity": secrets.token_hex(16), "schema": SCHEMA}
+    connection.execute(LEDGER.insert(), row)
+    return row
+
+
+def _postgresql() -> list[str]:
+    """The triggers that refuse UPDATE, DELETE and TRUNCATE, and the checks of amounts."""
+    refused = [
+        f"CREATE TRIGGER {table}_no_{verb.lower()} BEFORE {verb} ON {table} "
+        "FOR EACH STATEMENT EXECUTE FUNCTION dpbo_append_only()"
+        for table in METADATA.tables
+        for verb in ("UPDATE", "DELETE", "TRUNCATE")
+    ]
+    checked = [
+        f"ALTER TABLE {table.name} ADD CONSTRAINT {table.name}_amounts CHECK ("
+        + " AND ".join(f"{column} >= 0" for column in columns)
+        + ")"
+        for table, columns in AMOUNTS.items()
+    ]
+    return [POSTGRESQL_FUNCTION, *refused, *checked]
+
+
+def _sqlite() -> list[str]:
+    """Triggers that refuse UPDATE and DELETE, rows in the place of others, and amounts that are none.
+
+    INSERT OR REPLACE removes the old row past the trigger on DELETE, so a row is refused whose key is there; its
+    number in the file is a key too. SQLite keeps a text in a column of numbers, so the type is looked at.
+    """
+    refusal = f"BEGIN SELECT RAISE(ABORT, '{REFUSAL}'); END"
+    statements = []
+    for table in METADATA.tables.values():
+        name = table.name
+        statements += [
+            f"CREATE TRIGGER {name}_no_{verb.lower()} BEFORE {verb} ON {name} {refusal}"
+            for verb in ("UPDATE", "DELETE")
+        ]
+        primary = [tuple(column.name for column in table.primary_key)]
+        unique = [(column.name,) for column in table.columns if column.unique]
+        taken = " OR ".join(
+            f"EXISTS (SELECT 1 FROM {name} WHERE {' AND '.join(f'{column} = NEW.{column}' for column in key)})"  # noqa: S608
+            for key in (*primary, *unique, ("rowid",))
+        )
+        statements.append(f"CREATE TRIGGER {name}_no_replace BEFORE INSERT ON {name} WHEN {taken} {refusal}")
+    for table, columns in AMOUNTS.items():
+        unsound = " OR ".join(f"NEW.{c} < 0 OR typeof(NEW.{c}) NOT IN ('integer', 'null')" for c in columns)
+        statements.append(
+            f"CREATE TRIGGER {table.name}_amounts BEFORE INSERT ON {table.name} WHEN {unsound} "
+            "BEGIN SELECT RAISE(ABORT, 'an amount of the ledger is a whole number of units, at least 0'); END"
+        )
+    return statements
+
+
+def another(number: str) -> DpboError:
+    """The message for a ledger of another schema."""
+    return DpboError(
+        f"the ledger has schema {number}, and this version of dpbo reads and writes schema {SCHEMA} alone",
+        cause="another version of dpbo wrote it",
+        remedy="go on with that version; nothing was changed, and dpbo budget export still writes its history. "
+        "Never delete a ledger: it is the record of what was spent",
+    )

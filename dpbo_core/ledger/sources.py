@@ -1,0 +1,180 @@
+"""Where a dataset's records come from, as the ledger knows it: never what is in them.
+
+| kind | name |
+|---|---|
+| `file` | the real path of a file or a folder of Parquet files; a pattern where it holds a field ({date}) |
+| `table` | a URL without user and password: `#` and a table of a database, or an object of a store |
+| `bundled` | the name of a set that scikit-learn ships: everybody has it, so no budget protects anybody in it |
+| `memory` | "": the tables of a notebook, which have no name that could be compared |
+
+A real file is one file under each of its names: links are followed, and its mark (device, inode and time of its
+last change) finds a hard link and a renamed file, also of a part of a folder and of what a pattern wrote.
+A copy is another file, and so is one that was changed after it was charged for and renamed then.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, get_args
+
+import sqlalchemy as sa
+
+from dpbo_core.ledger.name_patterns import filled_at, is_pattern, values_in
+
+if TYPE_CHECKING:
+    from dpbo_core.data.addresses import Place
+
+Kind = Literal["file", "table", "bundled", "memory"]
+KINDS: tuple[str, ...] = get_args(Kind)
+Role = Literal["records", "training records", "rows", "answers", "public records"]
+ROLES: tuple[str, ...] = get_args(Role)
+PUBLIC: Role = "public records"  # read as public: charged for by nobody
+
+
+@dataclass(frozen=True)
+class Division:
+    """How one table in memory is divided: by the positions of its rows, of which `share` are validated on."""
+
+    share: float
+    n_rows: int
+
+
+@dataclass(frozen=True)
+class Source:
+    """One source. `role` is what it is to the study: a dataset may have one of each.
+
+    Attributes:
+        marks: of the file as it is, or as it was whenever it was charged for: "device:inode:time".
+        parts: real path → mark of each of a folder's Parquet files.
+        division: of one table in memory, whose other rows are public; None of two tables.
+    """
+
+    kind: Kind
+    name: str = ""
+    role: Role = "records"
+    marks: frozenset[str] = field(default=frozenset(), compare=False)
+    parts: Mapping[str, str] = field(default_factory=dict, compare=False)
+    division: Division | None = field(default=None, compare=False)
+
+    @property
+    def all_marks(self) -> frozenset[str]:
+        """Its own, and its parts'."""
+        return self.marks | frozenset(self.parts.values())
+
+    def __str__(self) -> str:
+        return {"memory": "tables in memory", "bundled": f"the bundled set {self.name}"}.get(self.kind, self.name)
+
+
+MEMORY = Source("memory")
+
+
+def file_source(path: str | Path, role: Role = "records") -> Source:
+    """The file, or the folder of Parquet files, that `path` leads to. It need not be there; nothing is opened."""
+    real = os.path.realpath(path)
+    parts: dict[str, str] = {}
+    if not is_pattern(real) and Path(real).is_dir():
+        names = {os.path.realpath(part) for part in Path(real).glob("*.parquet")}
+        parts = {name: mark for name in names for mark in marks_of(name)}
+    return Source("file", real, role, marks_of(real), parts)
+
+
+def place_source(place: "Place", role: Role = "records") -> Source:
+    """What lies at a path or an address; nothing is opened or asked."""
+    return file_source(place, role) if isinstance(place, Path) else Source("table", place.identity, role)
+
+
+def marks_of(path: str) -> frozenset[str]:
+    """The mark of what is at `path` now; none where nothing is."""
+    try:
+        found = Path(path).stat()
+    except (OSError, ValueError):  # not there yet, or no name a file could have
+        return frozenset()
+    return frozenset((f"{found.st_dev}:{found.st_ino}:{found.st_mtime_ns}",))
+
+
+def named_source(text: str, bundled: Iterable[str] = ()) -> Source:
+    """What a person names: `memory`, a bundled set where no such file is, an address, a URL with `#table`, a file.
+
+    Raises:
+        StudyInvalid: an address that cannot be read.
+    """
+    from dpbo_core.data.addresses import QUERY, S3, address_of  # its room loads NumPy, which no budget needs
+
+    if text == "memory":
+        return MEMORY
+    if text in bundled and not Path(text).exists():
+        return Source("bundled", text)
+    if text.lower().startswith(f"{S3}://") or QUERY in text:
+        return place_source(address_of(text, shown_as="the address"))
+    url, found, table = text.partition("#")
+    if found and "://" in url:
+        return Source("table", f"{_without_credentials(url)}#{table}")
+    return file_source(text)
+
+
+def _without_credentials(url: str) -> str:
+    try:
+        address = sa.engine.make_url(url)
+        parts = {name: getattr(address, name) for name in ("drivername", "host", "port", "database")}
+        return sa.URL.create(**parts).render_as_string()
+    except (sa.exc.ArgumentError, ValueError):
+        return url.rpartition("@")[2]
+
+
+def same_records(one: Source, other: Source) -> bool:
+    """Whether both lead to the same records, by their names, their marks and the folders they lie in.
+
+    Tables in memory cannot be compared, and count as the same.
+    """
+    if one.kind != other.kind:
+        return False
+    if one.name == other.name or one.all_marks & other.all_marks:
+        return True
+    if one.kind not in ("file", "table"):
+        return False
+    if one.kind == "table":
+        return any(a == b or _written_by(a, b) for a, b in _names_with_folders(_as_asked(one), _as_asked(other)))
+    return _written_by(one.name, other.name) or _lies_in(one, other) or _lies_in(other, one)
+
+
+def covers(published: Source, asked: Source) -> bool:
+    """Whether all of the records that `asked` leads to are of the file or the folder `published`."""
+    inside = str(Path(asked.name).parent) == published.name and asked.name.endswith(".parquet")
+    return asked.kind == "file" and (asked.name == published.name or bool(asked.marks & published.marks) or inside)
+
+
+def _as_asked(source: Source) -> str:
+    """The name; of an object in a store without what another spelling of its endpoint or folder may add."""
+    store, found, rest = source.name.partition("s3://")
+    if store or not found:
+        return source.name
+    slashes = re.sub(r"/+", "/", re.sub(r"^https?://", "", rest)).lstrip("/")
+    return found + re.sub(r"^s3[\w.-]*\.amazonaws\.com(\.cn)?/", "", slashes)
+
+
+def _names_with_folders(one: str, other: str) -> Iterable[tuple[str, str]]:
+    """Both names; where one is a folder of a store, it beside the folder that the other lies in."""
+    yield one, other
+    for folder, name in ((one, other), (other, one)):
+        if folder.endswith("/"):
+            yield folder, name.rpartition("/")[0] + "/"
+
+
+def _written_by(one: str, other: str) -> bool:
+    """Whether a pattern writes the other's path; of two patterns, whether one writes what the other does today."""
+    now = datetime.now(UTC)
+    return any(
+        is_pattern(pattern) and values_in(pattern, filled_at(path, now)) is not None
+        for pattern, path in ((one, other), (other, one))
+    )
+
+
+def _lies_in(one: Source, folder: Source) -> bool:
+    """Whether a file, or a part of a folder, is a part of another folder that was scored."""
+    names = {one.name, *one.parts}
+    if names & {folder.name, *folder.parts}:
+        return True
+    return any(str(Path(name).parent) == folder.name and name.endswith(".parquet") for name in names)

@@ -1,0 +1,242 @@
+"""The ledger's transactions: one writer at a time, every row in the history too, and two records of it afterwards.
+
+Writers take one lock before they read anything: SQLite's own (BEGIN IMMEDIATE), or an advisory lock of PostgreSQL's
+under READ COMMITTED, where every later statement sees what the last writer committed. So no transaction ever fails
+to serialise, none is tried twice, and a draw made inside one is made once: either it is committed, or the
+transaction failed and nobody saw it. Readers take no lock and see one snapshot. A writer checks the chain from the
+last place that was verified here, which `rollback_guard` keeps.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from operator import index
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from dpbo_core.errors import DpboError, LedgerDamaged
+from dpbo_core.ledger import schema
+from dpbo_core.ledger.address import open_engine
+from dpbo_core.ledger.history import START, Place, broken_links, links
+from dpbo_core.ledger.key import SETTING, LedgerKey, key_of_setting, made_by
+from dpbo_core.ledger.rollback_guard import RollbackGuard, missing, older
+from dpbo_core.ledger.row_decoding import changed, row_decoding
+from dpbo_core.ledger.tables import HISTORY, LEDGER
+from dpbo_core.ledger.writer import HASH, Writer
+
+LAST = sa.select(HISTORY.c.sequence, HISTORY.c.hash, HISTORY.c.mac).order_by(HISTORY.c.sequence.desc()).limit(1)
+SEALED = sa.select(HISTORY.c.sequence).where(HISTORY.c.mac.is_not(None)).limit(1)
+IDENTITY = sa.select(LEDGER.c.identity).limit(1)
+FRESH = 1  # entries of a ledger that was just made: its identity, and nothing spent
+
+
+class LedgerStore:
+    """An engine on one database, its tables made, its transactions serialised.
+
+    Args:
+        url: of a SQLite file or a PostgreSQL database.
+        restored: take the ledger for what it is, even if it is older than its records or of another schema (for
+            inspection).
+
+    Attributes:
+        server: whether it is in a database server, so that other machines have records of their own.
+        identity: drawn when it was made; its copies share it.
+        schema: the number of its schema.
+        guard: how far it had come, as it is kept outside it.
+
+    Raises:
+        StudyInvalid: the URL names no place a ledger can be kept in.
+        LedgerDamaged: the ledger is older than it was.
+        DpboError: the database cannot be reached, or the ledger is of another schema.
+    """
+
+    def __init__(self, url: str, *, restored: bool = False) -> None:
+        self._engine, beside = open_engine(url)
+        self.server = self._engine.dialect.name == "postgresql"  # whose record is each machine's own
+        self._name = f"the ledger, {'database' if self.server else 'file'} {self._engine.url.database!r},"
+        self._process = os.getpid()
+        self._restored = restored
+        self.identity, self.guard = "", RollbackGuard(beside)  # until the identity is read
+        with self.reading() as connection:
+            number = schema.number_of(connection)
+        self.schema = number or str(schema.SCHEMA)
+        if number is None:
+            self._make()
+        elif self.schema != str(schema.SCHEMA):
+            if restored:
+                return
+            raise schema.another(self.schema)
+        with self.reading() as connection:
+            self.identity = str(connection.scalar(IDENTITY) or "")
+        self.guard = RollbackGuard(beside, self.identity, "" if self.server else str(self._engine.url.database))
+        with self.reading() as connection:  # a snapshot of its own, which is taken after both records were read
+            last, verified, _ = self._last(connection)
+            whole = not restored and self._unchained(connection, verified, last) is None
+        if whole:  # what is not, whoever writes next is told
+            self.guard.keep(last)
+
+    def keys(self) -> tuple[LedgerKey, ...]:
+        """The keys known here; the first is the one that new entries are sealed with.
+
+        Raises:
+            StudyInvalid: DPBO_LEDGER_KEY names no key.
+            LedgerDamaged: the record beside the ledger cannot be read.
+        """
+        own = None if self.server else self.guard.beside.key()
+        return tuple(key for key in (key_of_setting(), own) if key is not None)
+
+    @contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        """One snapshot of the ledger; it waits for no writer."""
+        with self._begun(reading=True) as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Writer]:
+        """All or nothing, one writer at a time, durable when the block ends.
+
+        Raises:
+            LedgerDamaged: the ledger is older than it was, or what was written since the last look is not chained.
+        """
+        with self._begun(reading=False) as connection:
+            schema.check(connection)
+            last, verified, mac = self._last(connection)
+            keys = self._writing_keys(connection, last, mac)
+            problem = None if self._restored else self._unchained(connection, verified, last)
+            if problem is not None:
+                raise changed([problem], self._name)
+            writer = Writer(connection, last, keys, self._name)
+            yield writer
+        if writer.last != last:
+            self.guard.keep(writer.last, anew=self._restored)
+
+    def _make(self) -> None:
+        """Make the tables, unless another process has just made them."""
+        with self._begun(reading=False) as connection:
+            if schema.number_of(connection) is not None:
+                return
+            writer = Writer(connection, START, (), self._name)
+            writer.note(LEDGER.name, schema.make(connection))
+        if not self._restored:
+            self.guard.beside.keep(writer.last, anew=False, durable=True)  # at once: without it nobody goes on
+
+    @staticmethod
+    @row_decoding()
+    def _unchained(connection: sa.Connection, verified: Place, last: Place) -> str | None:
+        """What is wrong with the chain after the last place that was verified here; None if nothing is."""
+        if last == verified:
+            return None
+        return next(broken_links(links(connection, verified.sequence), verified), None)
+
+    def _writing_keys(self, connection: sa.Connection, last: Place, mac: str | None) -> tuple[LedgerKey, ...]:
+        """The keys of new entries, once the newest entry was found to be sealed by one that is known here.
+
+        Raises:
+            LedgerDamaged: somebody without the key wrote the newest entry.
+            DpboError: the ledger is sealed with a key that is not here.
+        """
+        try:
+            keys = self.keys()
+        except LedgerDamaged:
+            if not self._restored:
+                raise
+            keys = ()
+        if not keys and not self.server:
+            keys = (self.guard.beside.make_key(),)
+        if self._restored:
+            return keys
+        right = None if mac is None else made_by(mac, last.hash, keys)
+        if right is False or (mac is None and keys and connection.scalar(SEALED) is not None):
+            raise changed(["the newest entry of its history is not sealed by its owner's key"], self._name)
+        if mac is not None and right is None:
+            raise DpboError(
+                "the ledger is sealed with a key that is not here",
+                cause=f"{SETTING} is not set on this machine or names another key, or the generation was replaced",
+                remedy=f"give this machine the key of the others ({SETTING}); if it is lost, and you answer for "
+                "the ledger, run: dpbo budget verify --accept-restored",
+            )
+        return keys
+
+    @contextmanager
+    def _begun(self, *, reading: bool) -> Iterator[sa.Connection]:
+        if os.getpid() != self._process:  # forked: the parent's connections are not ours, nor ours to close
+            self._engine.dispose(close=False)
+            self._process = os.getpid()
+        engine = self._engine.execution_options(reading=True) if reading else self._engine
+        if reading and self.server:
+            engine = engine.execution_options(isolation_level="REPEATABLE READ")
+        failed: DpboError | None = None
+        try:
+            with engine.begin() as connection:
+                yield connection
+        except (sa.exc.DBAPIError, sa.exc.TimeoutError) as error:
+            failed = self._message(error)
+            if failed is None:
+                raise
+        except UnicodeDecodeError:  # what SQLite says of a damaged page quotes its bytes
+            if self.server:
+                raise
+            failed = self._damaged()
+        if failed is not None:
+            raise failed
+
+    def _damaged(self) -> LedgerDamaged:
+        return LedgerDamaged(
+            f"{self._name} is damaged: SQLite cannot read it",
+            cause="the disk or a copy failed, or something else than dpbo wrote to the file",
+            remedy="restore the newest sound copy with the generation beside it, then run dpbo budget verify "
+            "with the newest export; never delete a ledger, it is the record of what was spent",
+        )
+
+    def _message(self, error: sa.exc.SQLAlchemyError) -> DpboError | None:
+        """What a person is told of a driver's error; None of a row that the ledger refuses, or a statement of ours.
+
+        What the driver says stays here: it may name an address, or repeat a cell.
+        """
+        code = str(getattr(getattr(error, "orig", None), "sqlstate", "") or "")
+        if isinstance(error, sa.exc.ProgrammingError) and code == "42501":
+            return DpboError(
+                f"{self._name} may not be used so by this role",
+                cause="an operator's role reads the ledger and does not write to it",
+                remedy="ask the curator, whose role may",
+            )
+        if isinstance(error, sa.exc.IntegrityError | sa.exc.ProgrammingError | sa.exc.DataError):
+            return None
+        if type(error) in (sa.exc.DatabaseError, sa.exc.InternalError) and not self.server:
+            return self._damaged()  # "malformed", "not a database"
+        longest = "it does not answer, or another process holds it" if self.server else "another process holds it"
+        return DpboError(
+            f"{self._name} cannot be used now",
+            cause=f"{longest}, its disk is full, or it may not be written",
+            remedy="look at the database and run it again; it continues, and nothing is paid twice",
+        )
+
+    def _last(self, connection: sa.Connection) -> tuple[Place, Place, str | None]:
+        """The newest entry, the last that was verified here and the newest's mark; the history holds both records'.
+
+        Both are read before the first statement of a reader, or after the writers' lock was taken, and written
+        after a commit: they are never ahead of what a sound ledger holds.
+        """
+        beside, of_user = START, START
+        if not self._restored:
+            beside, of_user = self.guard.beside.read(), self.guard.of_user()
+        rows = connection.execute(LAST).all()
+        with row_decoding():  # SQLite keeps a text in a column of numbers
+            last = Place(index(rows[0].sequence), str(rows[0].hash)) if rows else START
+        self._check_reached(connection, last, beside, self.guard.beside.path)
+        unknown = not (beside.sequence or self._restored or self.server) and last.sequence > FRESH
+        if unknown and not self.guard.beside.read().sequence:  # read again: another process may just have begun it
+            raise missing(self.guard.beside.path)
+        self._check_reached(connection, last, of_user, self.guard.path_of_user or self.guard.beside.path)
+        return last, beside, rows[0].mac if rows else None
+
+    @staticmethod
+    def _check_reached(connection: sa.Connection, last: Place, reached: Place, path: Path) -> None:
+        """An entry that a record names is in the history.
+
+        Raises:
+            LedgerDamaged: it is not.
+        """
+        if reached not in (last, START) and connection.scalar(HASH, {"sequence": reached.sequence}) != reached.hash:
+            raise older(f"entry {reached.sequence} (kept in {path.name})")

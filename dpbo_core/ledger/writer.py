@@ -1,0 +1,168 @@
+"""Writing to the ledger: a row into its table, and into the history with what its dataset comes to."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from dpbo_core.accounting.totals import LEARNED, Totals, canonical, dataset_of, facts_hash
+from dpbo_core.errors import LedgerDamaged
+from dpbo_core.ledger.history import (
+    ORIGIN,
+    Link,
+    Place,
+    broken_links,
+    links,
+    seal,
+    unlike_tables,
+    unlike_totals,
+)
+from dpbo_core.ledger.key import LedgerKey
+from dpbo_core.ledger.row_decoding import changed, row_decoding
+from dpbo_core.ledger.tables import DATASET_FACTS, HISTORY, METADATA, RESERVATIONS
+
+# Built once: building a statement takes longer than running it, and a reservation is made while others wait.
+NEWEST = (
+    sa.select(HISTORY)
+    .where(HISTORY.c.dataset == sa.bindparam("dataset"))
+    .order_by(HISTORY.c.sequence.desc())
+    .limit(1)
+)
+HASH = sa.select(HISTORY.c.hash).where(HISTORY.c.sequence == sa.bindparam("sequence"))
+FACTS = sa.select(DATASET_FACTS).where(
+    DATASET_FACTS.c.dataset == sa.bindparam("dataset"), DATASET_FACTS.c.about != LEARNED
+)
+RESERVED = sa.select(RESERVATIONS.c.dataset).where(RESERVATIONS.c.id == sa.bindparam("number"))
+
+
+class Writer:
+    """A writing transaction: `connection` reads, and `write` adds a row to its table and to the history.
+
+    Args:
+        connection: inside the transaction.
+        last: the newest entry.
+        keys: those that are known here; the first seals new entries.
+        name: the ledger, as it is called in messages.
+    """
+
+    def __init__(self, connection: sa.Connection, last: Place, keys: Collection[LedgerKey], name: str) -> None:
+        self.connection, self.last, self._keys, self.name = connection, last, tuple(keys), name
+        self._totals: dict[str, Totals] = {}
+        self._facts: dict[str, list[str]] = {}
+
+    def write(self, table: sa.Table, row: Mapping[str, Any]) -> None:
+        """Add a row to a table that does not number its rows.
+
+        Raises:
+            LedgerDamaged: what the ledger says of the row's dataset is not what its history sealed.
+        """
+        dataset = self._dataset(table.name, row)
+        before, facts = self.totals_of(dataset), None
+        if table is DATASET_FACTS and row["about"] != LEARNED:
+            self._sealed_facts(dataset).append(canonical(row))
+            facts = facts_hash(self._facts[dataset])
+        self.connection.execute(table.insert(), dict(row))
+        self._add(table.name, dataset, row, before.after(table.name, row, facts))
+
+    def reserve(self, row: Mapping[str, Any]) -> int:
+        """Add a reservation; the number the database gave it.
+
+        Raises:
+            LedgerDamaged: what the ledger says of the row's dataset is not what its history sealed.
+        """
+        before = self.totals_of(row["dataset"])
+        key = self.connection.execute(RESERVATIONS.insert(), dict(row)).inserted_primary_key
+        if key is None:
+            raise self.differs("its database gave a new row no number")
+        number = int(key[0])
+        numbered = {**row, "id": number}
+        self._add(RESERVATIONS.name, row["dataset"], numbered, before.after(RESERVATIONS.name, numbered))
+        return number
+
+    def note(self, about: str, row: Mapping[str, Any]) -> None:
+        """Add an entry about the ledger itself, which is about no dataset."""
+        dataset = self._dataset(about, row)
+        self._add(about, dataset, row, self.totals_of(dataset))
+
+    def write_again(self, link: Link, row: Mapping[str, Any]) -> None:
+        """Add an entry that the ledger lost, word for word, and its row to the table, its number too."""
+        if link.about in METADATA.tables:
+            self.connection.execute(METADATA.tables[link.about].insert(), dict(row))
+        self._append(link.about, link.dataset, link.row, link.totals)
+        self._totals.pop(link.dataset, None)
+        self._facts.pop(link.dataset, None)
+
+    @row_decoding()
+    def totals_of(self, dataset: str) -> Totals:
+        """What the newest entry of the dataset carries, once no later entry was found to hide a newer one.
+
+        The chain is checked from that entry to the newest of all, whose mark was: so it costs what came in between.
+
+        Raises:
+            LedgerDamaged: an entry is not what was written, or is gone.
+        """
+        if dataset not in self._totals:
+            row = self.connection.execute(NEWEST, {"dataset": dataset}).one_or_none()
+            self._totals[dataset] = Totals() if row is None else self._sealed(row)
+        return self._totals[dataset]
+
+    @row_decoding()
+    def facts_of(self, dataset: str) -> list[str]:
+        """Those facts of the dataset that its totals seal, as the tables have them, each as it is written down."""
+        return [canonical(row._asdict()) for row in self.connection.execute(FACTS, {"dataset": dataset})]
+
+    @row_decoding()
+    def check_whole(self) -> None:
+        """The whole history is chained, and is what the tables say: seconds for 100,000 entries.
+
+        Raises:
+            LedgerDamaged: it is not.
+        """
+        history = links(self.connection)
+        for find in (broken_links, lambda history: unlike_tables(history, self.connection), unlike_totals):
+            for problem in find(history):
+                raise self.differs(problem)
+
+    def differs(self, what: str) -> LedgerDamaged:
+        """The message for what was changed past dpbo."""
+        return changed([what], self.name)
+
+    def _sealed(self, row: sa.Row[Any]) -> Totals:
+        link = Link(row.sequence, row.about, row.dataset, row.content, row.totals, row.hash, row.mac)
+        previous = self.connection.scalar(HASH, {"sequence": link.sequence - 1}) if link.sequence > 1 else ORIGIN
+        if previous is None or not link.follows(previous):
+            raise self.differs(f"entry {link.sequence} of its history is not what was written there, or is gone")
+        later = links(self.connection, link.sequence)
+        for problem in broken_links(later, link.place):
+            raise self.differs(problem)
+        if (later[-1] if later else link).place != self.last:
+            raise self.differs("its newest entry is gone")
+        return Totals.from_text(link.totals)
+
+    def _sealed_facts(self, dataset: str) -> list[str]:
+        """The dataset's facts, which are those that were sealed."""
+        if dataset not in self._facts:
+            facts = self.facts_of(dataset)
+            if facts_hash(facts) != self.totals_of(dataset).facts:
+                raise self.differs(f"what it knows of dataset {dataset!r} is not what its history sealed")
+            self._facts[dataset] = facts
+        return self._facts[dataset]
+
+    def _dataset(self, about: str, row: Mapping[str, Any]) -> str:
+        reserved = {}
+        if about in ("draws", "releases"):
+            number = row["reservation"]
+            reserved[number] = str(self.connection.scalar(RESERVED, {"number": number}))
+        return dataset_of(about, row, reserved)
+
+    def _add(self, about: str, dataset: str, row: Mapping[str, Any], totals: Totals) -> None:
+        self._append(about, dataset, canonical(row), totals.text())
+        self._totals[dataset] = totals
+
+    def _append(self, about: str, dataset: str, content: str, totals: str) -> None:
+        sequence = self.last.sequence + 1
+        sealed = seal(self.last.hash, sequence, about, dataset, content, totals)
+        mac = self._keys[0].mac(sealed) if self._keys else None
+        entry = {"sequence": sequence, "about": about, "dataset": dataset, "content": content, "totals": totals}
+        self.connection.execute(HISTORY.insert(), entry | {"hash": sealed, "mac": mac})
+        self.last = Place(sequence, sealed)

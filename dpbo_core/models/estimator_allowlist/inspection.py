@@ -1,0 +1,292 @@
+"""Whether everything an estimator holds is on the list: the class itself, its parameters, what fitting left in it.
+
+Looked at by identity, never by name: a class of another package that calls itself scikit-learn's is another class.
+Whatever is not plain data, and not on the list, is named; nothing of it is called.
+"""
+
+import importlib
+import os
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache, partial, partialmethod
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.estimator_allowlist.classes import (
+    CHECK,
+    DISTRIBUTIONS,
+    FUNCTIONS,
+    PARTS,
+    PREDICTORS,
+    READ,
+    SCIKIT_LEARN,
+    TRANSFORMERS,
+    Listed,
+)
+
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, range, type(...))
+_MANY = (list, tuple, set, frozenset)
+ASKS = "sklearn.utils._metadata_requests.RequestMethod"
+_CALLED = (FunctionType, BuiltinFunctionType, MethodType, ModuleType, np.ufunc)
+
+
+def unlisted_part(estimator: Any) -> str:
+    """The first thing in `estimator` that keeps its guarantee from being unconditional, in words; "" for nothing.
+
+    Args:
+        estimator: fitted or not. It is walked, never called.
+    """
+    wrong_version = version_was_read()
+    if wrong_version:
+        return wrong_version
+    seen: dict[int, Any] = {}  # id → object, kept alive so that no number is used twice
+    checked: set[int] = set()
+    return next(_unlisted(estimator, seen, checked), "")
+
+
+def check_listed(estimator: Any) -> None:
+    """`estimator`, fitted, is still what was guaranteed of it before it was.
+
+    Raises:
+        StudyInvalid: it holds something that is not on the list.
+    """
+    found = unlisted_part(estimator)
+    if found:
+        raise StudyInvalid(
+            f"{type(estimator).__name__} was guaranteed without an assumption, and it holds {found}",
+            cause="a hyperparameter, or fitting, put something into it that is not known to predict each row alone",
+            remedy='use rowwise = "enforced", accept "rowwise_predictions", or leave those hyperparameters out',
+        )
+
+
+def _unlisted(item: Any, seen: dict[int, Any], checked: set[int]) -> Iterator[str]:
+    kind = type(item)
+    if _among(kind, _PLAIN) or _plain_of_numpy(item) or id(item) in seen:
+        return
+    seen[id(item)] = item
+    if kind is slice:
+        yield from _unlisted([item.start, item.stop, item.step], seen, checked)
+    elif _among(kind, _MANY):
+        for inner in item:
+            yield from _unlisted(inner, seen, checked)
+    elif kind is dict:
+        for key, value in item.items():
+            yield from _unlisted(key, seen, checked)
+            yield from _unlisted(value, seen, checked)
+    elif kind is np.ndarray:
+        for inner in item.ravel().tolist():  # of objects: numbers were plain
+            yield from _unlisted(inner, seen, checked)
+    elif _among(kind, _CALLED) or issubclass(kind, type):
+        if not _known(item):
+            yield _named(item)
+    else:
+        entry = _entry(kind)
+        if entry is None:
+            yield _named(kind)
+            return
+        if id(kind) not in checked:
+            checked.add(id(kind))
+            replaced = _replaced(kind)
+            if replaced:
+                yield replaced
+            wrong_version = version_was_read(entry.package)
+            if wrong_version:
+                yield wrong_version
+        if entry.closed:
+            return
+        if kind is partial and item.func is not imported(CHECK):
+            yield f"a partial of {_named(item.func)}"  # an `out` or a `where` shows what lay in memory
+        hidden = [name for name in getattr(item, "__dict__", {}) if callable(getattr(kind, name, None))]
+        if hidden:
+            yield f"{kind.__name__} with its {hidden[0]} replaced"
+        held = _held(item, entry)
+        refusal = entry.refusal(held)
+        if refusal:
+            yield f"{kind.__name__} with {refusal}"
+        own = [member for owner in kind.__mro__ for member in vars(owner).values() if type(member) is FunctionType]
+        others = {name: value for name, value in held.items() if not any(value is method for method in own)}
+        yield from _unlisted(others, seen, checked)
+
+
+def _plain_of_numpy(item: Any) -> bool:
+    """A number or an array of numbers, texts or dates; exact types, since a subclass may compute what it likes."""
+    kind = type(item)
+    if kind is np.ndarray:
+        return not item.dtype.hasobject
+    return _among(kind, _numbers_of_numpy()) and not (kind is np.void and item.dtype.hasobject)
+
+
+@cache
+def _numbers_of_numpy() -> tuple[type, ...]:
+    """NumPy's own types of numbers, texts and dates, and of their descriptions."""
+    described = [getattr(np.dtypes, name) for name in np.dtypes.__all__]
+    return tuple(dict.fromkeys([*np.sctypeDict.values(), *described]))
+
+
+def _among(kind: object, kinds: Iterable[object]) -> bool:
+    """Whether it is one of them. Never by `in` or a hash: a metaclass would be asked whether they are equal."""
+    return any(kind is other for other in kinds)
+
+
+def _held(item: Any, entry: Listed) -> dict[str, Any]:
+    """What an object of a listed class holds."""
+    held = dict(getattr(item, "__dict__", {}))  # the class is listed, so nothing of a stranger's is called
+    if entry.compiled:
+        held |= {"pickled": list(item.__reduce_ex__(2)[1:])}
+    elif type(item) is partial:
+        held |= {"func": item.func, "args": item.args, "keywords": item.keywords}
+    elif isinstance(item, dict):
+        held |= dict(item)
+        if type(item) is defaultdict:
+            held |= {"default_factory": item.default_factory}
+    return held
+
+
+@cache
+def _paths() -> Mapping[str, Mapping[str, Listed]]:
+    """Module → name of a class in it → what the list says of it."""
+    found: dict[str, dict[str, Listed]] = defaultdict(dict)
+    for path, entry in {**PREDICTORS, **TRANSFORMERS, **PARTS}.items():
+        module, _, name = path.rpartition(".")
+        found[module][name] = entry
+    return found
+
+
+@cache
+def _listed_in(module: str) -> tuple[tuple[type, Listed], ...]:
+    """The installed version's classes in one module. One that it does not have is left out."""
+    found = ((imported(f"{module}.{name}"), entry) for name, entry in _paths()[module].items())
+    return tuple((kind, entry) for kind, entry in found if isinstance(kind, type))
+
+
+def _entry(kind: object) -> Listed | None:
+    """What the list says of a class, by identity; a class that exists is in a module that was imported."""
+    loaded = (module for module in _paths() if module in sys.modules)
+    return next((entry for module in loaded for listed, entry in _listed_in(module) if listed is kind), None)
+
+
+@cache
+def _functions() -> tuple[Any, ...]:
+    return tuple(found for path in FUNCTIONS if (found := imported(path)) is not None)
+
+
+@cache
+def imported(path: str) -> Any:
+    """What is at a path of the list; None where this version has nothing there."""
+    module, _, name = path.rpartition(".")
+    try:
+        return getattr(importlib.import_module(module), name, None)
+    except ImportError:
+        return None
+
+
+def _known(item: Any) -> bool:
+    """A function, a module or a type that is on the list itself."""
+    if type(item) is np.ufunc:
+        return item.nin == item.nout == 1 and getattr(np, item.__name__, None) is item
+    if issubclass(type(item), type):
+        return _among(item, (bool, int, float, str, object, *_numbers_of_numpy())) or _entry(item) is not None
+    return any(item is function for function in _functions())
+
+
+def _replaced(kind: type) -> str:
+    """A method of the class whose code does not lie where the class does: somebody put another in its place."""
+    for owner in kind.__mro__:
+        home = _home(owner.__module__.partition(".")[0])
+        if home is None:
+            continue
+        for name, member in vars(owner).items():
+            if _strange(member, owner) or any(
+                not (Path(file).is_relative_to(home) or _of_python(file)) for file in _files(member)
+            ):
+                return f"{kind.__name__} with its {name} replaced"
+    return ""
+
+
+def _strange(member: Any, owner: type) -> bool:
+    """Whether nobody would write this in a class: an object of another package, or code of no file."""
+    known = {owner.__module__.partition(".")[0], *sys.stdlib_module_names}
+    package = type(member).__module__.partition(".")[0]
+    if type(member) is imported(ASKS):  # in every class that derives from scikit-learn's; no verb of a study's
+        return False
+    if not (package in known or package.startswith("_cython_")) or type(member) in (partial, partialmethod):
+        return True
+    generated = any(name in vars(owner) for name in ("__dataclass_fields__", "_fields"))
+    typed = type(member) is FunctionType and member.__code__.co_filename.startswith("<")
+    return typed and not generated
+
+
+@cache
+def _home(package: str) -> Path | None:
+    """The folder of a package's code; None for what is compiled in."""
+    file = getattr(importlib.import_module(package), "__file__", None)
+    return None if file is None or package == "builtins" else Path(file).parent
+
+
+def _of_python(file: str) -> bool:
+    """Whether a file is the standard library's: what dataclasses and named tuples are given."""
+    path = Path(file)
+    return path.is_relative_to(Path(os.__file__).parent) and not {"site-packages", "dist-packages"} & {*path.parts}
+
+
+def _files(member: Any) -> Iterator[str]:
+    """The files that a method's code, and the code it wraps, come from; none for compiled or generated code."""
+    while member is not None:
+        member = getattr(member, "__func__", None) or getattr(member, "fget", None) or member
+        if type(member) is FunctionType and not member.__code__.co_filename.startswith("<"):
+            yield member.__code__.co_filename
+        member = getattr(member, "__wrapped__", None) or getattr(member, "fn", None)
+
+
+def _named(item: Any) -> str:
+    if type(item) is ModuleType:
+        return f"the module {item.__name__}"
+    module, name = getattr(item, "__module__", None), getattr(item, "__qualname__", None)
+    return f"{module or 'unknown'}.{name or type(item).__name__}"
+
+
+def version_was_read(package: str = SCIKIT_LEARN) -> str:
+    """What is wrong with the installed package; "" where the list's sentences were read from its code."""
+    installed = next(filter(None, map(_installed, DISTRIBUTIONS.get(package, (package,)))), "")
+    try:
+        number = tuple(int(part) for part in installed.split(".")[:2])
+    except ValueError:
+        return f"a {package} without a version"
+    first, last = READ[package]
+    if first <= number <= last:
+        return ""
+    return f"{package} {installed}, whose code was not read for the list of known classes"
+
+
+@cache  # read from the disk once: what a process has imported stays what it is
+def _installed(distribution: str) -> str:
+    """Its version; "" where it is not installed."""
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return ""
+
+
+def unlisted_name(path: str, params: Mapping[str, Any], axes: Mapping[str, Iterable[Any]]) -> str:
+    """Why an estimator named in a study file is not known to predict each row alone; "" where it is.
+
+    Args:
+        path: of its class.
+        params: its fixed parameters.
+        axes: the values of each categorical axis; what a number can do to an entry is nothing.
+    """
+    entry = PREDICTORS.get(path)
+    if entry is None:
+        return path
+    refused = entry.refusal(params)
+    for name, values in axes.items():
+        for value in values:
+            refused = refused or entry.refusal({name: value})
+    wrong = version_was_read() or version_was_read(entry.package)
+    return wrong or (f"{path.rpartition('.')[2]} with {refused}" if refused else "")

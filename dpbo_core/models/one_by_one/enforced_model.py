@@ -1,0 +1,165 @@
+"""A fitted estimator that scores every record alone, and what is checked of it on public rows beforehand.
+
+It is pickled once, before anything is charged; a child unpickles it anew for its one record, so what predicting
+changes in it, in its modules or in the interpreter ends with that record.
+"""
+
+import os
+import pickle
+import pickletools
+import signal
+from collections.abc import MutableMapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.import_path import BESIDE
+from dpbo_core.models.one_by_one.child import Record, model_bytes
+from dpbo_core.models.one_by_one.engine import engine, scouted
+from dpbo_core.models.one_by_one.handle import hidden_beside
+from dpbo_core.models.one_by_one.limits import Limits
+from dpbo_core.models.output_shape import OfRows
+from dpbo_core.models.scores.grid import GRID
+from dpbo_core.models.scores.record import RecordScore
+
+ROWS_TRIED = 5
+SHARE_OF_TIME = 0.25  # of the limit, that a public row may take: far from where caches would decide
+Known = MutableMapping[tuple[str, ...], tuple[str, ...]]  # modules named in a pickle → modules it needs to predict
+
+
+@dataclass(frozen=True, repr=False)
+class Alone:
+    """Scores records one by one, each in a process of its own. It holds public things only.
+
+    Attributes:
+        pickled: the fitted estimator.
+        named: the modules its pickle and the score's name.
+        modules: those that predicting needs.
+        limits: of one record's process.
+    """
+
+    pickled: bytes
+    named: tuple[str, ...]
+    modules: tuple[str, ...]
+    limits: Limits = field(default_factory=Limits)
+
+    def scores(self, rows: NDArray[np.float64], truth: NDArray[Any], score: RecordScore) -> NDArray[np.float64]:
+        """Each record's score in [0, G], (m,), on the grid; 0 where its process gave none.
+
+        Args:
+            rows: (m, d).
+            truth: (m,) class indices or targets.
+            score: what is scored.
+
+        Raises:
+            Sealed: the machine has no processes or memory left.
+        """
+        model = model_bytes(self.pickled, pickle.dumps(score))
+        rows, truth = np.ascontiguousarray(rows), _plain(truth)
+        steps = engine(self.modules, self.named, self.limits, os.getpid()).steps(model, rows, truth)
+        return np.asarray(steps * (score.score_range / GRID), dtype=np.float64)
+
+
+def alone(
+    estimator: Any,
+    rows: NDArray[np.float64],
+    truth: NDArray[Any],
+    score: RecordScore,
+    *,
+    known: Known,
+    limits: Limits | None = None,
+) -> Alone:
+    """The estimator, after it has scored up to `ROWS_TRIED` PUBLIC rows in such processes.
+
+    Args:
+        estimator: fitted.
+        rows: public, (n, d).
+        truth: (n,).
+        score: what will be scored.
+        known: which modules were found to be needed; kept by the caller.
+        limits: of one record's process.
+
+    Raises:
+        StudyInvalid: it cannot be pickled, or no public row can be scored in a process of its own; says why.
+    """
+    limits = limits or Limits()
+    pickled, how = _pickled(estimator, "the fitted estimator"), _pickled(score, "the score function")
+    named = tuple(sorted(_modules_named(estimator) | _modules_named(score)))
+    if any(name.startswith(BESIDE) for name in named):
+        raise StudyInvalid(
+            "the estimator, or a part of it, is defined in a file beside the study",
+            cause='rowwise = "enforced" loads it in processes of their own, which know installed packages alone',
+            remedy="move the definition into an installed package, and import it from there",
+        )
+    if "__main__" in named:
+        raise StudyInvalid(
+            "the estimator, a part of it or the score function is defined in a notebook or a script",
+            cause='rowwise = "enforced" loads it in processes of their own, which know installed modules alone',
+            remedy="move the definition into a module that can be imported, and import it from there",
+        )
+    model, tried = model_bytes(pickled, how), min(ROWS_TRIED, len(rows))
+    records = [Record(np.ascontiguousarray(rows[i]), _plain(truth[i : i + 1])) for i in range(tried)]
+    why = "there are no public rows"
+    for attempt in range(2):  # what one model imports when it predicts, another of its class may not
+        failure = ""
+        if attempt or named not in known:
+            hidden = () if attempt else hidden_beside(named)
+            known[named], failure = scouted(model, records[0], hidden)
+        found = Alone(pickled, named, known[named], limits)
+        images = engine(found.modules, named, limits, os.getpid())
+        why = ""
+        endings = [images.trial(model, record) for record in records]
+        if any(steps is not None for steps, _, _ in endings):
+            slowest = max(seconds for _, _, seconds in endings)
+            if slowest <= SHARE_OF_TIME * limits.cpu_seconds:
+                return found
+            why = (
+                f"one public record takes {slowest:.2g} s, and {limits.cpu_seconds} s is where its process is ended"
+            )
+            break
+        why = failure or _ending(endings[0][1])
+    raise StudyInvalid(
+        "the estimator cannot score a public row in a process of its own",
+        cause=why,
+        remedy="name an estimator that predicts from memory, without threads, files or waiting, one row at a time",
+    )
+
+
+def _ending(code: int) -> str:
+    if code in (signal.SIGSYS, -signal.SIGSYS):
+        return "it waits, communicates or calls what it may not"
+    if code == -signal.SIGKILL:
+        return "it took more time than one record may"
+    if code in (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT):
+        return f"it crashed with {signal.Signals(code).name}"
+    return (
+        "it raised an error, needs more memory, a thread or a file, or gives another number of outcomes than rows"
+    )
+
+
+def _pickled(item: Any, shown_as: str) -> bytes:
+    try:
+        return pickle.dumps(item, protocol=5)
+    except Exception as error:  # noqa: BLE001  a class may raise anything when it is pickled; it is public
+        name = type(error).__name__
+    raise StudyInvalid(
+        f"{shown_as} cannot be pickled",
+        cause=f"{name}; a lambda, a local function or an open file in it, say",
+        remedy='define what it holds at the top of a module, or accept "rowwise_predictions"',
+    )
+
+
+def _modules_named(item: Any) -> set[str]:
+    """By the pickle: those of every class and function in it."""
+    text = pickle.dumps(item, protocol=3)  # which has one opcode for a name, with the name in it
+    names = {str(argument).split(" ")[0] for code, argument, _ in pickletools.genops(text) if code.name == "GLOBAL"}
+    if OfRows.__module__ in names:
+        names.add("pandas")  # of which it makes its data frame; else it would not be found there
+    return names - {"builtins", "__builtin__", "copy_reg", "copyreg"}
+
+
+def _plain(truth: NDArray[Any]) -> NDArray[Any]:
+    return truth.astype(np.float64 if truth.dtype.kind == "f" else np.int64)

@@ -1,0 +1,156 @@
+"""The curator's side: images, one a core, and records dealt out to them by their index.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| x, y | `rows`, `truth` | records | (m, d), (m,) |
+| — | result of `steps` | round(2²⁴ g/G) of each record, 0 where its process gave nothing | (m,) integers |
+
+Which image scores a record, and in which order, is a function of m alone. One child lives at a time in an image;
+its result comes through a pipe of its own, to this process alone.
+"""
+
+import fcntl
+import os
+import threading
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.one_by_one.child import Record, result_of
+from dpbo_core.models.one_by_one.handle import Handle
+from dpbo_core.models.one_by_one.limits import Limits
+from dpbo_core.models.scores.grid import GRID
+
+BASE = ("dpbo_core.models.scores.accuracy",)
+
+
+class Engine:
+    """Images with certain modules, one a core."""
+
+    def __init__(self, modules: Iterable[str], needed: Iterable[str], limits: Limits) -> None:
+        """Start them.
+
+        Raises:
+            StudyInvalid: they cannot be had.
+        """
+        self._lock, self._handles = threading.Lock(), [Handle(cpu) for cpu in cores()]
+        self._finalizer = weakref.finalize(self, _close, self._handles, os.getpid())
+        modules, needed = [*BASE, *modules], [*needed]
+        with ThreadPoolExecutor(len(self._handles)) as pool:
+            messages = list(pool.map(lambda handle: handle.load(modules, needed, limits), self._handles))
+        if any(messages):
+            self.close()
+            raise not_to_be_had(next(message for message in messages if message))
+
+    def steps(self, model: bytes, rows: NDArray[np.float64], truth: NDArray[Any]) -> NDArray[np.int64]:
+        """Each record's score on the grid, (m,).
+
+        Raises:
+            Sealed: an image is gone, for lack of memory say.
+        """
+        scores = np.zeros(len(rows), dtype=np.int64)
+
+        stopped = threading.Event()
+
+        def work(first: int) -> None:
+            own = range(first, len(rows), len(self._handles))
+            records = (Record(rows[i], truth[i : i + 1]) for i in own)
+            for i, found in zip(own, self._handles[first].scores(file, records), strict=True):
+                scores[i] = result_of(found, GRID) or 0
+                if stopped.is_set():
+                    return
+
+        with self._lock, in_memory(model) as file, ThreadPoolExecutor(len(self._handles)) as pool:
+            try:
+                list(pool.map(work, range(len(self._handles))))
+            except BaseException:  # an image is gone, or the study is being stopped: an answer may be under way
+                stopped.set()
+                self.close()
+                raise
+        return scores
+
+    def trial(self, model: bytes, record: Record) -> tuple[int | None, int, float]:
+        """A PUBLIC record's steps (None without a result), how its child ended, and its CPU seconds."""
+        with self._lock, in_memory(model) as file:
+            try:
+                found, ending, seconds = self._handles[0].trial(file, record)
+            except BaseException:  # interrupted: its answer would be taken for the next record's
+                self.close()
+                raise
+        return result_of(found, GRID), ending, seconds
+
+    @property
+    def running(self) -> bool:
+        """Whether it was not closed."""
+        return self._finalizer.alive
+
+    def close(self) -> None:
+        """End the images and every child they still have."""
+        self._finalizer()
+
+
+def engine(modules: tuple[str, ...], needed: tuple[str, ...], limits: Limits, process: int) -> Engine:
+    """The images of this `process` with these modules, started once: they hold nothing that was not public."""
+    found = _engine(modules, needed, limits, process)
+    if not found.running:
+        _engine.cache_clear()
+        found = _engine(modules, needed, limits, process)
+    return found
+
+
+@lru_cache(maxsize=2)
+def _engine(modules: tuple[str, ...], needed: tuple[str, ...], limits: Limits, process: int) -> Engine:  # noqa: ARG001
+    return Engine(modules, needed, limits)
+
+
+def scouted(model: bytes, record: Record, hidden: Sequence[str]) -> tuple[tuple[str, ...], str]:
+    """The modules that predicting a PUBLIC record needs, and what it raised, in a process of its own."""
+    handle = Handle(cores()[0])
+    try:
+        with in_memory(model) as file:
+            found = handle.scout(file, record, hidden)
+    finally:
+        handle.close()
+    return tuple(sorted(found["modules"])), str(found["failure"])
+
+
+def cores() -> list[int]:
+    """Those this process may use."""
+    return sorted(os.sched_getaffinity(0))
+
+
+def not_to_be_had(why: str) -> StudyInvalid:
+    """The message where records cannot be scored alone."""
+    return StudyInvalid(
+        'rowwise = "enforced" is not to be had here',
+        cause=why,
+        remedy='use Linux (x86_64, or aarch64 from 6.12) with seccomp, or accepts = ["rowwise_predictions"]',
+    )
+
+
+@contextmanager
+def in_memory(content: bytes) -> Iterator[int]:
+    """An open file without a name that nobody can write to."""
+    file = os.memfd_create("model", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        left = memoryview(content)
+        while left:
+            left = left[os.write(file, left) :]
+        seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL  # Linux's alone
+        fcntl.fcntl(file, fcntl.F_ADD_SEALS, seals)
+        yield file
+    finally:
+        os.close(file)
+
+
+def _close(handles: list[Handle], process: int) -> None:
+    if os.getpid() == process:  # a copy of this process has no business with them
+        for handle in handles:
+            handle.close()

@@ -1,0 +1,190 @@
+"""One image as the curator's process holds it."""
+
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from dpbo_core.errors import Sealed
+from dpbo_core.models.one_by_one.child import Record
+from dpbo_core.models.one_by_one.image import LARGEST_MESSAGE
+from dpbo_core.models.one_by_one.limits import Limits
+from dpbo_core.models.one_by_one.seccomp import RESULT_BYTES
+
+WAITING = 4  # records that wait in their pipes while one is predicted
+PUBLIC_SECONDS = 300  # for importing, and for what is tried on public records: no score waits for a clock
+_BOOT = (
+    "import sys; sys.path[:] = sys.argv[3:]; "
+    "from dpbo_core.models.one_by_one.image import serve; serve(int(sys.argv[1]), int(sys.argv[2]))"
+)
+_ENVIRONMENT = {
+    # large pages: a copy of a process copies the table of its pages; no restartable sequences: the kernel would
+    # write into a child whenever another process had its turn
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.pthread.rseq=0",
+    "PYTHONMALLOC": "malloc",
+    "PYTHONHASHSEED": "0",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",
+    "LC_ALL": "C.UTF-8",
+    **dict.fromkeys(
+        (
+            *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"),
+            *("VECLIB_MAXIMUM_THREADS", "NUMEXPR_NUM_THREADS", "LOKY_MAX_CPU_COUNT", "POLARS_MAX_THREADS"),
+        ),
+        "1",
+    ),
+}
+_OPTIONAL = ("pandas", "pyarrow", "polars", "matplotlib")  # scikit-learn imports what it finds of them
+_KEPT = ("LD_LIBRARY_PATH", "SYSTEMROOT", "PATH")
+
+
+def hidden_beside(modules: Collection[str]) -> list[str]:
+    """Large packages that are not to be imported by the way, because none of the `modules` is of them."""
+    wanted = {name.partition(".")[0] for name in modules}
+    return [name for name in _OPTIONAL if name not in wanted]
+
+
+class Handle:
+    """A running image. Not for two threads at once."""
+
+    def __init__(self, cpu: int) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        path = [str(Path(entry or ".").resolve()) for entry in sys.path]
+        kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+        with theirs:
+            self.process = subprocess.Popen(  # noqa: S603  this interpreter
+                [sys.executable, "-s", "-P", "-c", _BOOT, str(theirs.fileno()), str(cpu), *path],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env=kept | _ENVIRONMENT,
+                cwd="/",
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        self._control = ours
+
+    def load(self, modules: Collection[str], needed: Collection[str], limits: Limits) -> str:
+        """Import, then become pristine; "" or what stands in the way."""
+        hidden = hidden_beside(modules)
+        message = {"modules": [*modules], "needed": [*needed], "hidden": hidden, **vars(limits)}
+        try:
+            self._control.send(json.dumps(message).encode())
+            self._control.settimeout(PUBLIC_SECONDS)
+            answer = self._control.recv(LARGEST_MESSAGE)
+        except OSError:
+            return "the process for it ended, or took minutes, while its modules were imported"
+        self._control.settimeout(None)
+        return answer.decode() if self.process.poll() is None else "the process for it ended"
+
+    def scores(self, model: int, records: Iterable[Record]) -> Iterator[bytes]:
+        """What each record's child wrote, in their order.
+
+        The next are sent while one is predicted, and wait in their pipes: the image takes one up, without
+        waiting for this process to wake, when the child before it is dead.
+
+        Args:
+            model: the open file of the pickled model.
+            records: sensitive.
+
+        Raises:
+            Sealed: the image itself is gone.
+        """
+        under_way: deque[int] = deque()
+        try:
+            for record in records:
+                under_way.append(self._begin(b"record", model, record))
+                if len(under_way) > WAITING:
+                    yield self._end(under_way.popleft())
+            while under_way:
+                yield self._end(under_way.popleft())
+        finally:
+            for result in under_way:
+                os.close(result)
+
+    def trial(self, model: int, record: Record) -> tuple[bytes, int, float]:
+        """The same of a PUBLIC record: what was written, how the child ended, its CPU seconds."""
+        found, answer = self._answered(self._begin(b"trial", model, record))
+        if not answer:
+            raise Sealed
+        ending = json.loads(answer)
+        return found, ending["exit"], ending["seconds"]
+
+    def scout(self, model: int, record: Record, hidden: Sequence[str]) -> dict[str, Any]:
+        """Predict a PUBLIC record in the image itself: which modules that imported, and what it raised."""
+        self._send_record(json.dumps({"hidden": hidden}).encode(), model, record, result := os.pipe())
+        os.close(result[1])
+        said = b""
+        with os.fdopen(result[0], "rb", buffering=0) as report:
+            while select.select([report], [], [], PUBLIC_SECONDS)[0] and (part := report.read(2**16)):
+                said += part
+        try:
+            found: dict[str, Any] = json.loads(said)
+        except ValueError:
+            return {"modules": [], "failure": "the process ended, or waited for minutes"}
+        return found
+
+    def close(self) -> None:
+        """End the image this handle speaks to."""
+        self._control.close()
+        self.process.kill()
+        self.process.wait()
+
+    def _begin(self, message: bytes, model: int, record: Record) -> int:
+        """Send a record; the pipe that its result will be in."""
+        result = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            self._send_record(message, model, record, result)
+        except BaseException:
+            os.close(result[0])
+            raise
+        finally:
+            os.close(result[1])
+        return result[0]
+
+    def _end(self, result: int) -> bytes:
+        """What is in the pipe of a child that is dead.
+
+        Raises:
+            Sealed: the image itself is gone.
+        """
+        found, answer = self._answered(result)
+        if answer != b"done":
+            raise Sealed
+        return found
+
+    def _answered(self, result: int) -> tuple[bytes, bytes]:
+        """What the child wrote, and what the image says once it is dead; closes the pipe."""
+        try:
+            try:
+                answer = self._control.recv(LARGEST_MESSAGE)
+            except OSError:
+                answer = b""
+            try:
+                found = os.read(result, RESULT_BYTES + 1)
+            except BlockingIOError:
+                found = b""
+        finally:
+            os.close(result)
+        return found, answer
+
+    def _send_record(self, message: bytes, model: int, record: Record, result: Sequence[int]) -> None:
+        """Hand over the files, then write the record: its reader is the child alone."""
+        source, sink = os.pipe()
+        try:
+            with os.fdopen(sink, "wb", buffering=0) as pipe:
+                try:
+                    socket.send_fds(self._control, [message], [source, model, result[1]])
+                finally:
+                    os.close(source)
+                written, whole = 0, memoryview(record.to_bytes())
+                while written < len(whole):
+                    written += pipe.write(whole[written:]) or 0
+        except OSError:  # the image is gone, or the child did not come to read it
+            return

@@ -1,0 +1,352 @@
+"""The two halves of a study on files: the public one, open to everything, and the sensitive one, sealed at once.
+
+Before a study is reserved only the presence, the header and the number of records of a sensitive file are looked
+at; its content is read by `sensitive_half` alone. Where the training set is sensitive too, the public half is what
+the study says of it: nothing is fitted to it, and its content does not enter the study's fingerprint.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from dpbo_core import data
+from dpbo_core.data import Preprocessing, Table, bundled
+from dpbo_core.data.addresses import FolderAddress, place_of
+from dpbo_core.data.bundled import TARGET as BUNDLED_TARGET
+from dpbo_core.data.fetched import Contents, fetched
+from dpbo_core.data.people import Person, read_people
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.ledger.policy import unallowed_score
+from dpbo_core.ledger.sources import PUBLIC, Source, file_source, place_source
+from dpbo_core.models.import_path import function_at
+from dpbo_core.preparation.prediction_half import check_prediction_columns, prediction_half
+from dpbo_core.preparation.public_half import (
+    PublicHalf,
+    check_names,
+    check_person,
+    fitted_half,
+    half_of_parts,
+    sealed_half,
+)
+from dpbo_core.preparation.resolve import planning_problem
+from dpbo_core.preparation.sizes import check_n_validation, facts_of
+from dpbo_core.preparation.training_set import fingerprint_with, named_prototype, training_parts
+from dpbo_core.preparation.training_set import training_table as training_table
+from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.problem import Problem
+from dpbo_core.scoring.in_memory import Objective, Scorer
+from dpbo_core.scoring.partitioned import KEPT_AT_MOST, PartitionedObjective, Workers, files_of, parts_of
+from dpbo_core.scoring.persons import PartitionedPersons
+from dpbo_core.study_file import (
+    Bundled,
+    BundledData,
+    FunctionSection,
+    PersonFiles,
+    PredictionTable,
+    PublicFiles,
+    SensitiveBundled,
+    SensitiveData,
+    SensitiveFiles,
+    SensitiveTraining,
+    StudySpec,
+)
+
+
+@dataclass(frozen=True)
+class FileSplit:
+    """The files a study names, or a bundled set.
+
+    Attributes:
+        spec: the study.
+        folder: the folder that its paths are relative to.
+        workers: who scores the parts of a folder; this process where None.
+        own_score: whether the dataset's owner allowed the function that the study names as its score.
+    """
+
+    spec: StudySpec
+    folder: str | Path
+    workers: Workers | None = None
+    own_score: bool = False
+
+    def public(self, problem: Problem) -> "PublicHalf":
+        """Read and fit the training set."""
+        return public_half(self.spec, self.folder, problem, own_score=self.own_score)
+
+    def sources(self) -> tuple[Source, ...]:
+        """The sensitive files, by the names under which they really are; none is opened."""
+        return sources_of(self.spec, self.folder)
+
+    def check(self, public: "PublicHalf") -> None:
+        """Presence, header and number of records."""
+        check_presence(self.spec, self.folder, public)
+
+    def sensitive(self, public: "PublicHalf") -> Scorer:
+        """Read the validation records."""
+        return sensitive_half(self.spec, self.folder, public, self.workers)
+
+
+def sources_of(spec: StudySpec, folder: str | Path) -> tuple[Source, ...]:
+    """Every file that a study names: those that it is charged for, or its bundled set, and what it reads as public.
+
+    A bundled set is everybody's, whatever share of it plays the sensitive half: no share is remembered.
+    """
+    folder = Path(folder)
+    public = public_sources(spec, folder)
+    match spec.data:
+        case BundledData(source) | SensitiveBundled(source):
+            return (Source("bundled", source),)
+        case PublicFiles(validation=validation) | PersonFiles(validation=validation):
+            return (place_source(place_of(folder, validation), "records"), *public)
+        case PredictionTable(predictions):
+            return (place_source(place_of(folder, predictions), "records"), *public)
+        case SensitiveFiles(training, validation):
+            records = place_source(place_of(folder, validation), "records")
+            return (records, file_source(folder / training, "training records"))
+        case SensitiveTraining(training):
+            return (file_source(folder / training, "training records"),)
+
+
+def public_sources(spec: StudySpec, folder: str | Path) -> tuple[Source, ...]:
+    """The file that a study reads as public, if it names one."""
+    match spec.data:
+        case PublicFiles(training=public) | PersonFiles(training=public) | PredictionTable(public=str(public)):
+            return (file_source(Path(folder) / public, PUBLIC),)
+        case _:
+            return ()
+
+
+def allows_own_score(spec: StudySpec, ledger: PrivacyLedger) -> bool:
+    """Whether the dataset's owner allowed the function that the study names as its score; False for any other."""
+    return isinstance(spec.model, FunctionSection) and ledger.allows_score(spec.privacy.dataset, spec.model.score)
+
+
+def public_half(
+    spec: StudySpec, folder: str | Path, problem: Problem | None = None, *, own_score: bool = False
+) -> PublicHalf:
+    """Read and fit the public training set.
+
+    Args:
+        spec: the study.
+        folder: the folder that its paths are relative to.
+        problem: the problem it poses; worked out from the study where None.
+        own_score: whether the dataset's owner allowed the function that the study names as its score. It is
+            imported then, and at no other time.
+
+    Raises:
+        StudyInvalid: the training data cannot be used as the study says.
+        PolicyRefused: nobody allowed the study's score function.
+    """
+    function = None
+    if isinstance(spec.model, FunctionSection):
+        if not own_score:
+            raise unallowed_score(spec.model.score, spec.privacy.dataset)
+        function = function_at(spec.model.score)
+    problem = planning_problem(spec, folder) if problem is None else problem
+    if isinstance(spec.data, SensitiveData):
+        return _declared_half(spec, spec.data, folder, problem)
+    if isinstance(spec.data, PredictionTable):
+        table = None if spec.data.public is None else training_table(spec, folder)[0]
+        return prediction_half(spec, problem, table)
+    parts = training_parts(spec, folder)
+    if parts is not None:
+        return half_of_parts(spec, problem, *parts)
+    prototype = named_prototype(spec, folder)
+    public = fitted_half(spec, problem, *training_table(spec, folder), factory=prototype, function=function)
+    return replace(public, fingerprint=fingerprint_with(public.fingerprint, prototype))
+
+
+def check_presence(spec: StudySpec, folder: str | Path, public: PublicHalf) -> None:
+    """The sensitive files are there, their columns are the training columns, and they have n and m records.
+
+    Raises:
+        StudyInvalid: it is not so. No record's content was looked at.
+    """
+    given = spec.data
+    if isinstance(given, SensitiveFiles | SensitiveTraining):
+        found = data.read_header(Path(folder) / given.training, sensitive=True, shown_as=given.training).n_records
+        data.check_record_count(found, given.n_training, shown_as=given.training, key="n_training")
+    if isinstance(given, PredictionTable):
+        _check_predictions(spec, given, folder, public)
+    if isinstance(given, PublicFiles | PersonFiles | SensitiveFiles):
+        _check_validation(spec, given, folder, public)
+
+
+def _check_validation(
+    spec: StudySpec, given: PublicFiles | PersonFiles | SensitiveFiles, folder: str | Path, public: PublicHalf
+) -> None:
+    """Presence and header; and the number of records, unless that is private."""
+    shown = given.validation
+    place = place_of(folder, shown)
+    parts = parts_of(place, shown_as=shown)
+    if isinstance(place, Path):
+        training = Path(folder) / given.training
+        _check_distinct(files_of(training) or (training,), files_of(place) or (place,), shown_as=shown)
+    if parts and isinstance(given, SensitiveFiles):
+        raise StudyInvalid(
+            f"{shown} is a folder, and models of a sensitive training set are scored on one file",
+            cause="parts are scored apart, by models that are public",
+            remedy="write the validation records to one file",
+        )
+    if parts and spec.privacy.person is not None and not isinstance(given, PersonFiles):
+        raise StudyInvalid(
+            f"{shown} is a folder of files, and privacy.person counts a person's records over one file",
+            cause="a person's records may lie in several parts, and each part is scored by itself",
+            remedy="give one file; or data.n_persons in the place of n_validation, which counts each person once",
+        )
+    n_records = 0
+    for path in parts or (place,):
+        header = data.read_header(path, sensitive=True, shown_as=shown)
+        check_names(spec, header.columns, public, shown_as=shown)
+        n_records += header.n_records
+    check_n_validation(spec, n_records, shown_as=shown)
+
+
+def _check_predictions(spec: StudySpec, given: PredictionTable, folder: str | Path, public: PublicHalf) -> None:
+    """The sensitive table is there, and has the columns and the number of records that the study says."""
+    place, shown = place_of(folder, given.predictions), given.predictions
+    if given.public is not None and isinstance(place, Path):
+        _check_distinct((Path(folder) / given.public,), (place,), shown_as=shown)
+    header = data.read_header(place, sensitive=True, shown_as=shown)
+    check_person(spec, header.columns, shown_as=shown)
+    check_prediction_columns(public, header.columns, shown_as=shown)
+    check_n_validation(spec, header.n_records, shown_as=shown)
+
+
+def _check_distinct(training: Sequence[Path], validation: Sequence[Path], *, shown_as: str) -> None:
+    """No file stands in two places, under whatever name: which file a name means is public, what is in it is not.
+
+    Files with equal content are not looked for (`data.aliasing` says why).
+
+    Raises:
+        StudyInvalid: a training file is a validation file too, or two parts of the latter are one file.
+    """
+    with suppress(OSError):  # missing, or no name a file could have: the reader says so
+        own, found = [path.stat() for path in training], [path.stat() for path in validation]
+        places = [(one.st_dev, one.st_ino) for one in found]
+        if any((one.st_dev, one.st_ino) in places for one in own):
+            raise StudyInvalid(
+                f"{shown_as} is both the training file and the validation file",
+                cause="one file was named twice, and a record in both is protected in neither",
+                remedy="split the records into two files that share no person",
+            )
+        if len(set(places)) < len(places):
+            raise StudyInvalid(
+                f"two files of {shown_as} are one file under two names",
+                cause="a link to one of them lies in the folder, and its records would count twice",
+                remedy="remove the link",
+            )
+
+
+def is_partitioned(spec: StudySpec, folder: str | Path) -> bool:
+    """Whether the validation set is a folder of files, or of a store's objects; none is opened."""
+    given = spec.data
+    if not isinstance(given, PublicFiles | PersonFiles):
+        return False
+    place = place_of(folder, given.validation)
+    return isinstance(place, FolderAddress) or bool(files_of(place))
+
+
+def sensitive_half(
+    spec: StudySpec, folder: str | Path, public: PublicHalf, workers: Workers | None = None
+) -> Scorer:
+    """Read the sensitive records, whatever their bytes, and seal them. Call it only after reserving.
+
+    A folder of Parquet files is not read here: its parts are, one by one or by `workers`, when they are scored.
+    """
+    given = spec.data
+    if isinstance(given, SensitiveData):
+        return _both_sensitive(spec, given, folder, public)
+    if isinstance(given, PublicFiles | PersonFiles):
+        parts = parts_of(place_of(folder, given.validation), shown_as=given.validation)
+        score = public.problem.score
+        limit = KEPT_AT_MOST if given.memory_limit is None else given.memory_limit
+        if parts and isinstance(given, PersonFiles):
+            column, encode = str(spec.privacy.person), public.preprocessing
+            return PartitionedPersons(parts, encode, column, score, given.n_persons, workers, limit)
+        if parts and isinstance(given, PublicFiles):
+            return PartitionedObjective(parts, public.preprocessing, score, given.n_validation, workers, limit)
+    return sealed_half(spec, *records_of(spec, folder, cells=public.preprocessing.columns is not None), public)
+
+
+def _both_sensitive(spec: StudySpec, given: SensitiveData, folder: str | Path, public: PublicHalf) -> Objective:
+    """The objective where the training records are sensitive too; without a validation file it is on them."""
+    encode, score, n = public.preprocessing.transform, public.problem.score, facts_of(given).n_records
+    trained_on, _ = training_table(spec, folder)
+    data.check_record_count(trained_on.n_records, n, shown_as="the training set", key="n_training")
+    training = Sensitive(encode(trained_on))
+    if isinstance(given, SensitiveTraining):
+        return Objective(training, score, training)
+    table = validation_table(given, folder)
+    check_n_validation(spec, table.n_records)
+    return Objective(Sensitive(encode(table)), score, training)
+
+
+def _declared_half(spec: StudySpec, given: SensitiveData, folder: str | Path, problem: Problem) -> PublicHalf:
+    """The public half of a study whose training set is sensitive: the header, and what the study declares."""
+    match given:
+        case SensitiveBundled():
+            columns, target = tuple(training_table(spec, folder)[0].columns), BUNDLED_TARGET
+            bounds = given.bounds or bundled.public_facts(given.source)[1]
+        case SensitiveFiles() | SensitiveTraining():
+            path = Path(folder) / given.training
+            columns = tuple(data.read_header(path, sensitive=True, shown_as=given.training).columns)
+            target, bounds = given.target, given.bounds
+    facts = facts_of(given)
+    declared = Preprocessing.public(columns, target, labels=facts.classes, bounds=bounds, bias=spec.model.bias)
+    facts = replace(facts, feature_names=declared.feature_names)
+    return PublicHalf(
+        problem=replace(problem, training=facts),
+        preprocessing=declared,
+        columns=columns,
+        target=target,
+        fingerprint="",  # a hash of sensitive records would tell whether a guess of them is right
+    )
+
+
+def records_of(
+    spec: StudySpec, folder: str | Path, *, cells: bool = False
+) -> tuple[Table, tuple[Person, ...] | None]:
+    """The SENSITIVE records and whose each is, fetched once. As `validation_table`, after reserving only."""
+    given = spec.data
+    if isinstance(given, SensitiveTraining):
+        raise TypeError("there is no validation set")
+    contents = None
+    if not isinstance(given, Bundled):
+        place = records_place(given)
+        contents = fetched(place_of(folder, place), shown_as=place)
+    return validation_table(given, folder, contents, cells=cells), people_of(spec, folder, contents)
+
+
+def records_place(given: PublicFiles | PersonFiles | SensitiveFiles | PredictionTable) -> str:
+    """Where a study says that its sensitive records are."""
+    return given.predictions if isinstance(given, PredictionTable) else given.validation
+
+
+def validation_table(
+    given: PublicFiles | PersonFiles | SensitiveFiles | PredictionTable | Bundled,
+    folder: str | Path,
+    contents: Contents | None = None,
+    *,
+    cells: bool = False,
+) -> Table:
+    """The SENSITIVE records, whatever their bytes. Call it only after reserving, and seal what comes of it.
+
+    `cells`: whether raw cells are kept, for an estimator that takes the table's own columns.
+    """
+    if isinstance(given, Bundled):
+        return bundled.load(given.source, given.validation_share)[1]
+    place = records_place(given)
+    contents = contents or fetched(place_of(folder, place), shown_as=place)
+    return data.read_table(contents, sensitive=True, shown_as=place, cells=cells)
+
+
+def people_of(spec: StudySpec, folder: str | Path, contents: Contents | None = None) -> tuple[Person, ...] | None:
+    """The person of every SENSITIVE record; None where the study names no column of persons."""
+    person, given = spec.privacy.person, spec.data
+    if person is None or not isinstance(given, PublicFiles | PersonFiles | PredictionTable):
+        return None
+    place = records_place(given)
+    contents = contents or fetched(place_of(folder, place), shown_as=place)
+    return read_people(contents, person, shown_as=place)

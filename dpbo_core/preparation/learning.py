@@ -1,0 +1,126 @@
+"""What an edition's search begins with: what earlier editions of its series released. Nothing else of them is read.
+
+A series is the editions of one study that search one space by one score: its model, its space, and how records are
+counted, on one dataset or on the datasets that one name with a date stands for. Releases are public, so a search
+that begins with them is post-processing of what was paid for: the guarantee of an edition is its own alone, and
+people in several editions pay for each.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from dpbo_core.advice.choosing import AUTO
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.ledger.warm_start import Learned
+from dpbo_core.methods import METHODS
+from dpbo_core.methods.contract import Method
+from dpbo_core.privacy.release import Release
+from dpbo_core.problem import Problem
+from dpbo_core.space.earlier import EarlierEdition, ReleasedScore
+from dpbo_core.study_file import StudySpec
+
+EDITIONS, NOTHING = "editions", "nothing"
+MOST = 8  # editions that a search begins with: at a slow drift older ones add little
+
+
+def learns(spec: StudySpec, method: Method, *, scheduled: bool) -> bool:
+    """Whether the study's search begins with earlier editions, if there are any.
+
+    Args:
+        spec: the study.
+        method: its own, or what the advice chose.
+        scheduled: whether it is one run of a schedule, which learns unless the study says otherwise.
+    """
+    asked = spec.search.learn_from or (EDITIONS if scheduled else NOTHING)
+    return asked == EDITIONS and method.traits.told is not None
+
+
+def check_learns(spec: StudySpec, method: Method) -> None:
+    """A study that asks to learn gets a method that can.
+
+    Raises:
+        StudyInvalid: its own method learns nothing.
+    """
+    if spec.search.learn_from == EDITIONS and spec.method != AUTO and not _begins(method):
+        able = ", ".join(kind for kind, cls in METHODS.items() if _begins(cls()))
+        raise StudyInvalid(
+            f'search.learn_from = "{EDITIONS}", and {method.kind} begins every search afresh',
+            cause="its price or its proof holds for a search that is fixed in advance",
+            remedy=f"leave learn_from out, or use one of {able}",
+        )
+
+
+def series_of(spec: StudySpec) -> str:
+    """The editions of one study whose scores say something of one another's; from the study alone."""
+    tables = spec.tuned.to_dict()
+    told = [
+        spec.name,
+        tables["model"],
+        tables["space"],
+        {key: spec.to_dict()["data"].get(key) for key in ("target", "ignore", "labels")},
+        [spec.privacy.person, spec.privacy.max_records_per_person, "n_persons" in tables["data"]],
+    ]
+    text = json.dumps(told, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def to_learn_from(spec: StudySpec, method: Method, ledger: PrivacyLedger) -> Learned:
+    """What a study that is not charged yet would begin with: the newest releases of its series.
+
+    None of them where the method only tells later editions something.
+    """
+    series = series_of(spec)
+    most = MOST if _begins(method) else 0
+    found = ledger.released_in(spec.privacy.dataset, series, most=most)
+    return Learned(series, tuple(release.release_id for release in found))
+
+
+def with_earlier(
+    problem: Problem, learned: Learned | None, ledger: PrivacyLedger
+) -> tuple[EarlierEdition, ...] | None:
+    """The editions that a study begins with, read from their releases; None where it begins afresh.
+
+    Args:
+        problem: whose candidates they are about.
+        learned: which they are.
+        ledger: that recorded them.
+
+    Raises:
+        LedgerDamaged: it has lost one.
+    """
+    if learned is None:
+        return None
+    places = places_in(problem)
+    return tuple(edition_of(release, places) for release in ledger.releases_named(learned.releases))
+
+
+def places_in(problem: Problem) -> dict[str, int]:
+    """Where each point of Λ stands, by its canonical text."""
+    return {_named(point): index for index, point in enumerate(problem.candidates.points)}
+
+
+def _begins(method: Method) -> bool:
+    return method.traits.begins_with_editions
+
+
+def edition_of(release: Release, places: Mapping[str, int]) -> EarlierEdition:
+    """What a release says of candidates that this edition has too; nothing where it cannot be read."""
+    method = METHODS.get(release.method)
+    choice, scores = None, []
+    if method is not None and method.traits.told is not None:
+        with suppress(KeyError, TypeError, ValueError):
+            told = method.traits.told(release)
+            choice = None if told.choice is None else places.get(_named(told.choice))
+            for point, score, deviation in told.scores:
+                index = places.get(_named(point))
+                if index is not None:
+                    scores.append(ReleasedScore(index, score, deviation))
+    return EarlierEdition(release.edition, release.release_id, choice, tuple(scores))
+
+
+def _named(point: Mapping[str, Any]) -> str:
+    return json.dumps(dict(point), sort_keys=True)

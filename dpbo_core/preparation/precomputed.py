@@ -1,0 +1,273 @@
+"""Public work, known before any score is, and done before anything is charged: anywhere, in any order, by anyone.
+
+The candidates of a grid, of a Sobol subset, and every candidate of a private path are trained whatever the data
+says; a public shortlist and a public prior cross-validate all of Λ, or first a half of their trials, spread evenly.
+A trajectory's trainings are not known, nor is a public search's other half: each follows from what was before.
+
+What is left of it is done in pieces, so that it can be watched (`PublicWork`):
+
+cross-validate   the candidates whose public scores the study needs whatever they are, by chunks
+search           the rest of a public search, each trial of which follows from those before
+train            all of Λ where a step must not (`trained_first`), by chunks in a public order
+try out          else one training, so that a model that cannot be trained at all costs nothing
+
+A function of the study and its public training set: a piece that fails says so in full, and nothing was charged.
+It has a public half of its own, so that a step that trains still trains.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.methods.contract import Method
+from dpbo_core.methods.stated_search import check_lengthscale
+from dpbo_core.models.estimators import Model
+from dpbo_core.preparation.data_split import public_half
+from dpbo_core.preparation.preconditions import check_accepted
+from dpbo_core.preparation.public_half import PublicHalf
+from dpbo_core.preparation.resolve import ResolvedStudy
+from dpbo_core.problem import Problem, Trainer
+from dpbo_core.space.search_space import Value
+from dpbo_core.study_file import StudySpec
+
+Scored = tuple[str, int]  # a point, the seed that deals out the folds
+LARGEST_TRAINED_FIRST = 4096
+
+
+@dataclass(frozen=True)
+class Precomputed:
+    """Public work done elsewhere, by candidate: models, cross-validated scores in [0, G], and these by record.
+
+    `tried`: a training was tried out, so that one that cannot be made at all costs nothing.
+    """
+
+    models: Mapping[int, Model] = field(default_factory=dict)
+    scores: Mapping[int, float] = field(default_factory=dict)
+    steps: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
+    tried: bool = False
+
+
+def known_candidates(study: ResolvedStudy) -> tuple[int, ...]:
+    """Indices of the candidates that the study will train whatever the data says; opens no file.
+
+    None where the training set is sensitive: its models are trained inside one private step alone.
+    """
+    problem, method = study.problem, study.method
+    if problem.training is not None:
+        return ()
+    if method.traits.fixed_path is not None:
+        return method.traits.fixed_path(method, problem)
+    return trained_first(method, problem)
+
+
+def trained_first(method: Method, problem: Problem) -> tuple[int, ...]:
+    """Indices of the candidates that are trained before anything is charged, since no step may: all of Λ, or none.
+
+    Raises:
+        StudyInvalid: Λ is too large for that.
+    """
+    measured = method.traits.trains_first
+    priced = measured is not None and measured(method)
+    if problem.training is not None or (method.public_path and not priced):
+        return ()
+    N = len(problem.candidates)
+    if N > LARGEST_TRAINED_FIRST:
+        raise StudyInvalid(
+            f"{method.kind} trains every candidate before it starts, and there are {N:,}",
+            cause="no step may show by its time or its failure which model a private path needs",
+            remedy=f"lower the points of the axis to {LARGEST_TRAINED_FIRST:,} or fewer",
+        )
+    return tuple(range(N))
+
+
+def known_public(study: ResolvedStudy) -> tuple[int, ...]:
+    """Indices of the candidates that the study will cross-validate in public whatever comes out; opens no file.
+
+    None where the training set is sensitive: a score on it is a sensitive number.
+    """
+    problem, method = study.problem, study.method
+    if problem.training is not None:
+        return ()
+    needed = method.traits.cross_validated
+    return () if needed is None else needed(method, problem)
+
+
+def train_candidate(spec: StudySpec, folder: str | Path, index: int, *, own_score: bool = False) -> Model:
+    """The model of one candidate; a process that trains many reads the training set once."""
+    return _read(json.dumps(spec.to_dict(), sort_keys=True), str(folder), own_score).problem.train(index)
+
+
+def cross_validate_candidate(spec: StudySpec, folder: str | Path, index: int, *, own_score: bool = False) -> float:
+    """p(λ) of one candidate, under the study's own score and seed."""
+    return _read(json.dumps(spec.to_dict(), sort_keys=True), str(folder), own_score).problem.public_score(index)
+
+
+@dataclass(frozen=True)
+class Remembering:
+    """A trainer that was given some models and scores; it works out the others itself."""
+
+    trainer: Trainer
+    models: Mapping[str, Model]
+    scores: Mapping[Scored, float]
+    steps: Mapping[Scored, NDArray[np.int64]]
+
+    @property
+    def n_records(self) -> int:
+        """n: how many public training records there are."""
+        return self.trainer.n_records
+
+    def train(self, point: Mapping[str, Value]) -> Model:
+        """The model given for `point`, or one trained now."""
+        given = self.models.get(named(point))
+        return self.trainer.train(point) if given is None else given
+
+    def public_score(self, point: Mapping[str, Value], *, seed: int) -> float:
+        """The score given for `point` under this seed, or one worked out now."""
+        given = self.scores.get((named(point), seed))
+        return self.trainer.public_score(point, seed=seed) if given is None else given
+
+    def public_steps(self, point: Mapping[str, Value], *, seed: int) -> NDArray[np.int64]:
+        """Each public record's score given for `point` under this seed, or worked out now."""
+        given = self.steps.get((named(point), seed))
+        return self.trainer.public_steps(point, seed=seed) if given is None else given
+
+
+def remembering(problem: Problem, precomputed: Precomputed | None) -> Problem:
+    """The problem with the work of `precomputed` already done.
+
+    Its models are for scoring: some of scikit-learn's count what they were asked (nearest neighbours do), so none
+    that has seen a sensitive record is ever published. What is published is trained by the plain problem.
+    """
+    if precomputed is None or problem.trainer is None:
+        return problem
+    names = [named(point) for point in problem.candidates.points]
+    models = {names[index]: model for index, model in precomputed.models.items()}
+    seed = problem.search.seed
+    scores = {(names[index], seed): p for index, p in precomputed.scores.items()}
+    steps = {(names[index], seed): records for index, records in precomputed.steps.items()}
+    return replace(problem, trainer=Remembering(problem.trainer, models, scores, steps))
+
+
+def named(point: Mapping[str, Value]) -> str:
+    """A point in a form that two processes agree on."""
+    return repr(sorted(point.items()))
+
+
+@lru_cache(maxsize=2)
+def _read(text: str, folder: str, own_score: bool) -> PublicHalf:  # noqa: FBT001  a key of the cache
+    return public_half(StudySpec.from_dict(json.loads(text)), folder, own_score=own_score)
+
+
+CHUNKS = 16  # pieces of each kind at most: enough to watch, few beside the work
+Chunks = tuple[tuple[int, ...], ...]
+
+
+class PublicWork:
+    """The public work of one study, under way."""
+
+    def __init__(
+        self, study: ResolvedStudy, folder: str | Path, given: Precomputed | None, *, own_score: bool = False
+    ) -> None:
+        """Nothing done but what was `given`; `own_score` as `public_half` has it.
+
+        Raises:
+            StudyInvalid, BudgetRefused, AssumptionNotAccepted: it would be refused whatever the work came to.
+        """
+        given = Precomputed() if given is None else given
+        check_lengthscale(study.method, study.problem)
+        trained_first(study.method, study.problem)
+        half = public_half(study.spec, folder, study.problem, own_score=own_score)
+        check_accepted(study.spec, study.plan, half.problem.unlisted)
+        self._study = study
+        self._problem = remembering(half.problem, given)
+        self._models, self._scores = dict(given.models), dict(given.scores)
+        self._steps: dict[int, NDArray[np.int64]] = {}
+
+    @property
+    def to_cross_validate(self) -> Chunks:
+        """Candidates to cross-validate, by chunks."""
+        return _chunks([index for index in known_public(self._study) if index not in self._scores])
+
+    @property
+    def searches(self) -> bool:
+        """Whether there is a public search."""
+        return bool(known_public(self._study))
+
+    @property
+    def to_train(self) -> Chunks:
+        """Candidates by chunks; none where the steps train."""
+        first = trained_first(self._study.method, self._problem) if self._problem.model.trained else ()
+        return _chunks([index for index in first if index not in self._models])
+
+    @property
+    def tries_out(self) -> bool:
+        """Whether one training is tried out: the steps train."""
+        if self._problem.training is not None or not self._problem.model.trained:
+            return False
+        return not trained_first(self._study.method, self._problem)
+
+    def cross_validate(self, indices: Sequence[int]) -> int:
+        """p(λ) of a chunk; how many are known now."""
+        self._scores |= {index: self._problem.public_score(index) for index in indices}
+        return len(self._scores)
+
+    def search(self) -> int:
+        """All that the public search looks at, once what is known of it is there; how many scores are known now."""
+        problem = remembering(self._problem, Precomputed(scores=self._scores))
+        method = self._study.method
+        if problem.trainer is None or method.traits.prepare is None:
+            return len(self._scores)
+        noting = _Noting(problem.trainer)
+        found = method.traits.prepare(method, replace(problem, trainer=noting))
+        method.start(found, self._study.plan)  # pairs look at single records
+        places = {named(point): index for index, point in enumerate(problem.candidates.points)}
+        self._scores |= {places[name]: score for name, score in noting.scores.items()}
+        self._steps |= {places[name]: steps for name, steps in noting.steps.items()}
+        return len(self._scores)
+
+    def train(self, indices: Sequence[int]) -> int:
+        """The models of a chunk; how many there are now."""
+        self._models |= {index: self._problem.train(index) for index in indices}
+        return len(self._models)
+
+    def try_out(self) -> bool:
+        """Train the first candidate, for nothing but that it can be; whether the study has any."""
+        return self._problem.train(0) is not None
+
+    def done(self) -> Precomputed:
+        """What a study is opened with."""
+        return Precomputed(self._models, self._scores, self._steps, tried=True)
+
+
+class _Noting:
+    """A trainer that notes what was looked at of public records."""
+
+    def __init__(self, trainer: Trainer) -> None:
+        self._trainer, self.n_records = trainer, trainer.n_records
+        self.scores: dict[str, float] = {}
+        self.steps: dict[str, NDArray[np.int64]] = {}
+
+    def train(self, point: Mapping[str, Value]) -> Model:
+        """As the trainer does."""
+        return self._trainer.train(point)
+
+    def public_score(self, point: Mapping[str, Value], *, seed: int) -> float:
+        """As the trainer does, noted."""
+        self.scores[named(point)] = self._trainer.public_score(point, seed=seed)
+        return self.scores[named(point)]
+
+    def public_steps(self, point: Mapping[str, Value], *, seed: int) -> NDArray[np.int64]:
+        """As the trainer does, noted."""
+        self.steps[named(point)] = self._trainer.public_steps(point, seed=seed)
+        return self.steps[named(point)]
+
+
+def _chunks(indices: Sequence[int]) -> Chunks:
+    parts = np.array_split(np.array(indices, dtype=np.int64), min(CHUNKS, max(1, len(indices))))
+    return tuple(tuple(int(index) for index in part) for part in parts if len(part))

@@ -1,0 +1,116 @@
+"""What a study and its data's owner must have said before a charge: the cap, the sources, assumptions by name."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from dpbo_core.accounting.budget import PrivacyBudget
+from dpbo_core.errors import AssumptionNotAccepted, PolicyRefused
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.ledger.policy import unallowed_score
+from dpbo_core.ledger.sources import PUBLIC, Source
+from dpbo_core.models.import_path import file_beside
+from dpbo_core.preparation.data_split import allows_own_score, public_sources, sources_of
+from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
+from dpbo_core.privacy.plan import PrivacyPlan
+from dpbo_core.study_file import FunctionSection, StudySpec
+from dpbo_core.study_file.study import relation_of
+
+
+def opening_cap(spec: StudySpec) -> PrivacyBudget | None:
+    """The cap a study opens at its dataset's first use; it accepts the assumptions that the study accepts."""
+    if spec.budget is None:
+        return None
+    budget = spec.budget
+    return PrivacyBudget.of(
+        spec.privacy.dataset,
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        relation=relation_of(spec),
+        accepts=spec.accepts,
+    )
+
+
+def check_accepted(spec: StudySpec, plan: PrivacyPlan, unlisted: str) -> None:
+    """The study accepts by name whatever the plan's guarantee assumes.
+
+    Raises:
+        AssumptionNotAccepted: it does not.
+    """
+    missing = [name for name in plan.guarantee.assumptions if name not in spec.accepts]
+    if missing:
+        statement = CALLER_ASSUMPTIONS[missing[0]].statement
+        raise AssumptionNotAccepted(
+            f"the method assumes {missing[0]!r}: {statement} If that is false, the guarantee is void",
+            cause="the study does not accept it by name"
+            + (f", and {unlisted} is not on the list of known classes" if unlisted else ""),
+            remedy=f'add accepts = ["{missing[0]}"] to [study] if you can answer for it, or choose another method',
+        )
+
+
+def approve_study(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path) -> None:
+    """The owner's word for a study that others will start: its cap is open, its sources are recorded.
+
+    Its names may hold fields that a schedule fills: then for every run. Charges nothing.
+
+    Raises:
+        StudyInvalid, PolicyRefused: nothing was written.
+    """
+    if isinstance(spec.model, FunctionSection) and not allows_own_score(spec, ledger):
+        raise unallowed_score(spec.model.score, spec.privacy.dataset)
+    check_acquisition(spec, ledger)
+    ledger.approve(spec.privacy.dataset, opening_cap(spec), sources_of(spec, folder))
+
+
+def check_public_file(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path) -> None:
+    """What somebody else's study would read as public is no dataset's sensitive file; before it is opened.
+
+    Nor does it name code of a file beside it, which the owner did not write, or an acquisition of nobody's word.
+
+    Raises:
+        PolicyRefused: it is one, or it does.
+    """
+    refuse_beside(spec, folder)
+    check_acquisition(spec, ledger)
+    check_public_sources(public_sources(spec, folder), ledger)
+
+
+def check_public_sources(sources: Iterable[Source], ledger: PrivacyLedger) -> None:
+    """What anybody, the owner too, would read as public is no dataset's sensitive file; before it is opened.
+
+    A charge checks it again in its own transaction.
+
+    Args:
+        sources: of a study; those that it is charged for are passed over.
+        ledger: where sensitive files are recorded.
+
+    Raises:
+        PolicyRefused: it is one.
+    """
+    for source in sources:
+        if source.role == PUBLIC:
+            ledger.check_public(source)
+
+
+def check_acquisition(spec: StudySpec, ledger: PrivacyLedger) -> None:
+    """A study that others start is searched by our acquisitions, or by a function that the owner allowed.
+
+    Raises:
+        PolicyRefused: it names another function; nothing was imported.
+    """
+    path, dataset = spec.search.acquisition, spec.privacy.dataset
+    if spec.search.own_acquisition and not ledger.allows_score(dataset, path):
+        raise unallowed_score(path, dataset, "acquisition")
+
+
+def refuse_beside(spec: StudySpec, folder: str | Path) -> None:
+    """A study that others start names no estimator in a file beside it: whoever can write the file would run code.
+
+    Raises:
+        PolicyRefused: it does.
+    """
+    if file_beside(spec.model.estimator, folder) is not None:
+        raise PolicyRefused(
+            f"the study's estimator {spec.model.estimator!r} is in a file beside it",
+            cause="only a study that is started by hand, at a terminal, may run code that lies beside it",
+            remedy='put it into an installed package, and name it "ourpackage.models:pipeline"',
+        )

@@ -1,0 +1,102 @@
+"""The public half of a study of predictions made elsewhere: its candidates' names, and a public table if any."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core import data
+from dpbo_core.data import Table
+from dpbo_core.data.predictions import PredictionColumns
+from dpbo_core.data.values import shown, sorted_values, value_column
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.predicted import PredictionsTrainer
+from dpbo_core.models.scores.pairs import PairScore
+from dpbo_core.preparation.public_half import PublicHalf
+from dpbo_core.preparation.training_set import left_out
+from dpbo_core.problem import Problem
+from dpbo_core.study_file import PredictionsSection, PredictionTable, StudySpec
+from dpbo_core.study_file.named_score import score_on
+from dpbo_core.study_file.study import CANDIDATE
+
+PAIR = 2
+
+
+def columns_of(spec: StudySpec) -> dict[str, tuple[str, ...]]:
+    """The columns of each candidate: its name; for the probabilities of more than two classes `candidate:class`."""
+    given, model = spec.data, spec.model
+    if not isinstance(given, PredictionTable) or not isinstance(model, PredictionsSection):
+        raise TypeError("no table of predictions")
+    names = [str(name) for name in spec.space[CANDIDATE].values or ()]
+    classes = sorted_values(value_column(list(given.labels or ())))
+    score = score_on(model, classes)
+    if not isinstance(score, PairScore) and score.needs == "predict_proba" and len(classes) > PAIR:
+        return {name: tuple(f"{name}:{shown(value)}" for value in classes) for name in names}
+    return {name: (name,) for name in names}
+
+
+def check_prediction_columns(public: PublicHalf, found: Sequence[str], *, shown_as: str) -> None:
+    """A table has the study's columns and no others.
+
+    Raises:
+        StudyInvalid: it has not; of what it has beside them says how many.
+    """
+    if not isinstance(public.preprocessing, PredictionColumns):
+        raise TypeError("no table of predictions")
+    public.preprocessing.check(found, shown_as=shown_as)
+
+
+def prediction_half(spec: StudySpec, problem: Problem, table: Table | None) -> PublicHalf:
+    """What a study of predictions has in public.
+
+    Args:
+        spec: the study.
+        problem: the problem it poses.
+        table: predictions for PUBLIC records; None where there are none.
+
+    Raises:
+        StudyInvalid: the candidates' names, the labels or the public table cannot be used.
+    """
+    given, model = spec.data, spec.model
+    if not isinstance(given, PredictionTable) or not isinstance(model, PredictionsSection):
+        raise TypeError("no table of predictions")
+    by_candidate = columns_of(spec)
+    names = [name for columns in by_candidate.values() for name in columns]
+    classes = sorted_values(value_column(list(given.labels or ())))
+    score = score_on(model, classes)
+    of_classes = bool(classes) and score.needs == "predict"
+    fitted = PredictionColumns.of(
+        names, given.target, given.labels or (), of_classes=of_classes, ignored=left_out(spec)
+    )
+    X = np.zeros((0, len(names)))
+    truth: NDArray[Any] = np.zeros(0, dtype=np.int64)
+    if table is not None:
+        encoded = fitted.transform(table)
+        known = encoded.labels >= 0
+        if not known.any():
+            raise StudyInvalid(
+                "no public record has a usable target",
+                cause="data.target names another column, or data.labels other classes",
+                remedy="correct them, or leave data.public out",
+            )
+        X, truth = encoded.X[known], encoded.truth[known]
+    trainer = PredictionsTrainer(
+        {name: tuple(names.index(column) for column in columns) for name, columns in by_candidate.items()},
+        len(names),
+        score,
+        model.regression,
+        X,
+        truth,
+    )
+    problem = replace(problem, score=score, baseline=trainer.baseline(len(classes)), trainer=trainer)
+    if isinstance(score, PairScore) and len(truth):
+        problem = replace(problem, positives=float((truth == 1).mean()))
+    return PublicHalf(
+        problem=problem,
+        preprocessing=fitted,
+        columns=fitted.all_columns,
+        target=given.target,
+        fingerprint="" if table is None else data.fingerprint(table.without(left_out(spec))),
+    )

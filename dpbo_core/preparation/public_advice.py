@@ -1,0 +1,98 @@
+"""What advice knows of the PUBLIC training set, in no price: classes, the same answer for all, spread of scores.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| π | `public_share` | share of the second class: how far a count of pairs reaches | scalar in [0, 1] |
+| — | `public_baseline` | what the same answer for every record scores | scalar in [0, G] |
+| p(λ) | `problem.public_score` | cross-validated score on the public training set | scalar in [0, G] |
+| — | `public_spread` | the largest of some p(λ) less their median: what there is to choose between | scalar ≥ 0 |
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+from dpbo_core.data import Table
+from dpbo_core.data.features import class_values
+from dpbo_core.data.values import positions
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.scores.pairs import PairScore
+from dpbo_core.preparation.data_split import public_half, training_table
+from dpbo_core.preparation.training_set import training_parts
+from dpbo_core.space.candidates import sobol_subset
+from dpbo_core.study_file import LinearSection, SensitiveData, StudySpec
+from dpbo_core.study_file.named_score import score_of, score_on
+
+
+def public_share(spec: StudySpec, folder: str | Path) -> float | None:
+    """From the public training file, where the study's score counts pairs; None where it is not there to be read.
+
+    Args:
+        spec: the study.
+        folder: the folder that its paths are relative to.
+
+    Raises:
+        StudyInvalid: the file's target has other than two classes.
+    """
+    if isinstance(spec.data, SensitiveData) or not isinstance(score_of(spec.model), PairScore):
+        return None
+    try:
+        parts = training_parts(spec, folder)
+        table, target = training_table(spec, folder) if parts is None else (parts[0].only(parts[1]), parts[1])
+        classes = class_values(target, table)
+    except StudyInvalid:  # whoever runs the study says so
+        return None
+    return share_of_positives(spec, table, target, classes)
+
+
+def share_of_positives(
+    spec: StudySpec, table: Table, target: str, classes: tuple[float | str, ...]
+) -> float | None:
+    """The share of the second class in a PUBLIC table; None where the study counts no pairs.
+
+    Raises:
+        StudyInvalid: there are other than two classes.
+    """
+    if not isinstance(score_of(spec.model), PairScore):
+        return None
+    if not isinstance(spec.model, LinearSection):
+        score_on(spec.model, classes)
+    return float((positions(table.columns[target], classes) == 1).mean())
+
+
+def public_baseline(spec: StudySpec, folder: str | Path) -> float | None:
+    """From the public training file; None where it is not there to be read, or the score has no such answer.
+
+    Args:
+        spec: the study.
+        folder: the folder that its paths are relative to.
+    """
+    if isinstance(spec.data, SensitiveData) or spec.model.own_score:  # of a function there is none
+        return None
+    try:
+        return public_half(spec, folder).problem.baseline
+    except StudyInvalid:  # whoever runs the study says so
+        return None
+
+
+LOOKED_AT = 16  # candidates, spread over Λ
+
+
+def public_spread(spec: StudySpec, folder: str | Path, *, own_score: bool = False) -> float | None:
+    """By cross-validating some candidates on the public training file; None where that is sensitive.
+
+    Args:
+        spec: the study.
+        folder: the folder that its paths are relative to.
+        own_score: whether the dataset's owner allowed the function that the study names as its score.
+
+    Raises:
+        StudyInvalid: the training file cannot be used as the study says, or a training failed.
+        PolicyRefused: nobody allowed the study's score function.
+    """
+    if isinstance(spec.data, SensitiveData):
+        return None
+    problem = public_half(spec, folder, own_score=own_score).problem
+    some = sobol_subset(problem.candidates, min(LOOKED_AT, len(problem.candidates)), seed=spec.search.seed)
+    scores = [problem.public_score(int(i)) for i in some]
+    return float(np.max(scores) - np.median(scores))

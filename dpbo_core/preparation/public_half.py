@@ -1,0 +1,280 @@
+"""The split of a study's data, wherever they come from: what is fitted to the public one, what is sealed.
+
+Of a training set that is a folder of Parquet files (`half_of_parts`, linear models only) the files are read three
+times, a few columns or one file in memory at once: for centres and scales, for the quantile of the rows' lengths
+(all lengths at once, 8 bytes each, so that it is exact), and for the rows. Map, rows and models are those of one
+table, by the same sums in the same order; the fingerprint covers the files' content in the order of their names.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core import data
+from dpbo_core.data import Preprocessing, Table
+from dpbo_core.data.people import Person, uncounted
+from dpbo_core.data.table_parts import PartsFingerprint, TableParts
+from dpbo_core.errors import Sealed, StudyInvalid
+from dpbo_core.ledger.policy import unallowed_score
+from dpbo_core.ledger.sources import Source
+from dpbo_core.models.baseline import constant_margin, constant_score
+from dpbo_core.models.estimator_trainer import EstimatorTrainer, Factory
+from dpbo_core.models.estimators import EstimatorFactory
+from dpbo_core.models.linear.signed_rows import StoredRows, stored
+from dpbo_core.models.linear_trainer import LinearTrainer, check_two_classes
+from dpbo_core.models.prototype import Prototype
+from dpbo_core.models.scores.pairs import PairScore
+from dpbo_core.preparation.sizes import check_n_validation
+from dpbo_core.preparation.training_set import left_out as left_out
+from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.problem import Problem
+from dpbo_core.scoring.in_memory import Objective, Scorer
+from dpbo_core.scoring.partitioned import KEPT_AT_MOST
+from dpbo_core.scoring.persons import PersonObjective, Persons
+from dpbo_core.study_file import FunctionSection, LinearSection, PersonFiles, PublicData, PublicFiles, StudySpec
+from dpbo_core.study_file.named_score import margin_score, score_on
+
+
+@dataclass(frozen=True)
+class PublicHalf:
+    """The problem with its training set, what was fitted on it, and the PUBLIC training data's fingerprint."""
+
+    problem: Problem
+    preprocessing: Preprocessing
+    columns: tuple[str, ...]
+    target: str
+    fingerprint: str
+
+
+class DataSplit(Protocol):
+    """Where a study's two halves come from: files, or tables in memory."""
+
+    def public(self, problem: Problem) -> PublicHalf:
+        """The public half of the problem, fitted."""
+        ...
+
+    def sources(self) -> tuple[Source, ...]:
+        """Where the records come from that the study is charged for."""
+        ...
+
+    def check(self, public: PublicHalf) -> None:
+        """Everything that can be refused without a record's content."""
+        ...
+
+    def sensitive(self, public: PublicHalf) -> Scorer:
+        """The sensitive half, sealed; after reserving only."""
+        ...
+
+
+def fitted_half(
+    spec: StudySpec,
+    problem: Problem,
+    table: Table,
+    target: str,
+    *,
+    factory: Prototype | None = None,
+    function: Callable[[Any, Any], float] | None = None,
+    columns: bool | None = None,
+    hints: Mapping[str, Any] | None = None,
+) -> PublicHalf:
+    """What a public training table becomes.
+
+    Args:
+        spec: the study.
+        problem: the problem it poses.
+        table: the training records.
+        target: the column to predict.
+        factory: of estimators; by the study's import path where None.
+        function: the user's score function, where the study has one: nothing is imported here.
+        columns: whether the estimator is given the table's own columns; as the study says where None.
+        hints: their pandas types, of a table in memory.
+
+    Raises:
+        StudyInvalid: the training data cannot be used as the study says.
+        PolicyRefused: the study names a score function, and it was not handed in.
+    """
+    if isinstance(spec.model, FunctionSection) and function is None:
+        raise unallowed_score(spec.model.score, spec.privacy.dataset)
+    table, model = table.without(left_out(spec)), spec.model
+    if model.takes_columns if columns is None else columns:
+        named = Preprocessing.named(table, target, regression=model.regression, hints=hints)
+        fitted = replace(named, ignored=left_out(spec))
+    else:
+        fitted = fitted_map(spec, table, target)
+    encoded = fitted.transform(table)
+    if isinstance(model, LinearSection):
+        problem = linear_problem(model, problem, encoded.X, encoded.labels)
+    else:
+        score = score_on(model, fitted.classes, function)
+        constant = constant_score(score, encoded.truth, n_classes=len(fitted.classes))
+        problem = replace(problem, score=score, baseline=constant)
+        made: Factory
+        if factory is None:
+            seed, own = spec.search.seed, fitted.columns
+            made = EstimatorFactory(model.estimator, model.params, seed, model.regression, columns=own)
+        else:
+            made = replace(factory, columns=fitted.columns)
+        trainer = EstimatorTrainer(
+            encoded.X,
+            encoded.truth,
+            made,
+            score,
+            listed=not problem.unlisted,
+            enforced=model.enforced,
+        )
+        problem = replace(problem, trainer=trainer)
+    if isinstance(problem.score, PairScore):
+        problem = replace(problem, positives=float((encoded.labels == 1).mean()))
+    return PublicHalf(
+        problem=problem,
+        preprocessing=fitted,
+        columns=tuple(table.columns),
+        target=target,
+        fingerprint=data.fingerprint(table),
+    )
+
+
+def fitted_map(spec: StudySpec, table: Table | TableParts, target: str) -> Preprocessing:
+    """The study's preprocessing, fitted to a public `table` without the columns that are left out.
+
+    Raises:
+        StudyInvalid: the training data cannot be used as the study says.
+    """
+    model = spec.model
+    fitted = Preprocessing.fit(
+        table,
+        target,
+        standardize=model.standardize,
+        clip_quantile=model.clip_quantile,
+        bias=model.bias,
+        unit_ball=model.linear,
+        regression=model.regression,
+        missing="mean" if isinstance(spec.data, PublicData) and spec.data.missing == "mean" else "refuse",
+    )
+    return replace(fitted, ignored=left_out(spec))
+
+
+def linear_problem(
+    model: LinearSection, problem: Problem, X: NDArray[np.float64] | StoredRows, labels: NDArray[np.int64]
+) -> Problem:
+    """The problem with its linear models' training set: rows X (n, d), and labels (n,).
+
+    Raises:
+        StudyInvalid: more than two classes.
+    """
+    score = margin_score(model)
+    trainer = LinearTrainer.of(X, labels, model.estimator, score=score, tolerance=model.tolerance)
+    return replace(problem, baseline=constant_margin(score, labels), trainer=trainer)
+
+
+def check_names(spec: StudySpec, columns: Sequence[str], public: PublicHalf, *, shown_as: str) -> None:
+    """The validation columns are the training columns; the column of persons is among them where one is named.
+
+    Raises:
+        StudyInvalid: it is not so.
+    """
+    check_person(spec, columns, shown_as=shown_as)
+    kept = [name for name in columns if name not in left_out(spec)]
+    data.check_columns(public.columns, kept, public.target, shown_as=shown_as)
+
+
+def check_person(spec: StudySpec, columns: Sequence[str], *, shown_as: str) -> None:
+    """The column of persons is there, where the study names one.
+
+    Raises:
+        StudyInvalid: it is not.
+    """
+    if spec.privacy.person is not None and spec.privacy.person not in columns:
+        raise StudyInvalid(
+            f"{shown_as} has no column {spec.privacy.person!r}, which says whose record it is",
+            cause="a misspelt name in [privacy], or the column was dropped",
+            remedy="name the column as in the file's header, or leave person out",
+        )
+
+
+def sealed_half(spec: StudySpec, table: Table, people: Sequence[Person] | None, public: PublicHalf) -> Scorer:
+    """The objective on the validation `table`.
+
+    With `people` a person's surplus records score a constant; or each person counts once, where the study says so.
+    """
+    if isinstance(spec.data, PersonFiles):
+        if people is None or len(people) != table.n_records:
+            raise Sealed  # how many records there are is not said
+        records = Sensitive(public.preprocessing.transform(table))
+        return PersonObjective(records, Sensitive(Persons.of(people)), public.problem.score, spec.data.n_persons)
+    counted = counted_records(spec, table, people)
+    return Objective(Sensitive(public.preprocessing.transform(counted)), public.problem.score)
+
+
+def counted_records(spec: StudySpec, table: Table, people: Sequence[Person] | None) -> Table:
+    """The validation `table` of m records, in which a person's surplus records are broken.
+
+    Raises:
+        StudyInvalid: another number of records than the study says.
+    """
+    check_n_validation(spec, table.n_records)
+    if people is None:
+        return table
+    data.check_record_count(len(people), table.n_records)
+    return table.but(uncounted(people, spec.privacy.max_records_per_person))
+
+
+def half_of_parts(spec: StudySpec, problem: Problem, table: TableParts, target: str) -> PublicHalf:
+    """What a public training table in many files becomes.
+
+    Args:
+        spec: the study, of a linear model.
+        problem: the problem it poses.
+        table: the training records.
+        target: the column to predict.
+
+    Raises:
+        StudyInvalid: a file cannot be read, the training data cannot be used as the study says, or there is no room
+            for the rows.
+    """
+    model, table = spec.model, table.without(left_out(spec))
+    if not isinstance(model, LinearSection):
+        raise TypeError("an estimator is trained on records in memory")
+    fitted = fitted_map(spec, table, target)
+    check_two_classes(len(fitted.classes), model.estimator)
+    reading = _Reading(fitted, table)
+    Z = stored(reading.signed_rows(), (table.n_records, fitted.n_features), _limit(spec))
+    labels = np.concatenate(reading.labels)
+    rows = StoredRows(Z, np.where(labels == 1, 1.0, -1.0), _limit(spec))
+    problem = linear_problem(model, problem, rows, labels)
+    if isinstance(problem.score, PairScore):
+        problem = replace(problem, positives=float((labels == 1).mean()))
+    return PublicHalf(
+        problem=problem,
+        preprocessing=fitted,
+        columns=table.columns,
+        target=target,
+        fingerprint=reading.fingerprint.hexdigest(),
+    )
+
+
+class _Reading:
+    """One reading of all files: their rows, and on the way their labels and fingerprint."""
+
+    def __init__(self, fitted: Preprocessing, table: TableParts) -> None:
+        self._fitted, self._table = fitted, table
+        self.labels: list[NDArray[np.int64]] = []
+        self.fingerprint = PartsFingerprint()
+
+    def signed_rows(self) -> Iterator[NDArray[np.float64]]:
+        """z_i of the records of each file, (n_j, d)."""
+        for part in self._table.parts():
+            self.fingerprint.add(part)
+            encoded = self._fitted.transform(part)
+            self.labels.append(encoded.labels)
+            yield encoded.X * np.where(encoded.labels == 1, 1.0, -1.0)[:, None]
+
+
+def _limit(spec: StudySpec) -> int:
+    """Bytes of rows that stay in an array."""
+    given = spec.data
+    stated = given.memory_limit if isinstance(given, PublicFiles | PersonFiles) else None
+    return int((KEPT_AT_MOST if stated is None else stated) * 1e9)

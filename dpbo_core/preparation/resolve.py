@@ -1,0 +1,201 @@
+"""A study resolved, once: its public problem, its method, its price. Pure, and no file is opened.
+
+Whatever comes after takes a `ResolvedStudy` and asks nothing again: "auto" is advised on here alone.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from dpbo_core.advice.advise import Advice, advise, check_scoring
+from dpbo_core.advice.choosing import AUTO, choose
+from dpbo_core.data.addresses import FolderAddress, is_address, place_of
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.ledger.ledger import QueryKey
+from dpbo_core.methods import METHODS, AnyMethod, check_counts, check_scored_in_public, method_named
+from dpbo_core.methods.contract import Method
+from dpbo_core.methods.stated_search import check_lengthscale
+from dpbo_core.models.estimators import EstimatorFactory
+from dpbo_core.preparation.learning import check_learns
+from dpbo_core.preparation.sizes import n_validation, training_facts
+from dpbo_core.preparation.training_set import named_prototype, study_fingerprint
+from dpbo_core.privacy.plan import PrivacyPlan
+from dpbo_core.problem import Problem, problem_of
+from dpbo_core.study_file import PersonFiles, PublicFiles, StudySpec
+
+
+@dataclass(frozen=True)
+class ResolvedStudy:
+    """What a study is, from the study alone.
+
+    Attributes:
+        spec: the study as written.
+        problem: its public facts; without a training set, which is a file's.
+        method: its own, or what "auto" became.
+        why: why "auto" became that; "" for a study that names its method.
+    """
+
+    spec: StudySpec
+    problem: Problem
+    method: AnyMethod
+    why: str
+
+    @cached_property
+    def plan(self) -> PrivacyPlan:
+        """The price.
+
+        Raises:
+            StudyInvalid: the method cannot run on this problem, or this machine cannot score as the study says.
+        """
+        check_scoring(self.problem)
+        check_counts(self.method, self.problem)
+        check_scored_in_public(self.method, self.problem)
+        return self.method.plan(self.problem)
+
+    def to_json(self) -> dict[str, Any]:
+        """What a rerun goes on with: the method's options, and for how many editions the cap was planned."""
+        options = {
+            item.name: getattr(self.method, item.name) for item in fields(self.method) if item.name != "kind"
+        }
+        return {
+            "options": {name: value for name, value in options.items() if value is not None},
+            "editions": self.problem.editions,
+        }
+
+    def as_charged(self, reserved: Mapping[str, Any]) -> "ResolvedStudy":
+        """The study as it was when it was charged, whatever the advice or the number of editions is today.
+
+        Args:
+            reserved: `to_json` of then, with the method's name under "method".
+        """
+        method = method_named(reserved["method"], reserved["options"])
+        return replace(self, method=method, problem=replace(self.problem, editions=reserved["editions"]))
+
+    @property
+    def n_steps(self) -> int:
+        """Steps of the search, public."""
+        return self.method.n_steps(self.problem)
+
+    def key(self, training: str) -> QueryKey:
+        """What the ledger knows the study by, never the sensitive data.
+
+        What "auto" became is named beside it and is no part of it: a later version that
+        advises otherwise still gives the same study its release.
+
+        Args:
+            training: the fingerprint of the PUBLIC training data.
+        """
+        spec = self.spec
+        fingerprint = study_fingerprint(spec, training)
+        return QueryKey(fingerprint, spec.privacy.dataset, spec.name, spec.edition, self.method.kind)
+
+
+def resolve(spec: StudySpec, folder: str | Path = ".", *, unlisted: str | None = None) -> ResolvedStudy:
+    """The study, resolved.
+
+    Args:
+        spec: as written.
+        folder: of the study file, where an estimator may lie that it names.
+        unlisted: what in an estimator given as an object is not on the list; by the study's import path where None.
+
+    Raises:
+        StudyInvalid: the study cannot be used as written, or "auto" finds no method that would run.
+    """
+    problem = planning_problem(spec, folder, unlisted=unlisted)
+    method, why = choose(spec, problem)
+    _check_asks(spec, method)
+    return ResolvedStudy(spec, problem, method, why)
+
+
+def _check_asks(spec: StudySpec, method: AnyMethod) -> None:
+    """A method whose number of evaluations is hidden asks no store for the parts once an evaluation.
+
+    Raises:
+        StudyInvalid: it would.
+    """
+    given = spec.data
+    if not method.traits.hides_evaluations or not isinstance(given, PublicFiles | PersonFiles):
+        return
+    if is_address(given.validation) and isinstance(place_of(Path(), given.validation), FolderAddress):
+        raise StudyInvalid(
+            f"{method.kind} hides how many candidates it scores, and its records are in a folder of a store",
+            cause="each scoring asks the store for every part, and whoever runs the store could count",
+            remedy="copy the parts to a folder of files; or write one object, which is asked for once",
+        )
+
+
+def planning_problem(spec: StudySpec, folder: str | Path = ".", *, unlisted: str | None = None) -> Problem:
+    """The problem as it is priced."""
+    if unlisted is None and spec.model.names_object:
+        named = named_prototype(spec, folder)
+        unlisted = None if named is None else named.unlisted()
+    return problem_of(spec, n_validation=n_validation(spec), training=training_facts(spec), unlisted=unlisted)
+
+
+def plan_study(spec: StudySpec, folder: str | Path = ".") -> PrivacyPlan:
+    """The price of a study. Opens no data file."""
+    study = resolve(spec, folder)
+    check_lengthscale(study.method, study.problem)
+    check_learns(spec, study.method)
+    return study.plan
+
+
+def advise_study(
+    spec: StudySpec,
+    folder: str | Path = ".",
+    *,
+    positives: float | None = None,
+    baseline: float | None = None,
+    n_public: int | None = None,
+    spread: float | None = None,
+) -> Advice:
+    """The price and the expected error of every method on this study. Opens no data file.
+
+    Args:
+        spec: the study.
+        folder: of the study file.
+        positives: PUBLIC share of the second class, for a score that counts pairs; None where it is not known.
+        baseline: what the same answer for every record scores on the PUBLIC training set, in [0, G]; likewise.
+        n_public: records of the PUBLIC training set; likewise.
+        spread: the best PUBLIC score of Λ less the median one, in [0, G]; likewise.
+
+    Raises:
+        StudyInvalid: the study cannot be used as written; its estimator is not installed, or has no such parameter.
+    """
+    problem = replace(
+        planning_problem(spec, folder), positives=positives, baseline=baseline, n_public=n_public, spread=spread
+    )
+    if problem.training is None and spec.model.trained and not spec.model.ours:
+        _build(spec, folder, problem.candidates.points[0])  # what would be refused at the first training
+    return advise(spec, problem)
+
+
+def _build(spec: StudySpec, folder: str | Path, point: Mapping[str, Any]) -> None:
+    named = named_prototype(spec, folder)
+    if named is not None:
+        named.build(point)
+        return
+    EstimatorFactory(spec.model.estimator, spec.model.params, spec.search.seed, spec.model.regression).build(
+        **point
+    )
+
+
+def check_one_pass(spec: StudySpec, method: Method) -> None:
+    """A study that asks for one pass gets a method that can.
+
+    Raises:
+        StudyInvalid: its own method cannot.
+    """
+    able = method.traits.scores_ahead and method.public_path
+    if spec.search.one_pass and spec.method != AUTO and not able:
+        raise StudyInvalid(
+            f"search.one_pass = true, and {method.kind} asks for its scores one after the other",
+            cause="its path is private, or its proof counts what is scored",
+            remedy=f"leave one_pass out, or use one of {', '.join(_able())}",
+        )
+
+
+def _able() -> list[str]:
+    return [kind for kind, method in METHODS.items() if method.traits.scores_ahead]

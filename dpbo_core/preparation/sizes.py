@@ -1,0 +1,76 @@
+"""How many records a study has, and what is public of a sensitive training set: from the study alone, but for n."""
+
+from pathlib import Path
+
+from dpbo_core.data import bundled, check_record_count, read_header
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.problem import TrainingFacts
+from dpbo_core.study_file import (
+    BundledData,
+    PersonFiles,
+    PredictionTable,
+    PublicFiles,
+    SensitiveBundled,
+    SensitiveData,
+    SensitiveFiles,
+    SensitiveTraining,
+    StudySpec,
+)
+
+
+def n_validation(spec: StudySpec) -> int | None:
+    """m, from the study alone: no file is opened. None where persons are averaged: then m is private."""
+    match spec.data:
+        case PersonFiles():
+            return None
+        case BundledData(source, share) | SensitiveBundled(source, share):
+            return bundled.validation_size(source, share)
+        case PublicFiles(n_validation=m) | SensitiveFiles(n_validation=m) | PredictionTable(n_validation=m):
+            return m
+        case SensitiveTraining(n_training=n):
+            return n
+
+
+def n_public(spec: StudySpec, folder: str | Path) -> int | None:
+    """n, the records of the PUBLIC training set; None where it is sensitive, or not there to be counted.
+
+    Args:
+        spec: the study.
+        folder: the folder that its paths are relative to.
+    """
+    match spec.data:
+        case BundledData(source, share):
+            return bundled.n_records(source) - bundled.validation_size(source, share)
+        case PublicFiles(training=public) | PersonFiles(training=public) | PredictionTable(public=str(public)):
+            try:
+                return read_header(Path(folder) / public, sensitive=False, shown_as=public).n_records
+            except StudyInvalid:  # whoever runs the study says so
+                return None
+        case _:
+            return None
+
+
+def check_n_validation(spec: StudySpec, found: int, *, shown_as: str = "the validation file") -> None:
+    """There are as many validation records as the study says. Where m is private nothing is looked at.
+
+    Raises:
+        StudyInvalid: there are not; says the two numbers.
+    """
+    stated = n_validation(spec)
+    if stated is not None:
+        check_record_count(found, stated, shown_as=shown_as)
+
+
+def training_facts(spec: StudySpec) -> TrainingFacts | None:
+    """What is public of a sensitive training set, from the study alone; None where the set is public."""
+    return facts_of(spec.data) if isinstance(spec.data, SensitiveData) else None
+
+
+def facts_of(data: SensitiveData) -> TrainingFacts:
+    """What is public of a sensitive training set."""
+    match data:
+        case SensitiveFiles(n_training=n, labels=labels) | SensitiveTraining(n_training=n, labels=labels):
+            return TrainingFacts(n, labels)
+        case SensitiveBundled(source, share, labels=given):
+            n = bundled.n_records(source) - bundled.validation_size(source, share)
+            return TrainingFacts(n, given or bundled.public_facts(source)[0])

@@ -1,0 +1,150 @@
+"""A study's training records as they are written, and what the ledger knows the study by. Nothing is encoded."""
+
+import hashlib
+import json
+from pathlib import Path
+
+from dpbo_core import data
+from dpbo_core.data import Table, bundled
+from dpbo_core.data.bundled import TARGET as BUNDLED_TARGET
+from dpbo_core.data.table_parts import TableParts, parts_fingerprint
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.estimators import check_names
+from dpbo_core.models.import_path import estimator_named
+from dpbo_core.models.prototype import Prototype
+from dpbo_core.scoring.partitioned import files_of
+from dpbo_core.study_file import (
+    Bundled,
+    LinearSection,
+    PersonFiles,
+    PredictionTable,
+    PublicData,
+    PublicFiles,
+    SensitiveData,
+    StudySpec,
+)
+
+
+def training_parts(spec: StudySpec, folder: str | Path) -> tuple[TableParts, str] | None:
+    """The PUBLIC training records where the study names a folder of Parquet files, their headers read alone.
+
+    Returns:
+        They and the column to predict; None where it names no folder.
+
+    Raises:
+        StudyInvalid: a file's header cannot be read, or two differ; or the model needs its records in memory.
+    """
+    given = spec.data
+    if not isinstance(given, PublicFiles | PersonFiles):
+        return None
+    place = Path(folder) / given.training
+    paths = files_of(place)
+    if not paths:
+        if _is_folder(place):
+            raise StudyInvalid(
+                f"the folder {given.training} holds no Parquet file",
+                cause="the path is misspelt, or the files are of another format",
+                remedy="name a folder of .parquet files, or one .csv or .parquet",
+            )
+        return None
+    if not isinstance(spec.model, LinearSection):
+        raise StudyInvalid(
+            f"{given.training} is a folder of training files, and its estimator is trained in memory",
+            cause="an estimator of scikit-learn's kind is handed all of its records at once",
+            remedy='write the records to one file, or choose estimator = "logistic" or "hinge"',
+        )
+    return TableParts.of(paths, given.target, shown_as=given.training), given.target
+
+
+def training_table(spec: StudySpec, folder: str | Path, *, cells: bool | None = None) -> tuple[Table, str]:
+    """The training records and the column to predict; of a study of predictions its public table.
+
+    Args:
+        spec: the study.
+        folder: the folder that its paths are relative to.
+        cells: whether raw cells are kept; where the study's estimator takes the table's own columns, if None.
+
+    Raises:
+        StudyInvalid: they cannot be read, or there is no public table.
+    """
+    cells = spec.model.takes_columns if cells is None else cells
+    given = spec.data
+    if isinstance(given, PredictionTable):
+        if given.public is None:
+            raise StudyInvalid("the study names no public predictions", remedy="give data.public")
+        return data.read_table(Path(folder) / given.public, sensitive=False, shown_as=given.public), given.target
+    if isinstance(given, Bundled):
+        return bundled.load(given.source, given.validation_share)[0], BUNDLED_TARGET
+    sensitive, shown = isinstance(given, SensitiveData), given.training
+    table = data.read_table(Path(folder) / shown, sensitive=sensitive, shown_as=shown, cells=cells)
+    return table, given.target
+
+
+def left_out(spec: StudySpec) -> frozenset[str]:
+    """Columns that are no features: those ignored, and the one that says whose record it is."""
+    ignored = spec.data.ignore if isinstance(spec.data, PublicData | PredictionTable) else None
+    return frozenset(ignored or ()) | ({spec.privacy.person} if spec.privacy.person else set())
+
+
+def training_digest(spec: StudySpec, folder: str | Path) -> str:
+    """The fingerprint of the PUBLIC training data, which is part of the study's own; "" where there are none.
+
+    Raises:
+        StudyInvalid: they cannot be read.
+    """
+    if isinstance(spec.data, PredictionTable) and spec.data.public is None:
+        return ""
+    if isinstance(spec.data, SensitiveData):
+        return ""  # a hash of sensitive records would tell whether a guess of them is right
+    parts = training_parts(spec, folder)
+    if parts is not None:
+        return parts_fingerprint(parts[0].without(left_out(spec)))
+    table, prototype = training_table(spec, folder)[0].without(left_out(spec)), named_prototype(spec, folder)
+    return fingerprint_with(data.fingerprint(table), prototype)
+
+
+def fingerprint_with(table: str, prototype: Prototype | None) -> str:
+    """A public table's fingerprint with that of the estimator by example, where there is one."""
+    if prototype is None:
+        return table
+    return hashlib.sha256(f"{table}\n{prototype.identity()}".encode()).hexdigest()
+
+
+def study_fingerprint(spec: StudySpec, training: str) -> str:
+    """What the ledger knows the study by: the whole spec, its edition, the public training data.
+
+    Without [evaluation], which has a key of its own: what is asked afterwards is no other study.
+
+    Args:
+        spec: the study.
+        training: the fingerprint of the PUBLIC training data.
+    """
+    text = json.dumps([spec.tuned.to_dict(), training], sort_keys=True, ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _is_folder(place: Path) -> bool:
+    try:
+        return place.is_dir()
+    except OSError:  # no name a file could have: whoever opens it says so
+        return False
+
+
+def named_prototype(spec: StudySpec, folder: str | Path) -> Prototype | None:
+    """By example; None where the study names a class, or a model of ours.
+
+    Args:
+        spec: the study.
+        folder: of the study file.
+
+    Raises:
+        StudyInvalid: there is no such estimator, or it has no such parameter.
+    """
+    if not spec.model.names_object:
+        return None
+    from sklearn.base import clone
+
+    estimator = clone(estimator_named(spec.model.estimator, folder))
+    check_names(list(spec.model.params), list(estimator.get_params(deep=True)), shown_as=spec.model.estimator)
+    estimator.set_params(**spec.model.params)
+    return Prototype(estimator, spec.search.seed, spec.model.regression)

@@ -1,0 +1,329 @@
+"""The report of two classes: a histogram of classes and of public bins of the decision value.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| s | `outcome` | decision values | (m,) |
+| e | `edges` | public, ascending: a record is above an edge where s > e | (B − 1,) |
+| P_b, N_b | `positives`, `negatives` | of each bin, ascending; the cells are [negatives, positives] | (…, B) |
+| TP_j, FP_j | — | above edge j: Σ_{b>j} of them | (…, B − 1) |
+| AUC | `auc` | Σ_b P_b (Σ_{a<b} N_a + c N_b)/(PN), c = `ties.ranked` | (…) |
+| AP | `average_precision` | Σ_b (P_b/P)·precision of everything from bin b upwards | (…) |
+| ECE | `calibration_error` | Σ_b |P_b − p_b n_b|/Σ n_b, p_b the public mean probability of the bin | (…) |
+
+A quotient whose divisor is no number of records above 0 is NaN. As JSON:
+
+roc           false and true positive rate at every edge, from (0, 0) to (1, 1)
+confusion     at every edge: the four counts, recall, precision, specificity, F1, accuracy, lift
+calibration   bin by bin: what the model says, what was so
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.models.output_shape import Verb
+from dpbo_core.models.scores.record import Scores
+from dpbo_core.queries.evaluation import AT_THRESHOLD
+from dpbo_core.queries.evaluation.binary_bins import AucTies, auc_ties, expected, threshold_of, variance
+from dpbo_core.queries.evaluation.histogram_cells import HistogramCells, class_bins
+from dpbo_core.queries.evaluation.noised_table import NoisedTable
+from dpbo_core.queries.evaluation.report_kind import (
+    Estimates,
+    ExpectedErrors,
+    Figures,
+    PublicRecords,
+    Reals,
+    ReportKind,
+    TableSize,
+    plain,
+)
+
+OF_WHOM = {  # shares, and of how many
+    "recall": "positives",
+    "specificity": "negatives",
+    "precision": "flagged",
+    "accuracy": "read",
+    "flagged_share": "read",
+    "positive_share": "read",
+}
+COUNTS = ("positives", "negatives", "read", "flagged", "true_positives", "false_positives", "records")
+UNBOUNDED = ("lift", "at lift", *COUNTS, *(f"{of} {name}" for of in ("at", "in", "of") for name in COUNTS))
+
+
+@dataclass(frozen=True)
+class BinaryCells(HistogramCells):
+    """Cells of two classes: 1 + y·B + bin of the decision value, which is the outcome of `verb`."""
+
+    verb: Verb
+
+    @property
+    def n_cells(self) -> int:
+        """Cells of one group, 2·B."""
+        return 2 * (len(self.edges) + 1)
+
+    @property
+    def needs(self) -> Verb:
+        """Probabilities, or decision values."""
+        return self.verb
+
+    def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
+        """The cells of records, (k,)."""
+        values = outcome[:, -1] if outcome.ndim == 2 else outcome
+        return class_bins(values, np.asarray(truth), self.edges).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Binary(ReportKind):
+    """How a table of two classes is read.
+
+    Attributes:
+        edges: between the bins, ascending.
+        threshold: the model's own, one of the edges.
+        ties: what public records say of pairs within a bin.
+        predicted: mean probability of the public records in each bin, as the model has it; None without one.
+    """
+
+    edges: tuple[float, ...]
+    threshold: float
+    ties: AucTies
+    predicted: tuple[float | None, ...] | None
+
+    title = "two classes"
+    metrics = (
+        *("auc", "average_precision", "positive_share", "unread_share"),
+        *AT_THRESHOLD,
+        *("balanced_accuracy", "calibration_error"),
+    )
+    of_a_group = ("positive_share", "auc", "recall", "specificity", "precision", "flagged_share")
+    raised = ("calibration_error",)
+    has_threshold = True
+
+    @classmethod
+    def expected(cls, public: PublicRecords, size: TableSize, n_bins: int | None) -> ExpectedErrors:
+        """The edges, and what to expect of the AUC and of the recall."""
+        return expected(public, size, n_bins)
+
+    @classmethod
+    def cells(cls, public: PublicRecords, edges: tuple[float, ...]) -> BinaryCells:
+        """By class and decision value."""
+        return BinaryCells(edges, public.verb)
+
+    @classmethod
+    def of(cls, public: PublicRecords, edges: tuple[float, ...]) -> "Binary":
+        """With what public records say of pairs and of probabilities within each bin."""
+        ties = auc_ties(public.outcome, public.truth == 1, edges)
+        return cls(edges, threshold_of(public.verb), ties, _predicted(public, edges))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """[class, bin]: (2, B)."""
+        return 2, len(self.edges) + 1
+
+    @property
+    def own(self) -> int:
+        """The place of the model's own threshold among the edges."""
+        return self.edges.index(self.threshold)
+
+    def figures(self, cells: Reals) -> Figures:
+        """Of counts (…, 2, B): scalars (…); "at …" one an edge, "in …" one a bin."""
+        negatives, positives = cells[..., 0, :], cells[..., 1, :]
+        found = _of_bins(negatives, positives, self.ties.ranked)
+        found |= {f"at {name}": values for name, values in at_edges(negatives, positives).items()}
+        found |= {name: found[f"at {name}"][..., self.own] for name in (*AT_THRESHOLD, "flagged")}
+        found["balanced_accuracy"] = (found["recall"] + found["specificity"]) / 2.0
+        records = negatives + positives
+        found["in records"], found["in observed"] = records, _ratio(positives, records)
+        if self.predicted is not None:
+            p = np.array([0.0 if value is None else value for value in self.predicted])
+            known = np.array([value is not None for value in self.predicted])
+            off = np.where(known, np.abs(positives - p * records), 0.0).sum(axis=-1)
+            found["calibration_error"] = _ratio(off, np.where(known, records, 0.0).sum(axis=-1))
+        return found
+
+    def group_figures(self, cells: Reals) -> Figures:
+        """`of_a_group` and their numbers of records, of counts (…, 2, B)."""
+        negatives, positives = cells[..., 0, :], cells[..., 1, :]
+        at_own = {name: values[..., self.own] for name, values in at_edges(negatives, positives).items()}
+        found = at_own | _of_bins(negatives, positives, self.ties.ranked)
+        return {name: found[name] for name in (*self.of_a_group, "positives", "negatives", "read", "flagged")}
+
+    def spreads(self, cells: Reals) -> Figures:
+        """Of each AUC for its pairs within bins: as these records spread, and as `ties.ranked` errs."""
+
+        def spread(bins: Reals) -> Reals:
+            N, P = bins[..., 0, :], bins[..., 1, :]
+            pairs = np.maximum(P.sum(axis=-1) * N.sum(axis=-1), 1.0)
+            inside = (np.maximum(P, 0.0) * np.maximum(N, 0.0)).sum(axis=-1)
+            return np.asarray(
+                np.hypot(np.sqrt(self.ties.untied * variance(P, N)) / pairs, self.ties.error * inside / pairs)
+            )
+
+        whole, one = cells.sum(axis=0), spread(cells)
+        return {"auc": spread(whole), "of auc": one, "gap auc": np.hypot(one, spread(whole - cells))}
+
+    def wholes(self, values: Figures) -> Figures:
+        """Shares of the flagged, of a class or of all that could be read; at an edge, in a bin, of a group."""
+        found = {"in observed": values["in records"]}
+        for name, whole in OF_WHOM.items():
+            found |= {of + name: values[of + whole] for of in ("", "of ") if of + whole in values}
+            found[f"at {name}"] = values["at flagged" if whole == "flagged" else whole]
+        return found
+
+    def limits(self, name: str) -> tuple[float, float]:
+        """[0, 1], but for counts and a lift, and [−1, 1] of a difference."""
+        return (-1.0 if name.startswith("gap ") else 0.0), np.inf if name in UNBOUNDED else 1.0
+
+    def parts(self, table: NoisedTable, found: Estimates) -> dict[str, Any]:
+        """ROC curve, confusion at every edge, calibration."""
+        return {
+            "roc": _roc(self.edges, found.values),
+            "confusion": self._confusion(table, found),
+            "calibration": [] if self.predicted is None else self._calibration(self.predicted, found),
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """Edges, threshold, ties and probabilities."""
+        return {
+            "edges": list(self.edges),
+            "threshold": self.threshold,
+            "within": self.ties.ranked,
+            "within_error": self.ties.error,
+            "untied": self.ties.untied,
+            "predicted": None if self.predicted is None else list(self.predicted),
+        }
+
+    def _confusion(self, table: NoisedTable, found: Estimates) -> list[dict[str, Any]]:
+        N, P = table.whole.sum(axis=-1).tolist()
+        TP, FP = (found.values[f"at {name}"].tolist() for name in ("true_positives", "false_positives"))
+        return [
+            {
+                "threshold": edge,
+                "own": edge == self.threshold,
+                "true_positives": TP[j],
+                "false_positives": FP[j],
+                "false_negatives": max(0.0, P - TP[j]),
+                "true_negatives": max(0.0, N - FP[j]),
+            }
+            | {name: found.figure(f"at {name}", j) for name in AT_THRESHOLD}
+            for j, edge in enumerate(self.edges)
+        ]
+
+    def _calibration(self, predicted: tuple[float | None, ...], found: Estimates) -> list[dict[str, Any]]:
+        ends = [None, *self.edges, None]
+        return [
+            {
+                "above": ends[b],
+                "up_to": ends[b + 1],
+                "predicted": mean,
+                "observed": found.figure("in observed", b),
+                "records": found.figure("in records", b),
+            }
+            for b, mean in enumerate(predicted)
+        ]
+
+
+def best_threshold(
+    released: Mapping[str, Any], *, false_positive: float, false_negative: float, prevalence: float | None = None
+) -> dict[str, Any]:
+    """The edge above which flagging costs least, for a record of the stated prevalence.
+
+    Args:
+        released: the value of a report of two classes.
+        false_positive: cost of flagging a negative.
+        false_negative: cost of missing a positive.
+        prevalence: share of positives; that of the table where None.
+
+    Returns:
+        The threshold (None where everybody or nobody is to be flagged) with the expected cost of one record. It was
+        chosen by noised figures, so its own cost is a little higher than it looks.
+    """
+    share = released["metrics"]["positive_share"]["value"] if prevalence is None else prevalence
+    share = float("nan") if share is None else share
+    rows = released["confusion"]
+    recall, specificity = (
+        np.array([first, *(row[name]["value"] for row in rows), 1.0 - first], dtype=np.float64)
+        for name, first in (("recall", 1.0), ("specificity", 0.0))  # everybody flagged before, and nobody after
+    )
+    costs = share * false_negative * (1.0 - recall) + (1.0 - share) * false_positive * (1.0 - specificity)
+    at = len(costs) - 1 if np.isnan(costs).all() else int(np.nanargmin(costs))
+    inner = 0 < at < len(costs) - 1
+    return {
+        "threshold": rows[at - 1]["threshold"] if inner else None,
+        "flag": "above" if inner else "everybody" if at == 0 else "nobody",
+        "expected_cost": plain(costs[at]),
+        "recall": plain(recall[at]),
+        "specificity": plain(specificity[at]),
+        "prevalence": plain(share),
+        "false_positive_cost": false_positive,
+        "false_negative_cost": false_negative,
+    }
+
+
+def at_edges(negatives: Reals, positives: Reals) -> Figures:
+    """What flagging all above each edge comes to, (…, B − 1)."""
+    P, N = positives.sum(axis=-1, keepdims=True), negatives.sum(axis=-1, keepdims=True)
+    TP, FP = _from_above(positives)[..., 1:], _from_above(negatives)[..., 1:]
+    recall, precision = _ratio(TP, P), _ratio(TP, TP + FP)
+    return {
+        "true_positives": TP,
+        "false_positives": FP,
+        "recall": recall,
+        "specificity": _ratio(N - FP, N),
+        "precision": precision,
+        "f1": _ratio(2.0 * TP, TP + FP + P),
+        "accuracy": _ratio(TP + N - FP, P + N),
+        "flagged_share": _ratio(TP + FP, P + N),
+        "lift": _ratio(precision, _ratio(P, P + N)),
+        "flagged": TP + FP,
+    }
+
+
+def _of_bins(negatives: Reals, positives: Reals, ranked: float) -> dict[str, Reals]:
+    P, N = positives.sum(axis=-1), negatives.sum(axis=-1)
+    below = negatives.cumsum(axis=-1) - (1.0 - ranked) * negatives
+    pairs = np.where((P > 0.0) & (N > 0.0), P * N, np.nan)
+    upwards = _from_above(positives)
+    precise = np.where(positives == 0.0, 0.0, positives * _ratio(upwards, upwards + _from_above(negatives)))
+    return {
+        "positives": P,
+        "negatives": N,
+        "read": P + N,
+        "positive_share": _ratio(P, P + N),
+        "auc": (positives * below).sum(axis=-1) / pairs,
+        "average_precision": _ratio(precise.sum(axis=-1), P),
+    }
+
+
+def _from_above(bins: Reals) -> Reals:
+    """Σ over each bin and those above it, (…, B)."""
+    return np.asarray(np.flip(np.flip(bins, axis=-1).cumsum(axis=-1), axis=-1))
+
+
+def _ratio(part: Reals, whole: Reals) -> Reals:
+    return np.asarray(np.where(whole > 0.0, part / np.where(whole > 0.0, whole, 1.0), np.nan))
+
+
+def _roc(edges: tuple[float, ...], found: Figures) -> list[dict[str, float | None]]:
+    recall, specificity = found["at recall"].tolist(), found["at specificity"].tolist()
+    inner = [
+        {"fpr": plain(1.0 - s), "tpr": plain(r), "threshold": edge}
+        for edge, r, s in zip(edges, recall, specificity, strict=True)
+    ]
+    first: dict[str, float | None] = {"fpr": 0.0, "tpr": 0.0, "threshold": None}
+    last: dict[str, float | None] = {"fpr": 1.0, "tpr": 1.0, "threshold": None}
+    return [first, *reversed(inner), last]
+
+
+def _predicted(public: PublicRecords, edges: tuple[float, ...]) -> tuple[float | None, ...] | None:
+    """The mean probability of the public records in each bin, the classes weighing as they do there."""
+    if public.verb != "predict_proba" and not public.logistic:
+        return None
+    values = public.outcome
+    probability = 0.5 * (1.0 + np.tanh(0.5 * values)) if public.logistic else values
+    at = np.searchsorted(np.array(edges), values)
+    counts = np.bincount(at, minlength=len(edges) + 1)
+    sums = np.bincount(at, weights=probability, minlength=len(edges) + 1)
+    return tuple(float(s / n) if n else None for s, n in zip(sums, counts, strict=True))

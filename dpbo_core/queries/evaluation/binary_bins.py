@@ -1,0 +1,202 @@
+"""The public edges of the bins of two classes, what ties within a bin say, and what to expect of such a report.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| s, y | `values`, `positive` | decision values and classes of public records | (n,) |
+| m, π | `size.n_records`, `share` | records to be counted, and the PUBLIC share of positives | scalars |
+| b | `size.scale` | of the noise in each cell, 2k/ε | scalar |
+| B, G | — | bins, groups | scalars |
+| F_j, H_j | — | share of negatives below bin j, of positives above it, half of the bin's own in each | (B,) |
+| σ | — | noise of the AUC: b·√(2G Σ_j [(F_j − A)²/P² + (H_j − A)²/N²]), P = πm, N = m − P | scalar |
+| β | — | AUC that ties within bins lose among public records, where they count half | scalar |
+| ω | — | spread of the pairs within bins, among the records and in what the public ones say of them | scalar |
+| P_b, N_b | — | positives and negatives in bin b | (B,) |
+| c | `AucTies.ranked` | share of the pairs within a bin that are ranked right, ties half | scalar |
+| υ | `AucTies.untied` | variance of such a share, over that if no two values were equal | scalar in [0, 1] |
+| v | `variance` | Σ_b P_b N_b (P_b + N_b + 1)/12, of the number of pairs ranked right within bins | scalar |
+
+The edges are quantiles of the public values, each class weighing one half, and the model's own threshold. More bins
+cost noise, fewer lose by ties: B is the least of a ladder with |β| ≤ σ/3. The report's AUC counts pairs in a bin as
+`AucTies` says, so that little of β is left where the records are like the public ones, and β where those mislead.
+Nothing of it depends on a sensitive record: the edges decide how much is learned, and not what is right.
+
+v is the variance of Mann and Whitney's statistic in each bin (1947), where the classes are spread alike within it.
+The public records are halved, every other one by value: one half chooses how many bins there are by what ties lose
+in them, the other says c. The same records for both would choose bins in which c happens to be near ½, and so
+say too little of it.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.models.output_shape import Verb
+from dpbo_core.queries.evaluation.report_kind import (
+    MEAN_ABSOLUTE,
+    ExpectedErrors,
+    PublicRecords,
+    Reals,
+    TableSize,
+    verdict,
+)
+
+LADDER = (4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128)
+TIES = 1.0 / 3.0  # of the noise, that ties may cost where the public records mislead
+GOOD, USABLE = (0.01, 0.025), (0.025, 0.05)  # of the AUC, and of the recall at the model's threshold
+CHOOSES, SAYS = 0, 1
+UNKNOWN_ERROR = 12.0**-0.5  # of a share of which nothing is known
+
+
+def threshold_of(verb: Verb) -> float:
+    """The model's own threshold, above which a decision value means the larger class."""
+    return 0.5 if verb == "predict_proba" else 0.0
+
+
+def expected(public: PublicRecords, size: TableSize, n_bins: int | None) -> ExpectedErrors:
+    """Edges and expectations for a table of m records; quantiles by the ladder where `n_bins` is None."""
+    values, positive, own = public.outcome, public.truth == 1, threshold_of(public.verb)
+    m, n = size.n_records, len(positive) + 2
+    share = float(positive.mean()) if len(positive) else 0.5
+    share = min(max(share, 1.0 / n), 1.0 - 1.0 / n)
+    found = []
+    for B in LADDER if n_bins is None else (n_bins,):
+        edges = _edges(values, positive, own, B)
+        errors = _errors(values, positive, edges, edges.index(own), (share * m, (1.0 - share) * m))
+        noise, recall = (error * size.scale * math.sqrt(size.n_groups) for error in errors)
+        ties = _ties(*half(values, positive, CHOOSES), edges)
+        found.append((edges, noise, ties, recall))
+        if ties <= TIES * noise:
+            break
+    else:
+        found.append(min(found, key=lambda one: one[1] ** 2 + one[2] ** 2))
+    edges, noise, ties, recall = found[-1]
+    spread = _spread(values, positive, edges, m)
+    auc_error, recall_error = MEAN_ABSOLUTE * math.hypot(noise, ties, spread), MEAN_ABSOLUTE * recall
+    good, usable = (auc_error <= limits[0] and recall_error <= limits[1] for limits in (GOOD, USABLE))
+    why = f"noise and bins move the AUC by {auc_error:.2g} and the recall by {recall_error:.2g} on average"
+    return ExpectedErrors(
+        edges=edges,
+        errors={"auc_error": auc_error, "recall_error": recall_error},
+        n_cells=1 + 2 * (len(edges) + 1) * size.n_groups,
+        verdict=verdict(good=good, usable=usable),
+        why=f"{why}, on {size} of which about {share:.0%} are positive",
+        facts={"public_share": share},
+    )
+
+
+def _edges(values: Reals, positive: NDArray[np.bool_], threshold: float, n_bins: int) -> tuple[float, ...]:
+    """Quantiles with both classes weighing one half, and the model's own threshold; ascending, each once."""
+    if not len(values):
+        return (threshold,)
+    counts = np.bincount(positive, minlength=2)
+    weights = np.where(positive, 1.0 / max(1, counts[1]), 1.0 / max(1, counts[0]))
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(weights[order])
+    at = np.searchsorted(reached, reached[-1] * np.arange(1, n_bins) / n_bins)
+    quantiles = values[order][np.minimum(at, len(values) - 1)]
+    inner = {float(edge) for edge in quantiles if edge < values.max()}  # above the last edge there is somebody
+    return tuple(sorted(inner | {threshold}))
+
+
+def _errors(
+    values: Reals, positive: NDArray[np.bool_], edges: tuple[float, ...], own: int, classes: tuple[float, float]
+) -> tuple[float, float]:
+    """σ/(b√G), and the noise of the recall over b√G, from the public records' shapes; `classes` P and N."""
+    counts, (P, N) = class_counts(values, positive, edges), classes
+    if not (counts[0].any() and counts[1].any()):
+        return math.inf, math.inf
+    H, F = (part / part.sum() for part in counts)
+    below = np.cumsum(F) - F / 2.0
+    above = 1.0 - np.cumsum(H) + H / 2.0
+    A = float((H * below).sum())
+    weights = np.concatenate([(below - A) / P, (above - A) / N])
+    recall, n_above = float(H[1 + own :].sum()), len(edges) - own
+    of_recall = (n_above * (1.0 - recall) ** 2 + (len(edges) + 1 - n_above) * recall**2) / P**2
+    return math.sqrt(2.0 * float((weights**2).sum())), math.sqrt(2.0 * of_recall)
+
+
+def _spread(values: Reals, positive: NDArray[np.bool_], edges: tuple[float, ...], n_records: int) -> float:
+    """ω: as many public records as are counted say twice what one of them spreads, half of them twice that."""
+    P, N = class_counts(values, positive, edges)
+    if not (P.any() and N.any()):
+        return 0.0
+    of_public = float(variance(P, N)) / float(P.sum() * N.sum()) ** 2
+    return math.sqrt(of_public * ((P.sum() + N.sum()) / n_records + 2.0))
+
+
+def _ties(values: Reals, positive: NDArray[np.bool_], edges: tuple[float, ...]) -> float:
+    """β of these records."""
+    H, F = class_counts(values, positive, edges)
+    if not (H.any() and F.any()):
+        return 0.0
+    below = np.cumsum(F) - F / 2.0
+    return abs(auc(values, positive) - float((H * below).sum() / (H.sum() * F.sum())))
+
+
+@dataclass(frozen=True)
+class AucTies:
+    """What public records say of pairs within a bin.
+
+    Attributes:
+        ranked: c.
+        error: standard deviation of c, of how many public records said it.
+        untied: υ.
+    """
+
+    ranked: float
+    error: float
+    untied: float
+
+
+def half(values: Reals, positive: NDArray[np.bool_], which: int) -> tuple[Reals, NDArray[np.bool_]]:
+    """Every other record by its value."""
+    taken = np.argsort(values, kind="stable")[which::2]
+    return values[taken], positive[taken]
+
+
+def auc_ties(values: Reals, positive: NDArray[np.bool_], edges: tuple[float, ...]) -> AucTies:
+    """c of the half that says it, ½ where it has no such pairs."""
+    untied = _untied(values, edges)
+    values, positive = half(values, positive, SAYS)
+    counts = class_counts(values, positive, edges)
+    P, N = (part.sum() for part in counts)
+    pairs, below = float((counts[0] * counts[1]).sum()), float((counts[0] * (counts[1].cumsum() - counts[1])).sum())
+    if pairs == 0.0:
+        return AucTies(0.5, UNKNOWN_ERROR, untied)
+    ranked = (auc(values, positive) * P * N - below) / pairs
+    error = min((untied * float(variance(counts[0], counts[1]))) ** 0.5 / pairs, UNKNOWN_ERROR)
+    return AucTies(min(max(float(ranked), 0.0), 1.0), error, untied)
+
+
+def variance(positives: Reals, negatives: Reals) -> Reals:
+    """v of bins (…, B), counts below 0 as 0; (…)."""
+    P, N = np.maximum(positives, 0.0), np.maximum(negatives, 0.0)
+    return np.asarray((P * N * (P + N + 1.0)).sum(axis=-1) / 12.0)
+
+
+def class_counts(values: Reals, positive: NDArray[np.bool_], edges: tuple[float, ...]) -> tuple[Reals, Reals]:
+    """Positives and negatives in each bin, (B,) each."""
+    at = np.searchsorted(np.array(edges), values)
+    found = [np.bincount(at[positive == y], minlength=len(edges) + 1).astype(np.float64) for y in (True, False)]
+    return found[0], found[1]
+
+
+def auc(values: Reals, positive: NDArray[np.bool_]) -> float:
+    """Of public records of both classes; ties count half."""
+    from scipy.stats import rankdata
+
+    P, N = int(positive.sum()), int((~positive).sum())
+    return float((rankdata(values)[positive].sum() - P * (P + 1) / 2.0) / (P * N))
+
+
+def _untied(values: Reals, edges: tuple[float, ...]) -> float:
+    """υ = 1 − Σ (t³ − t)/Σ (n³ − n), t the numbers of records with one value, n those in one bin."""
+
+    def cubes(counts: NDArray[np.int64]) -> float:
+        numbers = counts.astype(np.float64)
+        return float((numbers**3 - numbers).sum())
+
+    in_bins = cubes(np.bincount(np.searchsorted(np.array(edges), values), minlength=len(edges) + 1))
+    return 1.0 - cubes(np.unique(values, return_counts=True)[1]) / in_bins if in_bins > 0.0 else 1.0

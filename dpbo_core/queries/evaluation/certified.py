@@ -1,0 +1,48 @@
+"""What the certificates of a report and of a watch must show, declared beside the methods'."""
+
+from dpbo_core.mechanisms.above_threshold import AboveThreshold
+from dpbo_core.mechanisms.histogram import LaplaceHistogram
+from dpbo_core.methods import CERTIFIED as OF_METHODS
+from dpbo_core.privacy.certified import MEANS, RECORDS, Declared, Shown, counted_of_one, only_shows
+from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.unit import PrivacyUnit
+from dpbo_core.queries.evaluation import KIND
+from dpbo_core.queries.evaluation.query import DRAW
+from dpbo_core.queries.watch import KIND as WATCH
+from dpbo_core.queries.watch.terms import LOOKS
+
+UNITS = (*RECORDS, PrivacyUnit.TRAINING_RECORD)  # of private training: whose validation record it may be too
+PARTS = ("table", "metrics", "roc", "confusion", "calibration", "classes", "errors", "binning", "groups")
+WATCH_PARTS = ("alarm", "look", "looks")
+
+
+def report_shown(release: Release) -> Shown:
+    """One draw for the whole table, which a unit's records can move by two each: out of a cell and into another.
+
+    Where each person counts once, in persons: by two, however many records a person has.
+
+    Raises:
+        KeyError, TypeError, ValueError: the release shows something else than a report, or its facts do not say.
+    """
+    if not only_shows(release, *PARTS):
+        raise ValueError("value")
+    moved = 2.0 if "n_persons" in release.facts else 2.0 * counted_of_one(release)
+    return Shown({DRAW: tuple(LaplaceHistogram.WORTH)}, moved, units=UNITS, relations=MEANS)
+
+
+def watch_shown(release: Release) -> Shown:
+    """One draw for all looks, which a unit's records move by k·G/least_records each.
+
+    Raises:
+        KeyError, TypeError, ValueError: the release shows something else than an alarm, or its facts do not say.
+    """
+    if not only_shows(release, *WATCH_PARTS) or release.value["alarm"] is not True:
+        raise ValueError("value")
+    per_record, counted, least = (release.facts[name] for name in ("per_record", "counted", "least"))
+    if not (type(counted) is type(least) is int and counted >= 1 and least >= 1 and float(per_record) > 0.0):
+        raise ValueError("facts")
+    sensitivity = float(per_record) * min(counted, least) / least
+    return Shown({LOOKS: tuple(AboveThreshold.WORTH)}, sensitivity, relations=MEANS)
+
+
+CERTIFIED = Declared({**OF_METHODS.methods, KIND: report_shown, WATCH: watch_shown}, OF_METHODS.mechanisms)

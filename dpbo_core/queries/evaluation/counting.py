@@ -1,0 +1,249 @@
+"""The sensitive records of an evaluation in one pass: how many are in each cell, in one table or over many parts.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| C | `Counter.size` | cells, 1 + G times those of a group, 2·B for two classes | scalar |
+| n | `count` | records in each cell; their sum is the number of records | (C,) int64 |
+| N | `count_persons` | the same where each person weighs as much (`PersonCells`) | (C,) int64 |
+
+A record's cell depends on the model and that record alone, so parts add up to the one table's histogram, whoever
+counts them. Workers are inside the curator's boundary, as when parts are scored (`objective.partitioned`). Those
+in memory are counted by `sklearn_api.evaluated_search`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from dpbo_core import data
+from dpbo_core.data import Preprocessing, Table
+from dpbo_core.data.addresses import Part, place_of
+from dpbo_core.data.fetched import fetched
+from dpbo_core.data.people import Person, read_people
+from dpbo_core.errors import DpboError, Sealed, StudyInvalid
+from dpbo_core.preparation.data_split import FileSplit, records_of
+from dpbo_core.preparation.public_half import DataSplit, PublicHalf, counted_records
+from dpbo_core.privacy.sealing import attempted
+from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.queries.evaluation.histogram_cells import (
+    Grouping,
+    HistogramCells,
+    Integers,
+    PersonCells,
+    kind_cells,
+    only_needed,
+    with_groups,
+)
+from dpbo_core.scoring.in_memory import Scorable
+from dpbo_core.scoring.partitioned import Answer, OneByOne, Workers, parts_of
+from dpbo_core.scoring.persons import Persons
+from dpbo_core.study_file import PersonFiles, PublicFiles, SensitiveFiles, SensitiveTraining, StudySpec
+
+_SHOWN_AS = "a validation file"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Counter:
+    """What counting needs, all of it public.
+
+    Attributes:
+        preprocessing: from raw columns to the model's rows.
+        model: whose decision values, classes or errors are counted.
+        cells: of the report's kind.
+        grouping: None for the whole alone.
+    """
+
+    preprocessing: Preprocessing
+    model: Scorable
+    cells: HistogramCells
+    grouping: Grouping | None = None
+
+    @property
+    def n_groups(self) -> int:
+        """G, the group of all other values among them."""
+        return 1 if self.grouping is None else len(self.grouping.categories) + 1
+
+    @property
+    def size(self) -> int:
+        """C: how many cells a table of the counts has, all groups together."""
+        return 1 + self.cells.n_cells * self.n_groups
+
+    @property
+    def reads_cells(self) -> bool:
+        """Whether the model takes the table's own columns."""
+        return self.preprocessing.columns is not None
+
+    def histogram(self, table: Table) -> Integers:
+        """The exact counts (C,): of a sensitive table, the sensitive value itself."""
+        return np.bincount(self._cells(table), minlength=self.size).astype(np.int64)
+
+    def by_person(self, table: Table, people: Sequence[Person]) -> PersonCells:
+        """Whose records are in which cell: as sensitive as they are.
+
+        Args:
+            table: m records.
+            people: the person of each, (m,).
+        """
+        return PersonCells.of(Persons.of(people), self._cells(table, by_content=True))
+
+    def _cells(self, table: Table, *, by_content: bool = False) -> Integers:
+        encoded = self.preprocessing.transform(only_needed(table, self.preprocessing))
+        groups = None if self.grouping is None else self.grouping.of(table)
+        found = kind_cells(self.model, encoded, self.cells, by_content=by_content)
+        return with_groups(found, groups, self.cells.n_cells)
+
+
+class PartCounter:
+    """What a worker is sent: the counter, and nothing sensitive."""
+
+    def __init__(self, counter: Counter) -> None:
+        self.counter = counter
+
+    @property
+    def n_numbers(self) -> int:
+        """C: an answer holds so many counts, whatever is in them."""
+        return self.counter.size
+
+    def __call__(self, part: Part) -> Answer | None:
+        """The counts of one file, and its records. Never raises: an error would be written to a worker's log."""
+
+        def counted() -> Answer:
+            read = fetched(part, shown_as=_SHOWN_AS)
+            table = data.read_table(read, sensitive=True, shown_as=_SHOWN_AS, cells=self.counter.reads_cells)
+            return self.counter.histogram(table), table.n_records
+
+        return attempted(counted, None)
+
+
+class PersonPartCounter:
+    """What a worker is sent where each person counts once: the counter and the column of persons."""
+
+    def __init__(self, counter: Counter, column: str) -> None:
+        self.counter, self.column = counter, column
+
+    def __call__(self, part: Part) -> bytes:
+        """Whose records of one file are in which cell; nothing at all where it failed. Never raises."""
+
+        def counted() -> bytes:
+            read = fetched(part, shown_as=_SHOWN_AS)
+            table = data.read_table(read, sensitive=True, shown_as=_SHOWN_AS, cells=self.counter.reads_cells)
+            return self.counter.by_person(table, read_people(read, self.column, shown_as=_SHOWN_AS)).to_bytes()
+
+        return attempted(counted, b"")
+
+
+def count(counter: Counter, table: Table) -> Sensitive[Integers]:
+    """The histogram of a table in memory, sealed."""
+    return Sensitive(counter.histogram(table))
+
+
+def count_persons(
+    counter: Counter, table: Table, people: Sequence[Person] | None, n_persons: int
+) -> Sensitive[Integers]:
+    """The histogram of a table in memory in which each person counts once, sealed.
+
+    Raises:
+        Sealed: the persons are not those of the records.
+    """
+    if people is None or len(people) != table.n_records:
+        raise Sealed  # how many records there are is not said
+    return Sensitive(counter.by_person(table, people).table(counter.size, n_persons))
+
+
+def count_parts(
+    counter: Counter, parts: Sequence[Part], n_records: int, workers: Workers | None = None
+) -> Sensitive[Integers]:
+    """The histogram of a partitioned table, sealed; a process has one part in memory at a time.
+
+    Raises:
+        Sealed: a part could not be read, or the parts no longer hold m records.
+    """
+    found = (workers or OneByOne()).map(PartCounter(counter), parts)
+    answers = [answer for answer in found if answer is not None]
+    if len(answers) != len(parts) or sum(n for _, n in answers) != n_records:
+        raise Sealed
+    return Sensitive(sum((np.asarray(counts) for counts, _ in answers), np.zeros(counter.size, dtype=np.int64)))
+
+
+def count_persons_of_parts(
+    counter: Counter, parts: Sequence[Part], column: str, n_persons: int, workers: Workers | None = None
+) -> Sensitive[Integers]:
+    """The same where each person counts once, wherever in the parts the records lie.
+
+    Raises:
+        Sealed: a part could not be read.
+    """
+    found = (workers or OneByOne()).answers(PersonPartCounter(counter, column), parts)
+    answers = [answer for answer in found if answer]
+    if len(answers) != len(parts):
+        raise Sealed
+    return Sensitive(PersonCells.merged(answers).table(counter.size, n_persons))
+
+
+class SensitiveTable(Protocol):
+    """How the sensitive records of a split are counted, wherever they come from."""
+
+    @property
+    def split(self) -> DataSplit:
+        """The study's data: its sources, and what can be refused without a record's content."""
+        ...
+
+    @property
+    def tells(self) -> tuple[type[DpboError], ...]:
+        """Kinds of error whose message says public facts alone, whatever the records hold."""
+        ...
+
+    def columns(self, public: PublicHalf) -> tuple[str, ...]:
+        """The names of its columns."""
+        ...
+
+    def count(self, counter: Counter, workers: Workers | None) -> Sensitive[Integers]:
+        """How many records, or persons, are in each cell; after reserving only."""
+        ...
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FileTable:
+    """The validation file of a study, a folder of them, or the validation records of a bundled set.
+
+    Attributes:
+        split: of the study.
+        tells: a file holds bytes, whose reader says sizes alone.
+    """
+
+    split: FileSplit
+    tells: tuple[type[DpboError], ...] = (StudyInvalid,)
+
+    def columns(self, public: PublicHalf) -> tuple[str, ...]:
+        """Of the file's header, which was checked, and no more of it."""
+        given = self.split.spec.data
+        if not isinstance(given, PublicFiles | PersonFiles | SensitiveFiles):
+            return public.columns
+        path = place_of(self.split.folder, given.validation)
+        first = (parts_of(path, shown_as=given.validation) or (path,))[0]
+        return data.read_header(first, sensitive=True, shown_as=given.validation).columns
+
+    def count(self, counter: Counter, workers: Workers | None) -> Sensitive[Integers]:
+        """Read the records, whatever their bytes, and count them, part by part where there are parts."""
+        spec, folder = self.split.spec, self.split.folder
+        given = spec.data
+        if isinstance(given, PublicFiles | PersonFiles):
+            parts = parts_of(place_of(folder, given.validation), shown_as=given.validation)
+            if parts and isinstance(given, PersonFiles):
+                return count_persons_of_parts(counter, parts, str(spec.privacy.person), given.n_persons, workers)
+            if parts and isinstance(given, PublicFiles):
+                return count_parts(counter, parts, given.n_validation, workers)
+        elif isinstance(given, SensitiveTraining):
+            raise TypeError("there is no validation set")
+        return count_table(spec, counter, *records_of(spec, folder, cells=counter.reads_cells))
+
+
+def count_table(
+    spec: StudySpec, counter: Counter, table: Table, people: Sequence[Person] | None
+) -> Sensitive[Integers]:
+    """The cells of one table as the study counts: records, of which at most k are one person's, or persons."""
+    if isinstance(spec.data, PersonFiles):
+        return count_persons(counter, table, people, spec.data.n_persons)
+    return count(counter, counted_records(spec, table, people))

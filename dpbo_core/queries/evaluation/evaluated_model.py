@@ -1,0 +1,280 @@
+"""The model that is evaluated, the kind of its report, and what it says of the public records.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| n | — | public training records | scalar |
+| y, s | `public.truth`, `public.outcome` | their classes or targets, and what the model says of each | (n,) |
+
+Of the study's own model, which is trained here, each outcome is that of a training without the record's fold.
+"""
+
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.data import Preprocessing
+from dpbo_core.data.values import shown
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.final_model import FinalModel, load
+from dpbo_core.final_model.storage import ESTIMATOR, NUMBERS
+from dpbo_core.final_model.train import model_is_public
+from dpbo_core.models.cross_validation import fold_of
+from dpbo_core.models.estimator_allowlist.inspection import unlisted_part
+from dpbo_core.models.estimator_trainer import EstimatorTrainer
+from dpbo_core.models.estimators import FittedEstimator
+from dpbo_core.models.linear.fit import LinearModel, SoftmaxModel
+from dpbo_core.models.linear_trainer import LinearTrainer
+from dpbo_core.models.output_shape import Verb
+from dpbo_core.models.rowwise import check_rowwise
+from dpbo_core.models.scores.regression_error import as_numbers
+from dpbo_core.preparation.data_split import training_table
+from dpbo_core.preparation.public_half import PublicHalf
+from dpbo_core.preparation.training_set import training_parts
+from dpbo_core.privacy.release import Release
+from dpbo_core.queries.evaluation.binary import Binary
+from dpbo_core.queries.evaluation.counting import Counter
+from dpbo_core.queries.evaluation.histogram_cells import Grouping, needed_columns, only_needed
+from dpbo_core.queries.evaluation.multiclass import MOST_CLASSES, Multiclass
+from dpbo_core.queries.evaluation.regression import Regression
+from dpbo_core.queries.evaluation.report_kind import PublicRecords, ReportKind
+from dpbo_core.scoring.in_memory import Scorable
+from dpbo_core.study_file import StudySpec
+
+LINEAR: Verb = "decision_function"  # what a linear model's margins stand for
+KINDS: Mapping[str | None, type[ReportKind]] = {
+    None: Binary,
+    "classes": Multiclass,
+    "errors": Regression,
+}  # of a table
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class EvaluatedModel:
+    """A model and what it says of the public records.
+
+    Attributes:
+        kind: of its report.
+        model: trained; not yet held to predicting row by row.
+        preprocessing: from raw columns to its rows.
+        X: the public rows, preprocessed, (n, d); of a linear model that is trained here none is needed, (n, 0).
+        public: what it says of them.
+        unlisted: what in it is not known to predict each row alone; "" for nothing.
+    """
+
+    kind: type[ReportKind]
+    model: Scorable
+    preprocessing: Preprocessing
+    X: NDArray[np.float64]
+    public: PublicRecords
+    unlisted: str
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What it needs of a table, the target last."""
+        return needed_columns(self.preprocessing)
+
+    def counter(self, edges: tuple[float, ...], grouping: Grouping | None, *, enforced: bool) -> Counter:
+        """What counts a table under the model, held to predicting each row by itself, or `enforced` to.
+
+        Raises:
+            StudyInvalid: it does not on public rows.
+        """
+        model, cells = self.model, self.kind.cells(self.public, edges)
+        if isinstance(model, FittedEstimator):  # ours are, row by row to the last bit
+            if enforced:
+                from dpbo_core.models.one_by_one.enforced_model import alone
+
+                model = replace(model, alone=alone(model.estimator, self.X, self.public.truth, cells, known={}))
+            else:
+                check_rowwise(model, self.X, needs=self.public.verb)
+                model = replace(model, alone=None)
+        return Counter(self.preprocessing, model, cells, grouping)
+
+
+def released_model(spec: StudySpec, public: PublicHalf, release: Release) -> EvaluatedModel:
+    """The study's own model, trained on its public set at what it released.
+
+    Raises:
+        StudyInvalid: there is no such model, or it cannot be evaluated.
+    """
+    if public.problem.trainer is None:
+        return _private_model(public, release)
+    if not model_is_public(release):
+        raise no_model()
+    return model_at(spec, public, release.value["hyperparameters"])
+
+
+def _private_model(public: PublicHalf, release: Release) -> EvaluatedModel:
+    """The model that a private training released, from the release alone."""
+    released = release.value.get("model")
+    if released is None:
+        raise StudyInvalid(
+            "the study released no model that could be evaluated",
+            cause="none of its trials came to one, or one of a function of yours that is no linear model",
+            remedy="ask the study under a new edition, with more steps",
+        )
+    weights = np.array(released["weights"], dtype=np.float64)
+    model = LinearModel(weights, 0.0, math.inf) if weights.ndim == 1 else SoftmaxModel(weights)
+    return _privately_trained(public.preprocessing, model)
+
+
+def _privately_trained(fitted: Preprocessing, model: LinearModel | SoftmaxModel) -> EvaluatedModel:
+    """A model of a sensitive training set, of which no public record says anything: its classes are counted."""
+    nobody = np.zeros(0, dtype=np.int64)
+    public = PublicRecords(nobody, nobody, classes=tuple(map(shown, fitted.classes)))
+    return EvaluatedModel(Multiclass, model, fitted, np.zeros((0, fitted.n_features)), public, "")
+
+
+def model_at(spec: StudySpec, public: PublicHalf, point: Mapping[str, Any]) -> EvaluatedModel:
+    """The model at any hyperparameters, trained on the study's public set.
+
+    Raises:
+        StudyInvalid: it has too many classes, has no decision values for two, or fails on public rows.
+    """
+    trainer, fitted, unlisted = public.problem.trainer, public.preprocessing, public.problem.unlisted
+    if trainer is None:  # the training set is sensitive: whichever will be released has such a shape
+        return _privately_trained(fitted, LinearModel(np.zeros(fitted.n_features), 0.0, math.inf))
+    if isinstance(trainer, LinearTrainer):
+        values = trainer.public_margins(point, seed=spec.search.seed) * trainer.signs
+        X, truth = np.empty((len(values), 0)), (trainer.signs > 0.0).astype(np.int64)
+        return _evaluated(spec, trainer.train(point), fitted, X, truth, values, LINEAR, unlisted)
+    if not isinstance(trainer, EstimatorTrainer):
+        raise no_model()
+    model = trainer.train(point)
+    verb = _verb_of(model, fitted)
+    classes = np.asarray(trainer.truth if fitted.classes else np.zeros(len(trainer.truth)), dtype=np.int64)
+    folds = fold_of(classes, seed=spec.search.seed)
+    outcome = np.full(len(folds), math.nan)
+    for fold in range(folds.max() + 1):
+        out = folds == fold
+        without = trainer.factory.train(trainer.X[~out], trainer.truth[~out], **point)
+        outcome[out] = _outcome(without, trainer.X[out], verb)
+    return _evaluated(spec, model, fitted, trainer.X, trainer.truth, outcome, verb, unlisted)
+
+
+def file_model(spec: StudySpec, folder: str | Path, final: FinalModel) -> EvaluatedModel:
+    """A model that was saved: its outcome is that on the study's public rows, some of which it may have seen.
+
+    Raises:
+        StudyInvalid: it does not fit the study's tables, or cannot be evaluated.
+    """
+    fitted, model = final.preprocessing, final.model
+    if training_parts(spec, folder) is not None:
+        raise StudyInvalid(
+            "the study names a folder of training files, and a model of a file needs the public records in memory",
+            cause="it is asked about each public record",
+            remedy="name one public file in a study for it",
+        )
+    table, target = training_table(spec, folder, cells=fitted.columns is not None)
+    if target != fitted.target:
+        raise StudyInvalid(
+            f"the model predicts {fitted.target!r}, and the study's target is {target!r}",
+            cause="a model of another study",
+            remedy="name a model of the same target",
+        )
+    encoded = fitted.transform(only_needed(table, fitted))
+    known = encoded.labels >= 0
+    X, truth = encoded.X[known], encoded.truth[known]
+    if not known.any():
+        raise StudyInvalid("the model can read no record of the public training file", remedy="name another model")
+    if isinstance(model, LinearModel):
+        values = model.margins(X, np.ones(len(X)))
+        return _evaluated(spec, model, fitted, X, truth, values, LINEAR, "", logistic=True)
+    verb = _verb_of(model, fitted)
+    outcome, unlisted = _outcome(model, X, verb), unlisted_part(model.estimator)
+    return _evaluated(spec, model, fitted, X, truth, outcome, verb, unlisted)
+
+
+def no_model() -> StudyInvalid:
+    """The message where there is nothing to evaluate."""
+    return StudyInvalid(
+        "the study released no model that could be evaluated",
+        cause="its method releases no hyperparameters",
+        remedy="evaluate a model of a file, or a study whose method releases hyperparameters",
+    )
+
+
+def read_model(folder: str | Path) -> tuple[FinalModel, str]:
+    """A saved model, by itself or inside the folder in which MLflow shows it, and the digest of its files.
+
+    Raises:
+        StudyInvalid: it cannot be read.
+    """
+    inside = Path(folder) / "data" / "data"
+    home = inside if (inside / NUMBERS).exists() else Path(folder)
+    final, digest = load(home), hashlib.sha256()
+    for name in (NUMBERS, ESTIMATOR):
+        path = home / name
+        content = path.read_bytes() if path.exists() else b""
+        digest.update(f"{name} {len(content)}\n".encode() + content)
+    return final, digest.hexdigest()
+
+
+def _verb_of(model: FittedEstimator, fitted: Preprocessing) -> Verb:
+    """The verb that a fitted estimator is asked by: of two classes one that gives decision values."""
+    if len(fitted.classes) != 2:
+        return "predict"
+    for verb in ("predict_proba", "decision_function"):
+        if callable(getattr(model.estimator, verb, None)):
+            return verb
+    raise StudyInvalid(
+        f"{type(model.estimator).__name__} gives neither probabilities nor decision values",
+        cause="it names a class alone, so that there is nothing to rank the records by",
+        remedy="evaluate a model with predict_proba or decision_function",
+    )
+
+
+def _evaluated(
+    spec: StudySpec,
+    model: LinearModel | FittedEstimator,
+    fitted: Preprocessing,
+    X: NDArray[np.float64],
+    truth: NDArray[Any],
+    outcome: NDArray[np.float64],
+    verb: Verb,
+    unlisted: str,
+    *,
+    logistic: bool | None = None,
+) -> EvaluatedModel:
+    """Of records with a usable outcome, and the kind of report that the number of classes makes it."""
+    C = len(fitted.classes)
+    if C > MOST_CLASSES:
+        raise StudyInvalid(
+            f"the target has {C} classes, and at most {MOST_CLASSES} can be evaluated",
+            cause="the table has a cell for every pair of classes, and noise in each",
+            remedy="put rare classes together",
+        )
+    kind: type[ReportKind] = Binary if C == 2 else Multiclass if C else Regression
+    if C and verb == "predict":
+        outcome = np.where(np.isin(outcome, np.arange(C)), np.nan_to_num(outcome), -1.0).astype(np.int64)
+    else:
+        sound = np.isfinite(outcome)
+        X, truth, outcome = X[sound], truth[sound], outcome[sound]
+    logistic = spec.model.estimator == "logistic" if logistic is None else logistic
+    public = PublicRecords(
+        truth=truth,
+        outcome=outcome,
+        verb=verb,
+        classes=tuple(map(shown, fitted.classes)),
+        logistic=logistic and isinstance(model, LinearModel),
+        error_bound=getattr(spec.model, "error_bound", None),
+    )
+    return EvaluatedModel(kind, model, fitted, X, public, unlisted)
+
+
+def _outcome(model: FittedEstimator, X: NDArray[np.float64], verb: Verb) -> NDArray[np.float64]:
+    """What a model says of PUBLIC rows, (n,)."""
+    outcome = model.outcome(X, verb)
+    if outcome is None or (outcome.ndim == 2 and outcome.shape[1] != 2):
+        raise StudyInvalid(
+            f"{type(model.estimator).__name__} fails on public rows",
+            cause=f"its {verb} gives no class or number for each row, or a fold has one class alone",
+            remedy="give more public records of each class, or evaluate another model",
+        )
+    return as_numbers(outcome[:, 1] if outcome.ndim == 2 else outcome)

@@ -1,0 +1,203 @@
+"""The noised histogram, all that was released; and every figure of it with what noise and sampling leave open.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| m | `n_records` | records that were counted, public; persons, where each counts once | scalar |
+| W | `weight` | of one person in ñ (`histogram_cells`); 1 where records are counted | integer |
+| ñ | `drawn` | counts with noise, as they were released | (C,) integers |
+| b | `scale` | of the noise in each cell of ñ/W | scalar |
+| t̃ | `shifted(counts)` | ñ/W shifted to sum to m | (C,) |
+| θ(t) | `figures(t)` | a figure of a table t | of its kind |
+| z | — | simulated noise of the released table's own law, shifted alike | (C,) |
+| — | noise interval | θ(t̃) − the 95% and 5% quantiles of θ(t̃ + z) − θ(t̃) | |
+| — | sampling interval | of a share, Wilson's; else the same with tables of m records drawn from t̃ for t̃ + z | |
+
+The first is about the figure of the very records that were counted; the second about that of all records of their
+kind, as if the counted ones were independent draws and t̃ had no noise. What bins leave open of a figure its kind
+says (`spreads`), and it is added as normal. Both simulations begin with a fixed seed: they are post-processing, and
+anyone finds the same.
+
+Where each person counts once, m persons are drawn, each in one cell. Whose records lie in several cells spreads
+less (Jensen), so that the sampling interval, and what the bins leave open, then hold more often.
+
+From a sum of absolute values, which noise raises, the mean rise is taken away, and its intervals reach the 95%
+quantile to either side, so that they hold more often than the others.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpbo_core.queries.evaluation.report_kind import Estimates, Figures, Interval, Reals, ReportKind
+
+Z = 1.6448536269514722  # the normal's 95% quantile
+LARGE = 1e6  # scale of noise whose whole steps no figure sees
+LEVEL, PAIRS, SEED = 0.9, 2000, 20
+AT_ONCE = 2_000_000  # numbers of simulated tables in memory
+TOO_MANY = 0.05  # of the simulated tables, without the figure: then nothing is said of it
+LOW, HIGH = "low ", "high "
+
+Spread = tuple[Reals, Reals, Reals]
+Draws = Callable[[np.random.Generator, int], Reals]
+
+
+@dataclass(frozen=True)
+class NoisedTable:
+    """A released histogram with the public facts it is read by.
+
+    Attributes:
+        n_records: m.
+        scale: b.
+        kind: how its cells are read.
+        groups: names of the groups, the last for all other values; empty where there is the whole alone.
+        drawn: (C,): what cannot be read, then group by group the cells of the kind.
+        weight: W.
+    """
+
+    n_records: int
+    scale: float
+    kind: ReportKind
+    groups: tuple[str, ...]
+    drawn: tuple[int, ...]
+    weight: int = 1
+
+    @property
+    def counts(self) -> Reals:
+        """ñ/W: what was released, in records or persons, (C,)."""
+        return np.array(self.drawn, dtype=np.float64) / self.weight
+
+    def shifted(self, counts: Reals) -> Reals:
+        """Counts (…, C) shifted to sum to m: of all tables with that sum, the nearest."""
+        excess = counts.sum(axis=-1, keepdims=True) - self.n_records
+        return np.asarray(counts - excess / counts.shape[-1])
+
+    def split(self, counts: Reals) -> Reals:
+        """The cells that could be read, (…, G, *shape)."""
+        return counts[..., 1:].reshape(*counts.shape[:-1], max(1, len(self.groups)), *self.kind.shape)
+
+    @property
+    def whole(self) -> Reals:
+        """The cells of t̃ that could be read, all groups together, (*shape,)."""
+        return np.asarray(self.split(self.shifted(self.counts)).sum(axis=0))
+
+    def figures(self, counts: Reals) -> Figures:
+        """Every figure by name, of counts (…, C): those of the kind; "of …" and "gap …" one a group."""
+        kind, axes = self.kind, len(self.kind.shape)
+        with np.errstate(all="ignore"):
+            split = self.split(counts)
+            whole = split.sum(axis=-1 - axes)
+            found = dict(kind.figures(whole)) | {"unread_share": counts[..., 0] / self.n_records}
+            if self.groups:
+                one = kind.group_figures(split)
+                rest = kind.group_figures(np.expand_dims(whole, -1 - axes) - split)
+                found["of records_share"] = split.sum(axis=tuple(range(-axes, 0))) / self.n_records
+                found |= {f"of {name}": values for name, values in one.items()}
+                found |= {f"gap {name}": one[name] - rest[name] for name in kind.of_a_group}
+            return found
+
+    def estimates(self) -> Estimates:
+        """Every figure of the released table, with its noise interval and its sampling interval."""
+        kind, counts = self.kind, self.shifted(self.counts)
+        positive = np.maximum(counts, 0.0)
+        shares = positive / positive.sum() if positive.sum() > 0.0 else np.full(len(counts), 1.0 / len(counts))
+
+        def noised(rng: np.random.Generator, size: int) -> Reals:
+            z = simulated_noise(rng, self.scale, (size, len(counts)), self.weight)
+            return self.shifted(counts + np.concatenate([z, -z]))  # its law is symmetric
+
+        def sampled(rng: np.random.Generator, size: int) -> Reals:
+            return rng.multinomial(self.n_records, shares, size=2 * size).astype(np.float64)
+
+        values, spreads = dict(self.figures(counts)), kind.spreads(self.split(counts))
+        names = [name for name in values if not name.startswith((LOW, HIGH))]
+        found: list[dict[str, Interval]] = []
+        rises: dict[str, Reals] = {}
+        for draws, middle, beside in (
+            (noised, values, spreads),
+            (sampled, self.figures(shares * self.n_records), spreads if kind.bins_hide_from_sampling else {}),
+        ):
+            added = self._added(draws, middle, beside)
+            found.append({name: self._interval(name, values[name], middle, added) for name in names})
+            rises = rises or {name: added[name][2] for name in kind.raised if name in added}
+        every = np.asarray(float(self.n_records))
+        wholes = {**kind.wholes(values), "unread_share": every, "of records_share": every}
+        found[1] |= {name: wilson(values[name], whole) for name, whole in wholes.items() if name in values}
+        values |= {name: np.maximum(0.0, values[name] - rise) for name, rise in rises.items()}
+        return Estimates({name: np.clip(values[name], *kind.limits(name)) for name in names}, found[0], found[1])
+
+    def _interval(self, name: str, value: Reals, middle: Figures, added: dict[str, Spread]) -> Interval:
+        if LOW + name in added:
+            low, high = LOW + name, HIGH + name
+            return np.asarray(middle[low] + added[low][0]), np.asarray(middle[high] + added[high][1])
+        low_end, high_end, _ = added[name]
+        upper = value + high_end if name in self.kind.raised else value - low_end
+        limits = self.kind.limits(name)
+        return np.clip(value - high_end, *limits), np.clip(upper, *limits)
+
+    def _added(self, draws: Draws, middle: Figures, beside: Figures) -> dict[str, Spread]:
+        """5% and 95% quantiles of what the draws add to each figure, and their mean; with `beside`, normal."""
+        normal = np.random.default_rng(SEED + 1).standard_normal
+        pieces: dict[str, list[Reals]] = {name: [] for name in middle}
+        for tables in _blocks(draws, len(self.drawn)):
+            for name, values in self.figures(tables).items():
+                more = normal(values.shape) * beside[name] if name in beside else 0.0
+                pieces[name].append(values - middle[name] + more)
+        return {name: _spread(np.concatenate(parts)) for name, parts in pieces.items()}
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON, with every public fact."""
+        whose = {"n_records": self.n_records}
+        if self.weight != 1:
+            whose = {"n_persons": self.n_records, "weight": self.weight}
+        facts = {"noise_scale": self.scale, **self.kind.to_json()}
+        return {**whose, **facts, "groups": list(self.groups), "drawn": list(self.drawn)}
+
+
+def report(table: NoisedTable) -> dict[str, Any]:
+    """The whole report of a released table, with the table itself: post-processing of nothing else."""
+    found, kind = table.estimates(), table.kind
+    return {
+        "table": table.to_json(),
+        "metrics": {name: found.figure(name) for name in kind.metrics if name in found.values},
+        **kind.parts(table, found),
+        "groups": {
+            group: {name: found.figure(f"of {name}", g) for name in ("records_share", *kind.of_a_group)}
+            | {"gaps": {name: found.figure(f"gap {name}", g) for name in kind.of_a_group}}
+            for g, group in enumerate(table.groups)
+        },
+    }
+
+
+def simulated_noise(rng: np.random.Generator, scale: float, shape: tuple[int, ...], weight: int = 1) -> Reals:
+    """Discrete Laplace noise of the mechanism's law in steps of 1/W: the difference of two geometric variables."""
+    if scale * weight > LARGE:
+        return np.asarray(np.rint(rng.laplace(scale=scale * weight, size=shape)) / weight)
+    p = -np.expm1(-1.0 / (scale * weight))
+    return np.asarray((rng.geometric(p, shape) - rng.geometric(p, shape)) / weight, dtype=np.float64)
+
+
+def wilson(share: Reals, whole: Reals) -> Interval:
+    """Of a share of so many records, its interval at LEVEL; NaN where there are none."""
+    with np.errstate(all="ignore"):
+        n, p = np.where(whole > 0.0, whole, np.nan), np.clip(share, 0.0, 1.0)
+        middle = (p + Z**2 / (2.0 * n)) / (1.0 + Z**2 / n)
+        half = Z / (1.0 + Z**2 / n) * np.sqrt(p * (1.0 - p) / n + (Z / (2.0 * n)) ** 2)
+    return np.clip(middle - half, 0.0, 1.0), np.clip(middle + half, 0.0, 1.0)
+
+
+def _blocks(draws: Draws, width: int) -> Iterator[Reals]:
+    rng, left = np.random.default_rng(SEED), PAIRS
+    while left:
+        size = max(1, min(left, AT_ONCE // (2 * width)))
+        yield draws(rng, size)  # twice as many
+        left -= size
+
+
+def _spread(added: Reals) -> Spread:
+    unknown = np.isnan(added).mean(axis=0) > TOO_MANY
+    filled = np.where(np.isnan(added), 0.0, added)
+    low, high = np.quantile(filled, [(1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0], axis=0)
+    low, high, mean = (np.where(unknown, np.nan, part) for part in (low, high, filled.mean(axis=0)))
+    return low, high, mean

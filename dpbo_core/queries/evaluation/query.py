@@ -1,0 +1,225 @@
+"""An evaluation's query: what is counted, for which price, and the key under which the ledger keeps its release.
+
+The key is of the dataset, the model's digest, ε, the edition, and what the table's cells mean. Costs and prevalence
+are no part of it: they only say how to read a release. Asked again, a query has the same release, whatever another
+version would bin or report.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+
+from dpbo_core.data import Preprocessing
+from dpbo_core.data.features import Category
+from dpbo_core.data.values import canonical
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.ledger.ledger import QueryKey
+from dpbo_core.mechanisms.histogram import LaplaceHistogram
+from dpbo_core.methods.contract import Draws
+from dpbo_core.privacy.amounts import allowed_units
+from dpbo_core.privacy.assumption import ROWWISE_PREDICTIONS
+from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
+from dpbo_core.privacy.plan import PrivacyPlan
+from dpbo_core.problem import Problem
+from dpbo_core.queries.evaluation import KIND
+from dpbo_core.queries.evaluation.histogram_cells import MOST, OTHER, WEIGHT, Grouping
+from dpbo_core.queries.evaluation.report_kind import ReportKind, TableSize
+from dpbo_core.study_file import (
+    BundledData,
+    EvaluationSection,
+    PersonFiles,
+    PredictionTable,
+    PublicFiles,
+    SensitiveBundled,
+    SensitiveData,
+    SensitiveFiles,
+    SensitiveTraining,
+    StudySpec,
+)
+
+DRAW = "histogram"
+EVIDENCE = Evidence(
+    Standing.STANDARD, "the discrete Laplace mechanism on one histogram (Dwork, McSherry, Nissim, Smith 2006)"
+)
+
+
+@dataclass(frozen=True)
+class EvaluationQuery:
+    """One evaluation, before any model is trained.
+
+    Attributes:
+        spec: the study.
+        problem: its public facts.
+        epsilon: ε of the report.
+        section: [evaluation], or its defaults.
+        data: the study's, with a validation set.
+    """
+
+    spec: StudySpec
+    problem: Problem
+    epsilon: float
+    section: EvaluationSection
+    data: PublicFiles | PersonFiles | BundledData | SensitiveFiles | SensitiveBundled
+
+    @classmethod
+    def of(cls, spec: StudySpec, problem: Problem, epsilon: float | None) -> "EvaluationQuery":
+        """What the study's [evaluation] asks; `epsilon` in the place of its own where it is given.
+
+        Raises:
+            StudyInvalid: no ε is stated, or one that is no privacy level, or what is asked is not there yet.
+        """
+        section = spec.evaluation or EvaluationSection()
+        section = section if epsilon is None else replace(section, epsilon=epsilon)
+        if section.epsilon is None:
+            raise StudyInvalid(
+                "no ε is stated for the evaluation",
+                cause="a report is a spend of its own, on top of [privacy]",
+                remedy="add [evaluation] with epsilon = 0.5, say, or give epsilon",
+            )
+        if isinstance(spec.data, SensitiveTraining):
+            raise StudyInvalid(
+                "a study without a validation set has nothing to evaluate its model on",
+                cause="on the records that it was trained on the figures would say nothing of others",
+                remedy="leave [evaluation] out, or give validation and n_validation in [data]",
+            )
+        if isinstance(spec.data, PredictionTable):
+            raise StudyInvalid(
+                "a study of predictions made elsewhere has no model to evaluate",
+                cause="it released which candidate is best; a report is of a model and of its features",
+                remedy="leave [evaluation] out",
+            )
+        if isinstance(spec.data, PersonFiles) and spec.data.n_persons > MOST // WEIGHT:
+            raise StudyInvalid(
+                f"data.n_persons = {spec.data.n_persons}, and a report counts at most {MOST // WEIGHT:,} persons",
+                remedy="give the public number of persons of the validation file",
+            )
+        if allowed_units(section.epsilon) == 0:
+            raise StudyInvalid(
+                f"ε = {section.epsilon:g} is below the ledger's unit", remedy="raise evaluation.epsilon"
+            )
+        return cls(spec, problem, section.epsilon, section, spec.data)
+
+    def check_kind(self, kind: type[ReportKind]) -> None:
+        """Nothing is asked that a report of this kind does not have.
+
+        Raises:
+            StudyInvalid: something is.
+        """
+        section, title = self.section, kind.title
+        if isinstance(self.data, SensitiveData):
+            title = "a privately trained model"
+        costs = section.false_positive_cost is not None or section.prevalence is not None
+        if costs and not kind.has_threshold:
+            raise StudyInvalid(
+                f"[evaluation] states costs or a prevalence, and a report of {title} has no threshold to choose",
+                cause="they are of two classes",
+                remedy="leave false_positive_cost, false_negative_cost and prevalence out",
+            )
+        if section.bins is not None and not kind.has_bins:
+            raise StudyInvalid(
+                f"evaluation.bins = {section.bins}, and a report of {title} has no bins",
+                cause="it is the confusion matrix alone: no decision value is cut",
+                remedy="leave evaluation.bins out; for a ROC curve make one class against the rest the target",
+            )
+
+    @property
+    def weight(self) -> int:
+        """W of one person where each counts once, else 1: the whole steps of a person or a record."""
+        return 1 if self.problem.n_persons is None else WEIGHT
+
+    @property
+    def moved(self) -> int:
+        """Δ = 2·min(k, m), or 2W of persons: in ℓ₁, one unit's records move the whole table by no more."""
+        if self.problem.n_persons is not None:
+            return 2 * WEIGHT
+        return 2 * min(self.problem.max_records_per_person, self.problem.n_averaged)
+
+    def size(self, grouping: Grouping | None) -> TableSize:
+        """How much is counted, and how noisily."""
+        n_groups = 1 if grouping is None else len(grouping.names)
+        return TableSize(self.problem.n_averaged, self.scale, n_groups, self.problem.counted)
+
+    @property
+    def edition(self) -> str:
+        """What people tell it by: the study's edition, so that a schedule's reports differ, and its own."""
+        of_study, own = self.spec.edition, self.section.edition
+        if own == "1":
+            return of_study
+        return own if of_study == "1" else f"{of_study}.{own}"
+
+    @property
+    def scale(self) -> float:
+        """b of the noise in each cell, in records or persons."""
+        return self.mechanism(1).spend(DRAW).noise_scale
+
+    def mechanism(self, size: int) -> LaplaceHistogram:
+        """The draw for a table of `size` cells; its price does not depend on them."""
+        return LaplaceHistogram(self.moved, allowed_units(self.epsilon), size, 1.0 / self.weight)
+
+    def plan(self, unlisted: str) -> PrivacyPlan:
+        """The price; `unlisted` is what in the model is not known to predict each row alone, "" for nothing."""
+        assumed = bool(unlisted) and not self.spec.model.enforced
+        guarantee = PrivacyGuarantee(
+            epsilon=self.epsilon,
+            delta=0.0,
+            unit=self.problem.unit,
+            relation=self.problem.relation,
+            assumptions=(ROWWISE_PREDICTIONS.name,) if assumed else (),
+            evidence=EVIDENCE,
+            person=self.problem.person,
+        )
+        return PrivacyPlan(guarantee, (self.mechanism(1).spend(DRAW),))
+
+    def draws(self, size: int) -> Draws:
+        """The one draw of the plan."""
+        mechanism = self.mechanism(size)
+        return ((mechanism.spend(DRAW), mechanism),)
+
+    def grouping(self, fitted: Preprocessing) -> Grouping | None:
+        """The column of groups with its public categories: those listed, or those of the public training set.
+
+        Raises:
+            StudyInvalid: the column cannot be one of groups, or nothing public says its categories.
+        """
+        column = self.section.group
+        if column is None:
+            return None
+        target = fitted.target if isinstance(self.data, BundledData | SensitiveBundled) else self.data.target
+        if column in (fitted.target, target, self.spec.privacy.person):
+            raise StudyInvalid(
+                f"evaluation.group = {column!r} is the target, or the column of persons",
+                remedy="name a column that sorts records into groups",
+            )
+        if self.section.groups is not None:
+            listed: tuple[object, ...] = tuple(canonical(value) for value in self.section.groups)
+        else:
+            known = [one for one in fitted.features if isinstance(one, Category) and one.name == column]
+            listed = known[0].values if known else ()
+        numbers = sorted({value for value in listed if isinstance(value, float) and value == value})
+        texts = sorted({value for value in listed if isinstance(value, str)})
+        if not listed or len(numbers) + len(texts) != len(listed) or OTHER in texts:
+            raise StudyInvalid(
+                f"nothing public says what the groups of {column!r} are",
+                cause=f"the column is no text of the public training set, or groups lists one twice, or {OTHER!r}",
+                remedy='add groups = ["a", "b"]: its categories, each once; every other value is the group other',
+            )
+        return Grouping(column, (*numbers, *texts))
+
+    def key(self, digest: str, grouping: Grouping | None) -> QueryKey:
+        """What the ledger knows the evaluation of the model with this digest by."""
+        spec, section = self.spec, self.section
+        asked: dict[str, object] = {
+            "dataset": spec.privacy.dataset,
+            "model": digest,
+            "epsilon": self.epsilon,
+            "edition": section.edition,
+            "bins": section.bins,
+            "group": None if grouping is None else [grouping.column, *grouping.categories],
+            "person": spec.privacy.person,
+            "records": [self.problem.n_validation, self.problem.max_records_per_person],
+        }
+        if self.problem.n_persons is not None:
+            asked["persons"] = self.problem.n_persons
+        text = json.dumps([KIND, asked], sort_keys=True, ensure_ascii=False, allow_nan=False)
+        fingerprint = hashlib.sha256(text.encode()).hexdigest()
+        return QueryKey(fingerprint, spec.privacy.dataset, f"{spec.name}/{KIND}", self.edition, KIND)

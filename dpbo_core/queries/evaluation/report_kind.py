@@ -1,0 +1,206 @@
+"""What a kind of report declares. Everything else of an evaluation is written once, and asks no kind what it is.
+
+| kind | of | a record's cell | where |
+|---|---|---|---|
+| `Binary` | two classes | its class and the public bin of its decision value | `binary` |
+| `Multiclass` | several classes, or a privately trained model | its class and the predicted one | `multiclass` |
+| `Regression` | numbers | the public bin of its error | `regression` |
+
+A kind is a value: the public facts by which its cells are read. It is made of public records alone (`of`), before
+and after the draw alike, of whatever edges the table was drawn with.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.models.output_shape import Verb
+from dpbo_core.queries.evaluation.histogram_cells import HistogramCells
+
+if TYPE_CHECKING:
+    from dpbo_core.queries.evaluation.noised_table import NoisedTable
+
+Reals = NDArray[np.float64]
+Interval = tuple[Reals, Reals]
+Figures = Mapping[str, Reals]
+MEAN_ABSOLUTE = math.sqrt(2.0 / math.pi)  # of a normal, in standard deviations
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PublicRecords:
+    """What a public model says of the public records, each as trained without that record's fold where it can be.
+
+    Attributes:
+        truth: class indices, or targets, (n,).
+        outcome: decision values, predicted classes (−1 for none), or predicted targets, (n,).
+        verb: of the estimator, whose outcome it is.
+        classes: what people call the classes; none of a regression.
+        logistic: whether the logistic function of a decision value is the model's probability.
+        error_bound: E, where the study states one.
+    """
+
+    truth: NDArray[Any]
+    outcome: NDArray[Any]
+    verb: Verb = "predict"
+    classes: tuple[str, ...] = ()
+    logistic: bool = False
+    error_bound: float | None = None
+
+
+@dataclass(frozen=True)
+class TableSize:
+    """How much is counted, and how noisily.
+
+    Attributes:
+        n_records: m.
+        scale: b of the noise in each cell.
+        n_groups: G; the whole is the sum of the groups, so that its noise grows with them.
+        counted: "records" or "persons".
+    """
+
+    n_records: int
+    scale: float
+    n_groups: int = 1
+    counted: str = "records"
+
+    def __str__(self) -> str:
+        return f"{self.n_records:,} {self.counted}"
+
+
+@dataclass(frozen=True)
+class ExpectedErrors:
+    """What to expect of a report's noise, from public facts alone.
+
+    Attributes:
+        edges: between the bins, ascending; none where there are no bins.
+        errors: mean |error| of figures, by name.
+        n_cells: how many cells are noised.
+        verdict: "good", "poor" or "not usable".
+        why: one sentence for the person who pays.
+        facts: what public records say beside it, by name.
+    """
+
+    edges: tuple[float, ...]
+    errors: Mapping[str, float]
+    n_cells: int
+    verdict: str
+    why: str
+    facts: Mapping[str, float]
+
+    @property
+    def warning(self) -> str:
+        """What to say before anything is spent; "" where the report will be usable."""
+        if self.verdict != "not usable":
+            return ""
+        return f"this report will not be usable: {self.why}; ask for more ε, or for fewer groups"
+
+
+def verdict(*, good: bool, usable: bool) -> str:
+    """What to expect, in a word."""
+    return "good" if good else "poor" if usable else "not usable"
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """Figures with both intervals; NaN where nothing can be said."""
+
+    values: Figures
+    noise: Mapping[str, Interval]
+    sampling: Mapping[str, Interval]
+
+    def figure(self, name: str, at: int | None = None) -> dict[str, Any]:
+        """One figure as JSON has it, of all or of the element `at`: its value and both intervals."""
+        value, *intervals = self.values[name], self.noise[name], self.sampling[name]
+        if at is not None:
+            value, intervals = value[at], [(low[at], high[at]) for low, high in intervals]
+        return figure_json(value, *intervals)
+
+
+def figure_json(value: Any, noise: Interval, sampling: Interval) -> dict[str, Any]:
+    """A figure's value and both intervals; None where nothing can be said."""
+    ends = [[plain(end) for end in interval] for interval in (noise, sampling)]
+    first, second = (None if None in interval else interval for interval in ends)
+    return {"value": plain(value), "noise_interval": first, "sampling_interval": second}
+
+
+def plain(value: Any) -> float | None:
+    """A number that JSON has, else None."""
+    number = float(value)
+    return number if math.isfinite(number) else None
+
+
+class ReportKind(Protocol):
+    """The public facts by which the cells of one kind of report are read; a kind says what is not as here.
+
+    Attributes:
+        title: what people call it.
+        metrics: figures of the whole report, in their order.
+        of_a_group: figures that each group has, and its distance from all other records.
+        raised: figures that are sums of absolute values, which noise raises.
+        has_threshold: whether costs and a prevalence choose a threshold of it.
+        has_bins: whether a number of bins can be asked for.
+        bins_hide_from_sampling: whether what `spreads` says is added to sampling intervals too.
+    """
+
+    title: ClassVar[str]
+    metrics: ClassVar[tuple[str, ...]]
+    of_a_group: ClassVar[tuple[str, ...]]
+    raised: ClassVar[tuple[str, ...]] = ()
+    has_threshold: ClassVar[bool] = False
+    has_bins: ClassVar[bool] = True
+    bins_hide_from_sampling: ClassVar[bool] = False
+
+    @classmethod
+    def expected(cls, public: PublicRecords, size: TableSize, n_bins: int | None) -> ExpectedErrors:
+        """The edges of its bins, `n_bins` where they are asked for, and what to expect of a report of `size`."""
+        ...
+
+    @classmethod
+    def cells(cls, public: PublicRecords, edges: tuple[float, ...]) -> HistogramCells:
+        """How one record becomes a cell."""
+        ...
+
+    @classmethod
+    def of(cls, public: PublicRecords, edges: tuple[float, ...]) -> Self:
+        """The kind, of the edges of a table."""
+        ...
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of one group's cells."""
+        ...
+
+    def figures(self, cells: Reals) -> Figures:
+        """Every figure of the whole, by name, of counts (…, *shape): (…), or one an edge, bin or class more.
+
+        Where a figure "x" has ends ("low x" and "high x"), its interval reaches from the one to the other.
+        """
+        ...
+
+    def group_figures(self, cells: Reals) -> Figures:
+        """`of_a_group`, and of how many records they are shares, of counts (…, *shape): (…)."""
+        ...
+
+    def spreads(self, cells: Reals) -> Figures:  # noqa: ARG002  without bins nothing is left open
+        """Standard deviations of what bins leave open, of "of" and "gap" figures too; of counts (G, *shape)."""
+        return {}
+
+    def wholes(self, values: Figures) -> Figures:  # noqa: ARG002  where no figure is a share
+        """Of how many records each figure that is a share is one."""
+        return {}
+
+    def limits(self, name: str) -> tuple[float, float]:
+        """Where a figure can lie."""
+        ...
+
+    def parts(self, table: "NoisedTable", found: Estimates) -> dict[str, Any]:
+        """What a report has beside metrics and groups, as JSON."""
+        ...
+
+    def to_json(self) -> dict[str, Any]:
+        """Its public facts, as they stand in the table's JSON."""
+        ...

@@ -1,0 +1,280 @@
+"""The modeller's search as a file: what was told, and the one query that waits for its answer.
+
+Suggesting writes the state before the query, updating writes the state and nothing else, both in one piece. So a
+kill at any moment loses nothing: the same command again writes the same query, or takes in the same answer.
+"""
+
+import fcntl
+import json
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.queries.modeler.messages import (
+    HUGE,
+    Answer,
+    Query,
+    digest,
+    read_message,
+    write_file,
+    write_message,
+)
+from dpbo_core.queries.modeler.modeler import DELTA_UCB, Modeler, Prior, Told
+from dpbo_core.queries.modeler.published_table import read_published
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class State:
+    """Everything a search is.
+
+    Attributes:
+        publication: which table.
+        table: digest of its file.
+        session: the search's own random name.
+        told: answers so far, in order.
+        waiting: the row that was asked about and not answered yet, or None.
+        delta_ucb: δ′ of the search, or None for the usual.
+        prior: hyperparameters that are known, or None to fit them.
+    """
+
+    publication: str
+    table: str
+    session: str
+    told: tuple[Told, ...] = field(default=())
+    waiting: int | None = None
+    delta_ucb: float | None = None
+    prior: Prior | None = None
+
+    @property
+    def query(self) -> Query | None:
+        """The query that waits for its answer; None where none does."""
+        return None if self.waiting is None else self.about(self.waiting)
+
+    def about(self, row: int) -> Query:
+        """The next query, about `row`."""
+        return Query(self.publication, self.session, len(self.told) + 1, row)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a search stands: answers so far, the best answered row, and what is believed of it."""
+
+    steps: int
+    row: int
+    value: float
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a search is told when it begins: δ′ and the prior; None for what the state has, or else the usual."""
+
+    delta_ucb: float | None = None
+    prior: Prior | None = None
+
+    def __post_init__(self) -> None:
+        if self.delta_ucb is not None and not 0.0 < self.delta_ucb < 1.0:
+            raise StudyInvalid(f"δ′ = {self.delta_ucb:g} is no probability", remedy="give one between 0 and 1")
+        p = self.prior
+        if p is None:
+            return
+        positive = 0.0 < p.lengthscale < HUGE and 0.0 < p.variance < HUGE and 0.0 <= p.noise_variance < HUGE
+        if not (positive and abs(p.mean) < HUGE):
+            raise StudyInvalid(
+                "the prior's numbers are not possible",
+                cause="a lengthscale and a variance are positive, a noise variance is at least 0",
+                remedy="give them in the units of the table and of the answers",
+            )
+
+
+def suggest(table: Path, state: Path, out: Path, settings: Settings | None = None) -> Query:
+    """Write the next query; the very same one as long as it waits for its answer.
+
+    Args:
+        table: the published table.
+        state: the search's file; made at the first call.
+        out: where the query goes.
+        settings: of a search that begins; of one that goes on, they must be its own.
+
+    Raises:
+        StudyInvalid: an unreadable table or state, a state of another table's search, or other settings.
+    """
+    given = settings or Settings()
+    published, whole = read_published(table)
+    with _locked(state):
+        begun = State(
+            published.publication,
+            whole,
+            secrets.token_hex(8),
+            delta_ucb=given.delta_ucb,
+            prior=given.prior,
+        )
+        kept = _read(state, missing=begun)
+        _check_settings(kept, given)
+        if kept.table != whole:
+            raise StudyInvalid(
+                f"{str(state)!r} is a search over another table than {str(table)!r}",
+                cause="the curator published anew, or the paths are mixed up",
+                remedy="give the search of the new table a state file of its own",
+            )
+        if any(one.row >= len(published.rows) for one in kept.told):
+            raise _unsound(state)
+        query = kept.query
+        if query is None:
+            modeler = Modeler(
+                published.rows,
+                noise_scale=published.noise_scale,
+                prior=kept.prior,
+                delta_ucb=DELTA_UCB if kept.delta_ucb is None else kept.delta_ucb,
+            )
+            modeler.replay(list(kept.told))
+            row = modeler.suggest()
+            query = kept.about(row)
+            _write(state, replace(kept, waiting=row))
+        write_message(query, out)
+    return query
+
+
+def _check_settings(kept: State, given: Settings) -> None:
+    """A search goes on as it began.
+
+    Raises:
+        StudyInvalid: it was told something else now.
+    """
+    same = given.delta_ucb in (None, kept.delta_ucb) and given.prior in (None, kept.prior)
+    if not same:
+        raise StudyInvalid(
+            "the search began with another δ′ or another prior",
+            cause="they are fixed by its first suggestion",
+            remedy="leave them out, or begin a new search with another --state",
+        )
+
+
+def update(answer: Path, state: Path) -> Progress:
+    """Take in an answer.
+
+    Raises:
+        StudyInvalid: a damaged answer, one to another query, or one that was taken in before; nothing changed.
+    """
+    message = read_message(Answer, answer)
+    with _locked(state):
+        kept = _read(state, missing=None)
+        query = kept.query
+        if query is None or message.query != digest(query) or message.row != query.row:
+            raise _misplaced(kept, message)
+        told = Told(message.row, message.value, message.noise_scale)
+        kept = replace(kept, told=(*kept.told, told), waiting=None)
+        _write(state, kept)
+    return _progress(kept)
+
+
+def where(state: Path) -> Progress:
+    """Where a search stands; no steps and row −1 where there is none yet.
+
+    Raises:
+        StudyInvalid: an unreadable state.
+    """
+    return _progress(_read(state, missing=State("", "", "")))
+
+
+def _progress(kept: State) -> Progress:
+    if not kept.told:
+        return Progress(0, -1, 0.0)
+    best = max(kept.told, key=lambda one: one.value)
+    return Progress(len(kept.told), best.row, best.value)
+
+
+def _misplaced(kept: State, message: Answer) -> StudyInvalid:
+    if message.session != kept.session or message.publication != kept.publication:
+        return StudyInvalid(
+            "the answer belongs to another search",
+            cause="two searches share a folder, or the paths are mixed up",
+            remedy="give each search files of its own",
+        )
+    if message.step <= len(kept.told):
+        return StudyInvalid(
+            f"the answer to step {message.step} was taken in already; nothing was changed",
+            cause="the command was repeated, or an old file was sent again",
+            remedy="go on with: dpbo model suggest",
+        )
+    return StudyInvalid(
+        "the answer is not to the query that waits; nothing was changed",
+        cause="an old state was restored, or the query was changed on its way",
+        remedy="write the query again with: dpbo model suggest, and have it answered",
+    )
+
+
+def _read(path: Path, *, missing: State | None) -> State:
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        if missing is not None:
+            return missing
+        problem = f"there is no search at {str(path)!r}"
+    except OSError as error:
+        problem = f"{str(path)!r} cannot be read ({(error.strerror or 'no reason given').lower()})"
+    else:
+        state = _parsed(text)
+        if state is not None:
+            return state
+        raise _unsound(path)
+    raise StudyInvalid(
+        problem, cause="the path is misspelt", remedy="give the --state that dpbo model suggest was given"
+    )
+
+
+def _unsound(path: Path) -> StudyInvalid:
+    return StudyInvalid(
+        f"{str(path)!r} is not a whole search",
+        cause="the file was edited, or is another file",
+        remedy="restore it, or begin a new search with another --state",
+    )
+
+
+def _parsed(text: bytes) -> State | None:
+    try:
+        document = json.loads(text)
+        if document.pop("format") != FORMAT:
+            return None
+        told = tuple(Told(**one) for one in document.pop("told"))
+        prior = document.pop("prior")
+        settings = Settings(document.pop("delta_ucb"), None if prior is None else Prior(**prior))
+        state = State(told=told, delta_ucb=settings.delta_ucb, prior=settings.prior, **document)
+        rows = [one.row for one in told] + ([] if state.waiting is None else [state.waiting])
+        for step, row in enumerate([0, *rows], start=1):
+            Query(state.publication, state.session, step, row)
+        sound = all(type(row) is int for row in rows) and isinstance(state.table, str)
+        return (
+            state
+            if sound and all(abs(one.value) <= HUGE and 0 <= one.noise_scale <= HUGE for one in told)
+            else None
+        )
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, StudyInvalid):
+        return None
+
+
+def _write(path: Path, state: State) -> None:
+    document: dict[str, Any] = {"format": FORMAT, **asdict(state)}
+    write_file(path, json.dumps(document, allow_nan=False).encode(), option="--state")
+
+
+@contextmanager
+def _locked(state: Path) -> Iterator[None]:
+    """One command at a time on one search."""
+    try:
+        handle = os.open(state.with_name(f".{state.name}.lock"), os.O_CREAT | os.O_RDWR, 0o600)
+    except OSError as error:
+        handle, reason = -1, (error.strerror or "no reason given").lower()
+    if handle < 0:
+        raise StudyInvalid(f"{str(state)!r} cannot be used ({reason})", remedy="choose another place for --state")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,280 @@
+"""The curator's second part: one answer a row, the same one whenever it is asked for again.
+
+Private answers are reserved as a whole before the first is drawn, and each is a draw of its own in the ledger, so
+no row is noised twice. Answers without noise are given only under `answers_public`, by name. Which of the two a
+published table's rows get the first answer fixes, in the ledger: the vault is a file that somebody may lose.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpbo_core.data import read_header, read_table
+from dpbo_core.data.values import numbers
+from dpbo_core.errors import AssumptionNotAccepted, DpboError, LedgerDamaged, Sealed, StudyInvalid
+from dpbo_core.ledger.ledger import PrivacyLedger, QueryKey
+from dpbo_core.ledger.policy import Use
+from dpbo_core.ledger.sources import file_source
+from dpbo_core.mechanisms.noise import Noise, NoiseSource, OperatingSystemNoise, standing_of, try_out
+from dpbo_core.methods.outsourced.box import PrivateAnswers
+from dpbo_core.privacy.assumption import ANSWERS_PUBLIC
+from dpbo_core.privacy.plan import Spend
+from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.sealing import messages, sealed
+from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.queries.modeler.messages import Answer, Query, digest, read_message, write_message
+from dpbo_core.queries.publication.vault import Vault
+
+
+@dataclass(frozen=True)
+class Curator:
+    """Who answers: the ledger, the vaults, and where noise comes from."""
+
+    ledger: PrivacyLedger
+    vaults: Path
+    source: NoiseSource
+    names_rows: bool = True  # whether a message may tell which row of the curator's own file is asked about
+    owner: bool = True  # whether the data's owner asks, who may add a file
+
+    @classmethod
+    def of(cls, ledger: PrivacyLedger, vaults: Path, source: NoiseSource | None = None) -> "Curator":
+        """With the operating system's noise unless a test says otherwise."""
+        return cls(ledger, vaults, source or OperatingSystemNoise())
+
+    def answer_file(
+        self, query: Path, answers: Path, out: Path, *, private: PrivateAnswers | None, accepts: tuple[str, ...]
+    ) -> Answer:
+        """`answer`, from the modeller's file into the curator's.
+
+        Raises:
+            DpboError: as `answer`, `read_message` and `write_message`.
+        """
+        given = self.answer(read_message(Query, query), answers, private=private, accepts=accepts)
+        write_message(given, out)
+        return given
+
+    def answer(
+        self, query: Query, answers: Path, *, private: PrivateAnswers | None, accepts: tuple[str, ...] = ()
+    ) -> Answer:
+        """The answer to `query`, recorded before it is returned.
+
+        Args:
+            query: as the modeller wrote it.
+            answers: CSV or Parquet with one column and one row for each row of the published file, in its order.
+            private: noise, or None for the answers as they are.
+            accepts: assumptions taken on by name.
+
+        Raises:
+            AssumptionNotAccepted: answers without noise, and `answers_public` is not accepted.
+            StudyInvalid: a query that fits no publication or no step, or answers of another size or another mode.
+            BudgetRefused: the dataset has no room for private answers.
+        """
+        if private is None and ANSWERS_PUBLIC.name not in accepts:
+            raise AssumptionNotAccepted(
+                f"answers without noise assume {ANSWERS_PUBLIC.name!r}: {ANSWERS_PUBLIC.statement}",
+                cause="neither --private-answers nor --accept was given",
+                remedy="give --private-answers LOW HIGH --epsilon E --delta D, or --accept answers_public if that "
+                "is true",
+            )
+        vault = Vault(self.vaults / query.publication)
+        release = self._published(query, vault)
+        with vault.locked():
+            kept = vault.answers() or {"steps": {}, "rows": {}}
+            _check_way(self.ledger.way_of_answers(release.dataset, query.publication), private)
+            known = _answered(kept, query)
+            if known is not None:
+                return known
+            place = int(vault.order(release.value["rows"])[query.row])
+            value, scale = kept["rows"].get(str(query.row), (None, 0.0))
+            if value is None:
+                if private is None:
+                    value = self._public(answers, place, release.value["rows"])
+                    self._fix_way(release, query.publication, private)
+                else:
+                    value, scale = self._noised(query, private, release, answers, place)
+            answer = Answer.to(query, value=value, noise_scale=scale)
+            kept["rows"][str(query.row)] = (value, scale)
+            kept["steps"].setdefault(query.session, []).append(asdict(answer))
+            vault.keep_answers(kept)
+        return answer
+
+    def _fix_way(self, table: Release, publication: str, private: PrivateAnswers | None) -> None:
+        """Before the first answer is drawn or shown: how this table's rows are answered, for good.
+
+        Raises:
+            StudyInvalid: somebody else's first answer, given meanwhile, fixed another way.
+        """
+        _check_way(self.ledger.fix_answers(table.dataset, publication, _mode(private)), private)
+
+    def _published(self, query: Query, vault: Vault) -> Release:
+        """The release of the table that a query is about."""
+        release = self.ledger.release_named(query.publication)
+        if release is None or not vault.table.exists():
+            raise StudyInvalid(
+                "the query is about a table that was not published from here",
+                cause="another curator published it, or this command runs in another folder than the first one",
+                remedy="run it where dpbo curate publish ran, with the same ledger",
+            )
+        if query.row >= release.value["rows"]:
+            raise StudyInvalid(
+                f"the query asks about row {query.row} of a table of {release.value['rows']}",
+                cause="the modeller's table is not the published one",
+                remedy="send the modeller the published file again",
+            )
+        return release
+
+    def _noised(
+        self, query: Query, private: PrivateAnswers, table: Release, answers: Path, place: int
+    ) -> tuple[float, float]:
+        """The row's one noisy answer, drawn now or read back from the ledger."""
+        rows = table.value["rows"]
+        _check_size(answers, rows)
+        plan, mechanism = private.plan(table.guarantee), private.mechanism
+        named = f"{table.dataset}: answers"
+        digest = _fingerprint(query.publication, private)
+        key = QueryKey(digest, table.dataset, named, table.edition, table.method)
+        standing = standing_of(self.source)
+        try_out([(plan.spends[0], mechanism)])
+        spend = replace(plan.spends[0], what=f"answer of row {query.row}")
+        guarantee = plan.guarantee.as_drawn(standing)
+        reservation = self.ledger.reserve(
+            key,
+            plan,
+            noise=standing,
+            use=Use((file_source(answers, "answers"),), self.owner),
+        )
+        sealed(  # after the charge: no library's words leave, though no answer was read yet
+            lambda: self._fix_way(table, query.publication, private),
+            failure=lambda: Sealed("a step on the curator's answers failed"),
+            message=messages(DpboError, LedgerDamaged, StudyInvalid),
+        )
+        value = {"publication": query.publication, "range": [private.low, private.high]}
+
+        def draw() -> float:
+            noise = Noise(self.source, reservation)
+            recorded = noise.recorded(spend)
+            if recorded is None:
+                recorded = sealed(lambda: _drawn(noise, spend, private, answers, (query.row, place)))
+            reservation.conclude(
+                Release(
+                    value,
+                    guarantee,
+                    plan.spends,
+                    named,
+                    table.edition,
+                    table.method,
+                    table.dataset,
+                    noise=noise.standing,
+                )
+            )
+            return private.value(recorded["draw"])
+
+        answer = sealed(
+            draw,
+            failure=lambda: Sealed("a step on the curator's answers failed"),
+            message=messages(DpboError, LedgerDamaged),
+        )
+        return answer, spend.noise_scale
+
+    def _public(self, answers: Path, place: int, n_rows: int) -> float:
+        """The answer as it is.
+
+        Raises:
+            StudyInvalid: it has not been measured; may say which row of the curator's own file is asked for.
+        """
+        _check_size(answers, n_rows)
+        value: float = _column(answers)[place]
+        if not math.isfinite(value):
+            row = f"row {place + 1} of the data" if self.names_rows else "the row asked about"
+            raise StudyInvalid(
+                f"{row} has no answer in {str(answers)!r} yet",
+                cause="the modeller asks about it now, and it was not measured before",
+                remedy="measure it, write it into that row, and answer again (dpbo curate answer names the row)",
+            )
+        return value
+
+
+def _drawn(
+    noise: Noise, spend: Spend, private: PrivateAnswers, answers: Path, places: tuple[int, int]
+) -> Mapping[str, Any]:
+    """One row's answer with its noise; its place in the table and in the curator's file."""
+    row, place = places
+    noise.prepare_draws([(spend, private.mechanism)])
+    exact = private.steps(_column(answers)[place])
+    return noise.release(spend, private.mechanism, Sensitive(exact), row=row)
+
+
+def _check_way(fixed: Mapping[str, Any] | None, private: PrivateAnswers | None) -> None:
+    """What is asked for is how this table was answered before, as the ledger says; None before the first answer.
+
+    Raises:
+        StudyInvalid: it was answered another way. Nothing was drawn.
+    """
+    if fixed is not None and fixed != _mode(private):
+        raise StudyInvalid(
+            "answers about this table were given another way before",
+            cause="a row answered both with and without noise, or with two noises, would have no guarantee",
+            remedy="use the first range, ε and δ again, or publish a new edition",
+        )
+
+
+def _mode(private: PrivateAnswers | None) -> dict[str, Any]:
+    return {"public": True} if private is None else asdict(private)
+
+
+def _fingerprint(publication: str, private: PrivateAnswers) -> str:
+    """Of the one reservation that pays for all private answers about a table."""
+    text = json.dumps([publication, asdict(private)], sort_keys=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _answered(kept: dict[str, Any], query: Query) -> Answer | None:
+    """The recorded answer to this very query, if there is one.
+
+    Raises:
+        StudyInvalid: the step was answered for another row, or steps before it were never asked.
+    """
+    given = kept["steps"].get(query.session, [])
+    if query.step <= len(given):
+        answer = Answer(**given[query.step - 1])
+        if answer.query == digest(query):
+            return answer
+        raise StudyInvalid(
+            f"step {query.step} of this search was answered already, for another row",
+            cause="an old state of the modeller was restored, or somebody replays a changed query",
+            remedy="ask the modeller to go on from its newest state, or to begin a new one",
+        )
+    if query.step != len(given) + 1:
+        raise StudyInvalid(
+            f"the query is step {query.step} of a search of which {len(given)} steps were answered",
+            cause="a query was lost, or belongs to another curator's folder",
+            remedy="answer the earlier queries first",
+        )
+    return None
+
+
+def _check_size(answers: Path, n_rows: int) -> None:
+    """One column and one row for each row of the table: public facts of the answers' file.
+
+    Raises:
+        StudyInvalid: the file is missing or of another size.
+    """
+    header = read_header(answers, sensitive=True, shown_as=str(answers))
+    if len(header.columns) != 1 or header.n_records != n_rows:
+        raise StudyInvalid(
+            f"{str(answers)!r} has {len(header.columns)} columns and {header.n_records} rows, not 1 and {n_rows}",
+            cause="answers are one column, one row for each row of the curator's data file, in its order",
+            remedy="write it so; rows that nobody has asked about may be empty",
+        )
+
+
+def _column(answers: Path) -> Any:
+    table = read_table(answers, sensitive=True, shown_as=str(answers))
+    (column,) = table.columns.values()
+    return np.where(table.broken, np.nan, numbers(column)).tolist()

@@ -1,0 +1,213 @@
+"""The curator's first part: reserve, draw the table, record it, and only then publish it.
+
+The ledger holds the digest of the table and the curator's vault the table itself. A kill before the digest is
+recorded discards a table that nobody saw; a kill after it publishes the very same bytes the next time.
+"""
+
+import hashlib
+import json
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.data import read_header, read_table
+from dpbo_core.data.table import Table
+from dpbo_core.errors import DpboError, LedgerDamaged, Sealed, StudyInvalid
+from dpbo_core.ledger.ledger import PrivacyLedger, QueryKey, Reservation
+from dpbo_core.ledger.policy import Use
+from dpbo_core.ledger.sources import file_source
+from dpbo_core.mechanisms.gaussian_rows import KeptRows
+from dpbo_core.mechanisms.noise import (
+    Mechanism,
+    Noise,
+    NoiseSource,
+    OperatingSystemNoise,
+    standing_of,
+    try_out,
+)
+from dpbo_core.mechanisms.random_projection import RandomProjection
+from dpbo_core.methods.outsourced.box import Outsourced
+from dpbo_core.methods.outsourced.geometry import algorithm_1_rows, image, in_order
+from dpbo_core.privacy.plan import PrivacyPlan
+from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.sealing import messages, sealed
+from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.queries.modeler.messages import write_file
+from dpbo_core.queries.modeler.published_table import PublishedTable, content_digest, table_bytes
+from dpbo_core.queries.publication.vault import Vault
+from dpbo_core.versions import library_version
+
+
+@dataclass(frozen=True)
+class Published:
+    """A publication's release. `replayed` says that its table had been drawn before, and nothing was drawn now."""
+
+    release: Release
+    replayed: bool
+
+
+@dataclass(frozen=True)
+class Publication:
+    """One table to publish: what is public about it.
+
+    Attributes:
+        box: transform, relation, price.
+        dataset: the budget's name.
+        edition: a new one is a new table and a new spend.
+    """
+
+    box: Outsourced
+    dataset: str
+    edition: str = "1"
+
+    def key(self, n_rows: int, n_columns: int) -> QueryKey:
+        """The fingerprint: every public choice and the two sizes, never the rows."""
+        chosen = [asdict(self.box), self.dataset, self.edition, n_rows, n_columns]
+        text = json.dumps(chosen, sort_keys=True, ensure_ascii=False, allow_nan=False)
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        return QueryKey(digest, self.dataset, f"{self.dataset}: table", self.edition, self.box.kind)
+
+
+def publish(
+    publication: Publication,
+    data: Path,
+    out: Path,
+    *,
+    ledger: PrivacyLedger,
+    vaults: Path,
+    source: NoiseSource | None = None,
+    owner: bool = True,
+) -> Published:
+    """Publish the table of `data` at `out`; the same publication again publishes the same bytes and pays nothing.
+
+    Args:
+        publication: what to publish, at which price.
+        data: the candidates' rows, CSV or Parquet, all columns numeric.
+        out: the file for the modeller.
+        ledger: where budgets are kept.
+        vaults: the curator's folder.
+        source: where noise comes from; the operating system unless a test says otherwise.
+        owner: whether the data's owner asks, who may add a file; not so for what Prefect starts.
+
+    Raises:
+        StudyInvalid, BudgetRefused: nothing was charged.
+        Sealed: something failed with rows in hand; run it again, and nothing is paid twice.
+    """
+    with suppress(OSError):  # one is missing, or no name a file could have
+        if out.samefile(data):
+            raise StudyInvalid("--out is the data file itself", remedy="give the published table a name of its own")
+    source = source or OperatingSystemNoise()
+    header = read_header(data, sensitive=True, shown_as=str(data))
+    n, d = header.n_records, len(header.columns)
+    plan, key = publication.box.plan(n, d), publication.key(n, d)
+    vault = Vault(vaults / key.fingerprint[:16])
+    found = ledger.release_of(key.fingerprint)
+    release = found
+    if release is None:
+        library_version()  # read here, and once: after the reservation nothing public is looked up
+        if publication.box.transform == "gaussian":
+            try_out([(plan.spends[0], publication.box.mechanism(1, d))])
+        with vault.locked():
+            reservation = ledger.reserve(
+                key, plan, noise=standing_of(source), use=Use((file_source(data, "rows"),), owner)
+            )
+            release = sealed(
+                lambda: _draw(publication, data, (n, d), plan, vault, reservation, source),
+                failure=lambda: Sealed("a step on the curator's rows failed"),
+                message=messages(DpboError, LedgerDamaged),
+            )
+    _hand_out(vault, release, out)
+    return Published(release, replayed=found is not None)
+
+
+def _draw(
+    publication: Publication,
+    data: Path,
+    shape: tuple[int, int],
+    plan: PrivacyPlan,
+    vault: Vault,
+    reservation: Reservation,
+    source: NoiseSource,
+) -> Release:
+    box, (spend,) = publication.box, plan.spends
+    identity = publication.key(*shape).fingerprint[:16]
+    guarantee = reservation.assumed(plan.guarantee.as_drawn(standing_of(source)))
+    gaussian = box.transform == "gaussian"
+
+    def keep(rows: NDArray[Any]) -> str:
+        scale = box.geometry(shape[1]).step if gaussian else 1.0
+        noise = spend.noise_scale if gaussian else 0.0
+        content = table_bytes(PublishedTable(rows * scale, identity, noise, guarantee.to_json()))
+        vault.keep_table(content)
+        return content_digest(content)
+
+    noise = Noise(source, reservation)
+    recorded = noise.recorded(spend)
+    if recorded is None:
+        vault.make_key()
+
+        def draw() -> Any:
+            order = vault.order(shape[0])
+            mechanism: Mechanism[Any]
+            if gaussian:
+                mechanism = KeptRows(box.mechanism(*shape), keep)
+            else:
+                projection = (shape[1], box.width(shape[1]))
+                mechanism = RandomProjection(
+                    projection, spend.epsilon_units or 0, spend.delta_units, spend.rho_units, keep
+                )
+            noise.prepare_draws([(spend, mechanism)])
+            return noise.release(spend, mechanism, _value(box, _read(data), order))
+
+        recorded = sealed(draw)
+    value = {"rows": shape[0], "columns": box.width(shape[1]), "digest": recorded["draw"]}
+    facts = {"version": library_version(), "options": asdict(box) | {"relation": guarantee.relation.value}}
+    return reservation.conclude(
+        Release(
+            value=value,
+            guarantee=guarantee,
+            spends=plan.spends,
+            study=f"{publication.dataset}: table",
+            edition=publication.edition,
+            method=box.kind,
+            dataset=publication.dataset,
+            facts=facts,
+            noise=noise.standing,
+        )
+    )
+
+
+def _read(data: Path) -> Table:
+    return read_table(data, sensitive=True, shown_as=str(data))
+
+
+def _value(box: Outsourced, table: Table, order: NDArray[np.int64]) -> Sensitive[Any]:
+    """What the mechanism is applied to, in the published order."""
+    d = len(table.columns)
+    if box.transform == "gaussian":
+        return in_order(image(table, box.geometry(d)), order)
+    return algorithm_1_rows(table, box.floor(d), order)
+
+
+def _hand_out(vault: Vault, release: Release, out: Path) -> None:
+    """Copy the recorded table to where the modeller gets it.
+
+    Raises:
+        DpboError: the curator's copy is gone or is not what was recorded.
+        StudyInvalid: `out` cannot be written.
+    """
+    try:
+        content = vault.table.read_bytes()
+    except OSError:
+        content = b""
+    if content_digest(content) != release.value["digest"]:
+        raise DpboError(
+            "the table was drawn and paid for, and the curator's copy of it is not here",
+            cause="the command runs in another folder than the first time, or the copy was removed",
+            remedy="run it where the table was first published, or give it a new --edition (a new spend)",
+        )
+    write_file(out, content, option="--out", mode=0o644)

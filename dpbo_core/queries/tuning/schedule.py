@@ -1,0 +1,63 @@
+"""How many editions of a scheduled study its budget is planned for: as many as its cap holds.
+
+A count of prices, from the study alone: no ledger and no file is asked. A method may choose by it: whoever has many
+releases to make from one cap loses less by a mechanism whose price composes better.
+"""
+
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from dpbo_core.accounting.budget import PrivacyBudget
+from dpbo_core.accounting.composition import NOTHING, compose
+from dpbo_core.accounting.renyi_filter import Filter
+from dpbo_core.errors import DpboError
+from dpbo_core.ledger.name_patterns import fields_of, is_pattern
+from dpbo_core.preparation.resolve import plan_study
+from dpbo_core.privacy.plan import PrivacyPlan
+from dpbo_core.study_file import StudySpec
+
+MOST = 1_000  # editions that are counted, for which any method says "many"
+
+
+def planned_for_schedule(spec: StudySpec, folder: str | Path = ".") -> StudySpec:
+    """The study with its cap's number of editions in [budget], where it does not say one.
+
+    A study without a cap of its own says nothing; one whose dataset is another for every edition has one edition.
+
+    Args:
+        spec: as it is written for a schedule, with its fields.
+        folder: of the study file.
+    """
+    cap = spec.budget
+    if cap is None or cap.editions is not None:
+        return spec
+    of_dataset = set(fields_of(spec.privacy.dataset))
+    changes = set(fields_of(spec.edition)) or {"time"}
+    if of_dataset and changes <= of_dataset:
+        return replace(spec, budget=replace(cap, editions=1))
+    held = 1
+    with suppress(DpboError):  # whoever runs the study says so
+        many = replace(spec, budget=replace(cap, editions=MOST))
+        held = editions_held(PrivacyBudget.of("", epsilon=cap.epsilon, delta=cap.delta), plan_study(many, folder))
+    return replace(spec, budget=replace(cap, editions=max(1, held)))
+
+
+def planned_if_scheduled(spec: StudySpec, folder: str | Path = ".") -> StudySpec:
+    """The same where a study's names show that it is written for a schedule; others as they are."""
+    named = (spec.edition, spec.privacy.dataset)
+    return planned_for_schedule(spec, folder) if any(is_pattern(name) for name in named) else spec
+
+
+def editions_held(budget: PrivacyBudget, plan: PrivacyPlan) -> int:
+    """How many such plans, and no others, a new cap admits; at most `MOST`."""
+    asked, unit, found = compose(plan.spends), plan.guarantee.unit, 0
+    filtered = Filter.of(budget.epsilon_units, budget.conversion_for(unit))
+    draws, total = [(spend.epsilon_units, spend.rho_units) for spend in plan.spends], NOTHING
+    each = filtered.after(draws, asked).units
+    while found < MOST:
+        total, filtered = total + asked, replace(filtered, units=filtered.units + each)
+        if not budget.admits(total, unit, filtered):
+            break
+        found += 1
+    return found

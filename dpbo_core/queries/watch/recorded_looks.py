@@ -1,0 +1,198 @@
+"""The looks that the ledger has of a watch, what it releases at the first alarm, the edition that is watched."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from dpbo_core.errors import DpboError, StudyInvalid
+from dpbo_core.ledger.ledger import PrivacyLedger, QueryKey
+from dpbo_core.preparation.resolve import resolve
+from dpbo_core.preparation.training_set import training_digest
+from dpbo_core.privacy.guarantee import PrivacyGuarantee
+from dpbo_core.privacy.release import Release
+from dpbo_core.queries.evaluation.request import digest_of_released
+from dpbo_core.queries.watch import KIND
+from dpbo_core.queries.watch.terms import Terms, look_of, watch_key
+from dpbo_core.queries.watch.todays_table import counted_of
+from dpbo_core.queries.watch.watching import Watching
+from dpbo_core.study_file import StudySpec, WatchSection
+from dpbo_core.versions import library_version
+
+
+class WatchOver(StudyInvalid):
+    """An earlier look raised the alarm: what was paid for is used."""
+
+
+@dataclass(frozen=True)
+class RecordedLook:
+    """One look that the ledger has: its bit, its number from 1, and when it was recorded, UTC."""
+
+    name: str
+    number: int
+    alarm: bool
+    recorded_at: str
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a look gives back.
+
+    Attributes:
+        alarm: whether the score is said to have fallen.
+        name: the look's.
+        number: how many looks were recorded up to this one.
+        guarantee: of all looks of this watch.
+        history: every recorded look, in order.
+        replayed: whether it had been recorded before, and nothing was read now.
+        release: what the ledger keeps of an alarm; None while the watch goes on.
+        key: what the ledger knows the watch by.
+        terms: on which it is open.
+    """
+
+    alarm: bool
+    name: str
+    number: int
+    guarantee: PrivacyGuarantee
+    history: tuple[RecordedLook, ...]
+    replayed: bool
+    release: Release | None
+    key: QueryKey
+    terms: Terms
+
+
+def history_of(ledger: PrivacyLedger, fingerprint: str) -> tuple[RecordedLook, ...]:
+    """Every look that the ledger has under a watch's key, in order."""
+    prefix = look_of("")
+    looks = [
+        RecordedLook(what.removeprefix(prefix), int(outcome["look"]), bool(outcome["alarm"]), when)
+        for what, (outcome, when) in ledger.drawn(fingerprint).items()
+        if what.startswith(prefix)
+    ]
+    return tuple(sorted(looks, key=lambda look: look.number))
+
+
+def known_look(
+    ledger: PrivacyLedger, asked: Watching, name: str, history: tuple[RecordedLook, ...], *, replayed: bool
+) -> Look | None:
+    """The look that was recorded under this name; None if there is none. A recorded alarm is concluded first."""
+    over = next((look for look in history if look.alarm), None)
+    release = None if over is None else _concluded(ledger, asked, over)
+    found = next((look for look in history if look.name == name), None)
+    if found is None:
+        return None
+    return Look(
+        alarm=found.alarm,
+        name=name,
+        number=found.number,
+        guarantee=asked.price.guarantee,
+        history=history,
+        replayed=replayed,
+        release=release,
+        key=asked.key,
+        terms=asked.terms,
+    )
+
+
+def _concluded(ledger: PrivacyLedger, asked: Watching, look: RecordedLook) -> Release:
+    """What a watch releases at its end, beside the bits that were shown before: that it alarmed, and when.
+
+    Recorded now if a kill came before it was.
+    """
+    recorded = ledger.release_of(asked.key.fingerprint)
+    if recorded is not None:
+        return recorded
+    price, terms, problem = asked.price, asked.terms, asked.public.problem
+    persons = {"n_persons": terms.least_records} if problem.n_persons is not None else {}
+    reservation, noise = ledger.resumed(asked.key)
+    return reservation.conclude(
+        Release(
+            value={"alarm": True, "look": look.name, "looks": look.number},
+            guarantee=price.guarantee.as_drawn(noise),
+            spends=price.spends,
+            study=asked.key.study,
+            edition=asked.key.edition,
+            method=KIND,
+            dataset=asked.key.dataset,
+            facts={
+                "version": library_version(),
+                **terms.to_json(),
+                "per_record": asked.measure.per_record,
+                "counted": problem.max_records_per_person,
+                "least": terms.least_records,
+                **persons,
+            },
+            noise=noise,
+        )
+    )
+
+
+def check_going_on(name: str, history: tuple[RecordedLook, ...]) -> None:
+    """No look has alarmed yet.
+
+    Raises:
+        WatchOver: one has.
+    """
+    over = next((look for look in history if look.alarm), None)
+    if over is not None:
+        raise is_over(over.name, name)
+
+
+def is_over(alarmed: str, name: str) -> WatchOver:
+    """The message where a look raised the alarm and another is asked for."""
+    return WatchOver(
+        f"this watch is over: look {alarmed!r} raised the alarm, and {name!r} would be one more",
+        cause="its price pays for all looks up to and including the first alarm, and for none after it",
+        remedy="tune again, or open another watch: a new edition in [watch], which is a new spend",
+    )
+
+
+def check_next(name: str, number: int, drawn: Mapping[str, Mapping[str, Any]]) -> None:
+    """By the draws of the very transaction that would record it, this look's bit is the next, and none alarmed.
+
+    Raises:
+        WatchOver: a look has, by another copy of the noise perhaps.
+        DpboError: other looks were recorded while this one was made.
+    """
+    bits = {what.removeprefix(look_of("")): bit for what, bit in drawn.items() if what.startswith(look_of(""))}
+    alarmed = next((before for before, bit in bits.items() if bit["alarm"]), None)
+    if alarmed is not None:
+        raise is_over(alarmed, name)
+    if number != len(bits) + 1:
+        raise DpboError(
+            f"another look was recorded while {name!r} was made",
+            cause="two looks ran at once, with two copies of the watch's folder or where its lock does not hold",
+            remedy="look again, with the newest copy alone",
+        )
+
+
+def newest_edition(
+    study: StudySpec, ledger: PrivacyLedger, folder: str | Path, section: WatchSection, name: str
+) -> StudySpec:
+    """The study as the edition that a look of this name looks at.
+
+    An alarm's look is the name of the edition that was tuned after it. So from the first edition on: the one whose
+    watch has a look of that name, else the last one that was released.
+
+    Args:
+        study: its first edition.
+        ledger: where editions and looks are.
+        folder: the folder that the study's paths are relative to.
+        section: which edition of the watch.
+        name: the look's.
+    """
+    training, passed = training_digest(study, folder), set()
+    while study.edition not in passed:
+        passed.add(study.edition)
+        resolved = resolve(study, folder)
+        model = digest_of_released(resolved.key(training))
+        key = watch_key(study, model, counted_of(resolved.problem), section.edition)
+        history = history_of(ledger, key.fingerprint)
+        alarm = next((look for look in history if look.alarm), None)
+        if alarm is None or any(look.name == name for look in history):
+            return study
+        after = replace(study, edition=alarm.name)
+        if ledger.release_of(resolve(after, folder).key(training).fingerprint) is None:
+            return study
+        study = after
+    return study

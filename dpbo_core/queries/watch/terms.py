@@ -1,0 +1,263 @@
+"""What a watch is opened with, what a look compares, and what the ledger knows the watch by.
+
+The terms are fixed when the threshold's noise is recorded, and stay: a later version, or a changed study file,
+looks on with them or is refused. So nothing but the edition, the model and whose people they are makes another
+watch. A look compares how far today's table is below the reference, as an integer of known sensitivity:
+
+| symbol | name here | meaning |
+|---|---|---|
+| m_t | `n` | records of the table of look t, at least `least_records`; or the stated number of persons |
+| S_t | — | exact sum of the records' scores in steps of 2⁻²⁴·G, or of the persons' means |
+| C₂, D | — | count of pairs ranked right, and of all pairs twice |
+| r | `reference` | public, in units of the score |
+| h | `unit` | score per step |
+| Δ | `sensitivity` | most that one unit moves u_t, whatever the table |
+
+A mean:  u_t = r/h − ⌊S_t/m_t⌋, h = G·2⁻²⁴, Δ = ⌈k·2²⁴/least_records⌉: k records move S_t by at most k·2²⁴.
+An AUC:  u_t = −⌊2²⁴(C₂ − ⌊rD⌋)/m_t²⌋, whose Δ is ⌈2k·2²⁴/least_records⌉, since k records move C₂ − ⌊rD⌋ by at
+most 2q(m_t − q), q = min(k, ⌊m_t/2⌋). A step of it is h = 2⁻²⁴/(2π(1 − π)) of AUC, π the PUBLIC share of positives:
+the share of a table's own records is as private as they are.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.ledger.ledger import QueryKey
+from dpbo_core.mechanisms.above_threshold import AboveThreshold, Fall
+from dpbo_core.models.scores.grid import GRID
+from dpbo_core.models.scores.pairs import PairScore
+from dpbo_core.privacy.amounts import allowed_units
+from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.problem import Problem
+from dpbo_core.queries.watch import KIND, LOOK
+from dpbo_core.queries.watch.power import Noise
+from dpbo_core.scoring.in_memory import Scorable, Scorer, shifted
+from dpbo_core.study_file import StudySpec, WatchSection
+
+EVEN = 0.5  # share of positives at which pairs tell most, where nothing public says it
+LOOKS = "looks"  # the one priced draw
+THRESHOLD = "noise of the threshold"
+
+
+def noise_of(name: str) -> str:
+    """Under which the ledger knows that a look began."""
+    return f"noise of {look_of(name)}"
+
+
+def look_of(name: str) -> str:
+    """Under which the ledger keeps a look's bit."""
+    return f"{LOOK}{name}"
+
+
+@dataclass(frozen=True)
+class MeanMeasure:
+    """Of a mean of bounded scores.
+
+    Attributes:
+        counted: k, records of one person.
+        score_range: G.
+    """
+
+    counted: int
+    score_range: float
+
+    @property
+    def unit(self) -> float:
+        """G·2⁻²⁴, a step of the mean."""
+        return self.score_range / GRID
+
+    @property
+    def per_record(self) -> float:
+        """G, the range of one score."""
+        return self.score_range
+
+    def sensitivity(self, least_records: int) -> int:
+        """Δ in whole steps: one person's k records move a mean of `least_records` by ⌈k·2²⁴/least_records⌉."""
+        return -((-min(self.counted, least_records) * GRID) // least_records)
+
+    def fall(self, reference: float, n: int) -> Fall:
+        """From the exact sum to how far its mean is below the reference."""
+        return Fall(start=round(reference / self.unit), times=1, over=n)
+
+    def value(self, table: Scorer, model: Scorable, reference: float) -> Sensitive[int]:
+        """The exact sum of the table's scores."""
+        del reference
+        return table.evaluate(model)
+
+    def sampling(self, n: int, spread: float, reference: float) -> float:
+        """That of one record's score over √n."""
+        del reference
+        return spread / math.sqrt(n)
+
+
+@dataclass(frozen=True)
+class PairMeasure:
+    """Of an AUC, or of balanced accuracy, by the count of pairs.
+
+    Attributes:
+        counted: k, records of one person.
+        share: π, PUBLIC share of positives.
+    """
+
+    counted: int
+    share: float
+
+    @property
+    def unit(self) -> float:
+        """AUC per step, at the public share of positives."""
+        return 1.0 / (2.0 * self.share * (1.0 - self.share) * GRID)
+
+    @property
+    def per_record(self) -> float:
+        """1/(π(1 − π)): one record is in as many pairs as there are others."""
+        return 2.0 * GRID * self.unit
+
+    def sensitivity(self, least_records: int) -> int:
+        """Δ in whole steps: a count of pairs moves by twice as much as a mean, ⌈2k·2²⁴/least_records⌉."""
+        return -((-2 * min(self.counted, least_records) * GRID) // least_records)
+
+    def fall(self, reference: float, n: int) -> Fall:
+        """From C₂ − ⌊rD⌋, which is relative to the reference already."""
+        del reference
+        return Fall(start=0, times=GRID, over=n * n)
+
+    def value(self, table: Scorer, model: Scorable, reference: float) -> Sensitive[int]:
+        """C₂ − ⌊rD⌋ of the table's pairs.
+
+        Raises:
+            StudyInvalid: r is outside [0, 1], where one record moves this by more than is charged.
+        """
+        if not 0.0 <= reference <= 1.0:
+            raise StudyInvalid("the watch's reference is no share of pairs", remedy="open another watch")
+        return shifted(table.evaluate(model), table.pairs(), reference)
+
+    def sampling(self, n: int, spread: float, reference: float) -> float:
+        """That of an AUC (Hanley, McNeil 1982), at the public share of positives."""
+        del spread
+        a = min(max(reference, 0.5), 1.0)
+        positives, negatives = max(1.0, n * self.share), max(1.0, n * (1.0 - self.share))
+        one, other = a / (2.0 - a), 2.0 * a * a / (1.0 + a)
+        variance = a * (1.0 - a) + (positives - 1.0) * (one - a * a) + (negatives - 1.0) * (other - a * a)
+        return math.sqrt(max(0.0, variance) / (positives * negatives))
+
+
+def measure_of(problem: Problem) -> MeanMeasure | PairMeasure:
+    """How the study's score of a table is compared."""
+    k = problem.max_records_per_person
+    if isinstance(problem.score, PairScore):
+        share = problem.positives if problem.positives is not None else EVEN
+        least = 1.0 / (problem.n_training if problem.trainer is not None else 2)
+        return PairMeasure(k, min(max(share, least), 1.0 - least))
+    return MeanMeasure(k, problem.score_range)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Everything that is fixed for all looks of one watch.
+
+    Attributes:
+        drop: the fall that is to be seen, in units of the score.
+        epsilon: of all looks together.
+        least_records: the fewest records, or persons, of a table.
+        reference: in units of the score, greater is better.
+        threshold: θ in steps; None until it is chosen.
+    """
+
+    drop: float
+    epsilon: float
+    least_records: int
+    reference: float
+    threshold: int | None = None
+
+    def mechanism(self, measure: MeanMeasure | PairMeasure) -> AboveThreshold:
+        """The comparisons at their price."""
+        return AboveThreshold(measure.sensitivity(self.least_records), allowed_units(self.epsilon), measure.unit)
+
+    def noise(self, measure: MeanMeasure | PairMeasure, n: int, spread: float) -> Noise:
+        """What is added to a fall, of tables of n whose records' scores spread so far."""
+        made, h = self.mechanism(measure), measure.unit
+        sampling = measure.sampling(n, spread, self.reference)
+        return Noise(made.of_threshold.scale * h, made.of_comparison.scale * h, sampling)
+
+    def to_json(self) -> dict[str, Any]:
+        """As it is recorded with the threshold."""
+        return {
+            "drop": self.drop,
+            "epsilon": self.epsilon,
+            "least_records": self.least_records,
+            "reference": self.reference,
+            "theta": self.threshold,
+        }
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> "Terms":
+        """The inverse of `to_json`, which may stand among other things."""
+        return cls(told["drop"], told["epsilon"], told["least_records"], told["reference"], told["theta"])
+
+
+def asked_terms(section: WatchSection, *, least_records: int, reference: float) -> Terms:
+    """The terms of a watch that is not open yet.
+
+    Args:
+        section: what the study or the command asks for.
+        least_records: where they do not say.
+        reference: in units of the score.
+
+    Raises:
+        StudyInvalid: no drop or no ε is stated.
+    """
+    for name, value in (("drop", section.drop), ("epsilon", section.epsilon)):
+        if value is None:
+            raise StudyInvalid(
+                f"the watch states no {name}",
+                cause="how far the score may fall, and what all looks cost together, is yours to say",
+                remedy="give --drop 0.02 --epsilon 1, or the same under [watch]",
+            )
+    drop, epsilon = float(section.drop or 0.0), float(section.epsilon or 0.0)
+    return Terms(drop, epsilon, section.least_records or least_records, reference)
+
+
+def check_terms(section: WatchSection, open_: Terms, reference: float | None) -> None:
+    """What is asked for, where it is said at all, is what the watch was opened with.
+
+    Args:
+        section: what the study or the command asks for now.
+        open_: what was fixed.
+        reference: the reference that is asked for, in units of the score; None where it is not said.
+
+    Raises:
+        StudyInvalid: it is something else. Nothing was drawn.
+    """
+    for name, asked, fixed in (
+        ("drop", section.drop, open_.drop),
+        ("epsilon", section.epsilon, open_.epsilon),
+        ("least_records", section.least_records, open_.least_records),
+        ("reference", reference, open_.reference),
+    ):
+        if asked is not None and asked != fixed:
+            raise StudyInvalid(
+                f"this watch was opened with {name} = {fixed:g}, and {asked:g} is asked for",
+                cause="its terms were fixed with its secret threshold, before its first look",
+                remedy="leave it as it was, or open another watch: a new edition in [watch], which is a new spend",
+            )
+
+
+def watch_key(spec: StudySpec, model: str, counted: str, edition: str) -> QueryKey:
+    """What the ledger knows a watch by.
+
+    Args:
+        spec: the study.
+        model: which model is watched (`digest_of_released`).
+        counted: whose records count, and how many of each.
+        edition: of the watch.
+    """
+    asked = {"dataset": spec.privacy.dataset, "model": model, "edition": edition, "counted": counted}
+    text = json.dumps([KIND, asked], sort_keys=True, ensure_ascii=False, allow_nan=False)
+    fingerprint = hashlib.sha256(text.encode()).hexdigest()
+    shown = spec.edition if edition == "1" else f"{spec.edition}.{edition}"
+    return QueryKey(fingerprint, spec.privacy.dataset, f"{spec.name}/{KIND}", shown, KIND)

@@ -1,0 +1,255 @@
+"""Which model is watched, on which terms, at which price and how it errs: from public files and the ledger."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.final_model.train import model_is_public
+from dpbo_core.ledger.ledger import PrivacyLedger, QueryKey
+from dpbo_core.methods.pricing import guarantee_of
+from dpbo_core.models.estimators import Model
+from dpbo_core.models.scores.grid import GRID
+from dpbo_core.preparation.data_split import FileSplit, allows_own_score, public_sources
+from dpbo_core.preparation.preconditions import check_public_sources
+from dpbo_core.preparation.public_half import PublicHalf
+from dpbo_core.preparation.resolve import resolve
+from dpbo_core.privacy.guarantee import Evidence, Standing
+from dpbo_core.privacy.plan import PrivacyPlan
+from dpbo_core.privacy.release import Release
+from dpbo_core.problem import Problem, Trainer
+from dpbo_core.queries.evaluation.evaluated_model import no_model
+from dpbo_core.queries.evaluation.request import digest_of_released
+from dpbo_core.queries.watch.power import Noise, Power, best_threshold, power, smallest_drop
+from dpbo_core.queries.watch.terms import (
+    LOOKS,
+    THRESHOLD,
+    MeanMeasure,
+    PairMeasure,
+    Terms,
+    asked_terms,
+    check_terms,
+    measure_of,
+    watch_key,
+)
+from dpbo_core.queries.watch.todays_table import check_watchable, counted_of, stated_size
+from dpbo_core.study_file import StudySpec, WatchSection
+
+EVIDENCE = Evidence(
+    Standing.STANDARD,
+    "comparisons with one noised threshold up to the first above it (Dwork, Roth 2014, Algorithm 1; Lyu, Su, Li "
+    "2017, Theorem 4)",
+)
+
+ROUNDING = 1e-9  # of a reference that was put back from the metric's unit
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Watching:
+    """One watch as it is asked for, before any model is trained.
+
+    Attributes:
+        spec: the study whose model is watched.
+        folder: its paths are relative to it.
+        public: its public half.
+        key: under which the ledger keeps the looks.
+        tuned: the study's release; None where it is only planned.
+        terms: those that were fixed, or those asked for.
+        fixed: whether they were.
+    """
+
+    spec: StudySpec
+    folder: str | Path
+    public: PublicHalf
+    key: QueryKey
+    tuned: Release | None
+    terms: Terms
+    fixed: bool
+
+    @property
+    def measure(self) -> MeanMeasure | PairMeasure:
+        """What a look compares with its threshold: a mean of scores, or a count of pairs."""
+        return measure_of(self.public.problem)
+
+    @property
+    def price(self) -> PrivacyPlan:
+        """One draw of pure ε, for all looks."""
+        problem = replace(self.public.problem, epsilon=self.terms.epsilon)
+        guarantee = guarantee_of(problem, pure=True, evidence=EVIDENCE, counts_pairs=True)
+        return PrivacyPlan(guarantee, (self.terms.mechanism(self.measure).spend(LOOKS),))
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation of a public record's score under the released model, trained without that record.
+
+        Of no model yet: the largest that scores from 0 to G have. Unused where pairs are counted.
+        """
+        problem = self.public.problem
+        if self.tuned is None or isinstance(self.measure, PairMeasure):
+            return problem.score_range / 2.0
+        steps = _trainer(problem).public_steps(self.tuned.value["hyperparameters"], seed=problem.search.seed)
+        return float(steps.std()) * problem.score_range / GRID
+
+    def with_threshold(self) -> "Watching":
+        """The same with θ: the one that was fixed, or the one that errs least."""
+        if self.terms.threshold is not None:
+            return self
+        noise = self.terms.noise(self.measure, self.terms.least_records, self.spread)
+        theta = int(best_threshold(self.terms.drop, noise) / self.measure.unit)
+        return replace(self, terms=replace(self.terms, threshold=theta))
+
+    def model(self) -> Model:
+        """The released model, trained on the public set."""
+        if self.tuned is None:
+            raise no_model()
+        return _trainer(self.public.problem).train(self.tuned.value["hyperparameters"])
+
+
+def watching(
+    spec: StudySpec, ledger: PrivacyLedger, folder: str | Path, section: WatchSection, *, planned: bool = False
+) -> Watching:
+    """The watch of a study's released model.
+
+    Args:
+        spec: the study.
+        ledger: where it was released, and where the looks are.
+        folder: the folder that its paths are relative to.
+        section: what the watch is to be.
+        planned: whether a study that released nothing yet will do.
+
+    Raises:
+        StudyInvalid: it released no model, or the watch is open on other terms. Nothing is charged.
+        PolicyRefused: the training file is what a dataset is scored on.
+    """
+    check_watchable(spec)
+    check_public_sources(public_sources(spec, folder), ledger)
+    resolved = resolve(spec, folder)
+    public = FileSplit(spec, folder, own_score=allows_own_score(spec, ledger)).public(resolved.problem)
+    study = resolved.key(public.fingerprint)
+    tuned = ledger.release_of(study.fingerprint)
+    if tuned is None and not planned:
+        raise StudyInvalid(
+            f"the study {spec.name!r} (edition {spec.edition}) has released nothing yet",
+            cause="it was not tuned, or its file or its public training set was changed since",
+            remedy="run dpbo tune first",
+        )
+    if not (resolved.method.releases_hyperparameters if tuned is None else model_is_public(tuned)):
+        raise no_model()
+    counted = counted_of(public.problem)
+    key = watch_key(spec, digest_of_released(study), counted, section.edition)
+    asked = _in_range(section, _reference(section, tuned), public.problem)
+    recorded = ledger.drawn(key.fingerprint).get(THRESHOLD)
+    if recorded is not None:
+        terms = Terms.from_json(recorded[0])
+        check_terms(section, terms, asked)
+    else:
+        reference = _released_score(tuned, public.problem) if asked is None else asked
+        terms = asked_terms(section, least_records=stated_size(spec), reference=reference)
+    return Watching(spec, folder, public, key, tuned, terms, fixed=recorded is not None)
+
+
+@dataclass(frozen=True)
+class WatchPlan:
+    """The price of a watch and how it errs, before anything is spent.
+
+    Attributes:
+        price: of all looks.
+        terms: on which it is, or would be, opened.
+        threshold: θ in units of the score.
+        noise: what is added to a fall, in the same.
+        spread: standard deviation of a record's score that was reckoned with; None where pairs are counted.
+        power: how often it errs.
+        smallest: the least fall that it would find fairly at this price.
+        open: whether it is open already.
+    """
+
+    price: PrivacyPlan
+    terms: Terms
+    threshold: float
+    noise: Noise
+    spread: float | None
+    power: Power
+    smallest: float
+    open: bool
+
+    @property
+    def records(self) -> int:
+        """m, the fewest records of a table; or persons."""
+        return self.terms.least_records
+
+    @property
+    def sampling(self) -> float:
+        """Standard deviation of the score of a table of m."""
+        return self.noise.of_sampling
+
+
+def plan_watch(
+    study: StudySpec, *, ledger: PrivacyLedger, folder: str | Path = ".", section: WatchSection | None = None
+) -> WatchPlan:
+    """The price of a watch and how it errs, from public facts alone. Charges nothing.
+
+    Args, Raises: as `look_once`; a study that released nothing yet is planned with the widest scores there are.
+    """
+    asked = watching(study, ledger, folder, section_of(study, section), planned=True).with_threshold()
+    terms, measure, spread = asked.terms, asked.measure, asked.spread
+    noise = terms.noise(measure, terms.least_records, spread)
+    theta = (terms.threshold or 0) * measure.unit
+    return WatchPlan(
+        price=asked.price,
+        terms=terms,
+        threshold=theta,
+        noise=noise,
+        spread=spread if isinstance(measure, MeanMeasure) else None,
+        power=power(terms.drop, noise, theta),
+        smallest=smallest_drop(noise),
+        open=asked.fixed,
+    )
+
+
+def section_of(study: StudySpec, section: WatchSection | None) -> WatchSection:
+    """What is asked for, or what the study's [watch] says."""
+    return section or study.watch or WatchSection()
+
+
+def _released_score(tuned: Release | None, problem: Problem) -> float:
+    """What the study released, put back into the score's range; the range's end where it released nothing yet."""
+    top = problem.aggregate.score_range
+    return top if tuned is None else min(max(float(tuned.value["score"]), 0.0), top)
+
+
+def _reference(section: WatchSection, tuned: Release | None) -> float | None:
+    """The stated reference in units of the score; None where none is stated."""
+    if section.reference is None or tuned is None or "metric" not in tuned.value:
+        return section.reference
+    score, metric = float(tuned.value["score"]), tuned.value["metric"]
+    value, stated = float(metric["value"]), section.reference
+    return stated - (value - score) if metric["greater_is_better"] else value + score - stated
+
+
+def _in_range(section: WatchSection, reference: float | None, problem: Problem) -> float | None:
+    """The reference within the score's range, which the sensitivity of pairs needs; rounding at its ends is cut.
+
+    Raises:
+        StudyInvalid: it is outside, or so large a fall cannot be.
+    """
+    top = problem.aggregate.score_range
+    if section.drop is not None and section.drop > top:
+        raise StudyInvalid(
+            f"a score between 0 and {top:g} cannot fall by {section.drop:g}",
+            cause="drop is in units of the score, and not in per cent",
+            remedy="give --drop 0.02, say",
+        )
+    if reference is None:
+        return None
+    if not -ROUNDING * top <= reference <= top * (1.0 + ROUNDING):
+        raise StudyInvalid(
+            f"watch.reference = {section.reference:g} is no value of this score",
+            cause="it is in the metric's own unit, and not in per cent",
+            remedy="give it as dpbo show has the score, or leave it out: the released score",
+        )
+    return min(max(reference, 0.0), top)
+
+
+def _trainer(problem: Problem) -> Trainer:
+    if problem.trainer is None:
+        raise no_model()
+    return problem.trainer

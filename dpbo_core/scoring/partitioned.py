@@ -1,0 +1,308 @@
+"""A validation set larger than memory: a folder of Parquet files, scored one at a time, here or by workers.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| V = V_1 ∪ … ∪ V_p | `parts` | the files of the folder, sorted by name | p files |
+| L | `models` | models that score a part each time it is read | scalar ≥ 1 |
+| S_j | `PartWorker(part)` | exact integer sums of the scores of V_j | (L,) integers |
+| S | `evaluate_all(models)` | Σ S_j, the same integers as if V were one table | (L,) integers |
+| h_j | `PartWorker(part)` | of pairs: records of V_j by class and cell; C₂ is formed of Σ h_j | (L, 2, B) |
+
+Each record's score is rounded to the grid before it is summed, and a record's encoding depends on that record
+alone, so the total is the single table's to the last bit, in whatever order the parts come. A worker is inside the
+curator's boundary: it reads its own files and answers with integers, whose number is public, and a count, to the
+curator's process alone. What it read it may keep, while that fits (`KeptParts`).
+"""
+
+import secrets
+from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
+
+import numpy as np
+
+from dpbo_core import data
+from dpbo_core.data import Encoded, Preprocessing
+from dpbo_core.data.addresses import FolderAddress, ObjectAddress, Part, Place
+from dpbo_core.data.fetched import Contents, fetched, parts_in, state_of
+from dpbo_core.errors import Sealed
+from dpbo_core.models.scores.pairs import Integers, PairScore, pairs_of
+from dpbo_core.models.scores.union import Score
+from dpbo_core.privacy.sealing import attempted
+from dpbo_core.privacy.sensitive import Opaque, Sensitive
+from dpbo_core.scoring.in_memory import Half, Paired, Scorable, Totals, exact_totals, table_of_part
+
+T = TypeVar("T")
+Answer = tuple[int | Integers, int]  # what a part adds, and its number of records
+PartAnswer = Callable[[Part], bytes]
+SHOWN_AS = "a validation file"
+KEPT_AT_MOST = 2.0  # GB of encoded records, in all processes together, unless a study says otherwise
+
+
+class KeptParts(Opaque, Generic[T]):
+    """What one process keeps, for one reader at a time. As sensitive as the records.
+
+    What is kept follows from the order in which parts are asked for and from their numbers of records and features,
+    never from what a record holds. A file that was written again is read again, and one that is gone is missed,
+    whether it was kept or not.
+    """
+
+    __slots__ = ("_bytes", "_parts", "_reader")
+
+    def __init__(self) -> None:
+        self._reader, self._bytes = "", 0
+        self._parts: dict[Part, tuple[tuple[int, ...], T]] = {}
+
+    def get(self, reader: str, part: Part, read: Callable[[], T], *, size: Callable[[T], int], limit: int) -> T:
+        """What `read` makes of a part, or made of it when it was last asked for.
+
+        Args:
+            reader: whose it is; what was kept for another is dropped.
+            part: the file.
+            read: opens it.
+            size: its bytes, from public numbers.
+            limit: L; what would go beyond it is not kept.
+
+        Raises:
+            OSError: there is no such file.
+        """
+        if reader != self._reader:
+            self._reader, self._bytes, self._parts = reader, 0, {}
+        state = _state(part)
+        kept = self._parts.get(part)
+        if kept is not None and kept[0] == state:
+            return kept[1]
+        if kept is not None:
+            self._bytes -= size(self._parts.pop(part)[1])
+        made = read()
+        if self._bytes + size(made) <= limit:
+            self._bytes += size(made)
+            self._parts[part] = (state, made)
+        return made
+
+
+def _state(part: Part) -> tuple[int, ...]:
+    """Which file it is, when it was written as it says and as the disk says, how long it is; of an object the last
+    write and the length, as the store says them.
+    """
+    if isinstance(part, ObjectAddress):
+        return state_of(part)
+    found = part.stat()
+    return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size
+
+
+class PartWork(Protocol):
+    """What is done with each part."""
+
+    @property
+    def n_numbers(self) -> int:
+        """How many numbers its answer adds, public: an answer is as wide whatever is in it."""
+        ...
+
+    def __call__(self, part: Part) -> Answer | None:
+        """The answer; None where the part failed."""
+        ...
+
+
+@runtime_checkable
+class Keeps(Protocol):
+    """Work that may find in its process's memory what it read before."""
+
+    def keeping(self, kept: KeptParts[Any], n_processes: int) -> Self:
+        """The same work with that memory, which so many processes share the limit of."""
+        ...
+
+
+class Workers(Protocol):
+    """Who scores partitions. Anything that maps a function over paths, inside the curator's boundary."""
+
+    def map(self, work: PartWork, parts: Sequence[Part]) -> list[Answer | None]:
+        """`work` on every part, in any order; a part that was lost is None."""
+        ...
+
+    def answers(self, work: PartAnswer, parts: Sequence[Part]) -> list[bytes | None]:
+        """The same of work that answers in bytes, which are sent as they are."""
+        ...
+
+
+class OneByOne(Opaque):
+    """This process: one partition in memory at a time, and those that are kept."""
+
+    __slots__ = ("_kept",)
+
+    def __init__(self) -> None:
+        self._kept: KeptParts[Any] = KeptParts()
+
+    def map(self, work: PartWork, parts: Sequence[Part]) -> list[Answer | None]:
+        """Apply a function to every part, one after the other, in order."""
+        if isinstance(work, Keeps):
+            work = work.keeping(self._kept, 1)
+        return [work(part) for part in parts]
+
+    def answers(self, work: PartAnswer, parts: Sequence[Part]) -> list[bytes | None]:
+        """The same of work that answers in bytes."""
+        if isinstance(work, Keeps):
+            work = work.keeping(self._kept, 1)
+        return [work(part) for part in parts]
+
+
+def parts_of(path: Place, *, shown_as: str = "data.validation") -> tuple[Part, ...]:
+    """The Parquet files of a folder, or the objects under a prefix, by name; empty for anything else.
+
+    Raises:
+        StudyInvalid: the store of such a prefix could not be asked.
+    """
+    return parts_in(path, shown_as=shown_as) if isinstance(path, FolderAddress) else files_of(path)
+
+
+def files_of(path: Place) -> tuple[Path, ...]:
+    """The Parquet files of a folder, by name; empty for anything else."""
+    if not isinstance(path, Path):
+        return ()
+    try:
+        return tuple(sorted(path.glob("*.parquet"))) if path.is_dir() else ()
+    except OSError:  # no name a file could have: whoever opens it says so
+        return ()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PartReader:
+    """How a part becomes records. Public.
+
+    Attributes:
+        preprocessing: the public map.
+        limit: bytes of encoded records that all processes together may keep.
+        name: random, so that what is kept for one set of records answers for no other.
+    """
+
+    preprocessing: Preprocessing
+    limit: int = 0
+    name: str = field(default_factory=lambda: secrets.token_hex(16))
+
+    def encoded(self, part: Contents) -> Encoded:
+        """The records of a part, whatever its bytes."""
+        cells = self.preprocessing.columns is not None
+        return self.preprocessing.transform(data.read_table(part, sensitive=True, shown_as=SHOWN_AS, cells=cells))
+
+    def read(
+        self,
+        part: Part,
+        kept: KeptParts[T] | None,
+        n_processes: int,
+        *,
+        make: Callable[[Contents], T],
+        size: Callable[[T], int],
+    ) -> T:
+        """What `make` makes of a part, or as it was kept by this one of so many processes."""
+
+        def read() -> T:
+            return make(fetched(part, shown_as=SHOWN_AS))
+
+        if kept is None:
+            return read()
+        return kept.get(self.name, part, read, size=size, limit=self.limit // n_processes)
+
+
+OF_A_CELL = 16  # times the pointer to it: an object, and a text of some length
+
+
+def bytes_of(records: Encoded) -> int:
+    """What keeping them takes, by their numbers alone."""
+    width = OF_A_CELL if records.X.dtype == object else 1
+    return width * records.X.nbytes + records.labels.nbytes + records.broken.nbytes + 8 * records.n_records
+
+
+class Sent:
+    """What a worker is sent: the public map, the public models (one of them beside, paired) and the score. Nothing
+    sensitive.
+    """
+
+    def __init__(
+        self, reader: PartReader, score: Score, models: Sequence[Scorable], paired_with: Paired | None = None
+    ) -> None:
+        self.reader, self.score, self.models, self.paired_with = reader, score, tuple(models), paired_with
+        self._memory: tuple[KeptParts[Any] | None, int] = (None, 1)
+
+    def keeping(self, kept: KeptParts[Any], n_processes: int) -> Self:
+        """The same work, in a process that keeps what it reads."""
+        made = copy(self)
+        made._memory = (kept, n_processes)
+        return made
+
+
+class PartWorker(Sent):
+    """The sums of a part, or its tables of pairs. No model at all asks for the records of each class."""
+
+    @property
+    def n_numbers(self) -> int:
+        """One for each sum or sum of differences, 2B for each table of pairs, 2 for the records of each class."""
+        if not self.models:
+            return 2
+        if isinstance(self.score, PairScore):
+            return 2 * self.score.n_cells * len(self.models)
+        return len(self.models) * (1 if self.paired_with is None else 2)
+
+    def __call__(self, part: Part) -> Answer | None:
+        """What one file adds, and its records. Never raises: an error here would be written to a worker's log."""
+
+        def scored() -> Answer:
+            records = self.reader.read(part, *self._memory, make=self.reader.encoded, size=bytes_of)
+            if not self.models or isinstance(self.score, PairScore):
+                found = table_of_part(records, self.score, self.models).ravel()
+            else:
+                sums, differences = exact_totals(self.models, records, self.score, self.paired_with)
+                found = np.array([*sums, *differences], dtype=np.int64)
+            return (found if len(found) > 1 else int(found[0])), records.n_records
+
+        return attempted(scored, None)  # the curator's process says that something failed, and nothing else
+
+
+class PartitionedObjective(Half):
+    """The sensitive half, on disk. Its parts are opened while models are scored, and at no other time.
+
+    What was read is kept where it will be asked for again, while it fits.
+    """
+
+    __slots__ = ("_n_records", "_parts", "_reader", "_score", "_workers")
+    reads_files = True
+
+    def __init__(
+        self,
+        parts: Sequence[Part],
+        preprocessing: Preprocessing,
+        score: Score,
+        n_records: int,
+        workers: Workers | None = None,
+        limit: float = KEPT_AT_MOST,
+    ) -> None:
+        self._parts, self._reader, self._score = tuple(parts), PartReader(preprocessing, int(limit * 1e9)), score
+        self._n_records, self._workers = n_records, workers or OneByOne()
+
+    def pairs(self) -> Sensitive[int]:
+        """2PQ, from the labels of all parts.
+
+        Raises:
+            Sealed: as `totals`.
+        """
+        return Sensitive(pairs_of(self._added((), None, again=True).reshape(2, -1))[1])
+
+    def totals(self, models: Sequence[Scorable], paired_with: Paired | None, *, again: bool) -> Totals:
+        """Over all parts, each read once.
+
+        Raises:
+            Sealed: a part could not be scored, or the parts no longer hold m records.
+        """
+        added, n = self._added(models, paired_with, again=again), len(models)
+        if isinstance(self._score, PairScore):
+            return [pairs_of(table)[0] for table in added.reshape(n, 2, -1)], []
+        return added[:n].tolist(), added[n:].tolist()
+
+    def _added(self, models: Sequence[Scorable], paired_with: Paired | None, *, again: bool) -> Integers:
+        reader = self._reader if again else replace(self._reader, limit=0)
+        found = self._workers.map(PartWorker(reader, self._score, models, paired_with), self._parts)
+        answers = [answer for answer in found if answer is not None]
+        if len(answers) != len(self._parts) or sum(n for _, n in answers) != self._n_records:
+            raise Sealed
+        return sum((np.atleast_1d(total) for total, _ in answers), np.zeros(1, dtype=np.int64))

@@ -1,0 +1,279 @@
+"""The sensitive half where each person counts once, by the mean of that person's records.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| p_i | `people[i]` | the person of record i; None where there is none | (m,) |
+| s_i | `record_steps` | record i's score in whole steps of 2⁻²⁴·G | (m,) integers in [0, 2²⁴] |
+| (S_p, c_p) | `PersonSums` | sums of the steps of person p's records, one a model, and their number | integers |
+| n_p | `n_persons` | public, on the caller's word | scalar ≥ 1 |
+| a | `absent` | what a person who is absent scores: φ(0) under a margin score, 0 under any other | steps |
+| f | `total` | n_p·a + Σ_p (⌊S_p/c_p⌋ − a), clamped to [0, n_p·2²⁴] | integer |
+
+Each mean is a whole number of steps from 0 to 2²⁴, by integers alone, so replacing all records of one person by
+those of one person not otherwise present, or of nobody, moves the sum by at most 2²⁴, however many records either
+has; the clamp moves no sum further. Under a margin score a person, present or absent, is within [φ(−‖w‖), φ(‖w‖)]
+like one record, so what is proved of R holds here too. A record without a readable person is nobody's and adds
+nothing. How many records and persons there are is as private as what they hold: neither is compared, shown or a
+reason to fail.
+
+(S_p, c_p) of parts add up, so one pass over a folder of Parquet files gives the same integer as one table, wherever
+a person's records lie. A worker is inside the curator's boundary: it reads its own parts and answers to the
+curator's process alone, where the persons' sums add up and are sealed at once. No process outside that boundary
+sees a person's sum. The width of an answer follows the number of persons in the part, to the next power of two, and
+nothing else.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.data import Encoded, Preprocessing
+from dpbo_core.data.addresses import Part
+from dpbo_core.data.fetched import Contents
+from dpbo_core.data.people import Person, read_people
+from dpbo_core.errors import Sealed
+from dpbo_core.models.estimators import FittedEstimator
+from dpbo_core.models.linear.fit import LinearModel
+from dpbo_core.models.order_independent import scores_by_content
+from dpbo_core.models.scores.grid import GRID, to_grid
+from dpbo_core.models.scores.union import MarginScore, Score
+from dpbo_core.privacy.sealing import attempted
+from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.scoring.in_memory import BLOCK, Half, Paired, Scorable, Totals, steps_of
+from dpbo_core.scoring.paired import EQUAL, stretched
+from dpbo_core.scoring.partitioned import KEPT_AT_MOST, SHOWN_AS, OneByOne, PartReader, Sent, Workers, bytes_of
+
+Integers = NDArray[np.int64]
+NAME = 32  # bytes of a person's name: a hash, so that every name is as wide
+NUMBER = 8  # bytes of a sum, or of a count
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Persons:
+    """Which records are whose.
+
+    Attributes:
+        names: (P, 32) bytes, one row a person.
+        of_record: (m,) the row of each record's person; −1 for nobody.
+    """
+
+    names: NDArray[np.uint8]
+    of_record: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, people: Sequence[Person]) -> "Persons":
+        """From the person of every record."""
+        rows: dict[str, int] = {}
+        found = [-1 if person is None else rows.setdefault(person, len(rows)) for person in people]
+        hashed = b"".join(hashlib.blake2b(_text(person), digest_size=NAME).digest() for person in rows)
+        return cls(np.frombuffer(hashed, dtype=np.uint8).reshape(-1, NAME), np.array(found, dtype=np.intp))
+
+    def sums(self, steps: Iterable[Integers], n_models: int) -> "PersonSums":
+        """(S_p, c_p) of every person, from the steps of every record, block after block.
+
+        Args:
+            steps: (r, L) of the records in their order, as many a block as may be.
+            n_models: L.
+        """
+        sums, at = np.zeros((n_models, len(self.names)), dtype=np.int64), 0
+        for block in steps:
+            owners = self.of_record[at : at + len(block)]
+            at += len(block)
+            for total, scored in zip(sums, block[owners >= 0].T, strict=True):
+                np.add.at(total, owners[owners >= 0], scored)
+        counted = self.of_record[self.of_record >= 0]
+        return PersonSums(
+            self.names,
+            np.ascontiguousarray(sums.T),
+            np.bincount(counted, minlength=len(self.names)).astype(np.int64),
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PersonSums:
+    """(S_p, c_p) of every person with a record: as sensitive as the records.
+
+    Attributes:
+        names: (P, 32) bytes.
+        sums: (P, L) whole steps, one column a model.
+        counts: (P,) at least 1.
+    """
+
+    names: NDArray[np.uint8]
+    sums: Integers
+    counts: Integers
+
+    def totals(self, n_persons: int, absent: int = 0) -> list[int]:
+        """Of each model, the sum of the means, each rounded down, and of `absent` for those not there; in
+        [0, n_p·2²⁴].
+
+        Args:
+            n_persons: n_p.
+            absent: steps that a person without records scores, in [0, 2²⁴].
+        """
+        found = (self.sums // self.counts[:, None] - absent).sum(axis=0).tolist()
+        return [min(max(0, n_persons * absent + moved), n_persons * GRID) for moved in found]
+
+    def to_bytes(self) -> bytes:
+        """For the curator's process: entries of one width, as many as the next power of two."""
+        numbers = np.concatenate([self.sums, self.counts[:, None]], axis=1).astype("<i8")
+        width = NUMBER * numbers.shape[1]
+        raw = np.concatenate([self.names, numbers.view(np.uint8).reshape(-1, width)], axis=1).tobytes()
+        return raw.ljust((NAME + width) << max(0, len(self.names) - 1).bit_length(), b"\0")
+
+    @classmethod
+    def merged(cls, answers: Iterable[bytes], n_models: int) -> "PersonSums":
+        """What `to_bytes` made of each part under L models, added up by person."""
+        table = np.frombuffer(b"".join(answers), dtype=np.uint8).reshape(-1, NAME + NUMBER * (n_models + 1))
+        numbers = np.ascontiguousarray(table[:, NAME:]).view("<i8").astype(np.int64)
+        filled = numbers[:, -1] > 0  # an entry that only fills the width counts no record
+        keys = np.ascontiguousarray(table[filled, :NAME]).view(np.dtype((np.void, NAME))).ravel()
+        names, owners = np.unique(keys, return_inverse=True)
+        found = np.zeros((len(names), n_models + 1), dtype=np.int64)
+        np.add.at(found, owners, numbers[filled])
+        return cls(names.view(np.uint8).reshape(-1, NAME), found[:, :-1], found[:, -1])
+
+
+class PersonObjective(Half):
+    """The validation set with its score and its persons, sealed: n_p·a + Σ_p (⌊S_p/c_p⌋ − a), clamped."""
+
+    __slots__ = ("_n_persons", "_persons", "_records", "_score")
+
+    def __init__(
+        self, records: Sensitive[Encoded], persons: Sensitive[Persons], score: Score, n_persons: int
+    ) -> None:
+        self._records, self._persons, self._score, self._n_persons = records, persons, score, n_persons
+
+    def totals(self, models: Sequence[Scorable], paired_with: Paired | None, *, again: bool) -> Totals:  # noqa: ARG002
+        """A block of records at a time; who is absent differs by nothing; never raises on account of a record."""
+        steps = person_steps(models, self._records.expose(), self._score, paired_with)
+        sums = self._persons.expose().sums(steps, n_columns(models, paired_with))
+        return means_of(sums, len(models), self._n_persons, self._score)
+
+
+def n_columns(models: Sequence[Scorable], paired_with: Paired | None) -> int:
+    """How many sums a person has: one a model, and where they are paired one a difference."""
+    return len(models) * (1 if paired_with is None else 2)
+
+
+def means_of(found: PersonSums, n_models: int, n_persons: int, score: Score) -> Totals:
+    """What persons' sums come to: of the models, and of the differences beside them."""
+    sums, differences = found.sums[:, :n_models], found.sums[:, n_models:]
+    return (
+        PersonSums(found.names, sums, found.counts).totals(n_persons, absent_steps(score)),
+        PersonSums(found.names, differences, found.counts).totals(n_persons, EQUAL),
+    )
+
+
+def absent_steps(score: Score) -> int:
+    """What a person without records scores, in steps: what a record scores that cannot be read."""
+    constant = score.broken_score if isinstance(score, MarginScore) else 0.0
+    return int(to_grid([constant], score.score_range, broken_score=0.0)[0])
+
+
+def record_steps(model: Scorable, records: Encoded, score: Score) -> Integers:
+    """Each record's score in whole steps, (m,), over plain records: of a sensitive set, as sensitive as they are.
+
+    Element i is a function of the model and record i alone, to the last bit: not of where it stands, nor of how
+    many others there are.
+    """
+    return np.concatenate([np.zeros(0, dtype=np.int64), *person_steps((model,), records, score)], axis=None)
+
+
+def person_steps(
+    models: Sequence[Scorable], records: Encoded, score: Score, paired_with: Paired | None = None
+) -> Iterator[Integers]:
+    """`record_steps` under each of several models, then the clipped differences, a block of records at a time."""
+    for at in range(0, records.n_records, BLOCK):
+        part = records.part(slice(at, at + BLOCK))
+        steps = [_block_steps(model, part, score) for model in models]
+        if paired_with is not None:
+            reference = _block_steps(paired_with[0], part, score)
+            steps += [stretched(one, reference, paired_with[1]) for one in steps]
+        yield np.stack(steps, axis=1)
+
+
+def _block_steps(model: Scorable, records: Encoded, score: Score) -> Integers:
+    if not isinstance(model, LinearModel | FittedEstimator):
+        raise TypeError("persons are scored by linear models and estimators")
+    return steps_of(model, records, score, scores_by_content)
+
+
+def _text(person: str) -> bytes:
+    """The bytes of a name; a text that Python read may hold what is no UTF-8."""
+    return person.encode("utf-8", "surrogatepass")
+
+
+Read = tuple[Encoded, Persons]
+
+
+class PersonPartWorker(Sent):
+    """What a worker is sent, with the column of persons; as `PartWorker` has it, nothing sensitive."""
+
+    def __init__(
+        self,
+        reader: PartReader,
+        column: str,
+        score: Score,
+        models: Sequence[Scorable],
+        paired_with: Paired | None = None,
+    ) -> None:
+        super().__init__(reader, score, models, paired_with)
+        self.column = column
+
+    def __call__(self, part: Part) -> bytes:
+        """The persons' sums of one file; nothing at all where it failed. Never raises."""
+
+        def scored() -> bytes:
+            read: Read = self.reader.read(part, *self._memory, make=self._read, size=_size)
+            records, people = read
+            steps = person_steps(self.models, records, self.score, self.paired_with)
+            return people.sums(steps, n_columns(self.models, self.paired_with)).to_bytes()
+
+        return attempted(scored, b"")  # the curator's process says that something failed, and nothing else
+
+    def _read(self, part: Contents) -> Read:
+        return self.reader.encoded(part), Persons.of(read_people(part, self.column, shown_as=SHOWN_AS))
+
+
+def _size(read: Read) -> int:
+    """Bytes of so many records, whosever they are."""
+    return bytes_of(read[0]) + read[0].n_records * (NAME + 8)
+
+
+class PartitionedPersons(Half):
+    """The sensitive half, on disk. Its parts are opened while models are scored, and at no other time."""
+
+    __slots__ = ("_column", "_n_persons", "_parts", "_reader", "_score", "_workers")
+    reads_files = True
+
+    def __init__(
+        self,
+        parts: Sequence[Part],
+        preprocessing: Preprocessing,
+        column: str,
+        score: Score,
+        n_persons: int,
+        workers: Workers | None = None,
+        limit: float = KEPT_AT_MOST,
+    ) -> None:
+        self._parts, self._reader = tuple(parts), PartReader(preprocessing, int(limit * 1e9))
+        self._column, self._score = column, score
+        self._n_persons, self._workers = n_persons, workers or OneByOne()
+
+    def totals(self, models: Sequence[Scorable], paired_with: Paired | None, *, again: bool) -> Totals:
+        """Each part read once.
+
+        Raises:
+            Sealed: a part could not be scored.
+        """
+        reader = self._reader if again else replace(self._reader, limit=0)
+        work = PersonPartWorker(reader, self._column, self._score, models, paired_with)
+        answers = [answer for answer in self._workers.answers(work, self._parts) if answer]
+        if len(answers) != len(self._parts):
+            raise Sealed
+        found = PersonSums.merged(answers, n_columns(models, paired_with))
+        return means_of(found, len(models), self._n_persons, self._score)

@@ -1,0 +1,48 @@
+"""A study as people write it: one frozen dataclass a section, read strictly, written back unchanged.
+
+Every key a study may hold is a field here; every default is the one shown in the documentation. An unknown key,
+a wrong type or an impossible number is a message that names the key and the nearest valid one.
+"""
+
+from dpbo_core.study_file.evaluation import EvaluationSection, WatchSection
+from dpbo_core.study_file.model import (
+    EstimatorSection,
+    FunctionSection,
+    LinearSection,
+    ModelSection,
+    RecordModel,
+    SoftmaxSection,
+)
+from dpbo_core.study_file.prediction_table import PredictionsSection, PredictionTable
+from dpbo_core.study_file.public_data import BundledData, PersonFiles, PublicData, PublicFiles
+from dpbo_core.study_file.sections import AxisSection, BudgetSection, PrivacySection, SearchSection
+from dpbo_core.study_file.sensitive_data import SensitiveBundled, SensitiveData, SensitiveFiles, SensitiveTraining
+from dpbo_core.study_file.study import Bundled, DataSection, StudySpec
+
+__all__ = [
+    "AxisSection",
+    "BudgetSection",
+    "Bundled",
+    "BundledData",
+    "DataSection",
+    "EstimatorSection",
+    "EvaluationSection",
+    "FunctionSection",
+    "LinearSection",
+    "ModelSection",
+    "PersonFiles",
+    "PredictionTable",
+    "PredictionsSection",
+    "PrivacySection",
+    "PublicData",
+    "PublicFiles",
+    "RecordModel",
+    "SearchSection",
+    "SensitiveBundled",
+    "SensitiveData",
+    "SensitiveFiles",
+    "SensitiveTraining",
+    "SoftmaxSection",
+    "StudySpec",
+    "WatchSection",
+]

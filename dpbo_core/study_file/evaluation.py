@@ -1,0 +1,94 @@
+"""[evaluation] and [watch]: what is asked about the released model, each for a price of its own."""
+
+import math
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from dpbo_core.space.search_space import Value
+from dpbo_core.study_file.reading import Section, at_least, check_name, limit, positive, require
+from dpbo_core.study_file.sections import check_epsilon
+
+MOST_BINS, MOST_GROUPS = 256, 50
+COST = positive("give two positive numbers, in one unit")
+
+
+@dataclass(frozen=True)
+class EvaluationSection(Section):
+    """[evaluation]: on top of [privacy], and no part of the study's own key.
+
+    Attributes:
+        epsilon: ε of the whole report.
+        edition: a new edition is a new spend.
+        bins: of the decision values, or of the errors of a regression; from public facts where None.
+        group: a column of the validation file that the report is also given by.
+        groups: its PUBLIC categories; every other value is the group "other".
+        false_positive_cost: of flagging a negative.
+        false_negative_cost: of missing a positive.
+        prevalence: share of positives where the model will be used; that of the records where None.
+    """
+
+    heading: ClassVar[str] = "evaluation"
+    epsilon: Annotated[float | None, check_epsilon] = None
+    edition: Annotated[str, check_name] = "1"
+    bins: Annotated[
+        int | None,
+        limit(lambda bins: 2 <= bins <= MOST_BINS, f"ask for 2 to {MOST_BINS} bins, or leave it out"),
+    ] = None
+    group: Annotated[str | None, check_name] = None
+    groups: tuple[Value, ...] | None = None
+    false_positive_cost: Annotated[float | None, COST] = None
+    false_negative_cost: Annotated[float | None, COST] = None
+    prevalence: Annotated[float | None, limit(lambda share: 0.0 < share < 1.0, "give a share between 0 and 1")] = (
+        None
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(
+            self.groups is None or self.group is not None,
+            "[evaluation] lists groups, and names no column",
+            remedy='add group = "…", the column of the validation file that holds them',
+        )
+        groups = self.groups or ()
+        require(
+            self.groups is None or (0 < len(set(groups)) == len(groups) <= MOST_GROUPS),
+            f"evaluation.groups lists {len(groups)} categories, or one of them twice",
+            remedy=f"list each category once, 1 to {MOST_GROUPS} of them; every other value is the group other",
+        )
+        require(
+            (self.false_positive_cost is None) == (self.false_negative_cost is None),
+            "[evaluation] gives one cost of the two",
+            remedy="give false_positive_cost and false_negative_cost, in one unit",
+        )
+
+
+@dataclass(frozen=True)
+class WatchSection(Section):
+    """[watch]: on top of [privacy], and no part of the study's own key. What is None is asked of the command.
+
+    Attributes:
+        drop: the fall that is to be seen, in units of the score.
+        epsilon: ε of ALL looks up to and including the first alarm.
+        edition: a new edition is a new watch and a new spend.
+        least_records: a table with fewer is refused; the study's own number where None.
+        reference: what the score is compared with, as `dpbo show` has it; the released score where None.
+        table: today's sensitive file, which may hold a field that a look's time fills ({date}); the study's
+            validation file where None.
+    """
+
+    heading: ClassVar[str] = "watch"
+    drop: Annotated[float | None, positive("give how far the score may fall before somebody is told, 0.02 say")] = (
+        None
+    )
+    epsilon: Annotated[float | None, check_epsilon] = None
+    edition: Annotated[str, check_name] = "1"
+    least_records: Annotated[
+        int | None, at_least(2, "give the fewest records that a table will ever have, 2 or more")
+    ] = None
+    reference: Annotated[
+        float | None,
+        limit(math.isfinite, "give the score to compare with, or leave it out: the released score"),
+    ] = None
+    table: Annotated[
+        str | None, limit(str.strip, "name today's file, or leave it out: the study's validation file")
+    ] = None

@@ -1,0 +1,156 @@
+"""[model]: a closed union, one frozen dataclass for each kind of model, each with the keys it has.
+
+| the estimator is | section |
+|---|---|
+| one of ours, by its name | `LinearSection`, with a certificate; `SoftmaxSection`, which is trained privately |
+| anybody's, by its import path | `EstimatorSection`, or `FunctionSection` under a user's function of one record |
+| none: predictions were made elsewhere | `prediction_table.PredictionsSection` |
+"""
+
+import math
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, get_args
+
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.scores.bounded_function import FUNCTION
+from dpbo_core.models.scores.union import MARGIN_SCORES, OF_CLASSES, OF_MARGINS, PAIR_SCORES
+from dpbo_core.study_file.prediction_table import PREDICTIONS, PredictionsSection
+from dpbo_core.study_file.reading import one_of, require, typed_values, union_hints
+from dpbo_core.study_file.written_model import (
+    LINEAR_ESTIMATORS,
+    OUR_ESTIMATORS,
+    ByName,
+    ByPath,
+    Written,
+    check_outcome,
+    check_score_name,
+    needed,
+    unused,
+)
+
+
+@dataclass(frozen=True)
+class EstimatorSection(ByPath, ByName):
+    """Any scikit-learn estimator by import path, under a score that has a name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FunctionSection(ByPath):
+    """Any scikit-learn estimator by import path, under a user's function of one record.
+
+    Attributes:
+        score: the function's import path.
+        score_low: public lower end of the function.
+        score_high: public upper end of it.
+    """
+
+    score: str
+    score_low: float
+    score_high: float
+    own_score: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        require("." in self.score, f"model.score = {self.score!r} is no import path of a function")
+        require(
+            math.isfinite(self.score_high - self.score_low) and self.score_high > self.score_low,
+            f"the score runs from {self.score_low} to {self.score_high}",
+            remedy="give two finite numbers, score_low below score_high",
+        )
+        super().__post_init__()
+
+    @property
+    def regression(self) -> bool:
+        """As the study says: of a function nothing else is known."""
+        return self.task == "regression"
+
+
+@dataclass(frozen=True)
+class LinearSection(Written):
+    """A binary linear model of ours, trained with a certificate and scored by its margin."""
+
+    linear: ClassVar[bool] = True
+    ours: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        one_of("model.estimator", self.estimator, LINEAR_ESTIMATORS)
+        if self.score is not None and "." not in self.score:
+            check_score_name(self.score)
+        require(
+            self.score is None or self.score in MARGIN_SCORES or self.score in PAIR_SCORES,
+            f"model.score = {self.score!r} does not fit a {self.estimator} model, which is scored by its margin",
+            remedy=f"choose one of {', '.join((*MARGIN_SCORES, *PAIR_SCORES))}, or an estimator by its import path",
+        )
+        super().__post_init__()
+
+    @property
+    def score_name(self) -> str:
+        """The score asked for, or the usual one of a margin."""
+        return self.score or OF_MARGINS
+
+
+@dataclass(frozen=True)
+class SoftmaxSection(Written):
+    """Our softmax model, which is trained privately and whose classes are compared."""
+
+    ours: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        one_of("model.estimator", self.estimator, ("softmax",))
+        if self.score is not None and "." not in self.score:
+            check_score_name(self.score)
+            check_outcome(self.estimator, self.score)
+        require(
+            self.score in (None, OF_CLASSES),
+            f"model.score = {self.score!r} does not fit a {self.estimator} model, whose classes are compared",
+            remedy=f'use score = "{OF_CLASSES}"',
+        )
+        super().__post_init__()
+
+
+RecordModel = SoftmaxSection | EstimatorSection | FunctionSection | PredictionsSection
+ModelSection = LinearSection | RecordModel
+
+
+def read_model(table: Any) -> ModelSection:
+    """[model] from its table: every key known and of its type, and together one of the kinds of models.
+
+    Raises:
+        StudyInvalid: they are none.
+    """
+    given = typed_values(union_hints(get_args(ModelSection)), table, "[model]")
+    given = {key: value for key, value in given.items() if value is not None}
+    require("estimator" in given, "[model] lacks estimator", remedy="add estimator to [model]")
+    kind = _kind(given["estimator"], given.get("score", ""))
+    known = {item.name for item in fields(kind)}
+    if kind is FunctionSection:
+        for key in FUNCTION.needs:
+            if key not in given:
+                raise needed(key, given["score"])
+    model = kind(**{key: value for key, value in given.items() if key in known})
+    for key in given:
+        if key == "rowwise":
+            require(
+                not (model.ours or isinstance(model, PredictionsSection)),
+                f"model.rowwise is given, and {model.estimator} "
+                + ("is ours and scores each record by itself" if model.ours else "were made elsewhere"),
+                remedy="remove rowwise",
+            )
+        elif key == "columns" and not given[key]:
+            continue
+        elif key == "columns" and key not in known:
+            raise StudyInvalid(
+                f"model.columns is given, but {model.estimator} is ours and computes on numbers",
+                remedy='remove it, or name an estimator: "sklearn.ensemble.HistGradientBoostingClassifier", say',
+            )
+        elif key not in known:
+            raise unused(key, model.score_name)
+    return model
+
+
+def _kind(estimator: str, score: str) -> type[ModelSection]:
+    if "." not in estimator and ":" not in estimator:
+        one_of("model.estimator", estimator, (*OUR_ESTIMATORS, PREDICTIONS))
+        if estimator == PREDICTIONS:
+            return PredictionsSection
+        return LinearSection if estimator in LINEAR_ESTIMATORS else SoftmaxSection
+    return FunctionSection if "." in score else EstimatorSection

@@ -1,0 +1,126 @@
+"""The score that the [model] of a study names, as an object: its range is what every price depends on.
+
+score_of(model)            from the study alone
+score_on(model, classes)   with what only the training set can tell
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from dpbo_core.data.values import canonical, shown
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.scores.balanced_accuracy import BalancedAccuracy
+from dpbo_core.models.scores.bounded_function import BoundedFunction
+from dpbo_core.models.scores.brier import BRIER
+from dpbo_core.models.scores.declared import Numbers
+from dpbo_core.models.scores.log_loss import LOG_LOSS
+from dpbo_core.models.scores.pairs import PairScore, check_two_classes
+from dpbo_core.models.scores.record import RecordScore
+from dpbo_core.models.scores.union import MARGIN_SCORES, PAIR_SCORES, RECORD_SCORES, SCORES, MarginScore, Score
+from dpbo_core.space.search_space import Value
+from dpbo_core.study_file.model import (
+    EstimatorSection,
+    FunctionSection,
+    LinearSection,
+    ModelSection,
+    RecordModel,
+    SoftmaxSection,
+)
+from dpbo_core.study_file.prediction_table import PredictionsSection
+from dpbo_core.study_file.written_model import ByName
+
+SMALLEST = 1e-100  # range of a record's score; its square is still a number
+
+
+def score_of(model: ModelSection) -> Score:
+    """The score of a study, from the study alone: its range is what every price depends on.
+
+    Raises:
+        StudyInvalid: a name or a number it cannot use.
+    """
+    return margin_score(model) if isinstance(model, LinearSection) else record_score(model)
+
+
+def pair_score(model: ModelSection) -> PairScore | None:
+    """The score of a study that counts pairs; None where it does not, as with class shares."""
+    shares = model.class_shares if isinstance(model, ByName) else None
+    by_pairs = PAIR_SCORES.get(model.score_name)
+    return None if by_pairs is None or shares is not None else by_pairs(Numbers(model.steepness))
+
+
+def margin_score(model: LinearSection) -> MarginScore | PairScore:
+    """The score of a linear model's margins."""
+    return pair_score(model) or MARGIN_SCORES[model.score_name](Numbers(model.steepness))
+
+
+def record_score(model: RecordModel) -> RecordScore | PairScore:
+    """The score of what any other model predicts.
+
+    Raises:
+        StudyInvalid: its range is beyond what can be counted in, or the class shares are none.
+    """
+    pairs = pair_score(model)
+    if pairs is not None:
+        return pairs
+    score: RecordScore
+    match model:
+        case FunctionSection():
+            score = BoundedFunction(model.score, model.score_low, model.score_high)
+        case EstimatorSection() | PredictionsSection():
+            shares = tuple(_shares(model).values())
+            score = RECORD_SCORES[model.score_name](Numbers(model.steepness, shares, model.error_bound))
+        case SoftmaxSection():
+            score = RECORD_SCORES[model.score_name](Numbers(model.steepness))
+    if not SMALLEST <= score.score_range <= 1.0 / SMALLEST:
+        raise StudyInvalid(
+            f"the score of a record runs over {score.score_range:g}",
+            cause="score bounds, an error bound or a class share beyond what double precision can count in",
+            remedy="choose a range between 1e-100 and 1e100",
+        )
+    return score
+
+
+def _shares(model: ByName) -> dict[Any, float]:
+    """The public class shares in the order of the classes: numbers before texts."""
+    shares = model.class_shares or {}
+    found = {canonical(name): share for name, share in shares.items()}
+    if len(found) < len(shares) or not all(type(share) in (int, float) for share in shares.values()):
+        raise StudyInvalid(
+            "model.class_shares names a class twice, or a share is no number",
+            cause='1 and "1.0" are one class',
+            remedy="write each class once, with its share",
+        )
+    return {name: float(found[name]) for name in sorted(found, key=lambda value: (isinstance(value, str), value))}
+
+
+def score_on(
+    model: RecordModel, classes: tuple[Value, ...], function: Callable[[Any, Any], float] | None = None
+) -> RecordScore | PairScore:
+    """The score with what only the training set can tell: that the shares name its classes; the user's function.
+
+    Args:
+        model: of the study.
+        classes: of the public training set, in order.
+        function: the user's, where the score is one.
+
+    Raises:
+        StudyInvalid: the shares are those of other classes, or there are other than two classes to count pairs of.
+    """
+    score = record_score(model)
+    if isinstance(score, PairScore):
+        allowed = SCORES[model.score_name].allows
+        also = f" (or give model.{' and '.join(allowed)})" if allowed else ""
+        check_two_classes(model.score_name, len(classes), instead=(LOG_LOSS.name, BRIER.name), also=also)
+    if isinstance(model, ByName) and isinstance(score, BalancedAccuracy):
+        named = tuple(_shares(model))
+        if named != classes:
+            raise StudyInvalid(
+                f"model.class_shares names {', '.join(map(shown, named))}; "
+                f"the training classes are {', '.join(map(str, classes))}",
+                cause="a class is missing or misspelt",
+                remedy="give the share of every class of the training set",
+            )
+    if isinstance(score, BoundedFunction) and function is not None:
+        return replace(score, function=function)
+    return score

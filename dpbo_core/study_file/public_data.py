@@ -1,0 +1,201 @@
+"""[data] with a PUBLIC training set: two files, two files of persons, or a share of a bundled set.
+
+The checks of single keys hold for every way of giving data.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Annotated, Any, ClassVar
+
+from dpbo_core.data.addresses import address_of, is_address
+from dpbo_core.space.search_space import Value
+from dpbo_core.study_file.reading import Section, among, at_least, limit, require
+
+FILES = ("training", "validation", "n_validation", "target")
+PERSON_FILES = ("training", "validation", "n_persons", "target")
+PUBLIC_FACTS = ("n_training", "labels", "bounds")
+MISSING = ("refuse", "mean")
+
+NRecords = Annotated[int, at_least(1, "give the public number of records of the validation file, at least 1")]
+Share = Annotated[float, limit(lambda share: 0.0 < share < 1.0, "choose a share between 0 and 1, 0.5 say")]
+Labels = Annotated[
+    tuple[Value, ...],
+    limit(lambda labels: len(set(labels)) == len(labels) >= 2, "give at least two different labels"),
+]
+
+
+def require_files(given: Mapping[str, Any], needed: Sequence[str]) -> None:
+    """Every key of `needed` is given.
+
+    Raises:
+        StudyInvalid: one is not.
+    """
+    lacking = [key for key in needed if key not in given]
+    require(
+        not lacking,
+        f"[data] lacks {', '.join(lacking)}",
+        cause="a study needs its training file, its validation file, its number of records (of persons, where each "
+        "person's mean is to count once: n_persons) and the target",
+        remedy='add the missing keys, or use a bundled set: source = "breast_cancer"',
+    )
+
+
+def refuse_files(given: Mapping[str, Any]) -> None:
+    """A bundled set is not given by files too.
+
+    Raises:
+        StudyInvalid: it is.
+    """
+    require(
+        not any(key in given for key in (*FILES, "memory_limit")),
+        "[data] names both a bundled source and files, or a memory_limit, which is of files",
+        remedy="keep source and validation_share, or training, validation, n_validation and target",
+    )
+
+
+def check_places(training: str, validation: str = "") -> None:
+    """The training data are a file; the validation data may be at an address, which holds no password.
+
+    Raises:
+        StudyInvalid: it is not so.
+    """
+    if is_address(validation):
+        address_of(validation)
+    require(
+        not is_address(training),
+        "data.training is an address",
+        cause="the validation table may lie in a database or a store; what models are trained on is a file",
+        remedy="export it to CSV or Parquet",
+    )
+
+
+def check_target(target: str, ignore: Sequence[str] | None) -> None:
+    """The target is no column that is ignored.
+
+    Raises:
+        StudyInvalid: it is.
+    """
+    require(
+        target not in (ignore or ()), f"[data] ignores its own target {target!r}", remedy="take it off the list"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublicSection(Section):
+    """What every [data] with a public training set may say.
+
+    Attributes:
+        sensitive: "validation", if it is said.
+        ignore: columns that are no features.
+        missing: what becomes of gaps in the others, "refuse" or "mean".
+    """
+
+    heading: ClassVar[str] = "data"
+    sensitive: Annotated[str | None, among("validation")] = None
+    ignore: tuple[str, ...] | None = None
+    missing: Annotated[str | None, among(*MISSING)] = None
+
+
+@dataclass(frozen=True)
+class TwoFiles(PublicSection):
+    """Two files, of which the training file is PUBLIC.
+
+    Attributes:
+        training: path.
+        validation: path.
+        target: the column to predict.
+        memory_limit: GB of encoded validation records that are kept, in all processes together, where they are a
+            folder of files; it changes no release, and no study's key.
+    """
+
+    training: str
+    validation: str
+    _: KW_ONLY
+    target: str
+    memory_limit: Annotated[
+        float | None, at_least(0, "give the GB of validation records that may be kept in memory, 0 for none")
+    ] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_target(self.target, self.ignore)
+        check_places(self.training, self.validation)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublicFiles(TwoFiles):
+    """Two files: the training file is PUBLIC, and of the validation file the number of records is.
+
+    Attributes:
+        n_validation: m.
+        validation_share: says nothing of files; it is part of every study's fingerprint.
+    """
+
+    n_validation: NRecords
+    validation_share: float = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class PersonFiles(TwoFiles):
+    """Two files: the training file is PUBLIC, and of the validation file the number of persons is, on the caller's
+    word. How many records it has is as sensitive as what they hold.
+
+    Attributes:
+        n_persons: n_p, what the sum of the persons' means is divided by.
+    """
+
+    n_persons: Annotated[int, at_least(1, "give the public number of persons of the validation file, at least 1")]
+
+
+@dataclass(frozen=True)
+class BundledData(PublicSection):
+    """A bundled set by name, of which a share is the validation set; the training records are public.
+
+    Attributes:
+        source: its name.
+        validation_share: in (0, 1).
+    """
+
+    source: str
+    validation_share: Share = 0.5
+
+
+PublicData = PublicFiles | PersonFiles | BundledData
+
+
+def read_public(given: Mapping[str, Any]) -> PublicData:
+    """[data] with a public training set, from the keys that are given.
+
+    Raises:
+        StudyInvalid: together they are none of its three kinds.
+    """
+    if "n_persons" in given:
+        return _of_persons(given)
+    require(
+        not any(key in given for key in PUBLIC_FACTS),
+        "[data] gives n_training, labels or bounds for a public training set",
+        cause="they replace what would otherwise be read from the training file",
+        remedy='add sensitive = "training", or remove them',
+    )
+    if "source" in given:
+        refuse_files(given)
+        return BundledData(**given)
+    require_files(given, FILES)
+    return PublicFiles(**given)
+
+
+def _of_persons(given: Mapping[str, Any]) -> PersonFiles:
+    require(
+        "n_validation" not in given and "source" not in given,
+        "[data] gives n_persons beside n_validation, or for a bundled set",
+        cause="where each person's mean counts once, the number of records is private: nothing is divided by it",
+        remedy="remove n_validation; or remove n_persons, and at most max_records_per_person records of each count",
+    )
+    require(
+        "validation_share" not in given,
+        "[data] gives validation_share beside n_persons",
+        cause="it divides a bundled set, and says nothing of files",
+        remedy="remove it",
+    )
+    require_files(given, PERSON_FILES)
+    return PersonFiles(**given)

@@ -1,0 +1,157 @@
+"""[data] with a SENSITIVE training set: nothing is fitted to it, and what is public of it is said here."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Annotated, Any, ClassVar, Literal
+
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.study_file.public_data import (
+    FILES,
+    Labels,
+    NRecords,
+    Share,
+    check_places,
+    refuse_files,
+    require_files,
+)
+from dpbo_core.study_file.reading import Section, require
+
+
+def _check_n_training(_: str, n_training: int) -> None:
+    if n_training < 1:
+        raise _no_n_training(n_training)
+
+
+def _check_bounds(key: str, bounds: Mapping[str, tuple[float, ...]]) -> None:
+    for name, ends in bounds.items():
+        require(
+            len(ends) == 2 and all(math.isfinite(end) and abs(end) < 1e100 for end in ends) and ends[0] < ends[1],
+            f"{key} {name!r} = {list(ends)}",
+            remedy="give the public [low, high] of the column, low below high",
+        )
+
+
+Bounds = Annotated[Mapping[str, tuple[float, ...]], _check_bounds]
+
+
+@dataclass(frozen=True)
+class SensitiveSection(Section):
+    """A sensitive training file. Nothing is fitted to it: what is public of it is said here.
+
+    Attributes:
+        training: path.
+        target: the column to predict.
+        n_training: n.
+        labels: the classes.
+        bounds: [low, high] of each column; "*" for all others.
+        validation_share: says nothing of files; it is part of every study's fingerprint.
+        sensitive: "training".
+    """
+
+    heading: ClassVar[str] = "data"
+    training: str
+    _: KW_ONLY
+    target: str
+    n_training: Annotated[int, _check_n_training]
+    labels: Labels
+    bounds: Bounds
+    validation_share: float = 0.5
+    sensitive: Literal["training"] = "training"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_places(self.training)
+
+
+@dataclass(frozen=True)
+class SensitiveFiles(SensitiveSection):
+    """Two files, both sensitive.
+
+    Attributes:
+        validation: path.
+        n_validation: m.
+    """
+
+    validation: str
+    n_validation: NRecords
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_places(self.training, self.validation)
+
+
+class SensitiveTraining(SensitiveSection):
+    """One sensitive file: models are trained on its records and scored on them."""
+
+
+@dataclass(frozen=True)
+class SensitiveBundled(Section):
+    """A bundled set whose training records are taken for sensitive too.
+
+    Attributes:
+        source: its name.
+        validation_share: in (0, 1).
+        labels: the classes; the set's own where None.
+        bounds: [low, high] of each column; the set's own where None.
+        sensitive: "training".
+    """
+
+    heading: ClassVar[str] = "data"
+    source: str
+    validation_share: Share = 0.5
+    labels: Labels | None = None
+    bounds: Bounds | None = None
+    sensitive: Literal["training"] = "training"
+
+
+SensitiveData = SensitiveFiles | SensitiveTraining | SensitiveBundled
+
+
+def read_sensitive(given: Mapping[str, Any]) -> SensitiveData:
+    """[data] with a sensitive training set, from the keys that are given.
+
+    Raises:
+        StudyInvalid: together they are none of its three kinds.
+    """
+    require(
+        "n_persons" not in given,
+        "[data] gives n_persons for a sensitive training set",
+        cause="private training protects one record of the training set and one of the validation set",
+        remedy="leave one record a person in each file, and leave n_persons out",
+    )
+    require(
+        "ignore" not in given and "missing" not in given,
+        "[data] gives ignore or missing for a sensitive training set",
+        cause="nothing may be fitted to it, not even the mean that would fill a gap",
+        remedy="drop the columns from the files, or fill the gaps there",
+    )
+    require(
+        "memory_limit" not in given,
+        "[data] gives memory_limit for a sensitive training set",
+        cause="it is of validation records in a folder of files, and private training keeps its records in memory",
+        remedy="remove it",
+    )
+    bundled = "source" in given
+    if bundled == ("n_training" in given):
+        raise _no_n_training(given.get("n_training"))
+    if bundled:
+        refuse_files(given)
+        return SensitiveBundled(**given)
+    require(
+        "labels" in given and "bounds" in given,
+        "[data] lacks labels or bounds",
+        cause="nothing is fitted to a sensitive training set, so what is public of it must be said",
+        remedy='add labels = [0, 1] and [data.bounds] with "*" = [low, high] or one line a column',
+    )
+    alone = "validation" not in given and "n_validation" not in given
+    require_files(given, ("training", "target") if alone else FILES)
+    return SensitiveTraining(**given) if alone else SensitiveFiles(**given)
+
+
+def _no_n_training(n_training: int | None) -> StudyInvalid:
+    return StudyInvalid(
+        f"data.n_training = {n_training}",
+        cause="a sensitive training file needs its public number of records; a bundled set has its own",
+        remedy="give the number of records of the training file, at least 1",
+    )
