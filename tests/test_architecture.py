@@ -228,9 +228,9 @@ NAMES = {
 }
 WORDS = ("models/scores", "mechanisms")  # their names are ordinary words: a text may hold them, unless in quotes
 EXCEPTED = {
-    "evaluation/__init__.py": "names of figures, for screens that count nothing",
-    "evaluation/binary.py": "the figures of a report, some of which scores are called by too",
-    "evaluation/multiclass.py": "the figures of a report of several classes, likewise",
+    "queries/evaluation/__init__.py": "names of figures, for screens that count nothing",
+    "queries/evaluation/binary.py": "the figures of a report, some of which scores are called by too",
+    "queries/evaluation/multiclass.py": "the figures of a report of several classes, likewise",
     "comparison": "it sets chosen forms of methods beside their rivals",
     "models/listed": "scikit-learn's own parameters, one of which is a sigmoid too",
 }
