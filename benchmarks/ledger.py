@@ -24,6 +24,7 @@ from benchmarks.rows import Row, main, missing
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import BudgetExceeded
 from dpbo_core.ledger import audit
+from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger, QueryKey
 from dpbo_core.ledger.store import LedgerStore
 from dpbo_core.ledger.tables import RESERVATIONS
@@ -59,7 +60,7 @@ def worker(url, number, asks, start, won):
         name = f"{number}-{i}"
         try:
             ledger.reserve(
-                QueryKey(f"{name:0>64}", "d", name, "1", "private_grid"), price, noise="operating_system"
+                Charge(QueryKey(f"{name:0>64}", "d", name, "1", "private_grid"), price), noise="operating_system"
             )
         except BudgetExceeded:
             continue
@@ -98,7 +99,7 @@ def grown(url) -> Iterator[tuple[int, float]]:
     def key():
         return QueryKey(f"{number:0>64}", "d", str(number), "1", "private_grid")
 
-    ledger.reserve(key(), plan(), noise="operating_system")
+    ledger.reserve(Charge(key(), plan()), noise="operating_system")
     store = LedgerStore(url)
     for entries in SIZES:
         with store.writing() as writer:
@@ -111,7 +112,7 @@ def grown(url) -> Iterator[tuple[int, float]]:
         for _ in range(20):
             number += 1
             begun = time.perf_counter()
-            ledger.reserve(key(), plan(), noise="operating_system")
+            ledger.reserve(Charge(key(), plan()), noise="operating_system")
             seconds.append(time.perf_counter() - begun)
         yield entries, median(seconds)
     audit.verify(url)

@@ -39,6 +39,7 @@ from dpbo_core.ledger import audit
 from dpbo_core.ledger.accounts import Account
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.preparation.preconditions import approve_study
+from dpbo_core.preparation.run import Run
 from dpbo_core.queries.evaluation.run import evaluate_study
 from dpbo_core.queries.tuning.run import run_study
 from dpbo_core.queries.watch.looks import look_once
@@ -199,7 +200,7 @@ def falls(ledger: PrivacyLedger, folder: Path, edition: str, day: int) -> bool:
     wanted = WatchSection(drop=DROP, epsilon=WATCHED, edition=edition)
     name = f"{BEGIN + timedelta(days=day):%Y-%m-%d}"
     spec, vaults = study(edition), folder / "vaults"
-    look = tried(lambda: look_once(spec, ledger=ledger, vaults=vaults, name=name, folder=folder, section=wanted))
+    look = tried(lambda: look_once(spec, Run(ledger, folder=folder), vaults=vaults, name=name, section=wanted))
     return look is not None and look.alarm
 
 

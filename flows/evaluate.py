@@ -4,20 +4,17 @@ from prefect import flow
 
 from dpbo.flows.evaluated import Evaluated as Evaluated
 from dpbo.flows.prefect_runtime.liveness import alive
-from dpbo.flows.prefect_runtime.owner import at_the_terminal, refuse_job_variables
 from dpbo.flows.prefect_runtime.prefect_page import announce_refusal, name_run, wait_until_recorded
 from dpbo.flows.prefect_runtime.requested_study import study_of
-from dpbo.flows.prefect_runtime.settings import Stores, check_prefect_settings
 from dpbo.flows.prefect_runtime.workers import workers
-from dpbo.flows.publishing import UNNAMED, Warnings, publish_release, ready_for
+from dpbo.flows.private_flow import PrivateFlow
+from dpbo.flows.publishing import UNNAMED, publish_release
 from dpbo.tasks import policies
 from dpbo.tasks.evaluating import evaluate, prepare
 from dpbo.tasks.reporting import Tracked
 from dpbo.tasks.reporting.champion import champion_after
 from dpbo_core.errors import BudgetRefused, StudyInvalid
-from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.preparation.data_split import is_partitioned
-from dpbo_core.preparation.preconditions import check_public_file
 from dpbo_core.privacy.release import Release
 from dpbo_core.queries.evaluation.run import EvaluationResult
 from dpbo_core.scoring.partitioned import Workers
@@ -54,39 +51,33 @@ def evaluate_privately(
         Sealed: something failed on sensitive data; run it again and it continues.
     """
     study = study_of(study)
-    check_prefect_settings()
-    stores, warnings = Stores(), Warnings()
-    stores.make_folder()
-    if not at_the_terminal():
-        refuse_job_variables()
-        check_public_file(study, ledger=PrivacyLedger(stores.ledger), folder=folder)
+    flow = PrivateFlow.begin(study, folder, pad)
+    warnings = flow.warnings
     warnings.tried(UNNAMED, lambda: name_run(study, "evaluation"))
-    with alive(stores.running), workers(None if is_partitioned(study, folder) else 0) as counting:
+    with alive(flow.stores.running), workers(None if is_partitioned(study, folder) else 0) as counting:
         if counting is not None:
             counting.wait()
-        result, tracked = report(
-            study, folder, stores, warnings, epsilon=epsilon, model=model, pad=pad, workers=counting
-        )
+        result, tracked = report(flow, epsilon=epsilon, model=model, workers=counting)
         warnings.tried(
             "Prefect's record of the run may lack tasks", lambda: wait_until_recorded(n_tasks(result, tracked))
         )
-        said = None
+        champion = None
         if register and model is None and tracked is not None:
-            said = warnings.tried("the champion stays", lambda: _crown(study, result.release, stores))
-        return Evaluated(result, tracked, tuple(warnings.lines), said or "")
+            champion = warnings.tried("the champion stays", lambda: _crown(flow, result.release))
+        return Evaluated(result, tracked, tuple(warnings.lines), champion or "")
 
 
-def _crown(study: StudySpec, report: Release, stores: Stores) -> str:
-    ledger, dataset = PrivacyLedger(stores.ledger), study.privacy.dataset
-    found = ledger.editions(study.name, edition=study.edition, dataset=dataset)
-    chosen = [one.release for one in found if one.release is not None]
+def _crown(flow: PrivateFlow, report: Release) -> str:
+    study, dataset = flow.study, flow.study.privacy.dataset
+    editions = flow.run.ledger.editions(study.name, edition=study.edition, dataset=dataset)
+    chosen = [one.release for one in editions if one.release is not None]
     if len(chosen) != 1:
         raise StudyInvalid(
             f"{len(chosen)} studies of the name and edition {study.name}:{study.edition} were released",
             cause="one was changed and tuned again under the same edition",
             remedy="set the alias yourself, in MLflow; give every change an edition of its own",
         )
-    return champion_after(chosen[0], report, stores.tracking)
+    return champion_after(chosen[0], report, flow.stores.tracking)
 
 
 def n_tasks(result: EvaluationResult | None, tracked: Tracked | None) -> int:
@@ -95,31 +86,16 @@ def n_tasks(result: EvaluationResult | None, tracked: Tracked | None) -> int:
 
 
 def report(
-    study: StudySpec,
-    folder: str,
-    stores: Stores,
-    warnings: Warnings,
-    *,
-    epsilon: float | None = None,
-    model: str | None = None,
-    pad: float = 0.0,
-    workers: Workers | None = None,
+    flow: PrivateFlow, *, epsilon: float | None = None, model: str | None = None, workers: Workers | None = None
 ) -> tuple[EvaluationResult, Tracked | None]:
     """The story itself, inside whatever flow runs it."""
-    opened = prepare(study, folder, stores.ledger, model, epsilon)
+    opened = prepare(flow.study, flow.run, model, epsilon)
     if isinstance(opened, EvaluationResult):
         result = opened
     else:
-        warnings.at_once(opened.plan.expected.warning)
-        drawn = evaluate(
-            opened,
-            stores.ledger,
-            pad,
-            lambda: ready_for(study.privacy.dataset, stores, warnings),
-            owner=at_the_terminal(),
-            workers=workers,
-        )
+        flow.warnings.before_the_spend(opened.plan.expected.warning)
+        drawn = evaluate(opened, flow.scored_by(workers))
         if isinstance(drawn, BudgetRefused):
-            raise announce_refusal(drawn, study)
+            raise announce_refusal(drawn, flow.study)
         result = drawn
-    return result, publish_release(study, folder, None, result.release, stores, warnings, register=False)
+    return result, publish_release(flow, result.release)

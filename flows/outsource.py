@@ -7,14 +7,14 @@ other than two organisations would. Run it again after a stop: both go on from t
 import multiprocessing
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from prefect import flow
 
 from dpbo.flows.prefect_runtime.liveness import alive
-from dpbo.flows.prefect_runtime.owner import at_the_terminal, owners_terminal
+from dpbo.flows.prefect_runtime.owner import caller, owners_terminal
 from dpbo.flows.prefect_runtime.prefect_page import wait_until_recorded
 from dpbo.flows.prefect_runtime.settings import Stores, check_prefect_settings, without_heartbeat
 from dpbo.flows.prefect_runtime.temporary_server import locked_server
@@ -23,6 +23,7 @@ from dpbo.tasks.outsourcing import answer_query, publish_table, suggest_row, tak
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods.outsourced.box import PrivateAnswers
+from dpbo_core.preparation.run import Run
 from dpbo_core.queries.modeler.session import Progress, where
 from dpbo_core.queries.publication.answers import Curator
 from dpbo_core.queries.publication.curator import Publication
@@ -65,9 +66,9 @@ def curate(terms: Outsourcing) -> None:
     stores = Stores()
     stores.make_folder()
     with alive(stores.running):
-        owner, table = at_the_terminal(), terms.file("Z.parquet")
-        publish_table(terms.publication, Path(terms.data), table, stores.ledger, stores.vaults, owner=owner)
-        curator = replace(Curator.of(PrivacyLedger(stores.ledger), stores.vaults), names_rows=False, owner=owner)
+        run, table = Run(PrivacyLedger(stores.ledger), caller=caller()), terms.file("Z.parquet")
+        publish_table(terms.publication, Path(terms.data), table, run, stores.vaults)
+        curator = Curator(run, stores.vaults, names_rows=False)
         for t in range(1, terms.steps + 1):
             query, answer = terms.file(f"query-{t}.json"), terms.file(f"answer-{t}.json")
             wait_for(query)

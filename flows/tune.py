@@ -5,22 +5,19 @@ from prefect import flow, get_run_logger
 from dpbo.flows.evaluate import n_tasks, report
 from dpbo.flows.prefect_runtime.fanning_out import prepared
 from dpbo.flows.prefect_runtime.liveness import alive
-from dpbo.flows.prefect_runtime.owner import at_the_terminal, refuse_job_variables
 from dpbo.flows.prefect_runtime.prefect_page import StepsDone, announce_refusal, name_run, wait_until_recorded
 from dpbo.flows.prefect_runtime.progress import Progress, in_short, tell
 from dpbo.flows.prefect_runtime.requested_study import study_of
-from dpbo.flows.prefect_runtime.settings import Stores, check_prefect_settings
 from dpbo.flows.prefect_runtime.workers import workers, workers_for
-from dpbo.flows.publishing import UNNAMED, Warnings, publish_release, ready_for
+from dpbo.flows.private_flow import PrivateFlow
+from dpbo.flows.publishing import UNNAMED, publish_release
 from dpbo.flows.tuned import Tuned as Tuned
 from dpbo.tasks import policies
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.tuning import finish, reserve, step
 from dpbo_core.errors import AssumptionNotAccepted, BudgetRefused, DpboError, StudyInvalid
 from dpbo_core.final_model.train import model_is_public
-from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.preparation.data_split import is_partitioned, public_sources
-from dpbo_core.preparation.preconditions import check_public_file, check_public_sources
+from dpbo_core.preparation.data_split import is_partitioned
 from dpbo_core.preparation.resolve import resolve
 from dpbo_core.queries.evaluation.request import asks_for_evaluation, last_step
 from dpbo_core.queries.evaluation.run import EvaluationResult
@@ -62,76 +59,56 @@ def tune(
     study: StudySpec, folder: str, *, pad_steps: float = 0.0, register: bool = False, scheduled: bool = False
 ) -> Tuned:
     """The story itself, inside whatever flow runs it; `scheduled` where that is one run of a schedule."""
-    check_prefect_settings()
-    stores = Stores()
-    stores.make_folder()
-    if not at_the_terminal():
-        refuse_job_variables()
-        check_public_file(study, ledger=PrivacyLedger(stores.ledger), folder=folder)
-    check_public_sources(public_sources(study, folder), PrivacyLedger(stores.ledger))  # public work reads them
-    resolved, warnings = resolve(study, folder), Warnings()
+    flow = PrivateFlow.begin(study, folder, pad_steps, scheduled=scheduled)
+    resolved, warnings = resolve(study, folder), flow.warnings
     warnings.tried(UNNAMED, lambda: name_run(study))
     evaluates = asks_for_evaluation(study)
-    also = last_step(resolved, folder, warnings.at_once) if evaluates else None
+    follow_up = last_step(resolved, flow.run, warnings.before_the_spend) if evaluates else None
     n_scoring = workers_for(resolved.method) if is_partitioned(study, folder) else 0
-    with alive(stores.running), workers(n_scoring) as scoring:
-        precomputed, n_prepared = prepared(resolved, folder, PrivacyLedger(stores.ledger))
+    with alive(flow.stores.running), workers(n_scoring) as scoring:
+        precomputed, n_prepared = prepared(resolved, folder, flow.run.ledger)
         if scoring is not None:  # they started meanwhile; before anything is charged
             scoring.wait()
-        run = reserve(
-            resolved,
-            folder,
-            stores.ledger,
-            pad_steps,
-            scoring,
-            precomputed,
-            lambda: ready_for(study.privacy.dataset, stores, warnings),
-            owner=at_the_terminal(),
-            also=also,
-            scheduled=scheduled,
-        )
-        if isinstance(run, BudgetRefused):
-            raise announce_refusal(run, study)
-        steps = 0
-        if isinstance(run, StudyRun):
-            steps = run.n_steps
-            with Progress(study.name, steps) as progress:
-                page = StepsDone(study, steps)
-                for _ in range(steps):
-                    released = step(run)
-                    progress.show(released)
-                    page.show()
-                    if released is not None:  # recorded before it came back, so anyone may see it
-                        get_run_logger().info("step %d released %s", released["step"], in_short(released))
-        result = finish(run)
+        opened = reserve(resolved, flow.scored_by(scoring), precomputed, follow_up)
+        if isinstance(opened, BudgetRefused):
+            raise announce_refusal(opened, study)
+        n_steps = _stepped(opened, study) if isinstance(opened, StudyRun) else 0
+        result = finish(opened)
         tell(study.name, result.release)
-        tracked = publish_release(study, folder, run, result.release, stores, warnings, register=register)
-        wanted = n_prepared + steps + len((reserve, finish))
+        tracked = publish_release(flow, result.release, opened, register=register)
+        n_recorded = n_prepared + n_steps + len((reserve, finish))
         if tracked is not None:  # published, and the final model was trained for it
-            wanted += 1 + (not result.replayed and model_is_public(result.release))
+            n_recorded += 1 + (not result.replayed and model_is_public(result.release))
         last: tuple[EvaluationResult | None, Tracked | None] = (None, None)
         if evaluates:
-            last = _last_step(study, folder, stores, warnings, scoring, replayed=result.replayed)
-            wanted += n_tasks(*last)
-        warnings.tried("Prefect's record of the run may lack tasks", lambda: wait_until_recorded(wanted))
+            last = _last_step(flow, scoring, replayed=result.replayed)
+            n_recorded += n_tasks(*last)
+        warnings.tried("Prefect's record of the run may lack tasks", lambda: wait_until_recorded(n_recorded))
         return Tuned(result, tracked, tuple(warnings.lines), *last)
 
 
+def _stepped(opened: StudyRun, study: StudySpec) -> int:
+    """The search's steps, a task each; how many there were."""
+    with Progress(study.name, opened.n_steps) as progress:
+        page = StepsDone(study, opened.n_steps)
+        for _ in range(opened.n_steps):
+            released = step(opened)
+            progress.show(released)
+            page.show()
+            if released is not None:  # recorded before it came back, so anyone may see it
+                get_run_logger().info("step %d released %s", released["step"], in_short(released))
+    return opened.n_steps
+
+
 def _last_step(
-    study: StudySpec,
-    folder: str,
-    stores: Stores,
-    warnings: Warnings,
-    counting: Workers | None,
-    *,
-    replayed: bool,
+    flow: PrivateFlow, counting: Workers | None, *, replayed: bool
 ) -> tuple[EvaluationResult | None, Tracked | None]:
     """The evaluation that was reserved with the study, or that it asks for since: then a refusal is a warning."""
     try:
-        return report(study, folder, stores, warnings, workers=counting)
+        return report(flow, workers=counting)
     except (StudyInvalid, BudgetRefused, AssumptionNotAccepted) as refused:
         if not replayed:
             raise
-        told = DpboError(f"the release stands, and was not evaluated: {refused.what}", remedy=refused.remedy)
-        warnings.add(told.message())
+        warning = DpboError(f"the release stands, and was not evaluated: {refused.what}", remedy=refused.remedy)
+        flow.warnings.add(warning.message())
         return None, None

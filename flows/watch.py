@@ -8,18 +8,14 @@ from prefect import flow, get_run_logger
 from prefect.events import emit_event
 
 from dpbo.flows.prefect_runtime.liveness import alive
-from dpbo.flows.prefect_runtime.owner import at_the_terminal, refuse_job_variables
 from dpbo.flows.prefect_runtime.prefect_page import ALARM, announce_refusal, slug, wait_until_recorded
 from dpbo.flows.prefect_runtime.requested_study import study_of
-from dpbo.flows.prefect_runtime.settings import Stores, check_prefect_settings
-from dpbo.flows.publishing import Warnings, ready_for
+from dpbo.flows.private_flow import PrivateFlow, Warnings
 from dpbo.flows.tune import Tuned, tune
 from dpbo.tasks import policies
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.watching import look, prepare_look, publish_looks
 from dpbo_core.errors import BudgetRefused, DpboError
-from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.preparation.preconditions import check_public_file
 from dpbo_core.queries.watch.recorded_looks import Look, newest_edition
 from dpbo_core.study_file import StudySpec, WatchSection
 from dpbo_core.study_file.reading import read_section
@@ -86,36 +82,31 @@ def tune_and_watch(
     return tuned, watch(study, name, folder, section_of(wanted), retune=True, pad=pad)
 
 
-def section_of(given: WatchSection | Mapping[str, Any] | None) -> WatchSection | None:
+def section_of(section: WatchSection | Mapping[str, Any] | None) -> WatchSection | None:
     """A [watch] as Prefect's form gives it, read as strictly as a file's.
 
     Raises:
         StudyInvalid: with the message that the same mistake in a file would get.
     """
-    if given is None or isinstance(given, WatchSection):
-        return given
-    told = {key: value for key, value in given.items() if value is not None}
-    section: WatchSection = read_section(WatchSection, told, "[watch]")
-    return section
+    if section is None or isinstance(section, WatchSection):
+        return section
+    stated = {key: value for key, value in section.items() if value is not None}
+    read: WatchSection = read_section(WatchSection, stated, "[watch]")
+    return read
 
 
 def watch(
     study: StudySpec, name: str, folder: str, wanted: WatchSection | None, *, retune: bool, pad: float
 ) -> Watched:
     """The story itself, inside whatever flow runs it."""
-    check_prefect_settings()
-    stores, warnings = Stores(), Warnings()
-    stores.make_folder()
-    ledger, section = PrivacyLedger(stores.ledger), wanted or study.watch or WatchSection()
-    if not at_the_terminal():
-        refuse_job_variables()
-        check_public_file(study, ledger=ledger, folder=folder)
+    flow, section = PrivateFlow.begin(study, folder, pad), wanted or study.watch or WatchSection()
+    warnings = flow.warnings
     if retune:
-        study = newest_edition(study, ledger, folder, section, name)
-    with alive(stores.running):
-        looked = _looked(study, name, folder, section, stores, warnings, pad=pad)
+        study = newest_edition(study, flow.run, section, name)
+    with alive(flow.stores.running):
+        looked = _looked(study, flow, name, section)
         tracked = warnings.tried(
-            "the look is recorded, but MLflow does not show it", lambda: publish_looks(looked, stores.tracking)
+            "the look is recorded, but MLflow does not show it", lambda: publish_looks(looked, flow.stores.tracking)
         )
         if looked.alarm:
             warnings.tried("Prefect was not told of the alarm", lambda: _alarm(study, looked))
@@ -124,27 +115,11 @@ def watch(
     return Watched(looked, tracked, tuned, tuple(warnings.lines))
 
 
-def _looked(
-    study: StudySpec,
-    name: str,
-    folder: str,
-    wanted: WatchSection,
-    stores: Stores,
-    warnings: Warnings,
-    *,
-    pad: float,
-) -> Look:
-    opened = prepare_look(study, folder, stores.ledger, stores.vaults, name, wanted)
+def _looked(study: StudySpec, flow: PrivateFlow, name: str, section: WatchSection) -> Look:
+    opened = prepare_look(study, flow.run, flow.stores.vaults, name, section)
     if isinstance(opened, Look):
         return opened
-    answer = look(
-        opened,
-        stores.ledger,
-        stores.vaults,
-        pad,
-        lambda: ready_for(study.privacy.dataset, stores, warnings),
-        owner=at_the_terminal(),
-    )
+    answer = look(opened, flow.run, flow.stores.vaults)
     if isinstance(answer, BudgetRefused):
         raise announce_refusal(answer, study)
     return answer
@@ -178,6 +153,8 @@ def _retuned(study: StudySpec, folder: str, looked: Look, warnings: Warnings) ->
     try:
         return tune(replace(study, edition=looked.name), folder, scheduled=True)
     except BudgetRefused as refused:
-        told = DpboError(f"the alarm stands, and was not followed by a tune: {refused.what}", remedy=refused.remedy)
-        warnings.add(told.message())
+        warning = DpboError(
+            f"the alarm stands, and was not followed by a tune: {refused.what}", remedy=refused.remedy
+        )
+        warnings.add(warning.message())
         return None

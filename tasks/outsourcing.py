@@ -5,8 +5,8 @@ from pathlib import Path
 from prefect import task
 
 from dpbo.tasks import policies
-from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods.outsourced.box import PrivateAnswers
+from dpbo_core.preparation.run import Run
 from dpbo_core.queries.modeler import session
 from dpbo_core.queries.modeler.messages import Answer, Query
 from dpbo_core.queries.modeler.session import Progress
@@ -15,11 +15,9 @@ from dpbo_core.queries.publication.curator import Publication, Published, publis
 
 
 @task(name="publish table", **policies.SENSITIVE_TASK)
-def publish_table(
-    publication: Publication, data: Path, out: Path, ledger_url: str, vaults: Path, *, owner: bool
-) -> Published:
+def publish_table(publication: Publication, data: Path, out: Path, run: Run, vaults: Path) -> Published:
     """Reserve, draw, record, and only then write the table for the modeller; asked again, write the same one."""
-    return publish(publication, data, out, ledger=PrivacyLedger(ledger_url), vaults=vaults, owner=owner)
+    return publish(publication, data, out, run, vaults=vaults)
 
 
 @task(name="suggest row", **policies.SENSITIVE_TASK)

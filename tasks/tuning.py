@@ -6,13 +6,12 @@ trains would tell the path: the step scores. Where the number of models is priva
 Reserving trains nothing.
 """
 
-from collections.abc import Callable
 from pathlib import Path
 
 from prefect import task
 
 from dpbo.tasks import policies
-from dpbo.tasks.reporting.mlflow_lookup import CheckedLedger, Tracked
+from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.reporting.mlflow_run import log_release
 from dpbo_core.errors import BudgetRefused
 from dpbo_core.final_model.train import FinalModel, train_final
@@ -20,68 +19,43 @@ from dpbo_core.ledger.accounts import Account
 from dpbo_core.methods.contract import Released
 from dpbo_core.preparation.precomputed import Precomputed
 from dpbo_core.preparation.resolve import ResolvedStudy
+from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.release import Release
-from dpbo_core.queries.tuning.run import Also, ReplayedStudy, StudyResult, StudyRun, open_study
-from dpbo_core.scoring.partitioned import Workers
+from dpbo_core.queries.tuning.run import FollowUp, ReplayedStudy, StudyResult, StudyRun, open_study
 from dpbo_core.study_file import StudySpec
 
 
 @task(name="reserve the budget", **policies.SENSITIVE_TASK)
 def reserve(
-    study: ResolvedStudy,
-    folder: str | Path,
-    ledger_url: str,
-    pad: float,
-    workers: Workers | None,
-    precomputed: Precomputed | None,
-    ready: Callable[[], None],
-    *,
-    owner: bool,
-    also: Also | None = None,
-    scheduled: bool = False,
+    study: ResolvedStudy, run: Run, precomputed: Precomputed | None, follow_up: FollowUp | None
 ) -> StudyRun | ReplayedStudy | BudgetRefused:
     """Price, reserve durably, then open the sensitive half; a handle that says nothing, or the ledger's refusal.
 
-    A study that was released before is replayed: nothing is reserved. `also` is what is reserved with it.
-    The search of a schedule's run begins with what earlier runs released.
-
-    `ready` is asked before a first charge, and may refuse by raising.
+    A study that was released before is replayed: nothing is reserved. `follow_up` is what is reserved with it.
 
     A refusal is an answer and not a failure: the flow decides what it means, and no trace is logged.
     """
-    return policies.or_refused(
-        lambda: open_study(
-            study,
-            ledger=CheckedLedger(ledger_url, ready),
-            folder=folder,
-            pad=pad,
-            workers=workers,
-            precomputed=precomputed,
-            owner=owner,
-            also=also,
-            scheduled=scheduled,
-        )
-    )
+    return policies.or_refused(lambda: open_study(study, run, precomputed=precomputed, follow_up=follow_up))
 
 
 @task(name="search step", **policies.SENSITIVE_TASK)
-def step(run: StudyRun) -> Released | None:
+def step(study: StudyRun) -> Released | None:
     """What the step released (recorded before it is returned), or None."""
-    return run.step()
+    return study.step()
 
 
 @task(name="draw the release", **policies.SENSITIVE_TASK)
-def finish(run: StudyRun | ReplayedStudy) -> StudyResult:
+def finish(study: StudyRun | ReplayedStudy) -> StudyResult:
     """The release of a study, drawn once and recorded, or read back."""
-    return run.finish()
+    return study.finish()
 
 
 @task(name="train the final model", **policies.SENSITIVE_TASK)
 def train(
-    study: StudySpec, folder: str | Path, release: Release, run: StudyRun | ReplayedStudy | None = None
+    study: StudySpec, folder: str | Path, release: Release, opened: StudyRun | ReplayedStudy | None = None
 ) -> FinalModel | None:
-    """From the public training set alone, read again without a `run`; None where no point was released."""
-    return train_final(study, folder, release, None if run is None else run.public)
+    """Train on the public training set, read again where `opened` is None; None where no point was released."""
+    return train_final(study, folder, release, None if opened is None else opened.public)
 
 
 @task(name="show the release", **policies.PUBLISHING_TASK)

@@ -8,6 +8,7 @@ import numpy as np
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods.outsourced.box import Outsourced, PrivateAnswers
+from dpbo_core.preparation.run import OS_NOISE, Run
 from dpbo_core.privacy.unit import NeighboringRelation
 from dpbo_core.queries.modeler import session
 from dpbo_core.queries.modeler.messages import Query, read_message, write_message
@@ -45,9 +46,8 @@ class World:
             publication,
             self.folder / "X.csv",
             self.folder / out,
-            ledger=self.ledger,
+            Run(self.ledger, source=source or OS_NOISE),
             vaults=self.vaults,
-            source=source,
         )
 
     def suggest(self, state="S"):
@@ -55,7 +55,7 @@ class World:
 
     def answer(self, state="S", *, private=None, accepts=("answers_public",), source=None):
         query = read_message(Query, self.folder / f"Q-{state}.json")
-        curator = Curator.of(self.ledger, self.vaults, source)
+        curator = Curator(Run(self.ledger, source=source or OS_NOISE), self.vaults)
         given = curator.answer(query, self.folder / "Y.csv", private=private, accepts=accepts)
         write_message(given, self.folder / f"A-{state}.json")
         return given

@@ -74,7 +74,7 @@ ROOMS = {  # by module, the longest name that fits: (what may come out, why no r
     "space": (SEALED, NUMBERS),
     "spec": (SEALED, NUMBERS),
     "study": (SEALED, "files and sizes, as checked before the charge; records are behind total readers"),
-    "study.run:padded": (("as it is",), "the clock"),
+    "preparation.run:Run.padded": (("as it is",), "the clock"),
     "theorems": (RELEASE, NUMBERS),
     "versions": (SEALED, "read once, before the charge"),
 }  # fmt: skip

@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from dpbo_core.preparation.run import Run
+
 LIMIT = 1e6  # of the caps: thousands of editions fit
 BASE = {
     "study": {"name": "probed", "method": "private_grid"},
@@ -240,7 +242,7 @@ def worlds(folder):
         def go(edition):
             wanted = WatchSection(drop=1.0, epsilon=9.0, edition=edition, reference=0.0)  # from which nothing falls
             vaults = folder / f"watch-{place}"
-            return look_once(spec, ledger=ledger, vaults=vaults, name="day", folder=folder, section=wanted)
+            return look_once(spec, Run(ledger, folder=folder), vaults=vaults, name="day", section=wanted)
 
         return go
 
@@ -292,10 +294,10 @@ def worlds(folder):
         vaults = folder / "vaults"
         publication = Publication(box, "rows", edition)
         release = publish(
-            publication, folder / "rows.csv", folder / "z.parquet", ledger=ledger, vaults=vaults
+            publication, folder / "rows.csv", folder / "z.parquet", Run(ledger), vaults=vaults
         ).release
         query = Query(publication=release.release_id, session="0" * 16, step=1, row=2)
-        return Curator.of(ledger, vaults).answer(
+        return Curator(Run(ledger), vaults).answer(
             query, folder / "answers.csv", private=PrivateAnswers(-1.0, 1.0, 1.0, 1e-6)
         )
 

@@ -16,6 +16,7 @@ from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.certificate import read_certificate, recompute
 from dpbo_core.errors import CertificateFalse, StudyInvalid
 from dpbo_core.ledger.accounts import balance_after, balances
+from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger, QueryKey
 from dpbo_core.methods import CERTIFIED, EXCHANGES, METHODS
 from dpbo_core.methods.outsourced.box import Outsourced
@@ -115,8 +116,8 @@ def test_the_balance_after_each_study_is_the_ledgers_own(here):
     ledger.set_budget(PrivacyBudget.of("d", epsilon=9.0, delta=1e-5))
     spent = []
     for n, name in enumerate(["grid", "trajectory", "lipschitz", "trajectory"]):
-        ledger.reserve(QueryKey(f"{n:064d}", "d", "s", str(n), name), plan_of(VARIANTS[name], problem(steps=3)),
-                       noise="operating_system")  # fmt: skip
+        price = plan_of(VARIANTS[name], problem(steps=3))
+        ledger.reserve(Charge(QueryKey(f"{n:064d}", "d", "s", str(n), name), price), noise="operating_system")
         (account,) = ledger.accounts("d")
         spent.append(account.spent_epsilon[0])
     found = list(balances(account))
@@ -126,8 +127,8 @@ def test_the_balance_after_each_study_is_the_ledgers_own(here):
     assert all(item.share == item.spent / 9.0 for item in found)
     assert balance_after(account, "unknown") is None
     ledger.set_budget(PrivacyBudget.without_limit("open"))
-    ledger.reserve(QueryKey("f" * 64, "open", "s", "1", "grid"), plan_of(VARIANTS["grid"], problem()),
-                   noise="injected")  # fmt: skip
+    price = plan_of(VARIANTS["grid"], problem())
+    ledger.reserve(Charge(QueryKey("f" * 64, "open", "s", "1", "grid"), price), noise="injected")
     (item,) = balances(ledger.accounts("open")[0])
     assert item.remaining == math.inf
     assert item.share == 0.0

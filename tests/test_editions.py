@@ -20,9 +20,10 @@ from dpbo_core.errors import LedgerDamaged, StudyInvalid
 from dpbo_core.gp.drifting import CHANGE, DRIFTS, LEVEL, Seen, of_the_past
 from dpbo_core.gp.kernels import Matern52
 from dpbo_core.ledger import audit
+from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger, QueryKey
 from dpbo_core.ledger.store import LedgerStore
-from dpbo_core.ledger.warm_start import Learned
+from dpbo_core.ledger.warm_start import WarmStart
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise, OperatingSystemNoise
 from dpbo_core.methods.earlier_editions import FADING, followed
 from dpbo_core.methods.private_grid import PrivateGrid
@@ -31,6 +32,7 @@ from dpbo_core.methods.public import Public
 from dpbo_core.methods.releasing import make_release
 from dpbo_core.preparation import learning
 from dpbo_core.preparation.resolve import plan_study
+from dpbo_core.preparation.run import Run
 from dpbo_core.problem import problem_of
 from dpbo_core.queries.tuning import run
 from dpbo_core.queries.tuning.run import open_study, run_study
@@ -264,10 +266,10 @@ def test_what_searches_begin_with_is_verified_and_not_read_again_by_each_charge(
 def test_which_editions_is_written_with_the_charge_and_a_later_one_changes_nothing(ledger):
     """An edition that was charged, and drew its first step, goes on with what it began with."""
     run_study(spec("0"), ledger=ledger, scheduled=True)
-    begun = open_study(spec("1"), ledger=ledger, scheduled=True)
+    begun = open_study(spec("1"), Run(ledger, scheduled=True))
     first = begun.step()
     run_study(spec("2"), ledger=ledger, scheduled=True)
-    again = open_study(spec("1"), ledger=ledger)  # by hand, in another process
+    again = open_study(spec("1"), Run(ledger))  # by hand, in another process
     assert again.step() == first
     for _ in range(2):
         again.step()
@@ -284,11 +286,11 @@ def test_of_two_processes_the_first_to_charge_says_what_is_learned(ledger, monke
         found = looked(*arguments)
         monkeypatch.undo()
         run_study(spec("other"), ledger=ledger, scheduled=True)
-        open_study(spec("1"), ledger=ledger, scheduled=True)  # charges it, having found one more
+        open_study(spec("1"), Run(ledger, scheduled=True))  # charges it, having found one more
         return found
 
     monkeypatch.setattr(run, "to_learn_from", late)
-    begun = open_study(spec("1"), ledger=ledger, scheduled=True)
+    begun = open_study(spec("1"), Run(ledger, scheduled=True))
     for _ in range(3):
         begun.step()
     assert editions_of(begun.finish().release) == ["0", "other"]
@@ -297,7 +299,7 @@ def test_of_two_processes_the_first_to_charge_says_what_is_learned(ledger, monke
 def test_what_was_charged_by_hand_goes_on_afresh(ledger):
     """A study that was charged to begin with nothing has no such fact; a schedule's rerun of it begins so too."""
     run_study(spec("0"), ledger=ledger, scheduled=True)
-    open_study(spec("1"), ledger=ledger).step()
+    open_study(spec("1"), Run(ledger)).step()
     assert editions_of(run_study(spec("1"), ledger=ledger, scheduled=True).release) is None
 
 
@@ -349,7 +351,7 @@ def test_the_fingerprint_of_a_study_that_says_nothing_is_as_it_was():
 
 def test_months_of_one_name_with_a_date_are_one_series(ledger):
     """Datasets that a served pattern stands for; a dataset that no pattern knows is none of them."""
-    learned = Learned("s" * 64, ())
+    learned = WarmStart("s" * 64, ())
     for name in ("visits {month}", "visits 2026-01", "visits 2026-02", "others 2026-01"):
         ledger.set_budget(PrivacyBudget.of(name, epsilon=5.0, delta=1e-5))
     method = PrivateGrid()
@@ -357,7 +359,7 @@ def test_months_of_one_name_with_a_date_are_one_series(ledger):
     for place, name in enumerate(("visits 2026-01", "others 2026-01")):
         key = QueryKey(str(place) * 64, name, "s", str(place), "private_grid")
         plan = method.plan(replace(problem, dataset=name))
-        reservation = ledger.reserve(key, plan, noise="operating_system", learned=learned)
+        reservation = ledger.reserve(Charge(key, plan, warm_start=learned), noise="operating_system")
         value = {"hyperparameters": dict(problem.candidates.points[1]), "score": 0.5}
         memory = Noise(OperatingSystemNoise(), Memory())
         reservation.conclude(make_release(method, replace(problem, edition=str(place)), plan, memory, value))

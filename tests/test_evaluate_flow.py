@@ -153,7 +153,7 @@ def test_a_store_that_takes_no_report_is_refused_before_paying(here, asked, monk
     def refused(*_):
         raise DpboError("deleted")
 
-    monkeypatch.setattr("dpbo.flows.publishing.check_target", refused)
+    monkeypatch.setattr("dpbo.flows.private_flow.check_target", refused)
     with pytest.raises(DpboError, match="deleted"):
         evaluate_privately(spec)
     assert entries() == [("clinic", 1.0)]

@@ -29,6 +29,7 @@ from dpbo_core.errors import (
 )
 from dpbo_core.final_model import storage
 from dpbo_core.final_model.train import load, train_final
+from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.sources import Source
 from dpbo_core.mechanisms.histogram import LaplaceHistogram
@@ -36,6 +37,7 @@ from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods import CERTIFIED as OF_METHODS
 from dpbo_core.preparation.data_split import public_half
 from dpbo_core.preparation.resolve import resolve
+from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.unit import PrivacyUnit
 from dpbo_core.queries.evaluation.certified import CERTIFIED
 from dpbo_core.queries.evaluation.counting import FileTable
@@ -652,7 +654,7 @@ def test_the_owners_largest_epsilon_holds_for_both_together(tables, ledger):
     def reserved(name):
         spec = StudySpec.from_dict(tables | {"study": tables["study"] | {"name": name}})
         resolved = resolve(spec)
-        return open_study(resolved, ledger=ledger, also=last_step(resolved, "."), owner=False)
+        return open_study(resolved, Run(ledger, caller=Caller.OPERATOR), follow_up=last_step(resolved, Run(ledger)))
 
     reserved("a")
     ledger.set_budget(budget, largest_epsilon=1.4)
@@ -722,7 +724,7 @@ def test_show_and_budget_print_an_evaluation(dpbo, evaluated, here):
 def test_an_evaluation_that_is_not_finished_is_said_to_be_asked_for_again(dpbo, here, tables):
     resolved = resolve(StudySpec.from_dict(tables))
     ledger = PrivacyLedger(f"sqlite:///{here / 'mlruns' / 'ledger.db'}")
-    open_study(resolved, ledger=ledger, also=last_step(resolved, "."))
+    open_study(resolved, Run(ledger), follow_up=last_step(resolved, Run(ledger)))
     code, out, err = dpbo("show", "trial/evaluation")
     assert (code, out) == (2, "")
     assert "run dpbo evaluate with it again" in " ".join(err.split())

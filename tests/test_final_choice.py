@@ -16,6 +16,7 @@ from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import compose, largest_rho
 from dpbo_core.accounting.renyi_filter import draw_units, order
 from dpbo_core.errors import BudgetExceeded, StudyInvalid
+from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.exponential import PERMUTE_AND_FLIP
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
@@ -124,12 +125,12 @@ def test_it_fits_a_cap_of_its_own_guarantee_and_fills_it(ledger_url):
         ledger, name = PrivacyLedger(ledger_url), f"ward {number}"
         plan = flipped().plan(problem(epsilon=epsilon))
         ledger.set_budget(PrivacyBudget.of(name, epsilon=epsilon, delta=1e-6))
-        ledger.reserve(replace(key(name), dataset=name), plan, noise=SYSTEM)
+        ledger.reserve(Charge(replace(key(name), dataset=name), plan), noise=SYSTEM)
         (account,) = ledger.accounts(name)
         assert account.spent_epsilon[0] <= epsilon
         more = PrivacyPlan(GUARANTEE, (DiscreteGaussian(1, largest_rho(epsilon, 1e-6) // 1000, 1.0).spend("one"),))
         with pytest.raises(BudgetExceeded):
-            ledger.reserve(replace(key(f"{name} more"), dataset=name), more, noise=SYSTEM)
+            ledger.reserve(Charge(replace(key(f"{name} more"), dataset=name), more), noise=SYSTEM)
 
 
 def test_in_an_account_of_many_studies_it_costs_several_times_a_path():

@@ -13,6 +13,7 @@ from dpbo.tasks.reporting.pictures import draw_burn_down
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.forecast import FAR, forecast
 from dpbo_core.errors import BudgetExceeded
+from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger, QueryKey
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
@@ -40,7 +41,7 @@ def problem(delta):
 def reserve(ledger, study, edition, method):
     world = problem(1e-6)
     key = QueryKey(f"{study}{edition}".rjust(64, "0"), "clinic", study, str(edition), method.kind)
-    ledger.reserve(key, method.plan(world), noise="operating_system")
+    ledger.reserve(Charge(key, method.plan(world)), noise="operating_system")
 
 
 @pytest.fixture

@@ -20,8 +20,10 @@ from dpbo.flows.cli.show import check_certificate
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import CertificateFalse, DpboError, LedgerDamaged, StudyInvalid
 from dpbo_core.ledger import audit
+from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods.outsourced.box import Outsourced
+from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.release import Release
 from dpbo_core.queries.publication.curator import Publication, publish
 from dpbo_core.queries.tuning.run import run_study
@@ -159,7 +161,7 @@ def test_a_name_too_long_for_a_file_is_a_letter_and_charges_nothing(tmp_path):
     made = world(tmp_path)
     publication = Publication(Outsourced(3.0, 1e-6, norm_bound=4.0), "people", "1")
     with pytest.raises(DpboError):
-        publish(publication, tmp_path / ("x" * 400), tmp_path / "Z.parquet", ledger=made.ledger, vaults=made.vaults)
+        publish(publication, tmp_path / ("x" * 400), tmp_path / "Z.parquet", Run(made.ledger), vaults=made.vaults)
 
 
 def test_an_invisible_character_on_the_command_line_is_refused(monkeypatch, capsys, here):
@@ -218,7 +220,7 @@ def charging(folder):
     def take(_):
         from test_ledger import key
 
-        ledger.reserve(key(next(names)), plan(0.1), noise="operating_system")
+        ledger.reserve(Charge(key(next(names)), plan(0.1)), noise="operating_system")
         raise StudyInvalid("no")
 
     return nullcontext(targets.Target(take, corpus=(STUDY,), balance=lambda: targets.accounts(ledger)))

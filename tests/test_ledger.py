@@ -26,6 +26,7 @@ from dpbo_core.errors import (
     StudyInvalid,
 )
 from dpbo_core.ledger import audit
+from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger, QueryKey
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.privacy.amounts import spent_units
@@ -77,31 +78,31 @@ def entries(book, dataset="d"):
 def test_without_a_cap_nothing_runs(ledger_url):
     book = PrivacyLedger(ledger_url)
     with pytest.raises(NoBudget, match="budget set d"):
-        book.reserve(key(), plan(), noise=SYSTEM)
+        book.reserve(Charge(key(), plan()), noise=SYSTEM)
     assert book.accounts() == ()
 
 
 def test_ten_tenths_fill_a_cap_and_the_eleventh_is_refused(ledger):
     for i in range(10):
-        ledger.reserve(key(str(i)), plan(0.1), noise=SYSTEM)
+        ledger.reserve(Charge(key(str(i)), plan(0.1)), noise=SYSTEM)
     with pytest.raises(BudgetExceeded, match=r"limit is ε = 1.*spent ε = 1;.*asks for ε = 0.1") as caught:
-        ledger.reserve(key("eleventh"), plan(0.1), noise=SYSTEM)
+        ledger.reserve(Charge(key("eleventh"), plan(0.1)), noise=SYSTEM)
     assert caught.value.exit_code == 3
     assert len(entries(ledger)) == 10
 
 
 def test_exactly_what_remains_is_admitted(ledger):
-    ledger.reserve(key("a"), plan(0.7), noise=SYSTEM)
-    ledger.reserve(key("b"), plan(0.3), noise=SYSTEM)
+    ledger.reserve(Charge(key("a"), plan(0.7)), noise=SYSTEM)
+    ledger.reserve(Charge(key("b"), plan(0.3)), noise=SYSTEM)
     with pytest.raises(BudgetExceeded):
-        ledger.reserve(key("c"), plan(1e-6), noise=SYSTEM)
+        ledger.reserve(Charge(key("c"), plan(1e-6)), noise=SYSTEM)
 
 
 def test_a_rerun_takes_over_and_never_pays_or_draws_twice(ledger, ledger_url):
-    first = ledger.reserve(key(), plan(), noise=SYSTEM)
+    first = ledger.reserve(Charge(key(), plan()), noise=SYSTEM)
     spend = plan().spends[0]
     drawn = first.record(spend, lambda: {"draw": 41})
-    again = PrivacyLedger(ledger_url).reserve(key(), plan(), noise=SYSTEM)
+    again = PrivacyLedger(ledger_url).reserve(Charge(key(), plan()), noise=SYSTEM)
     assert again.recorded("score") == drawn
     assert again.record(spend, lambda: pytest.fail("drawn twice")) == {"draw": 41}
     assert len(entries(ledger)) == 1
@@ -109,7 +110,7 @@ def test_a_rerun_takes_over_and_never_pays_or_draws_twice(ledger, ledger_url):
 
 
 def test_a_draw_that_fails_leaves_nothing(ledger):
-    reservation = ledger.reserve(key(), plan(), noise=SYSTEM)
+    reservation = ledger.reserve(Charge(key(), plan()), noise=SYSTEM)
 
     def fails():
         raise RuntimeError
@@ -120,7 +121,7 @@ def test_a_draw_that_fails_leaves_nothing(ledger):
 
 
 def test_a_release_is_recorded_once(ledger):
-    reservation = ledger.reserve(key(), plan(), noise=SYSTEM)
+    reservation = ledger.reserve(Charge(key(), plan()), noise=SYSTEM)
     release = Release({"score": 0.25}, GUARANTEE, plan().spends, "s", "1", "private_grid", "d")
     assert ledger.release_of(key().fingerprint) is None
     first = reservation.conclude(release)
@@ -132,9 +133,9 @@ def test_a_release_is_recorded_once(ledger):
 
 
 def test_another_plan_under_the_same_fingerprint_is_refused(ledger):
-    ledger.reserve(key(), plan(0.5), noise=SYSTEM)
+    ledger.reserve(Charge(key(), plan(0.5)), noise=SYSTEM)
     with pytest.raises(StudyInvalid, match="another plan"):
-        ledger.reserve(key(), plan(0.4), noise=SYSTEM)
+        ledger.reserve(Charge(key(), plan(0.4)), noise=SYSTEM)
 
 
 def test_a_cap_is_set_once(ledger):
@@ -153,40 +154,40 @@ def test_a_cap_is_set_once(ledger):
 def test_a_refused_plan_opens_no_cap(ledger_url):
     book = PrivacyLedger(ledger_url)
     with pytest.raises(BudgetExceeded):
-        book.reserve(key(), plan(2.0), noise=SYSTEM, opening=PrivacyBudget.of("d", epsilon=1.0, delta=0.0))
+        book.reserve(Charge(key(), plan(2.0), cap=PrivacyBudget.of("d", epsilon=1.0, delta=0.0)), noise=SYSTEM)
     assert book.budget("d") is None
-    book.reserve(key(), plan(1.0), noise=SYSTEM, opening=PrivacyBudget.of("d", epsilon=1.0, delta=0.0))
+    book.reserve(Charge(key(), plan(1.0), cap=PrivacyBudget.of("d", epsilon=1.0, delta=0.0)), noise=SYSTEM)
     with pytest.raises(StudyInvalid, match="never change"):
-        book.reserve(key("z"), plan(0.1), noise=SYSTEM, opening=PrivacyBudget.of("d", epsilon=9.0, delta=0.0))
+        book.reserve(Charge(key("z"), plan(0.1), cap=PrivacyBudget.of("d", epsilon=9.0, delta=0.0)), noise=SYSTEM)
 
 
 def test_what_a_cap_does_not_promise_is_refused(ledger):
     with pytest.raises(EvidenceRefuted) as refuted:
-        ledger.reserve(key(), plan(0.1, evidence=Evidence(Standing.REFUTED, "wrong")), noise=SYSTEM)
+        ledger.reserve(Charge(key(), plan(0.1, evidence=Evidence(Standing.REFUTED, "wrong"))), noise=SYSTEM)
     assert refuted.value.exit_code == 3
     with pytest.raises(NoiseNotPrivate):
-        ledger.reserve(key(), plan(0.1), noise="injected")
+        ledger.reserve(Charge(key(), plan(0.1)), noise="injected")
     with pytest.raises(BudgetRefused):
-        ledger.reserve(key(), plan(0.1, relation=NeighboringRelation.ROW_MOVES_BY_ONE), noise=SYSTEM)
+        ledger.reserve(Charge(key(), plan(0.1, relation=NeighboringRelation.ROW_MOVES_BY_ONE)), noise=SYSTEM)
     with pytest.raises(AssumptionNotAccepted) as assumed:
-        ledger.reserve(key(), plan(0.1, assumptions=("gp_prior",)), noise=SYSTEM)
+        ledger.reserve(Charge(key(), plan(0.1, assumptions=("gp_prior",))), noise=SYSTEM)
     assert assumed.value.exit_code == 4
     assert entries(ledger) == ()
-    ledger.reserve(key("a"), plan(0.1), noise=SYSTEM)
+    ledger.reserve(Charge(key("a"), plan(0.1)), noise=SYSTEM)
     with pytest.raises(BudgetRefused, match=r"about each record .* about each person"):
-        ledger.reserve(key("b"), plan(0.1, unit=PrivacyUnit.PERSON), noise=SYSTEM)
+        ledger.reserve(Charge(key("b"), plan(0.1, unit=PrivacyUnit.PERSON)), noise=SYSTEM)
 
 
 def test_a_public_dataset_takes_anything(ledger_url):
     book = PrivacyLedger(ledger_url)
     book.set_budget(PrivacyBudget.without_limit("d"))
-    book.reserve(key("a"), plan(50.0), noise="injected")
-    book.reserve(key("b"), plan(0.1, evidence=Evidence(Standing.REFUTED, "wrong")), noise=SYSTEM)
+    book.reserve(Charge(key("a"), plan(50.0)), noise="injected")
+    book.reserve(Charge(key("b"), plan(0.1, evidence=Evidence(Standing.REFUTED, "wrong"))), noise=SYSTEM)
     assert len(entries(book)) == 2
 
 
 def test_rows_are_only_ever_added(ledger, ledger_url):
-    reservation = ledger.reserve(key(), plan(), noise=SYSTEM)
+    reservation = ledger.reserve(Charge(key(), plan()), noise=SYSTEM)
     reservation.record(plan().spends[0], lambda: {"draw": 1})
     reservation.conclude(Release({"score": 1.0}, GUARANTEE, plan().spends, "s", "1", "private_grid", "d"))
     columns = {"ledger": "identity", "datasets": "name", "reservations": "id", "history": "sequence"}
@@ -215,7 +216,7 @@ def test_the_files_are_their_owners(here):
     book.set_budget(PrivacyBudget.of("d", epsilon=1.0, delta=1e-6))
     with sa.create_engine(f"sqlite:///{path}").connect() as held:  # so that -wal and -shm stay
         held.exec_driver_sql("SELECT * FROM ledger").fetchall()
-        book.reserve(key(), plan(), noise=SYSTEM)
+        book.reserve(Charge(key(), plan()), noise=SYSTEM)
         files = {item.name: stat.S_IMODE(item.stat().st_mode) for item in path.parent.iterdir()}
     names = ("ledger.db", "ledger.db-wal", "ledger.db-shm", "ledger.db.generation")
     assert files == dict.fromkeys(names, 0o600)
@@ -232,13 +233,13 @@ def test_a_ledger_that_others_could_read_is_closed_to_them(here):
 
 def test_a_ledger_of_another_schema_is_refused_by_its_number_and_exported(ledger, ledger_url):
     """Also by a process that has it open; nothing in it is touched, and its history can be read."""
-    ledger.reserve(key("before"), plan(0.1), noise=SYSTEM)
+    ledger.reserve(Charge(key("before"), plan(0.1)), noise=SYSTEM)
     whole = list(audit.export(ledger_url))
     sql(ledger_url, lift(ledger_url, "ledger", "update"), "UPDATE ledger SET schema = 99")
     before = sql(ledger_url, "SELECT * FROM history")
     for use in (
         lambda: PrivacyLedger(ledger_url),
-        lambda: ledger.reserve(key("after"), plan(0.1), noise=SYSTEM),
+        lambda: ledger.reserve(Charge(key("after"), plan(0.1)), noise=SYSTEM),
         lambda: audit.verify(ledger_url, accept=True),
     ):
         with pytest.raises(DpboError, match=r"schema 99, .* schema 1 alone.*budget export"):
@@ -279,7 +280,7 @@ def reserve_many(ledger_url, worker, asked, share, outcomes):
     won = []
 
     def ask(name):
-        reservation = book.reserve(key(name, "pure"), plan(share), noise=SYSTEM)
+        reservation = book.reserve(Charge(key(name, "pure"), plan(share)), noise=SYSTEM)
         reservation.record(plan(share).spends[0], lambda: {"draw": name})
         won.append(name)
 
@@ -311,7 +312,7 @@ def test_processes_never_exceed_the_cap_and_lose_no_entry(ledger, ledger_url, pr
     assert {entry.study for entry in entries(ledger, "pure")} == set(won)
     assert ledger.accounts("pure")[0].spent.epsilon_units == spent_units(1.0)
     for name in won:
-        taken_over = ledger.reserve(key(name, "pure"), plan(share), noise=SYSTEM)
+        taken_over = ledger.reserve(Charge(key(name, "pure"), plan(share)), noise=SYSTEM)
         assert taken_over.recorded("score") == {"draw": name}
 
 
@@ -322,7 +323,7 @@ def test_a_ledger_that_grows_while_it_is_opened_is_no_older_one(ledger, ledger_u
     def write(*_):
         counts["seen"] += 1
         if counts["seen"] == counts["until"]:
-            ledger.reserve(key(f"study {counts['until']}"), plan(0.01), noise=SYSTEM)
+            ledger.reserve(Charge(key(f"study {counts['until']}"), plan(0.01)), noise=SYSTEM)
 
     for until in itertools.count(1):
         counts.update(until=until, seen=0)
@@ -341,7 +342,7 @@ def test_threads_share_one_ledger(ledger):
 
     def ask(name):
         try:
-            asked_until_it_answers(lambda: ledger.reserve(key(str(name)), plan(0.05), noise=SYSTEM))
+            asked_until_it_answers(lambda: ledger.reserve(Charge(key(str(name)), plan(0.05)), noise=SYSTEM))
         except BudgetExceeded:
             return 0
         return 1
@@ -352,16 +353,16 @@ def test_threads_share_one_ledger(ledger):
 
 
 def test_a_forked_process_does_not_use_its_parents_connection(ledger):
-    ledger.reserve(key("parent"), plan(0.1), noise=SYSTEM)
+    ledger.reserve(Charge(key("parent"), plan(0.1)), noise=SYSTEM)
     context = multiprocessing.get_context("fork")
 
     def reserve():
-        ledger.reserve(key("child"), plan(0.1), noise=SYSTEM)
+        ledger.reserve(Charge(key("child"), plan(0.1)), noise=SYSTEM)
         os._exit(0)  # without what other libraries of this process do at its end
 
     child = context.Process(target=reserve)
     child.start()
-    ledger.reserve(key("meanwhile"), plan(0.1), noise=SYSTEM)
+    ledger.reserve(Charge(key("meanwhile"), plan(0.1)), noise=SYSTEM)
     child.join()
     assert child.exitcode == 0
     assert {entry.study for entry in entries(ledger)} == {"parent", "child", "meanwhile"}
@@ -377,5 +378,5 @@ def test_a_connection_lost_between_steps_is_replaced(postgresql, here, monkeypat
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
         "AND pid <> pg_backend_pid()",
     )
-    book.reserve(key(), plan(0.1), noise=SYSTEM)
+    book.reserve(Charge(key(), plan(0.1)), noise=SYSTEM)
     assert len(entries(book)) == 1

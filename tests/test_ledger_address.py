@@ -180,7 +180,7 @@ def test_an_argument_comes_first(here, monkeypatch):
         ledger_url()
 
 
-OPENERS = {"PrivacyLedger", "CheckedLedger", "LedgerStore", "verify", "export", "recover"}
+OPENERS = {"PrivacyLedger", "LedgerStore", "verify", "export", "recover"}
 
 
 def opens(tree):

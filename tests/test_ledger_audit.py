@@ -20,6 +20,7 @@ from dpbo.flows.cli import app as cli
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import DpboError, LedgerDamaged, StudyInvalid
 from dpbo_core.ledger import audit
+from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.history import Place
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.rollback_guard import Record, RollbackGuard
@@ -30,7 +31,7 @@ OPEN = PrivacyBudget.of("d", epsilon=1.0, delta=0.0)
 
 
 def spend(book, name, epsilon=0.1):
-    reservation = book.reserve(key(name), plan(epsilon), noise=SYSTEM)
+    reservation = book.reserve(Charge(key(name), plan(epsilon)), noise=SYSTEM)
     reservation.record(plan(epsilon).spends[0], lambda: {"draw": 7, "shown": 0.25})
     return reservation.conclude(Release({"score": 0.25}, GUARANTEE, plan().spends, name, "1", "private_grid", "d"))
 
@@ -211,7 +212,7 @@ def test_a_kill_between_commit_and_generation_locks_nobody_out(used, monkeypatch
     with monkeypatch.context() as patch:
         patch.setattr(RollbackGuard, "keep", lambda *_, **__: pytest.fail("killed"))
         with pytest.raises(pytest.fail.Exception):
-            book.reserve(key("late"), plan(0.1), noise=SYSTEM)
+            book.reserve(Charge(key("late"), plan(0.1)), noise=SYSTEM)
     assert PrivacyLedger(used).accounts("d")[0].entries[-1].study == "late"
     spend(PrivacyLedger(used), "late")
     assert audit.verify(used).last.sequence == 15
@@ -354,6 +355,6 @@ def test_what_a_database_cannot_do_is_a_letter(used, monkeypatch):
 
     monkeypatch.setattr("dpbo_core.ledger.ledger.sealed_totals", fails)
     with pytest.raises(DpboError, match="cannot be used") as caught:
-        book.reserve(key("z"), plan(0.1), noise=SYSTEM)
+        book.reserve(Charge(key("z"), plan(0.1)), noise=SYSTEM)
     assert "secret" not in str(caught.value)
     assert not isinstance(caught.value, StudyInvalid)

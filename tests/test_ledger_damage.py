@@ -10,6 +10,7 @@ from worlds import mostly_slow
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import DpboError, LedgerDamaged, StudyInvalid
 from dpbo_core.ledger import audit
+from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger
 
 PAGE = 4096
@@ -21,7 +22,7 @@ def path(here):
     """A ledger with a spend and a draw, all of it in its one file."""
     book = PrivacyLedger(f"sqlite:///{here / 'ledger.db'}")
     book.set_budget(PrivacyBudget.of("d", epsilon=1.0, delta=1e-6))
-    book.reserve(key(), plan(0.25), noise=SYSTEM).record(plan(0.25).spends[0], lambda: {"draw": 1})
+    book.reserve(Charge(key(), plan(0.25)), noise=SYSTEM).record(plan(0.25).spends[0], lambda: {"draw": 1})
     assert not (here / "ledger.db-wal").exists()  # the last connection's end writes it back
     return here / "ledger.db"
 
@@ -30,8 +31,8 @@ def uses(path):
     """Everything that a command does with a ledger."""
     url = f"sqlite:///{path}"
     yield lambda: PrivacyLedger(url).accounts()
-    yield lambda: PrivacyLedger(url).reserve(key("z"), plan(0.125), noise=SYSTEM)
-    yield lambda: PrivacyLedger(url).reserve(key(), plan(0.25), noise=SYSTEM).recorded("score")
+    yield lambda: PrivacyLedger(url).reserve(Charge(key("z"), plan(0.125)), noise=SYSTEM)
+    yield lambda: PrivacyLedger(url).reserve(Charge(key(), plan(0.25)), noise=SYSTEM).recorded("score")
     yield lambda: PrivacyLedger(url).recorded("s")
     yield lambda: PrivacyLedger(url).set_budget(PrivacyBudget.of("e", epsilon=1.0, delta=1e-6))
     yield lambda: audit.verify(url, (), accept=False)

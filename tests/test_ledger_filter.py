@@ -8,6 +8,7 @@ from dpbo_core.accounting.composition import largest_rho
 from dpbo_core.accounting.renyi_filter import Filter, draw_units
 from dpbo_core.errors import BudgetExceeded
 from dpbo_core.ledger import audit
+from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.store import LedgerStore
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
@@ -25,7 +26,7 @@ def account(url):
 
 
 def charged(url, plan, name):
-    PrivacyLedger(url).reserve(key(name), plan, noise=SYSTEM)
+    PrivacyLedger(url).reserve(Charge(key(name), plan), noise=SYSTEM)
 
 
 def sealed(url):

@@ -17,6 +17,7 @@ from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.totals import Totals, canonical, facts_hash
 from dpbo_core.errors import BudgetExceeded, BudgetRefused, DpboError, LedgerDamaged, StudyInvalid
 from dpbo_core.ledger import audit
+from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.history import Link, seal
 from dpbo_core.ledger.key import LedgerKey
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -38,13 +39,15 @@ def url(here):
 def test_the_first_spend_fixes_k_and_another_is_refused_by_name(ledger_url):
     book = PrivacyLedger(ledger_url)
     book.set_budget(OPEN)
-    book.reserve(key("a"), plan(0.1), noise=SYSTEM, max_records_per_person=5)
+    book.reserve(Charge(key("a"), plan(0.1), max_records_per_person=5), noise=SYSTEM)
     assert book.accounts("d")[0].records == (5,)
     for k in (1, 4, 6):
         with pytest.raises(BudgetRefused, match=rf"'d' .*at most 5 records; .*max_records_per_person = {k}\b"):
-            book.reserve(key("b"), plan(0.1), noise=SYSTEM, max_records_per_person=k)
-    book.reserve(key("b"), plan(0.1), noise=SYSTEM, max_records_per_person=5)
-    book.reserve(key("a"), plan(0.1), noise=SYSTEM, max_records_per_person=7)  # a rerun takes over what it paid for
+            book.reserve(Charge(key("b"), plan(0.1), max_records_per_person=k), noise=SYSTEM)
+    book.reserve(Charge(key("b"), plan(0.1), max_records_per_person=5), noise=SYSTEM)
+    book.reserve(
+        Charge(key("a"), plan(0.1), max_records_per_person=7), noise=SYSTEM
+    )  # a rerun takes over what it paid for
     assert len(book.accounts("d")[0].entries) == 2
     assert audit.verify(ledger_url).last.sequence == 5
 
@@ -54,7 +57,7 @@ def test_k_of_a_person_column_is_enforced_and_may_differ(url):
     book.set_budget(OPEN)
     persons = {"unit": PrivacyUnit.PERSON, "person": "who"}
     for k in (5, 1):
-        book.reserve(key(str(k)), plan(0.1, **persons), noise=SYSTEM, max_records_per_person=k)
+        book.reserve(Charge(key(str(k)), plan(0.1, **persons), max_records_per_person=k), noise=SYSTEM)
     assert book.accounts("d")[0].records == ()
 
 
@@ -62,7 +65,7 @@ def test_a_public_dataset_has_no_k(url):
     book = PrivacyLedger(url)
     book.set_budget(PrivacyBudget.without_limit("d"))
     for k in (5, 1):
-        book.reserve(key(str(k)), plan(0.1), noise=SYSTEM, max_records_per_person=k)
+        book.reserve(Charge(key(str(k)), plan(0.1), max_records_per_person=k), noise=SYSTEM)
 
 
 def test_a_study_says_its_k(here):
@@ -117,7 +120,7 @@ def test_an_export_that_gives_back_is_refused(ledger_url, stranger):
         recover(ledger_url, forged)
     assert exported(ledger_url) == before
     with pytest.raises(BudgetExceeded):
-        book.reserve(key("b"), plan(2.9), noise=SYSTEM)
+        book.reserve(Charge(key("b"), plan(2.9)), noise=SYSTEM)
 
 
 CHEAPER = {
@@ -169,7 +172,7 @@ def test_an_amount_below_0_in_the_table_is_damage_and_no_refund(ledger_url):
     if ledger_url.startswith("postgresql"):
         off = "ALTER TABLE reservations DROP CONSTRAINT reservations_amounts"
     sql(ledger_url, off, reservation_sql(epsilon_units=-(10**12), delta_units=0, rho_units=0))
-    for look in (lambda: book.accounts("d"), lambda: book.reserve(key("z"), plan(0.1), noise=SYSTEM)):
+    for look in (lambda: book.accounts("d"), lambda: book.reserve(Charge(key("z"), plan(0.1)), noise=SYSTEM)):
         with pytest.raises(LedgerDamaged):
             look()
 
@@ -220,14 +223,14 @@ def test_whoever_has_no_key_cannot_write_the_history_on(url, here, who):
     with pytest.raises(LedgerDamaged, match=r"not sealed by its owner's key|no key that is known here seals"):
         audit.verify(url)
     with pytest.raises(DpboError, match=r"not sealed by its owner's key|key that is not here"):
-        book.reserve(key("b"), plan(0.1), noise=SYSTEM)
+        book.reserve(Charge(key("b"), plan(0.1)), noise=SYSTEM)
 
 
 def test_a_key_that_was_lost_can_be_answered_for(url, here):
     book = spend_one(url)
     (here / "ledger.db.generation").unlink()
     with pytest.raises(LedgerDamaged, match="is missing"):
-        book.reserve(key("b"), plan(0.1), noise=SYSTEM)
+        book.reserve(Charge(key("b"), plan(0.1)), noise=SYSTEM)
     assert audit.verify(url, accept=True).recovered == 0
     spend(PrivacyLedger(url), "b")
     audit.verify(url)
@@ -315,7 +318,7 @@ def test_what_an_old_copy_lost_is_charged_when_the_export_is_found(url, here):
     assert account.spent.epsilon_units == 3 * 10**12
     assert book.release_of(key("b").fingerprint).study == "b"  # its study is shown it again
     with pytest.raises(BudgetExceeded):
-        book.reserve(key("e"), plan(1.0), noise=SYSTEM)
+        book.reserve(Charge(key("e"), plan(1.0)), noise=SYSTEM)
     assert recover(url, copy) == Recovered()
     audit.verify(url)
 
@@ -333,7 +336,7 @@ def test_a_study_that_was_drawn_on_both_sides_is_charged_twice(url, here):
 def test_a_reservation_of_before_that_was_drawn_on_both_sides_is_charged_twice(url, here):
     book = PrivacyLedger(url)
     book.set_budget(PrivacyBudget.of("d", epsilon=3.0, delta=0.0))
-    book.reserve(key("a"), plan(1.0), noise=SYSTEM)
+    book.reserve(Charge(key("a"), plan(1.0)), noise=SYSTEM)
     shutil.copy(here / "ledger.db", here / "old.db")
     spend(book, "a", 1.0)
     copy = exported(url)
@@ -358,7 +361,7 @@ def test_another_cap_opened_meanwhile_does_not_widen_the_first(url, here):
     assert recover(url, copy).smaller_caps == ["d"]
     assert book.budget("d").epsilon_units == 10**12
     with pytest.raises(BudgetExceeded):
-        book.reserve(key("b"), plan(0.1), noise=SYSTEM)
+        book.reserve(Charge(key("b"), plan(0.1)), noise=SYSTEM)
     assert recover(url, copy) == Recovered()
     audit.verify(url)
 
@@ -379,7 +382,7 @@ def test_a_cap_that_cannot_be_compared_admits_nothing_more(url, here, other):
     book.set_budget(other)
     recover(url, copy)
     with pytest.raises(BudgetExceeded):
-        book.reserve(key("b"), plan(0.01), noise=SYSTEM)
+        book.reserve(Charge(key("b"), plan(0.01)), noise=SYSTEM)
 
 
 def test_another_ledgers_spends_are_charged_here_once(url, here):
@@ -408,7 +411,7 @@ def test_what_another_ledgers_owner_allowed_is_not_allowed_here_and_what_was_pub
     assert not book.allows_score("d", "ours.scores.utility")
     (account,) = book.accounts("d")
     assert account.approvals.sources == ()
-    claim = book.reserve(key("c"), plan(0.2), noise=SYSTEM)
+    claim = book.reserve(Charge(key("c"), plan(0.2)), noise=SYSTEM)
     assert claim.assumed(plan(0.2).guarantee).assumptions == ("published_records",)
 
 
@@ -447,10 +450,10 @@ def test_a_line_that_says_recovered_hides_no_lost_spend(url, here, charge):
     """1.0 of 1.0 was spent, an old copy with 0.1 comes back, and an edited export says the rest was recovered."""
     book = PrivacyLedger(url)
     book.set_budget(PrivacyBudget.of("d", epsilon=1.0, delta=0.0))
-    book.reserve(key("a"), plan(0.1), noise=SYSTEM)
+    book.reserve(Charge(key("a"), plan(0.1)), noise=SYSTEM)
     shutil.copy(here / "ledger.db", here / "old.db")
     before, seals = exported(url), kept_key(here)
-    book.reserve(key("b"), plan(0.9), noise=SYSTEM)
+    book.reserve(Charge(key("b"), plan(0.9)), noise=SYSTEM)
     whole = exported(url)
     shutil.copy(here / "old.db", here / "ledger.db")
     for end in ("-wal", "-shm"):
@@ -472,7 +475,7 @@ def test_a_line_that_says_recovered_hides_no_lost_spend(url, here, charge):
     audit.verify(url, before, accept=True)
     assert recover(url, whole).charges == 1
     with pytest.raises(BudgetExceeded):
-        PrivacyLedger(url).reserve(key("c"), plan(0.1), noise=SYSTEM)
+        PrivacyLedger(url).reserve(Charge(key("c"), plan(0.1)), noise=SYSTEM)
 
 
 def reservation(history):
@@ -510,14 +513,14 @@ def test_a_line_that_no_ledger_can_hold_is_refused_and_harms_nothing(ledger_url)
     """Accepted, most of them made every later reading fail; the others were a database's error on the screen."""
     book = PrivacyLedger(ledger_url)
     book.set_budget(PrivacyBudget.of("d", epsilon=5.0, delta=0.0))
-    book.reserve(key("a"), plan(0.5), noise=SYSTEM)
+    book.reserve(Charge(key("a"), plan(0.5)), noise=SYSTEM)
     history = exported(ledger_url)
     for line in FORGED.values():
         with pytest.raises(LedgerDamaged):
             audit.verify(ledger_url, chained(history, line(history)), accept=True)
         assert audit.verify(ledger_url).last.sequence == history[-1].sequence
     assert exported(ledger_url) == history
-    book.reserve(key("b"), plan(0.5), noise=SYSTEM)
+    book.reserve(Charge(key("b"), plan(0.5)), noise=SYSTEM)
 
 
 def test_half_a_character_in_an_export_is_a_letter(url):
@@ -532,7 +535,7 @@ def test_half_a_character_in_an_export_is_a_letter(url):
 def test_a_database_that_is_damaged_is_a_letter(url, here, harm):
     book = PrivacyLedger(url)
     book.set_budget(OPEN)
-    book.reserve(key("a"), plan(0.1), noise=SYSTEM)
+    book.reserve(Charge(key("a"), plan(0.1)), noise=SYSTEM)
     path = here / "ledger.db"
     with sqlite3.connect(path) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -548,7 +551,7 @@ def test_a_database_that_is_damaged_is_a_letter(url, here, harm):
     with pytest.raises(LedgerDamaged, match="is damaged: SQLite cannot read it"):
         PrivacyLedger(url).accounts("d")
     with pytest.raises(LedgerDamaged, match="is damaged: SQLite cannot read it"):
-        book.reserve(key("b"), plan(0.1), noise=SYSTEM)
+        book.reserve(Charge(key("b"), plan(0.1)), noise=SYSTEM)
 
 
 def test_a_generation_that_cannot_be_written_is_a_letter_and_nothing_is_paid_twice(url, here, monkeypatch):
@@ -567,7 +570,7 @@ def test_a_generation_that_cannot_be_written_is_a_letter_and_nothing_is_paid_twi
     with monkeypatch.context() as patch:
         patch.setattr(rollback_guard, "_write", full)
         with pytest.raises(DpboError, match="nothing is paid twice"):
-            book.reserve(key("a"), plan(0.1), noise=SYSTEM)
-    book.reserve(key("a"), plan(0.1), noise=SYSTEM)
+            book.reserve(Charge(key("a"), plan(0.1)), noise=SYSTEM)
+    book.reserve(Charge(key("a"), plan(0.1)), noise=SYSTEM)
     assert len(PrivacyLedger(url).accounts("d")[0].entries) == 1
     audit.verify(url)

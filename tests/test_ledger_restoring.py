@@ -16,6 +16,7 @@ from test_ledger_audit import exported
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import BudgetExceeded, LedgerDamaged
 from dpbo_core.ledger import audit
+from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.history import Place
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.recovery import Recovered, recover
@@ -55,7 +56,7 @@ class Restoring(RuleBasedStateMachine):
     def ask(self, name):
         before, known = self.spent(), self.known()
         try:
-            reservation = self.book.reserve(key(name), plan(1.0), noise=SYSTEM)
+            reservation = self.book.reserve(Charge(key(name), plan(1.0)), noise=SYSTEM)
         except BudgetExceeded:
             assert before + COST > CAP * COST
             return None

@@ -25,6 +25,7 @@ from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger import postgres_timeouts as patience
 from dpbo_core.ledger.address import LEDGER_LOCK, open_engine
+from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger
 
 BOUND = 90.0  # seconds, for a wait of 15 on a busy machine; before there were limits, 100 and more
@@ -135,9 +136,9 @@ def test_a_server_that_stops_after_the_connection(server, monkeypatch, rested):
     if rested:
         monkeypatch.setattr("dpbo_core.ledger.address.RESTED_SECONDS", 0)
     with stopped(processes), within(), pytest.raises(DpboError, match="cannot be used now"):
-        book.reserve(key(), plan(0.25), noise=SYSTEM)
+        book.reserve(Charge(key(), plan(0.25)), noise=SYSTEM)
     assert entries(book) == ()  # the same ledger, the server awake again
-    claim = book.reserve(key(), plan(0.25), noise=SYSTEM)
+    claim = book.reserve(Charge(key(), plan(0.25)), noise=SYSTEM)
     drawn = []
     spend = plan(0.25).spends[0]
 
@@ -149,7 +150,7 @@ def test_a_server_that_stops_after_the_connection(server, monkeypatch, rested):
         claim.record(spend, draw)
     assert drawn == []  # nothing is drawn before the server let the writer in
     assert claim.record(spend, draw) == {"draw": 1}
-    assert book.reserve(key(), plan(0.25), noise=SYSTEM).record(spend, draw) == {"draw": 1}
+    assert book.reserve(Charge(key(), plan(0.25)), noise=SYSTEM).record(spend, draw) == {"draw": 1}
     assert (len(drawn), len(entries(book))) == (1, 1)
 
 
@@ -159,7 +160,7 @@ def test_a_server_that_stops_before_the_commit_loses_nothing_and_charges_once(se
     url, processes = server
     book = PrivacyLedger(url)
     book.set_budget(PrivacyBudget.of("d", epsilon=1.0, delta=1e-6))
-    claim, spend = book.reserve(key(), plan(0.25), noise=SYSTEM), plan(0.25).spends[0]
+    claim, spend = book.reserve(Charge(key(), plan(0.25)), noise=SYSTEM), plan(0.25).spends[0]
     frozen = []
 
     def draw():
@@ -176,7 +177,7 @@ def test_a_server_that_stops_before_the_commit_loses_nothing_and_charges_once(se
             os.kill(pid, signal.SIGCONT)
     kept = claim.record(spend, lambda: {"draw": 8})
     assert kept in ({"draw": 7}, {"draw": 8})
-    assert PrivacyLedger(url).reserve(key(), plan(0.25), noise=SYSTEM).recorded("score") == kept
+    assert PrivacyLedger(url).reserve(Charge(key(), plan(0.25)), noise=SYSTEM).recorded("score") == kept
     assert len(entries(book)) == 1
 
 
@@ -211,10 +212,10 @@ def test_a_writer_that_stopped_blocks_the_others_for_seconds_alone(server):
         assert writer.stdout.readline() == "drawing\n"
         os.kill(writer.pid, signal.SIGSTOP)
         with within(), pytest.raises(DpboError, match="another process holds it"):
-            book.reserve(key("other"), plan(0.25), noise=SYSTEM)
+            book.reserve(Charge(key("other"), plan(0.25)), noise=SYSTEM)
         for _ in range(20):  # each waits for 10 s; the server lets go of the lock long before the last
             with suppress(DpboError):
-                book.reserve(key("other"), plan(0.25), noise=SYSTEM)
+                book.reserve(Charge(key("other"), plan(0.25)), noise=SYSTEM)
                 break
         assert [entry.study for entry in entries(book)] == ["s", "other"]
         os.kill(writer.pid, signal.SIGCONT)
@@ -223,7 +224,7 @@ def test_a_writer_that_stopped_blocks_the_others_for_seconds_alone(server):
         writer.kill()
     assert said.startswith("DpboError")
     assert "nothing is paid twice" in said
-    claim = book.reserve(key(), plan(0.25), noise=SYSTEM)
+    claim = book.reserve(Charge(key(), plan(0.25)), noise=SYSTEM)
     assert claim.recorded("score") is None
     assert claim.record(plan(0.25).spends[0], lambda: {"draw": 2}) == {"draw": 2}
     assert len(entries(book)) == 2

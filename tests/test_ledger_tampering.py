@@ -19,11 +19,13 @@ from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.totals import Totals, canonical, facts_hash
 from dpbo_core.errors import BudgetExceeded, LedgerDamaged
 from dpbo_core.ledger import audit, ledger
+from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.lookup import standing_of
 from dpbo_core.ledger.rollback_guard import RollbackGuard
 from dpbo_core.ledger.store import LedgerStore
 from dpbo_core.ledger.tables import METADATA
+from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.release import Release
 
 
@@ -36,7 +38,7 @@ def state(tmp_path_factory, monkeypatch):
 
 
 def finish(book, name, dataset="d", epsilon=0.25):
-    reservation = book.reserve(key(name, dataset), plan(epsilon), noise=SYSTEM)
+    reservation = book.reserve(Charge(key(name, dataset), plan(epsilon)), noise=SYSTEM)
     reservation.record(plan(epsilon).spends[0], lambda: {"draw": 7})
     return reservation.conclude(
         Release({"score": 1.0}, GUARANTEE, plan(epsilon).spends, name, "1", "grid", dataset)
@@ -77,7 +79,9 @@ def admitted(url, epsilon=0.5, name="next", dataset="d"):
     """Whether a study is admitted; if not, nothing was written. One too expensive is refused for its price."""
     before = exported(url)
     try:
-        asked_until_it_answers(lambda: PrivacyLedger(url).reserve(key(name, dataset), plan(epsilon), noise=SYSTEM))
+        asked_until_it_answers(
+            lambda: PrivacyLedger(url).reserve(Charge(key(name, dataset), plan(epsilon)), noise=SYSTEM)
+        )
     except LedgerDamaged as refused:
         said = str(refused)
     except BudgetExceeded:
@@ -240,7 +244,7 @@ def test_tampering_is_refused_before_anything_is_charged(used, tampering):
     for epsilon in (0.5, 0.125):
         assert admitted(used, epsilon) is False
     with pytest.raises(LedgerDamaged, match="budget verify"):
-        book.reserve(key("next"), plan(0.125), noise=SYSTEM)
+        book.reserve(Charge(key("next"), plan(0.125)), noise=SYSTEM)
     with pytest.raises(LedgerDamaged, match="tampered"):
         audit.verify(used)
 
@@ -273,7 +277,7 @@ def test_what_was_drawn_is_not_drawn_again_for_the_same_price(used):
     """A study's draws and release taken out: a rerun would take its reservation over and draw anew for nothing."""
     sql(used, *remove(used, "releases", "reservation = 1"), *remove(used, "draws", "reservation = 1"))
     with pytest.raises(LedgerDamaged, match=r"removed.*dpbo budget verify"):
-        PrivacyLedger(used).reserve(key("a"), plan(0.25), noise=SYSTEM)
+        PrivacyLedger(used).reserve(Charge(key("a"), plan(0.25)), noise=SYSTEM)
 
 
 def test_the_sealed_totals_are_those_of_the_tables(used):
@@ -379,7 +383,7 @@ def test_what_came_since_the_last_look_is_chained(here, used_once, state):
     number = "(SELECT max(sequence) - 1 FROM history)"
     sql(url, *change(url, "history", f"content = '{{}}' WHERE sequence = {number}"))
     with pytest.raises(LedgerDamaged, match=r"entry \d+ of the history \(draws\) is not what was written"):
-        book.reserve(key("next"), plan(0.125), noise=SYSTEM)
+        book.reserve(Charge(key("next"), plan(0.125)), noise=SYSTEM)
 
 
 def test_totals_that_do_not_follow_are_told(used):
@@ -431,7 +435,10 @@ def test_a_restored_database_is_noticed_from_any_folder(postgresql, here, tmp_pa
     assert admitted(url) is None
     restore(url, old)
     monkeypatch.chdir(tmp_path_factory.mktemp("a third"))
-    for look in (lambda: PrivacyLedger(url).reserve(key("b"), plan(1.0), noise=SYSTEM), lambda: audit.verify(url)):
+    for look in (
+        lambda: PrivacyLedger(url).reserve(Charge(key("b"), plan(1.0)), noise=SYSTEM),
+        lambda: audit.verify(url),
+    ):
         with pytest.raises(LedgerDamaged, match=r"older than it was: entry 6 .*--accept-restored"):
             look()
     with (
@@ -575,7 +582,7 @@ def test_the_command_says_that_a_certificate_s_entry_is_missing(dpbo, here, tabl
     names = ("ledger.db", "ledger.db.generation")
     for name in names:
         shutil.copy(here / name, here / f"old {name}")
-    run = open_study(read_study(here / "study.toml"), ledger=book, folder=here)
+    run = open_study(read_study(here / "study.toml"), Run(book, folder=here))
     for _ in range(run.n_steps):
         run.step()
     (here / "release.json").write_text(json.dumps(run.finish().release.to_json()))

@@ -20,6 +20,7 @@ from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.preparation import data_split
 from dpbo_core.preparation.resolve import check_one_pass
+from dpbo_core.preparation.run import Run
 from dpbo_core.preparation.training_set import study_fingerprint
 from dpbo_core.problem import Problem
 from dpbo_core.queries.tuning.run import open_study
@@ -198,7 +199,7 @@ def run(spec, here, name, **options):
     book = PrivacyLedger(f"sqlite:///{here / name}.db")
     book.set_budget(PrivacyBudget.without_limit("people"))
     spec = replace(spec, budget=None, **options)
-    under_way = open_study(spec, ledger=book, folder=here, source=InjectedNoise(np.random.default_rng(3)))
+    under_way = open_study(spec, Run(book, folder=here, source=InjectedNoise(np.random.default_rng(3))))
     steps = [under_way.step() for _ in range(under_way.n_steps)]
     return steps, under_way.finish().release.value
 

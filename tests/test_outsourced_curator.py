@@ -36,6 +36,7 @@ from dpbo_core.methods.outsourced.geometry import (
     public_projection,
     spectral_norm_bound,
 )
+from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 from dpbo_core.queries.modeler.published_table import read_published
@@ -252,7 +253,7 @@ def test_a_curator_who_dies_publishes_one_table(tmp_path, monkeypatch, moment):
     w = world(tmp_path)
     where = {
         "keep_table": (Vault, "keep_table"),
-        "conclude": (curator.Reservation, "conclude"),
+        "conclude": (curator.Charged, "conclude"),
         "_hand_out": (curator, "_hand_out"),
     }[moment]
     seen = []
@@ -484,7 +485,7 @@ def test_a_row_has_one_answer_at_whichever_step_of_whichever_search(tmp_path):
     forget(w)
     for step, row in ((1, (query.row + 1) % 60), (2, query.row)):
         other = replace(query, session="0" * 16, step=step, row=row)
-        answer = Curator.of(w.ledger, w.vaults).answer(other, tmp_path / "Y.csv", private=PRIVATE)
+        answer = Curator(Run(w.ledger), w.vaults).answer(other, tmp_path / "Y.csv", private=PRIVATE)
     assert answer.value == first.value
 
 

@@ -14,11 +14,13 @@ from dpbo.flows.evaluate import evaluate_privately
 from dpbo.flows.tune import tune_privately
 from dpbo_core import Categorical, PrivateSearch, evaluate_study
 from dpbo_core.errors import NoBudget, PolicyRefused, StudyInvalid
+from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.models.scores.bounded_function import BoundedFunction
 from dpbo_core.preparation.precomputed import train_candidate
-from dpbo_core.preparation.preconditions import approve_study, check_public_file
+from dpbo_core.preparation.preconditions import approve_study, check_policy
 from dpbo_core.preparation.public_advice import public_spread
+from dpbo_core.preparation.run import Run
 from dpbo_core.queries.tuning.run import open_study, run_study
 from dpbo_core.queries.watch.looks import look_once
 from dpbo_core.study_file import StudySpec, WatchSection
@@ -69,10 +71,12 @@ def opened(study, ledger, *scores):
 
 DOORS = {
     "tune": lambda study, ledger, folder: run_study(study, ledger=ledger, folder=folder),
-    "an operator": lambda study, ledger, folder: open_study(study, ledger=ledger, folder=folder, owner=False),
+    "an operator": lambda study, ledger, folder: open_study(
+        study, Run(ledger, folder=folder, caller=Caller.OPERATOR)
+    ),
     "evaluate": lambda study, ledger, folder: evaluate_study(study, ledger=ledger, folder=folder, epsilon=1.0),
     "watch": lambda study, ledger, folder: look_once(
-        study, ledger=ledger, vaults=folder / "vaults", name="a", folder=folder, section=WatchSection(drop=0.1)
+        study, Run(ledger, folder=folder), vaults=folder / "vaults", name="a", section=WatchSection(drop=0.1)
     ),
     "serve": lambda study, ledger, folder: approve_study(study, ledger=ledger, folder=folder),
     "plan --fit": lambda study, _, folder: public_spread(study, folder),
@@ -116,9 +120,9 @@ def test_no_acquisition_that_an_operator_names_is_imported_before_its_owner_said
         with pytest.raises(PolicyRefused, match="did not allow"):
             approve_study(spec, ledger=ledger, folder=here)
     opened(spec, stores, "pip.main")
-    check_public_file(spec, ledger=stores, folder=here)
+    check_policy(spec, Run(stores, here, caller=Caller.OPERATOR))
     with pytest.raises(StudyInvalid, match="gives no number for each candidate"):
-        open_study(spec, ledger=stores, folder=here, owner=False)
+        open_study(spec, Run(stores, folder=here, caller=Caller.OPERATOR))
 
 
 def test_neither_before_there_is_a_cap(study, ledger, here):

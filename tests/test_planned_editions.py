@@ -8,9 +8,11 @@ import pytest
 from dpbo.flows.prefect_runtime.requested_study import edition_at
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import BudgetExceeded, StudyInvalid
+from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.exponential import EXPONENTIAL, PERMUTE_AND_FLIP
 from dpbo_core.preparation.resolve import plan_study, resolve
+from dpbo_core.preparation.run import Run
 from dpbo_core.preparation.training_set import study_fingerprint
 from dpbo_core.queries.tuning.run import open_study, run_study
 from dpbo_core.queries.tuning.schedule import editions_held, planned_for_schedule, planned_if_scheduled
@@ -47,9 +49,9 @@ def test_the_number_is_what_the_ledger_admits(tables, tmp_path):
     ledger.set_budget(budget)
     for n in range(spec.budget.editions):
         key = replace(resolve(spec).key("t"), fingerprint=f"{n:064x}", edition=str(n))
-        ledger.reserve(key, plan, noise="operating_system")
+        ledger.reserve(Charge(key, plan), noise="operating_system")
     with pytest.raises(BudgetExceeded):
-        ledger.reserve(replace(key, fingerprint="f" * 64, edition="more"), plan, noise="operating_system")
+        ledger.reserve(Charge(replace(key, fingerprint="f" * 64, edition="more"), plan), noise="operating_system")
     assert editions_held(budget, plan) == spec.budget.editions > 6
 
 
@@ -82,7 +84,7 @@ def test_what_is_said_is_believed_and_makes_no_other_study(tables):
 def test_a_study_that_was_charged_goes_on_by_the_number_of_then(tables, tmp_path, method, charged, today):
     then, now = (study(tables, method=method, editions=n) for n in (charged, today))
     ledger = PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}")
-    open_study(then, ledger=ledger)
+    open_study(then, Run(ledger))
     released = run_study(now, ledger=ledger).release
     assert released.spends == resolve(then).plan.spends != resolve(now).plan.spends
     assert len(ledger.accounts("d")[0].entries) == 1

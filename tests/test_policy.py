@@ -13,18 +13,21 @@ from test_ledger import GUARANTEE, SYSTEM, entries, key, plan
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import BudgetRefused, NoBudget, PolicyRefused
 from dpbo_core.ledger import audit, policy
+from dpbo_core.ledger.charge import Caller, Charge
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.name_patterns import FIELDS, filled_at, values_in
-from dpbo_core.ledger.policy import Approved, Use
+from dpbo_core.ledger.policy import Approved
 from dpbo_core.ledger.sources import MEMORY, Source, file_source, named_source, same_records
+
+OPERATOR = Caller.OPERATOR
 
 
 def cap(name, epsilon=5.0):
     return PrivacyBudget.of(name, epsilon=epsilon, delta=1e-6)
 
 
-def use(*paths, owner=True):
-    return Use(tuple(file_source(path) for path in paths), owner)
+def sources(*paths):
+    return tuple(file_source(path) for path in paths)
 
 
 @pytest.fixture
@@ -39,10 +42,9 @@ def file(here):
     return path
 
 
-def spend(ledger, name, dataset, uses, *, epsilon=0.5, opening=True):
-    return ledger.reserve(
-        key(name, dataset), plan(epsilon), noise=SYSTEM, opening=cap(dataset) if opening else None, use=uses
-    )
+def spend(ledger, name, dataset, named, *, epsilon=0.5, opening=True, caller=Caller.OWNER):
+    charge = Charge(key(name, dataset), plan(epsilon), named, cap=cap(dataset) if opening else None)
+    return ledger.reserve(charge, noise=SYSTEM, caller=caller)
 
 
 # Patterns
@@ -147,7 +149,7 @@ RULES = [  # asked, what is approved, owner, public → recorded (True), known (
 
 @pytest.mark.parametrize(("asked", "approved", "owner", "public", "says"), RULES)
 def test_the_rules(asked, approved, owner, public, says):
-    asks = {"dataset": "d", "account": "d", "owner": owner, "public": public}
+    asks = {"dataset": "d", "account": "d", "caller": Caller.OWNER if owner else OPERATOR, "public": public}
     if isinstance(says, bool):
         assert policy.is_new(asked, approved, **asks) is says
     else:
@@ -166,107 +168,107 @@ def test_one_file_has_one_budget_whatever_it_is_called(ledger, here, file):
     paths, spent = [file, here / "hard.csv", here / "soft.csv", here / "." / "v.csv", file], 0
     for name, path in zip(names, paths, strict=True):
         with nullcontext() if name == "clinic" else pytest.raises(PolicyRefused, match="'clinic'"):
-            spend(ledger, name, name, use(path))
+            spend(ledger, name, name, sources(path))
             spent += 1
     file.rename(here / "moved.csv")
     with pytest.raises(PolicyRefused, match="'clinic'"):
-        spend(ledger, "moved", "moved", use(here / "moved.csv"))
+        spend(ledger, "moved", "moved", sources(here / "moved.csv"))
     assert spent == 1
     assert [account.budget.dataset for account in ledger.accounts()] == ["clinic"]
 
 
 def test_a_file_that_was_changed_and_linked_is_found_by_its_inode(ledger, here, file):
-    spend(ledger, "a", "clinic", use(file))
+    spend(ledger, "a", "clinic", sources(file))
     with file.open("a") as more:
         more.write("2,1\n")
     os.utime(file, ns=(1, 1))
     os.link(file, here / "hard.csv")
     with pytest.raises(PolicyRefused, match="'clinic'"):
-        spend(ledger, "b", "ward", use(here / "hard.csv"))
+        spend(ledger, "b", "ward", sources(here / "hard.csv"))
 
 
 def test_an_inode_that_is_another_file_by_now_says_nothing(ledger, here, file):
-    spend(ledger, "a", "clinic", use(file))
+    spend(ledger, "a", "clinic", sources(file))
     (mark,) = file_source(file).marks
     other = here / "new.csv"
     other.write_text("a,y\n")
     file.unlink()
     reused = mark.rpartition(":")[0] + ":7"
-    spend(ledger, "b", "ward", Use((replace(file_source(other), marks=frozenset((reused,))),)))
+    spend(ledger, "b", "ward", (replace(file_source(other), marks=frozenset((reused,))),))
     assert len(entries(ledger, "ward")) == 1
 
 
 def test_another_file_needs_the_owners_word(ledger, here, file):
-    spend(ledger, "a", "clinic", use(file))
+    spend(ledger, "a", "clinic", sources(file))
     other = here / "w.csv"
     other.write_text("a,y\n")
     with pytest.raises(PolicyRefused, match=r"dpbo budget allow clinic .*w\.csv") as caught:
-        spend(ledger, "b", "clinic", use(other))
+        spend(ledger, "b", "clinic", sources(other))
     assert caught.value.exit_code == 3
     assert len(entries(ledger, "clinic")) == 1
     assert ledger.allow("clinic", file_source(other)) == ()
     assert ledger.allow("clinic", file_source(other)) is None
-    spend(ledger, "b", "clinic", use(other, owner=False))
+    spend(ledger, "b", "clinic", sources(other), caller=OPERATOR)
     with pytest.raises(NoBudget):
         ledger.allow("nobody", file_source(other))
 
 
 def test_the_same_name_with_new_content_is_the_same_file(ledger, here, file):
-    spend(ledger, "a", "clinic", use(file))
+    spend(ledger, "a", "clinic", sources(file))
     (here / "new").write_text("a,y\n1,1\n2,2\n")
     (here / "new").replace(file)
-    spend(ledger, "b", "clinic", use(file, owner=False))
+    spend(ledger, "b", "clinic", sources(file), caller=OPERATOR)
     file.rename(here / "moved.csv")
     with pytest.raises(PolicyRefused, match="'clinic'"):
-        spend(ledger, "c", "ward", use(here / "moved.csv"))
+        spend(ledger, "c", "ward", sources(here / "moved.csv"))
 
 
 def test_shared_people_pay_both_and_both_accounts_say_so(ledger, file):
-    spend(ledger, "a", "clinic", use(file))
+    spend(ledger, "a", "clinic", sources(file))
     ledger.set_budget(cap("ward"))
     with pytest.raises(PolicyRefused, match="--shared"):
         ledger.allow("ward", file_source(file))
     assert ledger.allow("ward", file_source(file), shared=True) == ("clinic",)
-    spend(ledger, "b", "ward", use(file, owner=False))
-    spend(ledger, "c", "clinic", use(file, owner=False))
+    spend(ledger, "b", "ward", sources(file), caller=OPERATOR)
+    spend(ledger, "c", "clinic", sources(file), caller=OPERATOR)
     shares = {account.budget.dataset: account.approvals.shares for account in ledger.accounts()}
     assert shares == {"clinic": ("ward",), "ward": ("clinic",)}
     with pytest.raises(PolicyRefused, match="--shared"):
-        spend(ledger, "d", "third", use(file))
+        spend(ledger, "d", "third", sources(file))
 
 
 def test_what_prefect_starts_opens_no_cap_and_adds_no_file(ledger, here, file):
     with pytest.raises(PolicyRefused, match="cannot open one"):
-        spend(ledger, "a", "fresh", use(file, owner=False))
+        spend(ledger, "a", "fresh", sources(file), caller=OPERATOR)
     assert ledger.accounts() == ()
     ledger.set_budget(cap("clinic"))
     with pytest.raises(PolicyRefused, match="did not allow"):
-        spend(ledger, "a", "clinic", use(file, owner=False))
-    spend(ledger, "a", "clinic", use(file))
-    spend(ledger, "b", "clinic", use(file, owner=False))
+        spend(ledger, "a", "clinic", sources(file), caller=OPERATOR)
+    spend(ledger, "a", "clinic", sources(file))
+    spend(ledger, "b", "clinic", sources(file), caller=OPERATOR)
     with pytest.raises(PolicyRefused, match="did not allow"):
-        spend(ledger, "c", "clinic", use(here / "w.csv", owner=False))
+        spend(ledger, "c", "clinic", sources(here / "w.csv"), caller=OPERATOR)
     ledger.set_budget(PrivacyBudget.without_limit("open"))
     for path in (file, here / "w.csv"):
         with pytest.raises(PolicyRefused):
-            spend(ledger, "d", "open", use(path, owner=False), opening=False)
+            spend(ledger, "d", "open", sources(path), caller=OPERATOR, opening=False)
     with pytest.raises(PolicyRefused, match="'clinic'"):  # nor does its owner declare it public by a second name
-        spend(ledger, "d", "open", use(file), opening=False)
+        spend(ledger, "d", "open", sources(file), opening=False)
 
 
 def test_the_largest_epsilon_holds_for_what_prefect_starts(ledger, file):
     budget = cap("clinic")
     assert ledger.set_budget(budget, sources=(file_source(file),), largest_epsilon=0.1)
     assert not ledger.set_budget(budget, largest_epsilon=0.1)
-    spend(ledger, "a", "clinic", use(file, owner=False), epsilon=0.1)
+    spend(ledger, "a", "clinic", sources(file), caller=OPERATOR, epsilon=0.1)
     with pytest.raises(PolicyRefused, match=r"may ask for 0\.1"):
-        spend(ledger, "b", "clinic", use(file, owner=False), epsilon=0.1 + 1e-12)
-    spend(ledger, "b", "clinic", use(file), epsilon=1.0)
+        spend(ledger, "b", "clinic", sources(file), caller=OPERATOR, epsilon=0.1 + 1e-12)
+    spend(ledger, "b", "clinic", sources(file), epsilon=1.0)
     with pytest.raises(PolicyRefused, match="never raised"):
         ledger.set_budget(budget, largest_epsilon=0.2)
     ledger.set_budget(budget, largest_epsilon=0.05)
     with pytest.raises(PolicyRefused, match=r"may ask for 0\.05"):
-        spend(ledger, "c", "clinic", use(file, owner=False), epsilon=0.1)
+        spend(ledger, "c", "clinic", sources(file), caller=OPERATOR, epsilon=0.1)
     infinite = replace(GUARANTEE, epsilon=float("inf"))
     with pytest.raises(PolicyRefused):
         policy.check_largest("clinic", 10**30, (infinite,))
@@ -275,9 +277,9 @@ def test_the_largest_epsilon_holds_for_what_prefect_starts(ledger, file):
 def test_the_largest_epsilon_holds_for_the_sum_of_what_is_reserved_together(ledger, file):
     ledger.set_budget(cap("clinic"), sources=(file_source(file),), largest_epsilon=0.5)
 
-    def together(*epsilons, owner=False):
-        plans = [(key(f"{place} of {epsilons}", "clinic"), plan(e)) for place, e in enumerate(epsilons)]
-        return ledger.reserve(*plans[0], noise=SYSTEM, use=use(file, owner=owner), also=plans[1:])
+    def together(*epsilons, caller=OPERATOR):
+        named = [(key(f"{place} of {epsilons}", "clinic"), plan(e)) for place, e in enumerate(epsilons)]
+        return ledger.reserve(*(Charge(*of, sources(file)) for of in named), noise=SYSTEM, caller=caller)
 
     for epsilons in ((0.3, 0.3), (0.5, 1e-6), (0.2, 0.2, 0.2)):  # each alone is allowed
         with pytest.raises(PolicyRefused, match="with what is reserved beside it"):
@@ -285,17 +287,17 @@ def test_the_largest_epsilon_holds_for_the_sum_of_what_is_reserved_together(ledg
     assert ledger.accounts("clinic")[0].entries == ()
     together(0.3, 0.2)
     together(0.3, 0.2)  # taken over
-    together(0.3, 0.3, owner=True)
+    together(0.3, 0.3, caller=Caller.OWNER)
     together(0.3, 0.3)  # its owner has charged it: it goes on
     assert [entry.epsilon for entry in ledger.accounts("clinic")[0].entries] == [0.3, 0.2, 0.3, 0.3]
 
 
 def test_a_group_has_one_cap_and_one_account(ledger, here, file):
     ledger.set_budget(cap("hospital", 1.0), members=("labs", "imaging"))
-    spend(ledger, "a", "labs", use(file), epsilon=0.6, opening=False)
-    spend(ledger, "b", "imaging", use(file), epsilon=0.4, opening=False)  # the same people, and they pay once
+    spend(ledger, "a", "labs", sources(file), epsilon=0.6, opening=False)
+    spend(ledger, "b", "imaging", sources(file), epsilon=0.4, opening=False)  # the same people, and they pay once
     with pytest.raises(BudgetRefused, match=r"'hospital'.*spent ε = 1"):
-        spend(ledger, "c", "labs", use(file), epsilon=0.1, opening=False)
+        spend(ledger, "c", "labs", sources(file), epsilon=0.1, opening=False)
     (account,) = ledger.accounts()
     assert account.approvals.members == ("imaging", "labs")
     assert [entry.study for entry in account.entries] == ["a", "b"]
@@ -317,10 +319,10 @@ def test_a_member_is_no_dataset_of_its_own(ledger):
 def test_a_served_template_opens_its_own_months_alone(ledger, here):
     pattern, month = file_source(here / "v-{month}.csv"), "visits 2026-11"
     ledger.approve("visits {month}", cap("visits {month}"), (pattern,))
-    november = use(here / "v-2026-11.csv", owner=False)
-    spend(ledger, "a", month, november)
+    november = sources(here / "v-2026-11.csv")
+    spend(ledger, "a", month, november, caller=OPERATOR)
     assert ledger.budget(month) == cap(month)
-    spend(ledger, "b", month, november)
+    spend(ledger, "b", month, november, caller=OPERATOR)
     for dataset, path in (
         ("visits 2026-12", "v-2026-11.csv"),  # the same people under the next month's name
         ("visits 2026-12", "w-2026-12.csv"),
@@ -329,20 +331,20 @@ def test_a_served_template_opens_its_own_months_alone(ledger, here):
         (month, "v-2026-12.csv"),
     ):
         with pytest.raises(PolicyRefused):
-            spend(ledger, "c", dataset, use(here / path, owner=False))
+            spend(ledger, "c", dataset, sources(here / path), caller=OPERATOR)
     with pytest.raises(PolicyRefused, match="visits"):
-        spend(ledger, "c", "ward", use(here / "v-2026-11.csv"))
+        spend(ledger, "c", "ward", sources(here / "v-2026-11.csv"))
     assert [account.budget.dataset for account in ledger.accounts()] == ["visits 2026-11", "visits {month}"]
 
 
 def test_a_study_goes_on_with_the_file_it_began_with(ledger, here, file):
-    spend(ledger, "old", "clinic", Use())  # of a ledger that knows no sources
-    spend(ledger, "old", "clinic", use(file, owner=False))
+    spend(ledger, "old", "clinic", ())  # of a ledger that knows no sources
+    spend(ledger, "old", "clinic", sources(file), caller=OPERATOR)
     assert ledger.accounts("clinic")[0].approvals.sources == ()
-    spend(ledger, "new", "clinic", use(file))
-    spend(ledger, "new", "clinic", use(file, owner=False))
+    spend(ledger, "new", "clinic", sources(file))
+    spend(ledger, "new", "clinic", sources(file), caller=OPERATOR)
     with pytest.raises(PolicyRefused):
-        spend(ledger, "new", "clinic", use(here / "w.csv"))
+        spend(ledger, "new", "clinic", sources(here / "w.csv"))
     assert len(entries(ledger, "clinic")) == 2
 
 

@@ -18,6 +18,7 @@ from dpbo_core.models.estimator_trainer import EstimatorTrainer
 from dpbo_core.models.linear_trainer import LinearTrainer
 from dpbo_core.models.scores.sigmoid import Sigmoid
 from dpbo_core.preparation import data_split
+from dpbo_core.preparation.run import Run
 from dpbo_core.public_search import doubt, head_start, public_shortlist, search_on_public_data
 from dpbo_core.queries.tuning.run import open_study, run_study
 from dpbo_core.space.candidates import grid, sobol
@@ -232,5 +233,5 @@ def test_a_public_training_that_fails_costs_nothing(tables, tmp_path, monkeypatc
     monkeypatch.setattr("dpbo_core.models.linear_trainer.train", fails)
     book = PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}")
     with pytest.raises(StudyInvalid, match="converge"):
-        open_study(StudySpec.from_dict(tables), ledger=book)
+        open_study(StudySpec.from_dict(tables), Run(book))
     assert book.accounts() == ()

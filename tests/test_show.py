@@ -15,7 +15,9 @@ from worlds import problem, smooth_table
 
 from dpbo.flows.cli import app as cli
 from dpbo_core.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger, QueryKey
+from dpbo_core.preparation.run import Run
 from dpbo_core.queries.tuning.run import open_study, run_study
 from dpbo_core.study_file import StudySpec
 
@@ -109,7 +111,7 @@ def test_near_names_and_other_editions_are_told(dpbo, released, here, tables):
 def test_an_unfinished_study_says_that_it_continues(dpbo, here, tables):
     (here / "study.toml").write_text(tomli_w.dumps(tables))
     ledger = PrivacyLedger(f"sqlite:///{here / 'mlruns' / 'ledger.db'}")
-    open_study(StudySpec.from_dict(tables), ledger=ledger).step()
+    open_study(StudySpec.from_dict(tables), Run(ledger)).step()
     for word in ("study.toml", "trial", "trial:1"):
         code, _, err = dpbo("show", word)
         assert code == 2
@@ -135,7 +137,7 @@ def every_kind(here, monkeypatch):
         world = problem(steps=3)
         plan, released = plan_of(method, world), run_in(method, world, smooth_table(world, best=4), real())
         key = QueryKey(f"{number:016x}{0:048x}", "d", name, "1", method.kind)
-        claim = ledger.reserve(key, plan, noise=released.noise)
+        claim = ledger.reserve(Charge(key, plan), noise=released.noise)
         kept = claim.conclude(replace(released, study=name, edition="1", dataset="d"))
         ids.setdefault(method.kind, []).append(kept.release_id)
     return ledger, ids

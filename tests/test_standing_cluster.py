@@ -26,6 +26,7 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods import METHODS
 from dpbo_core.preparation.resolve import resolve
+from dpbo_core.preparation.run import Run
 from dpbo_core.queries.tuning.run import open_study
 from dpbo_core.study_file import StudySpec
 
@@ -203,7 +204,7 @@ class Search:
         self.steps = []
 
     def opened(self, pool):
-        return open_study(self.spec, ledger=self.ledger, source=self.noise, workers=pool)
+        return open_study(self.spec, Run(self.ledger, source=self.noise, workers=pool))
 
     def finished(self, pool):
         run = self.opened(pool)

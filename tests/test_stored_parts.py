@@ -23,6 +23,7 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.sources import named_source, same_records
 from dpbo_core.preparation import data_split
 from dpbo_core.preparation.resolve import resolve
+from dpbo_core.preparation.run import Run
 from dpbo_core.queries.evaluation.run import evaluate_study
 from dpbo_core.queries.tuning.run import open_study, run_study
 from dpbo_core.study_file import StudySpec
@@ -163,7 +164,7 @@ def test_whatever_becomes_of_a_part_after_the_charge_is_one_message(
     ledger = PrivacyLedger(f"sqlite:///{here / 'ledger.db'}")
     with object_store(objects, quoted=CANARY) as (server, _):
         spec = study(f"s3://clinic/day/?scheme=http&region=x&endpoint_override={server}")
-        run = open_study(spec, ledger=ledger, folder=here)
+        run = open_study(spec, Run(ledger, folder=here))
         if what == "gone":
             del objects["clinic/day/03.parquet"]
         elif what == "no right any more":

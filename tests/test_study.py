@@ -24,8 +24,9 @@ from dpbo_core.preparation import data_split
 from dpbo_core.preparation import resolve as resolving
 from dpbo_core.preparation.precomputed import Precomputed, known_candidates, train_candidate
 from dpbo_core.preparation.resolve import advise_study, plan_study, resolve
+from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.guarantee import Evidence, Standing
-from dpbo_core.queries.tuning.run import open_study, padded, run_study
+from dpbo_core.queries.tuning.run import open_study, run_study
 from dpbo_core.scoring.in_memory import Objective
 from dpbo_core.study_file import StudySpec
 
@@ -222,7 +223,7 @@ def test_the_final_model_of_a_run_is_the_one_its_files_give(on_files, tmp_path, 
     else:
         on_files["model"]["estimator"] = estimator
     spec = StudySpec.from_dict(with_method(on_files, "private_trajectory"))
-    run = open_study(spec, ledger=ledger(tmp_path), folder=tmp_path)
+    run = open_study(spec, Run(ledger(tmp_path), folder=tmp_path))
     for _ in range(run.n_steps):
         run.step()
     release = run.finish().release
@@ -258,10 +259,7 @@ def test_no_estimator_that_scored_a_sensitive_record_is_published(on_files, tmp_
     assert len(models) == 2
     unasked = models[0].estimator._tree.get_tree_stats()
     run = open_study(
-        spec,
-        ledger=ledger(tmp_path),
-        folder=tmp_path,
-        precomputed=Precomputed(models=models) if elsewhere else None,
+        spec, Run(ledger(tmp_path), folder=tmp_path), precomputed=Precomputed(models=models) if elsewhere else None
     )
     for _ in range(run.n_steps):
         run.step()
@@ -283,7 +281,7 @@ def test_a_private_path_fits_no_estimator_in_a_step(on_files, tmp_path, kind, mo
     monkeypatch.setattr(EstimatorFactory, "train", counted)
     on_files["model"] = {"estimator": "sklearn.tree.DecisionTreeClassifier", "score": "accuracy"}
     on_files["space"] = {"max_depth": {"low": 1, "high": 6, "integer": True}}
-    run = open_study(StudySpec.from_dict(with_method(on_files, kind)), ledger=ledger(tmp_path), folder=tmp_path)
+    run = open_study(StudySpec.from_dict(with_method(on_files, kind)), Run(ledger(tmp_path), folder=tmp_path))
     assert len(fits) == 6
     for _ in range(run.n_steps):
         run.step()
@@ -296,7 +294,7 @@ def test_a_failure_on_sensitive_data_is_sealed(tables, tmp_path, monkeypatch):
         raise ValueError("record 17 has income 123456789")
 
     monkeypatch.setattr(Objective, "evaluate", fails)
-    run = open_study(StudySpec.from_dict(tables), ledger=ledger(tmp_path))
+    run = open_study(StudySpec.from_dict(tables), Run(ledger(tmp_path)))
     with pytest.raises(Sealed) as sealed:
         run.step()
     error = sealed.value
@@ -312,7 +310,7 @@ def test_a_private_path_seals_even_a_trainings_letter(tables, tmp_path, monkeypa
     spec = StudySpec.from_dict(tables)
     path = {"evaluate": "path"}
     for kind, options, raised in (("lipschitz", path, Sealed), ("private_trajectory", {}, StudyInvalid)):
-        run = open_study(replace(spec, method=kind, options=options), ledger=ledger(tmp_path))
+        run = open_study(replace(spec, method=kind, options=options), Run(ledger(tmp_path)))
         with monkeypatch.context() as patch:
 
             def refuse(self, model):
@@ -368,10 +366,10 @@ def test_no_content_is_read_before_the_budget_is_reserved(on_files, tmp_path, mo
 def test_what_is_padded_takes_a_whole_number_of_its_seconds(monkeypatch, working, whole):
     now = [100.0]
     clock = SimpleNamespace(monotonic=lambda: now[0], sleep=lambda seconds: now.append(now.pop() + seconds))
-    monkeypatch.setattr("dpbo_core.queries.tuning.run.time", clock)
+    monkeypatch.setattr("dpbo_core.preparation.run.time", clock)
     for ends in (nullcontext(), pytest.raises(Sealed)):
         begun = now[0]
-        with ends, padded(2.0):
+        with ends, Run(None, time_quantum=2.0).padded():
             clock.sleep(working)
             if not isinstance(ends, nullcontext):
                 raise Sealed
@@ -423,7 +421,7 @@ def test_a_private_path_trains_everything_before_it_is_charged(tables, tmp_path,
 
     monkeypatch.setattr(linear_trainer, "minimise", counted)
     tables["study"]["method"], tables["method"] = "lipschitz", {"evaluate": "path"}
-    run = open_study(StudySpec.from_dict(tables), ledger=ledger(tmp_path))
+    run = open_study(StudySpec.from_dict(tables), Run(ledger(tmp_path)))
     assert len(trained) == len(set(trained)) == 16
     run.step()
     assert len(trained) == 16
@@ -457,7 +455,7 @@ def test_what_was_charged_goes_on_with_the_method_that_it_was_resolved_to(tables
         asked = replace(spec, name=name, method=name)
         with monkeypatch.context() as patch:
             patch.setattr(resolving, "choose", lambda *_, chosen=chosen: (chosen, "it was so"))
-            open_study(asked, ledger=book)
+            open_study(asked, Run(book))
             begun = resolve(asked).plan
         assert resolve(asked).method != chosen
         release = run_study(asked, ledger=book).release

@@ -26,6 +26,7 @@ from dpbo_core.ledger.reservation import Reservation
 from dpbo_core.ledger.sources import file_source
 from dpbo_core.mechanisms.above_threshold import AboveThreshold
 from dpbo_core.mechanisms.noise_vault import NoiseVault, Shredded
+from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.queries.evaluation.certified import CERTIFIED
 from dpbo_core.queries.tuning.run import run_study
@@ -62,7 +63,7 @@ class Place:
     def look(self, name, section=SURE, **more):
         spec = more.pop("spec", self.spec)
         return look_once(
-            spec, ledger=self.ledger, vaults=self.vaults, name=name, folder=self.folder, section=section, **more
+            spec, Run(self.ledger, folder=self.folder), vaults=self.vaults, name=name, section=section, **more
         )
 
     def spoil(self):
@@ -144,7 +145,7 @@ def test_what_the_ledger_keeps_of_a_look_is_its_bit(place):
     place.spoil()
     alarm = place.look("tuesday")
     (entry,) = [e for e in place.ledger.recorded("clinic/watch") if e.release]
-    told = place.ledger.drawn(looks.watching(place.spec, place.ledger, place.folder, SURE).key.fingerprint)
+    told = place.ledger.drawn(looks.watching(place.spec, Run(place.ledger, place.folder), SURE).key.fingerprint)
     assert set(told) == {
         "noise of the threshold",
         "noise of look monday",
@@ -176,7 +177,7 @@ def test_a_watch_is_stated_in_the_study_and_is_no_part_of_its_key(place):
     written = place.spec.to_dict() | {"watch": {"drop": 0.2, "epsilon": 20.0, "edition": "1"}}
     spec = StudySpec.from_dict(written)
     assert spec.to_dict() == written
-    assert look_once(spec, ledger=place.ledger, vaults=place.vaults, name="monday", folder=place.folder).number == 1
+    assert look_once(spec, Run(place.ledger, folder=place.folder), vaults=place.vaults, name="monday").number == 1
     for wrong in ({"drop": 0.0}, {"drop": -1.0}, {"least_records": 1}, {"epsilon": 0.0}, {"table": " "}, {"x": 1}):
         with pytest.raises(StudyInvalid):
             StudySpec.from_dict(written | {"watch": wrong})
@@ -233,7 +234,7 @@ def test_a_study_that_released_no_model_has_nothing_to_watch(place):
 
 
 def _draws(place):
-    return place.ledger.drawn(looks.watching(place.spec, place.ledger, place.folder, SURE).key.fingerprint)
+    return place.ledger.drawn(looks.watching(place.spec, Run(place.ledger, place.folder), SURE).key.fingerprint)
 
 
 class Killed(BaseException):
@@ -408,7 +409,7 @@ def beside(place, monkeypatch):
             others.append("b")
             others.append(
                 look_once(
-                    place.spec, ledger=place.ledger, vaults=copies, name="b", folder=place.folder, section=SURE
+                    place.spec, Run(place.ledger, folder=place.folder), vaults=copies, name="b", section=SURE
                 ).alarm
             )
         honest(*words)
@@ -550,7 +551,7 @@ def test_a_ledger_that_is_older_than_the_vault_is_refused(place, monkeypatch, tm
 
 def _looking(folder, url, spec, name, answers):
     found = look_once(
-        spec, ledger=PrivacyLedger(url), vaults=folder / "vaults", name=name, folder=folder, section=SURE
+        spec, Run(PrivacyLedger(url), folder=folder), vaults=folder / "vaults", name=name, section=SURE
     )
     answers.put((name, found.alarm, found.number, found.replayed))
 
@@ -672,7 +673,7 @@ def test_neighbouring_tables_are_compared_within_what_is_charged(made, tmp_path,
     tables["privacy"]["epsilon"] = 40.0  # or a score far too low by its noise is nothing to fall from
     spec, ledger = StudySpec.from_dict(tables), PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}")
     run_study(spec, ledger=ledger, folder=tmp_path)
-    asked = looks.watching(spec, ledger, tmp_path, SURE)
+    asked = looks.watching(spec, Run(ledger, tmp_path), SURE)
     measure, model, terms = asked.measure, asked.model(), asked.terms
     path = tmp_path / "validation.csv"
     header, *lines = path.read_text().splitlines()
@@ -697,7 +698,7 @@ def test_neighbouring_tables_are_compared_within_what_is_charged(made, tmp_path,
         path.write_text("\n".join([header, *(_turned(line) if turned else line for line in lines)]) + "\n")
         vaults, name = tmp_path / "vaults", f"turned {turned}"
         wanted = replace(SURE, epsilon=50.0)
-        look = look_once(spec, ledger=ledger, vaults=vaults, name=name, folder=tmp_path, section=wanted)
+        look = look_once(spec, Run(ledger, folder=tmp_path), vaults=vaults, name=name, section=wanted)
         found.append(look.alarm)
     assert found == [False, True]
     document = json.loads(json.dumps(look.release.to_json()))

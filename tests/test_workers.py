@@ -29,6 +29,7 @@ from dpbo_core.preparation.precomputed import (
     train_candidate,
 )
 from dpbo_core.preparation.resolve import resolve
+from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.public_search import search_on_public_data
 from dpbo_core.queries.evaluation import counting
@@ -421,7 +422,7 @@ def test_a_release_is_the_same_whoever_worked_ahead(world, here, monkeypatch, na
     def released(work, edition):
         book = PrivacyLedger(f"sqlite:///{here / edition}.db")
         book.set_budget(PrivacyBudget.without_limit("people"))
-        run = open_study(spec, ledger=book, source=InjectedNoise(np.random.default_rng(3)), precomputed=work)
+        run = open_study(spec, Run(book, source=InjectedNoise(np.random.default_rng(3))), precomputed=work)
         steps = [run.step() for _ in range(run.n_steps)]
         return steps, run.finish().release.value
 
@@ -513,7 +514,7 @@ def test_without_the_setting_no_worker_starts(world, here, monkeypatch):
     assert asked() == 0
     with workers() as pool:
         assert pool is None
-    run = open_study(world("parts"), ledger=PrivacyLedger(f"sqlite:///{here / 'l.db'}"), folder=here)
+    run = open_study(world("parts"), Run(PrivacyLedger(f"sqlite:///{here / 'l.db'}"), folder=here))
     assert run.step()["step"] == 1
     monkeypatch.setenv(SETTING, "many")
     with pytest.raises(StudyInvalid, match="many"):

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from dpbo_core.errors import PolicyRefused
 from dpbo_core.ledger import policy
+from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.dataset_metadata import (
     LARGEST,
     MARK,
@@ -26,7 +27,7 @@ from dpbo_core.ledger.dataset_metadata import (
     write_fact,
 )
 from dpbo_core.ledger.name_patterns import filled, is_pattern, values_in
-from dpbo_core.ledger.policy import Approved, Use
+from dpbo_core.ledger.policy import Approved
 from dpbo_core.ledger.row_decoding import row_decoding
 from dpbo_core.ledger.sources import (
     KINDS,
@@ -161,7 +162,15 @@ def check_public(connection: sa.Connection, source: Source) -> None:
     policy.check_public(source, known, published)
 
 
-def check_sources(writer: Writer, use: Use, *, dataset: str, account: str, public: bool) -> None:
+def check_sources(
+    writer: Writer,
+    sources: tuple[Source, ...],
+    caller: Caller = Caller.OWNER,
+    *,
+    dataset: str,
+    account: str,
+    public: bool,
+) -> None:
     """Every sensitive source of the study is the dataset's, or becomes so because its owner asks; no public one is.
 
     What is read as public is remembered, and so is how one table was divided.
@@ -169,13 +178,13 @@ def check_sources(writer: Writer, use: Use, *, dataset: str, account: str, publi
     Raises:
         PolicyRefused: the transaction is to be left, and then nothing was written.
     """
-    if not use.sources:
+    if not sources:
         return  # nothing to read the ledger for, while others wait
     facts = {"dataset": dataset, "account": account}
-    charged = [source for source in use.sources if source.role != PUBLIC]
+    charged = [source for source in sources if source.role != PUBLIC]
     known, read = approved(writer.connection, charged), remembered(writer.connection, READ_AS_PUBLIC, charged)
     published = remembered(writer.connection, PUBLISHED, charged)
-    new = [source for source in charged if policy.is_new(source, known, **facts, owner=use.owner, public=public)]
+    new = [source for source in charged if policy.is_new(source, known, **facts, caller=caller, public=public)]
     for source in charged:
         if not public:
             policy.check_never_public(source, read, published, **facts)
@@ -185,7 +194,7 @@ def check_sources(writer: Writer, use: Use, *, dataset: str, account: str, publi
         write_source(writer, Approved(account, dataset, source))
     for source in charged:
         _write_marks(writer, account, dataset, source, known)
-    for source in use.sources:
+    for source in sources:
         if source.role == PUBLIC:
             check_public(writer.connection, source)
             remember(writer, READ_AS_PUBLIC, source, **facts)
@@ -213,14 +222,16 @@ def _divide(writer: Writer, division: Division, *, dataset: str, account: str) -
     write_fact(writer, account, VALIDATION_SIZE, f"{share!r} of {n_rows}", {"share": share, "rows": n_rows})
 
 
-def check_same_sources(connection: sa.Connection, use: Use, *, dataset: str, account: str) -> None:
+def check_same_sources(
+    connection: sa.Connection, sources: tuple[Source, ...], *, dataset: str, account: str
+) -> None:
     """A study that goes on is scored on what it began with.
 
     Raises:
         PolicyRefused: it is not.
     """
-    known = approved(connection, use.sources)
-    for source in use.sources:
+    known = approved(connection, sources)
+    for source in sources:
         if source.role == PUBLIC:
             check_public(connection, source)
         else:

@@ -6,8 +6,9 @@ from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import NoBudget, PolicyRefused
 from dpbo_core.ledger import approvals
 from dpbo_core.ledger.accounts import cap_of
-from dpbo_core.ledger.policy import Use
+from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.reservation import utc_now
+from dpbo_core.ledger.sources import Source
 from dpbo_core.ledger.tables import DATASETS
 from dpbo_core.ledger.writer import Writer
 
@@ -22,25 +23,29 @@ def no_budget(dataset: str) -> NoBudget:
 
 
 def account_for(
-    writer: Writer, dataset: str, opening: PrivacyBudget | None, use: Use
+    writer: Writer,
+    dataset: str,
+    opening: PrivacyBudget | None,
+    sources: tuple[Source, ...],
+    caller: Caller = Caller.OWNER,
 ) -> tuple[str, PrivacyBudget | None]:
     """Whose cap pays for the dataset, and the cap: opened now if the owner asks, or served it under a template."""
     account = approvals.account_named(writer.connection, dataset)
     budget = cap_of(writer.connection, account)
     if budget is not None:
         return account, budget
-    served = approvals.template_of(writer.connection, dataset, use.sources)
+    served = approvals.template_of(writer.connection, dataset, sources)
     if served is not None:
-        template, sources = served
+        template, approved = served
         owners = cap_of(writer.connection, template)
         if owners is None:  # its sources stand under its cap
             raise no_budget(template)
         budget = replace(owners, dataset=dataset)
         open_cap(writer, budget)
-        for item in sources:
+        for item in approved:
             approvals.write_source(writer, item)
     elif opening is not None:
-        if not use.owner:
+        if caller is not Caller.OWNER:
             raise PolicyRefused(
                 f"dataset {dataset!r} has no cap, and a run that Prefect started cannot open one",
                 cause="whoever may start runs is not whoever answers for the data",

@@ -21,6 +21,7 @@ from dpbo_core.accounting.renyi_filter import draws_in
 from dpbo_core.ledger import approvals, policy
 from dpbo_core.ledger.accounts import Account, account_of, cap_of, draws_of, sealed_totals
 from dpbo_core.ledger.cap_creation import account_for, no_budget, open_cap
+from dpbo_core.ledger.charge import Caller, Charge, QueryKey
 from dpbo_core.ledger.dataset_metadata import (
     ANSWERS,
     LEARNED,
@@ -32,22 +33,18 @@ from dpbo_core.ledger.dataset_metadata import (
     write_fact,
 )
 from dpbo_core.ledger.lookup import CHARGED, RecordedStudies
-from dpbo_core.ledger.policy import OWNERS, Use
 from dpbo_core.ledger.recovery import check_recovered
-from dpbo_core.ledger.reservation import QueryKey, Reservation, utc_now
+from dpbo_core.ledger.reservation import Reservation, utc_now
 from dpbo_core.ledger.row_decoding import row_decoding
 from dpbo_core.ledger.sources import Source
 from dpbo_core.ledger.tables import DATASETS
-from dpbo_core.ledger.warm_start import Learned, learned_by
+from dpbo_core.ledger.warm_start import warm_start_of
 from dpbo_core.ledger.writer import Writer
 from dpbo_core.privacy.amounts import allowed_units
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
-from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.unit import PrivacyUnit
 
 __all__ = ["PrivacyLedger", "QueryKey", "Reservation"]
-
-NOTHING_RESOLVED: Mapping[str, Any] = {}
 
 
 class PrivacyLedger(RecordedStudies):
@@ -173,13 +170,12 @@ class PrivacyLedger(RecordedStudies):
             PolicyRefused: the dataset's name or a source of it is another's.
         """
         with self._store.writing() as writer:
-            use = Use(sources)
-            account, budget = account_for(writer, dataset, opening, use)
+            account, budget = account_for(writer, dataset, opening, sources)
             if budget is None:
                 return  # its runs will be told so
             if opening is not None:
                 admission.same_cap(budget, opening)
-            approvals.check_sources(writer, use, dataset=dataset, account=account, public=budget.public)
+            approvals.check_sources(writer, sources, dataset=dataset, account=account, public=budget.public)
 
     def budget(self, dataset: str) -> PrivacyBudget | None:
         """The dataset's cap, if it has one."""
@@ -187,117 +183,84 @@ class PrivacyLedger(RecordedStudies):
             return cap_of(connection, dataset)
 
     def reserve(
-        self,
-        key: QueryKey,
-        plan: PrivacyPlan,
-        *,
-        noise: str,
-        opening: PrivacyBudget | None = None,
-        max_records_per_person: int = 1,
-        use: Use = OWNERS,
-        also: Sequence[tuple[QueryKey, PrivacyPlan]] = (),
-        learned: Learned | None = None,
-        resolved: Mapping[str, Any] = NOTHING_RESOLVED,
+        self, charge: Charge, *follow_ups: Charge, noise: str, caller: Caller = Caller.OWNER
     ) -> Reservation:
-        """Charge the whole plan, or take over the reservation this very study made before.
+        """Charge the whole plan of a query, or take over the reservation that this very query made before.
 
         Args:
-            key: the study.
-            plan: its price.
+            charge: the query's.
+            follow_ups: what will be asked of the same records afterwards: charged in the same transaction, all
+                of it or nothing, and taken over when it is asked. The owner's largest ε holds for the sum.
             noise: standing of the noise source, "operating_system" or "injected".
-            opening: the cap to open if the dataset has none; it stays unopened if the plan is refused.
-            max_records_per_person: k, which the dataset's first spend fixes for all.
-            use: what will be scored, and whether the owner asks.
-            also: what will be asked of the same records afterwards, with its price: charged in the same
-                transaction, all of it or nothing, and taken over when it is asked. The owner's largest ε of what
-                Prefect starts holds for the sum.
-            learned: what the study's search begins with, fixed in the same transaction; where the study was
-                charged before, what was fixed then is what the reservation says.
-            resolved: what the study became beside its method's name, as JSON, for a rerun to go on with.
+            caller: who asks.
+
+        Returns:
+            The query's reservation, with the warm start that was fixed when it was first charged.
 
         Raises:
-            StudyInvalid: `opening` is not the cap the dataset has.
+            StudyInvalid: its cap is not the one that the dataset has.
             LedgerDamaged: what the tables say is not what the history sealed; nothing was charged.
             NoBudget, BudgetExceeded, EvidenceRefuted, NoiseNotPrivate, BudgetRefused: nothing was charged.
             PolicyRefused: the owner's policy says no; nothing was charged.
             AssumptionNotAccepted: the dataset's cap was not opened with an assumption of the plan.
         """
         with self._store.writing() as writer:
-            together = ((key, plan), *also)
-            guarantees = [priced.guarantee for _, priced in together]
-            numbers = [
-                self._charged(
-                    writer,
-                    one,
-                    priced,
-                    guarantees,
-                    noise,
-                    opening,
-                    max_records_per_person,
-                    use,
-                    learned=learned if one is key else None,
-                    resolved=resolved if one is key else NOTHING_RESOLVED,
-                )
-                for one, priced in together
-            ]
-            settled = learned_by(writer.connection, key.fingerprint)
-        return Reservation(self._store, numbers[0], key, settled)
+            charges = (charge, *follow_ups)
+            guarantees = [one.plan.guarantee for one in charges]
+            numbers = [self._charged(writer, one, guarantees, noise, caller) for one in charges]
+            warm_start = warm_start_of(writer.connection, charge.key.fingerprint)
+        return Reservation(self._store, numbers[0], charge.key, noise, warm_start)
 
     def _charged(
         self,
         writer: Writer,
-        key: QueryKey,
-        plan: PrivacyPlan,
+        charge: Charge,
         guarantees: Sequence[PrivacyGuarantee],
         noise: str,
-        opening: PrivacyBudget | None,
-        max_records_per_person: int,
-        use: Use,
-        *,
-        learned: Learned | None,
-        resolved: Mapping[str, Any],
+        caller: Caller,
     ) -> int:
         """The number of the reservation, made in this transaction or before; `guarantees` are of all in it."""
-        asked, spends = compose(plan.spends), [spend.to_json() for spend in plan.spends]
+        key, plan = charge.key, charge.plan
+        cost, spends = compose(plan.spends), [spend.to_json() for spend in plan.spends]
         account = approvals.account_named(writer.connection, key.dataset)
         totals = sealed_totals(writer, account)
-        account, budget = account_for(writer, key.dataset, opening, use)
+        account, budget = account_for(writer, key.dataset, charge.cap, charge.sources, caller)
         if budget is None:
             raise no_budget(key.dataset)
-        if opening is not None:
-            admission.same_cap(budget, opening)
-        charged = {"dataset": key.dataset, "account": account}
-        check_recovered(writer.connection, self._url, **charged)
+        if charge.cap is not None:
+            admission.same_cap(budget, charge.cap)
+        names = {"dataset": key.dataset, "account": account}
+        check_recovered(writer.connection, self._url, **names)
         before = writer.connection.execute(CHARGED, {"fingerprint": key.fingerprint}).one_or_none()
         if before is not None:
             writer.check_whole()  # its draws are read back, and one that is missing would be drawn again
             admission.same_plan(before.spends == spends and before.noise == noise)
-            approvals.check_same_sources(writer.connection, use, **charged)
+            approvals.check_same_sources(writer.connection, charge.sources, **names)
             return int(before.id)
         totals, draws = writer.totals_of(account), draws_in(spends)  # a cap may have been opened just now
         fixed = records_of(writer.connection, account)
         admission.admit(
             budget,
             totals,
-            asked,
+            cost,
             draws,
             plan.guarantee,
             noise=noise,
             fixed=fixed,
-            max_records_per_person=max_records_per_person,
+            max_records_per_person=charge.max_records_per_person,
             drawn=lambda: draws_of(writer.connection, account),
         )
-        if not use.owner:
+        if caller is not Caller.OWNER:
             policy.check_largest(account, approvals.largest_of(writer.connection, account), guarantees)
-        approvals.check_sources(writer, use, **charged, public=budget.public)
-        row = asdict(key) | asdict(asked) | {"dataset": account, "resolved": dict(resolved)}
+        approvals.check_sources(writer, charge.sources, caller, **names, public=budget.public)
+        row = asdict(key) | asdict(cost) | {"dataset": account, "resolved": dict(charge.resolved)}
         guarantee = approvals.as_published(writer.connection, account, plan.guarantee)
         row |= {"unit": plan.guarantee.unit.value, "guarantee": guarantee.to_json(), "spends": spends}
         number = writer.reserve(row | {"noise": noise, "reserved_at": utc_now()})
         if not (fixed or budget.public or plan.guarantee.unit is PrivacyUnit.PERSON):
-            write_fact(writer, account, RECORDS, str(max_records_per_person), {})
-        if learned is not None:
-            write_fact(writer, account, LEARNED, key.fingerprint, learned.to_json())
+            write_fact(writer, account, RECORDS, str(charge.max_records_per_person), {})
+        if charge.warm_start is not None:
+            write_fact(writer, account, LEARNED, key.fingerprint, charge.warm_start.to_json())
         return number
 
     def way_of_answers(self, dataset: str, publication: str) -> Mapping[str, Any] | None:
@@ -315,8 +278,8 @@ class PrivacyLedger(RecordedStudies):
                 write_fact(writer, account, ANSWERS, publication, way)
         return way if found is None else found
 
-    def resumed(self, key: QueryKey) -> tuple[Reservation, str]:
-        """The reservation that this very study made, and its noise's standing: to conclude what was recorded.
+    def resumed(self, key: QueryKey) -> Reservation:
+        """The reservation that this very query made: to conclude what was recorded.
 
         Raises:
             LedgerDamaged: it made none, or the history is not what the tables say.
@@ -326,7 +289,7 @@ class PrivacyLedger(RecordedStudies):
             row = writer.connection.execute(CHARGED, {"fingerprint": key.fingerprint}).one_or_none()
             if row is None:
                 raise writer.differs("a study that has draws has no reservation")
-        return Reservation(self._store, int(row.id), key), str(row.noise)
+        return Reservation(self._store, int(row.id), key, str(row.noise))
 
     def accounts(self, dataset: str | None = None) -> tuple[Account, ...]:
         """Every dataset's account, or the one that pays for one dataset; empty if the name is unknown."""

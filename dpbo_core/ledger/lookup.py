@@ -17,7 +17,7 @@ from dpbo_core.ledger.rollback_guard import older
 from dpbo_core.ledger.row_decoding import row_decoding
 from dpbo_core.ledger.store import LedgerStore
 from dpbo_core.ledger.tables import DATASET_FACTS, DRAWS, HISTORY, RELEASES, RESERVATIONS
-from dpbo_core.ledger.warm_start import Learned, learned_by, read_learned
+from dpbo_core.ledger.warm_start import WarmStart, read_warm_start, warm_start_of
 from dpbo_core.privacy.release import Release
 
 Standing = Literal["held", "accepted", "another"]
@@ -82,10 +82,10 @@ class RecordedStudies:
         """The recorded release of that id (the first 16 digits of its study's fingerprint), if there is one."""
         return self._release(sa.func.substr(RESERVATIONS.c.fingerprint, 1, len(release_id)) == release_id)
 
-    def learned(self, fingerprint: str) -> Learned | None:
+    def warm_start(self, fingerprint: str) -> WarmStart | None:
         """What this very study was charged to begin with; None where it began afresh, or is not charged."""
         with self._reading() as connection:
-            return learned_by(connection, fingerprint)
+            return warm_start_of(connection, fingerprint)
 
     def released_in(self, dataset: str, series: str, *, most: int) -> tuple[Release, ...]:
         """The newest releases of a series, oldest first: of the dataset, and of its siblings under one pattern.
@@ -104,7 +104,7 @@ class RecordedStudies:
         with self._reading() as connection:
             own = RESERVATIONS.c.dataset.in_(_siblings(connection, dataset))
             rows = connection.execute(query.where(DATASET_FACTS.c.about == LEARNED, own))
-            newest = islice((row.release for row in rows if read_learned(row.value).series == series), most)
+            newest = islice((row.release for row in rows if read_warm_start(row.value).series == series), most)
             return tuple(map(Release.from_json, newest))[::-1]
 
     def releases_named(self, ids: tuple[str, ...]) -> tuple[Release, ...]:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dpbo_core.errors import PolicyRefused, StudyInvalid
+from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.sources import Division, Source, covers, same_records
 from dpbo_core.privacy.amounts import from_units, spent_units
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
@@ -16,21 +17,7 @@ from dpbo_core.privacy.guarantee import PrivacyGuarantee
 UNCOMPARED = ("memory", "bundled")  # no name says whose records they are; everybody has them
 
 
-@dataclass(frozen=True)
-class Use:
-    """What a reservation wants to score, and whether the owner asks for it.
-
-    Attributes:
-        sources: of the records that the study is charged for.
-        owner: False for a run that was started through Prefect.
-    """
-
-    sources: tuple[Source, ...] = ()
-    owner: bool = True
-
-
 LONGEST = 512  # characters of a path
-OWNERS = Use()
 
 
 @dataclass(frozen=True)
@@ -51,7 +38,7 @@ class Approved:
 
 
 def is_new(
-    asked: Source, approved: Sequence[Approved], *, dataset: str, account: str, owner: bool, public: bool
+    asked: Source, approved: Sequence[Approved], *, dataset: str, account: str, caller: Caller, public: bool
 ) -> bool:
     """Whether the source is to be recorded for the dataset; False if it is its own already.
 
@@ -60,7 +47,7 @@ def is_new(
         approved: every source that the ledger knows.
         dataset: the study's.
         account: whose cap pays for it.
-        owner: whether the owner asks.
+        caller: who asks.
         public: whether the dataset was declared public.
 
     Raises:
@@ -70,7 +57,7 @@ def is_new(
     if any(same_records(asked, item.source) for item in own):
         return False
     check_unshared(asked, approved, dataset=dataset, account=account)
-    if not owner:
+    if caller is not Caller.OWNER:
         raise PolicyRefused(
             f"dataset {dataset!r} may not be scored on {asked}",
             cause="its owner did not allow it, and a run that Prefect started cannot",

@@ -2,17 +2,18 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sa
 
 from dpbo_core.ledger.approvals import account_named, as_published
+from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.ledger.row_decoding import row_decoding
 from dpbo_core.ledger.store import LedgerStore
 from dpbo_core.ledger.tables import DRAWS, RELEASES
-from dpbo_core.ledger.warm_start import Learned
+from dpbo_core.ledger.warm_start import WarmStart
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.release import Release
@@ -23,27 +24,20 @@ OUTCOME = sa.select(DRAWS.c.outcome).where(
 DRAWN = sa.select(DRAWS.c.what, DRAWS.c.outcome).where(DRAWS.c.reservation == sa.bindparam("reservation"))
 
 
-@dataclass(frozen=True)
-class QueryKey:
-    """Which study edition this is. `fingerprint` is a SHA-256 in hex; the rest is for people."""
-
-    fingerprint: str
-    dataset: str
-    study: str
-    edition: str
-    method: str
-
-
 class Reservation:
-    """A study's claim on its budget, and the record of its draws. This is the recorder a method draws through.
+    """A query's claim on its budget, and the record of its draws. This is the recorder a method draws through.
 
-    `learned` is what its search begins with, as it was fixed with the charge; None where it begins afresh.
+    Attributes:
+        noise: standing of the noise source that it was charged with.
+        warm_start: what its search begins with, as it was fixed with the charge; None where it begins afresh.
     """
 
-    __slots__ = ("_id", "_key", "_store", "learned")
+    __slots__ = ("_id", "_key", "_store", "noise", "warm_start")
 
-    def __init__(self, store: LedgerStore, identity: int, key: QueryKey, learned: Learned | None = None) -> None:
-        self._store, self._id, self._key, self.learned = store, identity, key, learned
+    def __init__(
+        self, store: LedgerStore, identity: int, key: QueryKey, noise: str, warm_start: WarmStart | None = None
+    ) -> None:
+        self._store, self._id, self._key, self.noise, self.warm_start = store, identity, key, noise, warm_start
 
     def recorded(self, what: str) -> Mapping[str, Any] | None:
         """The outcome of an earlier draw of this name, if there is one."""

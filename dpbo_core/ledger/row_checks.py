@@ -15,7 +15,7 @@ from dpbo_core.accounting.composition import compose
 from dpbo_core.ledger.dataset_metadata import CAP, LEARNED, RECORDS, RECOVERED
 from dpbo_core.ledger.history import Link
 from dpbo_core.ledger.tables import DATASET_FACTS, DRAWS, METADATA, RECORDED, RESERVATIONS
-from dpbo_core.ledger.warm_start import read_learned
+from dpbo_core.ledger.warm_start import read_warm_start
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
@@ -114,7 +114,7 @@ def _check_fact(row: Mapping[str, Any], beside: Iterable[Link]) -> None:
             if not (type(value[name]) is int and 0 <= value[name] <= LARGEST):
                 raise TypeError(name)
     if about == LEARNED:
-        read_learned(value)
+        read_warm_start(value)
     if about == RECOVERED:
         number = value["reservation"]
         written = [(link.about, json.loads(link.row)) for link in beside]

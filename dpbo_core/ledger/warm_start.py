@@ -20,8 +20,8 @@ OF_STUDY = sa.select(DATASET_FACTS.c.value).where(
 
 
 @dataclass(frozen=True)
-class Learned:
-    """Of one edition.
+class WarmStart:
+    """The earlier releases that an edition's search begins with.
 
     Attributes:
         series: which editions are of one study, one score and one space; a SHA-256 in hex.
@@ -36,7 +36,7 @@ class Learned:
         return {"series": self.series, "releases": list(self.releases)}
 
 
-def read_learned(value: Mapping[str, Any]) -> Learned:
+def read_warm_start(value: Mapping[str, Any]) -> WarmStart:
     """The inverse of `to_json`.
 
     Raises:
@@ -45,11 +45,11 @@ def read_learned(value: Mapping[str, Any]) -> Learned:
     series, releases = value["series"], value["releases"]
     if not (isinstance(releases, list) and all(isinstance(text, str) for text in (series, *releases))):
         raise TypeError(LEARNED)
-    return Learned(series, tuple(releases))
+    return WarmStart(series, tuple(releases))
 
 
 @row_decoding()
-def learned_by(connection: sa.Connection, fingerprint: str) -> Learned | None:
+def warm_start_of(connection: sa.Connection, fingerprint: str) -> WarmStart | None:
     """What the study was charged to begin with; None where it begins afresh, or is not charged."""
     value = connection.scalar(OF_STUDY, {"fingerprint": fingerprint})
-    return None if value is None else read_learned(value)
+    return None if value is None else read_warm_start(value)

@@ -15,7 +15,7 @@ from typing import Any
 from dpbo_core.advice.choosing import AUTO
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.warm_start import Learned
+from dpbo_core.ledger.warm_start import WarmStart
 from dpbo_core.methods import METHODS
 from dpbo_core.methods.contract import Method
 from dpbo_core.privacy.release import Release
@@ -68,7 +68,7 @@ def series_of(spec: StudySpec) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def to_learn_from(spec: StudySpec, method: Method, ledger: PrivacyLedger) -> Learned:
+def to_learn_from(spec: StudySpec, method: Method, ledger: PrivacyLedger) -> WarmStart:
     """What a study that is not charged yet would begin with: the newest releases of its series.
 
     None of them where the method only tells later editions something.
@@ -76,26 +76,26 @@ def to_learn_from(spec: StudySpec, method: Method, ledger: PrivacyLedger) -> Lea
     series = series_of(spec)
     most = MOST if _begins(method) else 0
     found = ledger.released_in(spec.privacy.dataset, series, most=most)
-    return Learned(series, tuple(release.release_id for release in found))
+    return WarmStart(series, tuple(release.release_id for release in found))
 
 
 def with_earlier(
-    problem: Problem, learned: Learned | None, ledger: PrivacyLedger
+    problem: Problem, warm_start: WarmStart | None, ledger: PrivacyLedger
 ) -> tuple[EarlierEdition, ...] | None:
     """The editions that a study begins with, read from their releases; None where it begins afresh.
 
     Args:
         problem: whose candidates they are about.
-        learned: which they are.
+        warm_start: which they are.
         ledger: that recorded them.
 
     Raises:
         LedgerDamaged: it has lost one.
     """
-    if learned is None:
+    if warm_start is None:
         return None
     places = places_in(problem)
-    return tuple(edition_of(release, places) for release in ledger.releases_named(learned.releases))
+    return tuple(edition_of(release, places) for release in ledger.releases_named(warm_start.releases))
 
 
 def places_in(problem: Problem) -> dict[str, int]:

@@ -5,11 +5,13 @@ from pathlib import Path
 
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import AssumptionNotAccepted, PolicyRefused
+from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.policy import unallowed_score
 from dpbo_core.ledger.sources import PUBLIC, Source
 from dpbo_core.models.import_path import file_beside
 from dpbo_core.preparation.data_split import allows_own_score, public_sources, sources_of
+from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.study_file import FunctionSection, StudySpec
@@ -61,17 +63,19 @@ def approve_study(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path)
     ledger.approve(spec.privacy.dataset, opening_cap(spec), sources_of(spec, folder))
 
 
-def check_public_file(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path) -> None:
-    """What somebody else's study would read as public is no dataset's sensitive file; before it is opened.
+def check_policy(spec: StudySpec, run: Run) -> None:
+    """The owner's policy allows what a study reads as public; asked before anything of it is opened or imported.
 
-    Nor does it name code of a file beside it, which the owner did not write, or an acquisition of nobody's word.
+    An operator's study names no code of a file beside it, which the owner did not write, and no acquisition without
+    the owner's word either.
 
     Raises:
-        PolicyRefused: it is one, or it does.
+        PolicyRefused: it does not.
     """
-    refuse_beside(spec, folder)
-    check_acquisition(spec, ledger)
-    check_public_sources(public_sources(spec, folder), ledger)
+    if run.caller is not Caller.OWNER:
+        refuse_beside(spec, run.folder)
+        check_acquisition(spec, run.ledger)
+    check_public_sources(public_sources(spec, run.folder), run.ledger)
 
 
 def check_public_sources(sources: Iterable[Source], ledger: PrivacyLedger) -> None:

@@ -6,6 +6,7 @@ from dpbo_core.errors import DpboError
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.preparation.public_half import PublicHalf
 from dpbo_core.preparation.resolve import ResolvedStudy, planning_problem
+from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.queries.evaluation.counting import Counter, count_table
 from dpbo_core.queries.evaluation.histogram_cells import Integers
@@ -50,8 +51,9 @@ def evaluate_search(study: ResolvedStudy, split: FrameSplit, ledger: PrivacyLedg
     """
     problem = planning_problem(split.spec, unlisted=split.prototype.unlisted())
     query, public = EvaluationQuery.of(split.spec, problem, None), split.public(problem)
-    opened = open_request(request_of_released(study, query, public, FrameTable(split), ledger), ledger)
+    run = Run(ledger)
+    opened = open_request(request_of_released(study, query, public, FrameTable(split), run), run)
     if isinstance(opened, EvaluationResult):
         return opened
     warn(opened.plan.expected.warning)
-    return opened.finish(ledger)
+    return opened.finish(run)

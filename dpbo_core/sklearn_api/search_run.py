@@ -13,6 +13,7 @@ from dpbo_core.methods.contract import Released
 from dpbo_core.preparation.precomputed import Precomputed, known_candidates, known_public
 from dpbo_core.preparation.public_half import DataSplit
 from dpbo_core.preparation.resolve import ResolvedStudy
+from dpbo_core.preparation.run import Run
 from dpbo_core.queries.tuning.run import StudyResult, StudyRun, open_study
 
 
@@ -76,7 +77,7 @@ def run_search(
     """
     progress.say(f"{study.method.kind}: training on the public rows")
     precomputed = None if n_jobs in (None, 1) else done_by(int(n_jobs or 1), study, data, ledger)
-    run = open_study(study, ledger=ledger, data=data, precomputed=precomputed)
+    run = open_study(study, Run(ledger), data=data, precomputed=precomputed)
     if isinstance(run, StudyRun):
         progress.n_steps = run.n_steps
         for step in range(1, run.n_steps + 1):

@@ -120,10 +120,11 @@ def reported(
     if ledger_here() is None:
         return None
     from dpbo.flows.evaluated import Evaluated
+    from dpbo_core.preparation.run import Run
     from dpbo_core.queries.evaluation.run import recorded_report
 
     ledger = own_ledger()
-    result = recorded_report(study, ledger=ledger, model=model, epsilon=epsilon, folder=folder)
+    result = recorded_report(study, Run(ledger, folder), model=model, epsilon=epsilon)
     shown = None if result is None else mlflow_lookup(result.release)
     if result is None or shown is None:
         return None

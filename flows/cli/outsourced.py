@@ -44,6 +44,7 @@ def publish(
 ) -> None:
     """Publish a noised image of the candidates' rows, in a secret order."""
     from dpbo.flows.prefect_runtime.settings import Stores
+    from dpbo_core.preparation.run import Run
     from dpbo_core.queries.publication.curator import Publication
     from dpbo_core.queries.publication.curator import publish as publish_table
     from dpbo_core.study_file.sections import PrivacySection
@@ -52,7 +53,7 @@ def publish(
     numbers = {"epsilon": epsilon, "delta": delta, "norm_bound": norm_bound, "dim": dim}
     box = _box(transform, relation, centre=_numbers(centre), **numbers)
     publication = Publication(box, dataset, edition)
-    published = publish_table(publication, data, out, ledger=own_ledger(), vaults=Stores().vaults)
+    published = publish_table(publication, data, out, Run(own_ledger()), vaults=Stores().vaults)
     release = published.release
     if json:
         print_json(release.to_json() | {"replayed": published.replayed, "file": str(out)})
@@ -129,6 +130,7 @@ def answer(
     """Answer one query; the same query gets the same answer."""
     from dpbo.flows.prefect_runtime.settings import Stores
     from dpbo_core.methods.outsourced.box import PrivateAnswers
+    from dpbo_core.preparation.run import Run
     from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
     from dpbo_core.queries.publication.answers import Curator
 
@@ -147,7 +149,7 @@ def answer(
         raise StudyInvalid(
             "--epsilon and --delta are the price of private answers", remedy="add --private-answers LOW HIGH"
         )
-    curator = Curator.of(own_ledger(), Stores().vaults)
+    curator = Curator(Run(own_ledger()), Stores().vaults)
     message = curator.answer_file(query, answers, out, private=noised, accepts=tuple(accept or ()))
     if json:
         print_json(asdict(message))

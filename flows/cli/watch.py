@@ -156,11 +156,12 @@ def run(
 def _recorded(study: "StudySpec", section: "WatchSection", folder: str, name: str) -> tuple[str, str] | None:
     """That the look's bit is recorded, and what to do; None if it is not."""
     from dpbo.flows.cli.running import own_ledger
+    from dpbo_core.preparation.run import Run
     from dpbo_core.queries.watch.looks import open_look
     from dpbo_core.queries.watch.recorded_looks import Look
 
     try:
-        look = open_look(study, ledger=own_ledger(), name=name, folder=folder, section=section)
+        look = open_look(study, Run(own_ledger(), folder), name=name, section=section)
     except DpboError:
         return None
     if not isinstance(look, Look):

@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from dpbo_core.errors import PolicyRefused
+from dpbo_core.ledger.charge import Caller
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun
@@ -67,3 +68,8 @@ def _parent(run: "FlowRun") -> "FlowRun | None":
 def at_the_terminal() -> bool:
     """Whether the owner's own process called this flow."""
     return _OWNER.get()
+
+
+def caller() -> Caller:
+    """The owner where the owner's own process called this flow; else an operator."""
+    return Caller.OWNER if at_the_terminal() else Caller.OPERATOR

@@ -6,7 +6,6 @@ and nothing is concluded from what is not there: whoever finds nothing asks MLfl
 
 import os
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +13,6 @@ from typing import Any
 
 from dpbo.tasks.reporting.mlflow_store import SQLITE, StoreSilent, artifacts_of, open_store
 from dpbo_core.errors import DpboError
-from dpbo_core.ledger.ledger import PrivacyLedger, QueryKey, Reservation
-from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
 
 RELEASE_TAG = "dpbo.release_id"
@@ -76,27 +73,6 @@ def _first_row(tracking_uri: str, query: str, *parameters: str) -> tuple[Any, ..
     except sqlite3.Error:  # no store of MLflow's, or one that another version wrote
         return None
     return row
-
-
-class CheckedLedger(PrivacyLedger):
-    """A ledger that asks, before it charges a study for the first time, whether its release could be shown.
-
-    A study that was released or charged before goes on, whatever became of MLflow.
-    """
-
-    def __init__(self, url: str, ready: Callable[[], None]) -> None:
-        super().__init__(url)
-        self._ready = ready
-
-    def reserve(self, key: QueryKey, plan: PrivacyPlan, **options: Any) -> Reservation:
-        """As every ledger does.
-
-        Raises:
-            DpboError: `ready` refuses; nothing was charged.
-        """
-        if self.reserved(key.fingerprint) is None:
-            self._ready()
-        return super().reserve(key, plan, **options)
 
 
 def check_target(dataset: str, uri: str) -> str:

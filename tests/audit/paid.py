@@ -17,6 +17,7 @@ from audit.accounts import study, team
 from audit.leaks import Scenario, make_world
 from audit.rows import ledger_in
 from dpbo_core.errors import DpboError
+from dpbo_core.ledger.charge import Charge
 
 MATHTEXT = "a dataset whose name reads as mathematics"
 
@@ -99,7 +100,7 @@ def waits() -> dict[str, float]:
         with stopped(processes), timed("MLflow, stopped"):
             told(check_target("people", shown))
         with stopped(processes), timed("ledger, stopped after the connection"):
-            ledger.reserve(key(), plan(0.25), noise=SYSTEM)
+            ledger.reserve(Charge(key(), plan(0.25)), noise=SYSTEM)
     return taken
 
 

@@ -26,8 +26,10 @@ from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.data import Preprocessing, read_header, read_table, table_of
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger import audit
+from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.preparation.resolve import plan_study
+from dpbo_core.preparation.run import Run
 from dpbo_core.queries.tuning.run import run_study
 from dpbo_core.study_file import StudySpec
 from dpbo_core.study_file.toml_file import read_study
@@ -219,7 +221,7 @@ def exchange(folder: Path, door: str) -> Iterator[Target]:
         "state": ((folder / "S").read_bytes(), b'{"format": 1}'),
     }[door.removesuffix(", answered")]
     path, ledger = folder / "given", made.ledger
-    curator = Curator.of(ledger, made.vaults)
+    curator = Curator(Run(ledger), made.vaults)
 
     def take(raw: bytes) -> None:
         path.write_bytes(raw)
@@ -265,7 +267,7 @@ def ledger_names(folder: Path) -> Iterator[Target]:
         dataset, study, edition = names
         try:
             named = replace(key(hashlib.sha256(repr(names).encode()).hexdigest()), study=study, edition=edition)
-            ledger.reserve(named, plan(1e-6), noise="operating_system")
+            ledger.reserve(Charge(named, plan(1e-6)), noise="operating_system")
             ledger.accounts(dataset)
         finally:
             assert tables_of(folder / "ledger.db") == tables
@@ -296,7 +298,7 @@ def used_ledger(folder: Path) -> str:
     ledger = PrivacyLedger(url)
     ledger.set_budget(PrivacyBudget.of("d", epsilon=5.0, delta=0.0))
     for name in "ab":
-        reservation = ledger.reserve(key(name), plan(0.5), noise="operating_system")
+        reservation = ledger.reserve(Charge(key(name), plan(0.5)), noise="operating_system")
         reservation.record(plan(0.5).spends[0], lambda: {"draw": 7, "shown": 0.25})
         value = {"score": 0.25}
         reservation.conclude(Release(value, GUARANTEE, plan(0.5).spends, name, "1", "private_grid", "d"))

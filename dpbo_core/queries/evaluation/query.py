@@ -13,9 +13,11 @@ from dpbo_core.data import Preprocessing
 from dpbo_core.data.features import Category
 from dpbo_core.data.values import canonical
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.ledger.ledger import QueryKey
+from dpbo_core.ledger.charge import QueryKey
+from dpbo_core.ledger.sources import Source
 from dpbo_core.mechanisms.histogram import LaplaceHistogram
 from dpbo_core.methods.contract import Draws
+from dpbo_core.preparation.preconditions import opening_cap
 from dpbo_core.privacy.amounts import allowed_units
 from dpbo_core.privacy.assumption import ROWWISE_PREDICTIONS
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
@@ -24,6 +26,7 @@ from dpbo_core.problem import Problem
 from dpbo_core.queries.evaluation import KIND
 from dpbo_core.queries.evaluation.histogram_cells import MOST, OTHER, WEIGHT, Grouping
 from dpbo_core.queries.evaluation.report_kind import ReportKind, TableSize
+from dpbo_core.queries.query import PrivateQuery
 from dpbo_core.study_file import (
     BundledData,
     EvaluationSection,
@@ -174,6 +177,11 @@ class EvaluationQuery:
         """The one draw of the plan."""
         mechanism = self.mechanism(size)
         return ((mechanism.spend(DRAW), mechanism),)
+
+    def priced(self, key: QueryKey, plan: PrivacyPlan, sources: tuple[Source, ...], size: int = 1) -> PrivateQuery:
+        """The private query of a table of `size` cells on the records of `sources`."""
+        per_person = self.spec.privacy.max_records_per_person
+        return PrivateQuery(key, plan, sources, opening_cap(self.spec), per_person, draws=self.draws(size))
 
     def grouping(self, fitted: Preprocessing) -> Grouping | None:
         """The column of groups with its public categories: those listed, or those of the public training set.

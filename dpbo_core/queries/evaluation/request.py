@@ -12,14 +12,13 @@ from pathlib import Path
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.final_model import FinalModel
-from dpbo_core.ledger.ledger import PrivacyLedger, QueryKey
+from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.ledger.sources import PUBLIC, file_source
-from dpbo_core.mechanisms.noise import try_out
-from dpbo_core.preparation.data_split import FileSplit, allows_own_score, public_sources
-from dpbo_core.preparation.preconditions import check_accepted, check_public_sources
+from dpbo_core.preparation.data_split import FileSplit, allows_own_score
+from dpbo_core.preparation.preconditions import check_accepted, check_policy, check_public_sources
 from dpbo_core.preparation.public_half import PublicHalf, left_out
 from dpbo_core.preparation.resolve import ResolvedStudy, resolve
-from dpbo_core.privacy.plan import PrivacyPlan
+from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.release import Release
 from dpbo_core.queries.evaluation.counting import FileTable, SensitiveTable
 from dpbo_core.queries.evaluation.evaluated_model import (
@@ -32,7 +31,8 @@ from dpbo_core.queries.evaluation.evaluated_model import (
 from dpbo_core.queries.evaluation.histogram_cells import Grouping
 from dpbo_core.queries.evaluation.query import EvaluationQuery
 from dpbo_core.queries.evaluation.report_kind import ExpectedErrors
-from dpbo_core.queries.tuning.run import Also
+from dpbo_core.queries.query import PrivateQuery, replay
+from dpbo_core.queries.tuning.run import FollowUp
 from dpbo_core.study_file import SensitiveData, StudySpec
 
 
@@ -75,26 +75,21 @@ def expected_errors(query: EvaluationQuery, evaluated: EvaluatedModel, grouping:
     return evaluated.kind.expected(evaluated.public, query.size(grouping), query.section.bins)
 
 
-def request_of(
-    spec: StudySpec,
-    ledger: PrivacyLedger,
-    model: str | Path | None,
-    epsilon: float | None,
-    folder: str | Path,
-) -> EvaluationRequest:
+def request_of(spec: StudySpec, run: Run, model: str | Path | None, epsilon: float | None) -> EvaluationRequest:
     """The request of a study; only public files and the ledger are read.
 
     Raises:
         PolicyRefused: the training file, or the model's, is what a dataset is scored on.
     """
-    saved = () if model is None else (file_source(model, PUBLIC),)
-    check_public_sources((*public_sources(spec, folder), *saved), ledger)
-    resolved = resolve(spec, folder)
+    check_policy(spec, run)
+    if model is not None:
+        check_public_sources((file_source(model, PUBLIC),), run.ledger)
+    resolved = resolve(spec, run.folder)
     query = EvaluationQuery.of(spec, resolved.problem, epsilon)
-    split = FileSplit(spec, folder, own_score=allows_own_score(spec, ledger))
+    split = FileSplit(spec, run.folder, own_score=allows_own_score(spec, run.ledger))
     public, table = split.public(resolved.problem), FileTable(split)
     if model is None:
-        return request_of_released(resolved, query, public, table, ledger)
+        return request_of_released(resolved, query, public, table, run)
     if isinstance(spec.data, SensitiveData):
         raise StudyInvalid(
             "a saved model cannot be evaluated by a study whose training set is sensitive",
@@ -103,7 +98,7 @@ def request_of(
         )
     final, digest = read_model(model)
     grouping = query.grouping(final.preprocessing)
-    return EvaluationRequest(query, table, public, grouping, query.key(digest, grouping), final, folder)
+    return EvaluationRequest(query, table, public, grouping, query.key(digest, grouping), final, run.folder)
 
 
 def request_of_released(
@@ -111,7 +106,7 @@ def request_of_released(
     query: EvaluationQuery,
     public: PublicHalf,
     table: SensitiveTable,
-    ledger: PrivacyLedger,
+    run: Run,
 ) -> EvaluationRequest:
     """The request of the model that the study released.
 
@@ -119,7 +114,7 @@ def request_of_released(
         StudyInvalid: it released nothing yet.
     """
     spec, study = resolved.spec, resolved.key(public.fingerprint)
-    tuned, digest = ledger.release_of(study.fingerprint), digest_of_released(study)
+    tuned, digest = replay(study, run), digest_of_released(study)
     if tuned is None:
         raise StudyInvalid(
             f"the study {spec.name!r} (edition {spec.edition}) has released nothing yet",
@@ -177,16 +172,16 @@ def asks_for_evaluation(spec: StudySpec) -> bool:
     return spec.evaluation is not None and spec.evaluation.epsilon is not None
 
 
-def last_step(resolved: ResolvedStudy, folder: str | Path, announce: Callable[[str], None] = warn) -> Also:
+def last_step(resolved: ResolvedStudy, run: Run, announce: Callable[[str], None] = warn) -> FollowUp:
     """What `open_study` reserves beside the study: its evaluation, after everything of it that can be refused was.
 
     Args:
         resolved: a study with [evaluation].
-        folder: the folder that its data paths are relative to.
-        announce: is told what the plan warns of, before anything is spent; "" where it does not.
+        run: in whose folder its data are.
+        announce: called with what the plan warns of, before anything is spent; "" where it does not.
     """
 
-    def also(public: PublicHalf) -> tuple[tuple[QueryKey, PrivacyPlan], ...]:
+    def evaluation(public: PublicHalf) -> tuple[PrivateQuery, ...]:
         spec, problem = resolved.spec, public.problem
         query = EvaluationQuery.of(spec, problem, None)
         if not resolved.method.releases_hyperparameters:
@@ -198,10 +193,10 @@ def last_step(resolved: ResolvedStudy, folder: str | Path, announce: Callable[[s
         evaluated = model_at(spec, public, problem.candidates.points[0])  # any of them: which will be, nobody knows
         plan = query.plan(problem.unlisted)
         check_accepted(spec, plan, problem.unlisted)
-        check_header(query, FileTable(FileSplit(spec, folder)), public, grouping, evaluated.columns)
-        try_out(query.draws(1))
+        split = FileSplit(spec, run.folder)
+        check_header(query, FileTable(split), public, grouping, evaluated.columns)
         announce(expected_errors(query, evaluated, grouping).warning)
         key = query.key(digest_of_released(resolved.key(public.fingerprint)), grouping)
-        return ((key, plan),)
+        return (query.priced(key, plan, split.sources()),)
 
-    return also
+    return evaluation

@@ -1,7 +1,7 @@
 """A study's model evaluated: reserve, count once, noise once, and the whole report from what was released.
 
     evaluate_study(spec, ledger=…)       the released model, or another public one; asked again, the same release
-    open_evaluation(spec, ledger=…)      the same in pieces, for a scheduler: .plan, then .finish(ledger)
+    open_evaluation(spec, ledger=…)      the same in pieces, for a scheduler: .plan, then .finish(run)
     plan_evaluation(spec, ledger=…)      the price and what to expect of it; no sensitive file is opened
 
 Reserving comes before any record's content is used; the draw is recorded before it is shown, with the edges of its
@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dpbo_core.errors import DpboError, LedgerDamaged
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.policy import Use
-from dpbo_core.mechanisms.noise import Noise, NoiseSource, OperatingSystemNoise, standing_of, try_out
+from dpbo_core.mechanisms.noise import NoiseSource, try_out
 from dpbo_core.preparation.data_split import allows_own_score, public_half, public_sources
-from dpbo_core.preparation.preconditions import check_accepted, check_public_sources, opening_cap
+from dpbo_core.preparation.preconditions import check_accepted, check_public_sources
 from dpbo_core.preparation.resolve import resolve
+from dpbo_core.preparation.run import OS_NOISE, Run
 from dpbo_core.preparation.training_set import training_digest
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
@@ -40,10 +39,9 @@ from dpbo_core.queries.evaluation.request import (
     request_of,
     warn,
 )
-from dpbo_core.queries.tuning.run import StudyResult, StudyRun, open_study, padded
-from dpbo_core.scoring.partitioned import Workers
+from dpbo_core.queries.query import charged, replay
+from dpbo_core.queries.tuning.run import StudyResult, StudyRun, open_study
 from dpbo_core.study_file import SensitiveData, StudySpec
-from dpbo_core.versions import library_version
 
 
 @dataclass(frozen=True)
@@ -81,7 +79,7 @@ def plan_evaluation(
 
     Args, Raises: as `evaluate_study`.
     """
-    request = request_of(study, ledger, model, epsilon, folder)
+    request = request_of(study, Run(ledger, folder), model, epsilon)
     evaluated = request.evaluated_model()
     price = request.query.plan(evaluated.unlisted)
     return EvaluationPlan(price, expected_errors(request.query, evaluated, request.grouping))
@@ -95,77 +93,63 @@ def evaluate_study(
     epsilon: float | None = None,
     folder: str | Path = ".",
     source: NoiseSource | None = None,
-    pad: float = 0.0,
-    owner: bool = True,
 ) -> EvaluationResult:
-    """Evaluate a model on the study's sensitive records, for one spend; or find the release that was recorded.
+    """Evaluate a model on the study's sensitive records, for one spend; or read the release that was recorded.
 
     Args:
         study: as written; its [evaluation] says what is asked.
-        ledger: where budgets are kept.
+        ledger: where budgets are.
         model: the folder of a saved final model; the model that the study released where None.
         epsilon: ε of the report, in the place of evaluation.epsilon.
         folder: the folder that the study's data paths are relative to.
         source: where noise comes from; the operating system unless a test says otherwise.
-        pad: seconds; the whole takes a whole number of them, so that its duration tells less.
-        owner: whether the data's owner asks; not so for what Prefect starts.
 
     Raises:
         StudyInvalid: the study released no model yet, or it cannot be evaluated; nothing was charged.
         BudgetRefused, AssumptionNotAccepted: nothing was charged.
         Sealed: something failed on sensitive data; nothing of it is told, and a rerun continues.
     """
-    with padded(pad):
-        opened = open_evaluation(study, ledger=ledger, model=model, epsilon=epsilon, folder=folder)
-        if isinstance(opened, EvaluationResult):
-            return opened
-        warn(opened.plan.expected.warning)
-        return opened.finish(ledger, source, owner=owner)
+    run = Run(ledger, folder, source or OS_NOISE)
+    opened = open_evaluation(study, run, model=model, epsilon=epsilon)
+    if isinstance(opened, EvaluationResult):
+        return opened
+    warn(opened.plan.expected.warning)
+    return opened.finish(run)
 
 
 def run_and_evaluate(
-    study: StudySpec,
-    *,
-    ledger: PrivacyLedger,
-    folder: str | Path = ".",
-    source: NoiseSource | None = None,
-    owner: bool = True,
+    study: StudySpec, *, ledger: PrivacyLedger, folder: str | Path = ".", source: NoiseSource | None = None
 ) -> tuple[StudyResult, EvaluationResult]:
     """Tune, then evaluate what was released; the price of both is reserved before either begins.
 
     Args, Raises: as `run_study` and `evaluate_study`.
     """
-    resolved = resolve(study, folder)
-    also = last_step(resolved, folder)
-    run = open_study(resolved, ledger=ledger, folder=folder, source=source, owner=owner, also=also)
-    if isinstance(run, StudyRun):
-        for _ in range(run.n_steps):
-            run.step()
-    return run.finish(), evaluate_study(study, ledger=ledger, folder=folder, source=source, owner=owner)
+    run, resolved = Run(ledger, folder, source or OS_NOISE), resolve(study, folder)
+    opened = open_study(resolved, run, follow_up=last_step(resolved, run))
+    if isinstance(opened, StudyRun):
+        for _ in range(opened.n_steps):
+            opened.step()
+    return opened.finish(), evaluate_study(study, ledger=ledger, folder=folder, source=source)
 
 
 def open_evaluation(
-    study: StudySpec,
-    *,
-    ledger: PrivacyLedger,
-    model: str | Path | None = None,
-    epsilon: float | None = None,
-    folder: str | Path = ".",
+    study: StudySpec, run: Run, *, model: str | Path | None = None, epsilon: float | None = None
 ) -> "OpenEvaluation | EvaluationResult":
     """Everything that can be refused or can fail, from public facts alone; or the release that was recorded.
 
-    Args, Raises: as `evaluate_study`. Nothing is charged.
+    Args:
+        study: as written; its [evaluation] says what is asked.
+        run: which ledger pays, who asks, where the study's paths begin.
+        model: the folder of a saved final model; the model that the study released where None.
+        epsilon: ε of the report, in the place of evaluation.epsilon.
+
+    Raises: as `evaluate_study`. Nothing is charged.
     """
-    return open_request(request_of(study, ledger, model, epsilon, folder), ledger)
+    return open_request(request_of(study, run, model, epsilon), run)
 
 
 def recorded_report(
-    study: StudySpec,
-    *,
-    ledger: PrivacyLedger,
-    model: str | Path | None = None,
-    epsilon: float | None = None,
-    folder: str | Path = ".",
+    study: StudySpec, run: Run, *, model: str | Path | None = None, epsilon: float | None = None
 ) -> EvaluationResult | None:
     """The report that this very query has already, from the ledger; None where it has none.
 
@@ -173,11 +157,11 @@ def recorded_report(
     encoded only where a report is by groups, which may be those of the encoding. Where no public file says what the
     groups are, it is left to `open_evaluation`.
 
-    Args, Raises: as `evaluate_study`.
+    Args, Raises: as `open_evaluation`.
     """
-    if all(found.release is None for found in ledger.editions(f"{study.name}/{KIND}")):
+    if all(edition.release is None for edition in run.ledger.editions(f"{study.name}/{KIND}")):
         return None
-    check_public_sources(public_sources(study, folder), ledger)
+    check_public_sources(public_sources(study, run.folder), run.ledger)
     resolved = resolve(study)
     query, grouping = EvaluationQuery.of(study, resolved.problem, epsilon), None
     if isinstance(study.data, SensitiveData) and (model is not None or query.section.group is not None):
@@ -186,26 +170,24 @@ def recorded_report(
         final, digest = read_model(model)
         grouping = query.grouping(final.preprocessing)
     elif query.section.group is None:
-        digest = digest_of_released(resolved.key(training_digest(study, folder)))
+        digest = digest_of_released(resolved.key(training_digest(study, run.folder)))
     else:
-        public = public_half(study, folder, resolved.problem, own_score=allows_own_score(study, ledger))
+        own_score = allows_own_score(study, run.ledger)
+        public = public_half(study, run.folder, resolved.problem, own_score=own_score)
         digest = digest_of_released(resolved.key(public.fingerprint))
         grouping = query.grouping(public.preprocessing)
-    release = ledger.release_of(query.key(digest, grouping).fingerprint)
-    if release is None:
-        return None
-    return EvaluationResult(release, replayed=True, best_threshold=_best(query, release))
+    release = replay(query.key(digest, grouping), run)
+    return None if release is None else _replayed(query, release)
 
 
-def open_request(request: EvaluationRequest, ledger: PrivacyLedger) -> "OpenEvaluation | EvaluationResult":
+def open_request(request: EvaluationRequest, run: Run) -> "OpenEvaluation | EvaluationResult":
     """Everything of a request that can be refused or can fail, wherever its tables are.
 
     Raises: as `open_evaluation`.
     """
-    library_version()
-    query, replay = request.query, ledger.release_of(request.key.fingerprint)
-    if replay is not None:
-        return EvaluationResult(replay, replayed=True, best_threshold=_best(query, replay))
+    query, release = request.query, replay(request.key, run)
+    if release is not None:
+        return _replayed(query, release)
     evaluated = request.evaluated_model()
     price = query.plan(evaluated.unlisted)
     check_accepted(query.spec, price, evaluated.unlisted)
@@ -226,54 +208,40 @@ class OpenEvaluation:
     counter: Counter
     plan: EvaluationPlan
 
-    def finish(
-        self,
-        ledger: PrivacyLedger,
-        source: NoiseSource | None = None,
-        *,
-        pad: float = 0.0,
-        owner: bool = True,
-        workers: Workers | None = None,
-    ) -> EvaluationResult:
+    def finish(self, run: Run) -> EvaluationResult:
         """Reserve, then count and draw; the release, recorded.
 
-        Args, Raises: as `evaluate_study`; `workers` count the parts of a partitioned validation set, this process
-            unless said otherwise.
+        Raises: as `evaluate_study`.
         """
-        with padded(pad):
-            release = self._released(ledger, source or OperatingSystemNoise(), workers, owner=owner)
+        with run.padded():
+            release = self._released(run)
             return EvaluationResult(release, replayed=False, best_threshold=_best(self.request.query, release))
 
-    def _released(
-        self, ledger: PrivacyLedger, source: NoiseSource, workers: Workers | None, *, owner: bool
-    ) -> Release:
-        request, query, spec = self.request, self.request.query, self.request.query.spec
-        counter, plan, draws = self.counter, self.plan, self.request.query.draws(self.counter.size)
-        reservation = ledger.reserve(
-            request.key,
-            plan.price,
-            noise=standing_of(source),
-            opening=opening_cap(spec),
-            max_records_per_person=spec.privacy.max_records_per_person,
-            use=Use(request.table.split.sources(), owner),
+    def _released(self, run: Run) -> Release:
+        request, query, price = self.request, self.request.query, self.plan.price
+        priced = query.priced(request.key, price, request.table.split.sources(), self.counter.size)
+        charge = charged(priced, run)
+        ((spend, mechanism),) = priced.draws
+        outcome = charge.draw(
+            spend,
+            mechanism,
+            lambda: request.table.count(self.counter, run.workers),
+            message=messages(*request.table.tells),
+            **edges_as_integers(self.counter.cells.edges),
         )
-        noise = Noise(source, reservation)
-        ((spend, mechanism),) = draws
-        drawn = sealed(lambda: noise.recorded(spend))
-        if drawn is None:
-            sealed(lambda: noise.prepare_draws(draws))
-            counts = sealed(lambda: request.table.count(counter, workers), message=messages(*request.table.tells))
-            drawn = sealed(
-                lambda: noise.release(spend, mechanism, counts, **edges_as_integers(counter.cells.edges))
-            )
-        table = sealed(lambda: table_of(drawn, self.evaluated, query, request.grouping))
+        table = sealed(lambda: table_of(outcome, self.evaluated, query, request.grouping))
         chosen_here = isinstance(request.model, Release)
         release = sealed(
             lambda: release_of(
-                query, plan.price, noise, self.evaluated, plan.expected, table, chosen_here=chosen_here
+                query, price, charge.noise, self.evaluated, self.plan.expected, table, chosen_here=chosen_here
             )
         )
-        return sealed(lambda: reservation.conclude(release), message=messages(DpboError, LedgerDamaged))
+        return charge.conclude(release)
+
+
+def _replayed(query: EvaluationQuery, release: Release) -> EvaluationResult:
+    """A report that was recorded, with the threshold for the costs that are stated now."""
+    return EvaluationResult(release, replayed=True, best_threshold=_best(query, release))
 
 
 def _best(query: EvaluationQuery, release: Release) -> Mapping[str, Any] | None:

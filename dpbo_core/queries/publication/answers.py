@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,34 +19,32 @@ import numpy as np
 from dpbo_core.data import read_header, read_table
 from dpbo_core.data.values import numbers
 from dpbo_core.errors import AssumptionNotAccepted, DpboError, LedgerDamaged, Sealed, StudyInvalid
-from dpbo_core.ledger.ledger import PrivacyLedger, QueryKey
-from dpbo_core.ledger.policy import Use
+from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.ledger.sources import file_source
-from dpbo_core.mechanisms.noise import Noise, NoiseSource, OperatingSystemNoise, standing_of, try_out
 from dpbo_core.methods.outsourced.box import PrivateAnswers
+from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.assumption import ANSWERS_PUBLIC
-from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sealing import messages, sealed
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.queries.modeler.messages import Answer, Query, digest, read_message, write_message
 from dpbo_core.queries.publication.vault import Vault
+from dpbo_core.queries.query import PrivateQuery, charged
 
 
 @dataclass(frozen=True)
 class Curator:
-    """Who answers: the ledger, the vaults, and where noise comes from."""
+    """Who answers: in one run, from one folder of vaults.
 
-    ledger: PrivacyLedger
+    Attributes:
+        run: which ledger pays, who asks, where noise comes from.
+        vaults: the curator's folder.
+        names_rows: whether a message may tell which row of the curator's own file is asked about.
+    """
+
+    run: Run
     vaults: Path
-    source: NoiseSource
-    names_rows: bool = True  # whether a message may tell which row of the curator's own file is asked about
-    owner: bool = True  # whether the data's owner asks, who may add a file
-
-    @classmethod
-    def of(cls, ledger: PrivacyLedger, vaults: Path, source: NoiseSource | None = None) -> "Curator":
-        """With the operating system's noise unless a test says otherwise."""
-        return cls(ledger, vaults, source or OperatingSystemNoise())
+    names_rows: bool = True
 
     def answer_file(
         self, query: Path, answers: Path, out: Path, *, private: PrivateAnswers | None, accepts: tuple[str, ...]
@@ -86,7 +85,7 @@ class Curator:
         release = self._published(query, vault)
         with vault.locked():
             kept = vault.answers() or {"steps": {}, "rows": {}}
-            _check_way(self.ledger.way_of_answers(release.dataset, query.publication), private)
+            _check_way(self.run.ledger.way_of_answers(release.dataset, query.publication), private)
             known = _answered(kept, query)
             if known is not None:
                 return known
@@ -110,11 +109,11 @@ class Curator:
         Raises:
             StudyInvalid: somebody else's first answer, given meanwhile, fixed another way.
         """
-        _check_way(self.ledger.fix_answers(table.dataset, publication, _mode(private)), private)
+        _check_way(self.run.ledger.fix_answers(table.dataset, publication, _mode(private)), private)
 
     def _published(self, query: Query, vault: Vault) -> Release:
         """The release of the table that a query is about."""
-        release = self.ledger.release_named(query.publication)
+        release = self.run.ledger.release_named(query.publication)
         if release is None or not vault.table.exists():
             raise StudyInvalid(
                 "the query is about a table that was not published from here",
@@ -136,19 +135,12 @@ class Curator:
         rows = table.value["rows"]
         _check_size(answers, rows)
         plan, mechanism = private.plan(table.guarantee), private.mechanism
-        named = f"{table.dataset}: answers"
+        study = f"{table.dataset}: answers"
         digest = _fingerprint(query.publication, private)
-        key = QueryKey(digest, table.dataset, named, table.edition, table.method)
-        standing = standing_of(self.source)
-        try_out([(plan.spends[0], mechanism)])
+        key = QueryKey(digest, table.dataset, study, table.edition, table.method)
         spend = replace(plan.spends[0], what=f"answer of row {query.row}")
-        guarantee = plan.guarantee.as_drawn(standing)
-        reservation = self.ledger.reserve(
-            key,
-            plan,
-            noise=standing,
-            use=Use((file_source(answers, "answers"),), self.owner),
-        )
+        sources = (file_source(answers, "answers"),)
+        charge = charged(PrivateQuery(key, plan, sources, draws=((plan.spends[0], mechanism),)), self.run)
         sealed(  # after the charge: no library's words leave, though no answer was read yet
             lambda: self._fix_way(table, query.publication, private),
             failure=lambda: Sealed("a step on the curator's answers failed"),
@@ -157,23 +149,21 @@ class Curator:
         value = {"publication": query.publication, "range": [private.low, private.high]}
 
         def draw() -> float:
-            noise = Noise(self.source, reservation)
-            recorded = noise.recorded(spend)
-            if recorded is None:
-                recorded = sealed(lambda: _drawn(noise, spend, private, answers, (query.row, place)))
-            reservation.conclude(
+            exact = partial(_exact, private, answers, place)
+            outcome = charge.draw(spend, mechanism, exact, row=query.row)
+            charge.conclude(
                 Release(
                     value,
-                    guarantee,
+                    plan.guarantee.as_drawn(charge.standing),
                     plan.spends,
-                    named,
+                    study,
                     table.edition,
                     table.method,
                     table.dataset,
-                    noise=noise.standing,
+                    noise=charge.standing,
                 )
             )
-            return private.value(recorded["draw"])
+            return private.value(outcome["draw"])
 
         answer = sealed(
             draw,
@@ -200,14 +190,9 @@ class Curator:
         return value
 
 
-def _drawn(
-    noise: Noise, spend: Spend, private: PrivateAnswers, answers: Path, places: tuple[int, int]
-) -> Mapping[str, Any]:
-    """One row's answer with its noise; its place in the table and in the curator's file."""
-    row, place = places
-    noise.prepare_draws([(spend, private.mechanism)])
-    exact = private.steps(_column(answers)[place])
-    return noise.release(spend, private.mechanism, Sensitive(exact), row=row)
+def _exact(private: PrivateAnswers, answers: Path, place: int) -> Sensitive[int]:
+    """One row's exact answer in whole steps, by its place in the curator's file."""
+    return Sensitive(private.steps(_column(answers)[place]))
 
 
 def _check_way(fixed: Mapping[str, Any] | None, private: PrivateAnswers | None) -> None:

@@ -17,28 +17,22 @@ from numpy.typing import NDArray
 from dpbo_core.data import read_header, read_table
 from dpbo_core.data.table import Table
 from dpbo_core.errors import DpboError, LedgerDamaged, Sealed, StudyInvalid
-from dpbo_core.ledger.ledger import PrivacyLedger, QueryKey, Reservation
-from dpbo_core.ledger.policy import Use
+from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.ledger.sources import file_source
 from dpbo_core.mechanisms.gaussian_rows import KeptRows
-from dpbo_core.mechanisms.noise import (
-    Mechanism,
-    Noise,
-    NoiseSource,
-    OperatingSystemNoise,
-    standing_of,
-    try_out,
-)
+from dpbo_core.mechanisms.noise import Mechanism
 from dpbo_core.mechanisms.random_projection import RandomProjection
+from dpbo_core.methods.contract import Draws
 from dpbo_core.methods.outsourced.box import Outsourced
 from dpbo_core.methods.outsourced.geometry import algorithm_1_rows, image, in_order
-from dpbo_core.privacy.plan import PrivacyPlan
+from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sealing import messages, sealed
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.queries.modeler.messages import write_file
 from dpbo_core.queries.modeler.published_table import PublishedTable, content_digest, table_bytes
 from dpbo_core.queries.publication.vault import Vault
+from dpbo_core.queries.query import Charged, PrivateQuery, charged, replay
 from dpbo_core.versions import library_version
 
 
@@ -71,27 +65,25 @@ class Publication:
         digest = hashlib.sha256(text.encode()).hexdigest()
         return QueryKey(digest, self.dataset, f"{self.dataset}: table", self.edition, self.box.kind)
 
+    def query(self, data: Path, shape: tuple[int, int]) -> PrivateQuery:
+        """The private query of the table in `data`, of so many rows and columns.
 
-def publish(
-    publication: Publication,
-    data: Path,
-    out: Path,
-    *,
-    ledger: PrivacyLedger,
-    vaults: Path,
-    source: NoiseSource | None = None,
-    owner: bool = True,
-) -> Published:
+        Its draw is tried out on a table of one row: the price does not depend on how many there are.
+        """
+        plan, gaussian = self.box.plan(*shape), self.box.transform == "gaussian"
+        draws: Draws = ((plan.spends[0], self.box.mechanism(1, shape[1])),) if gaussian else ()
+        return PrivateQuery(self.key(*shape), plan, (file_source(data, "rows"),), draws=draws)
+
+
+def publish(publication: Publication, data: Path, out: Path, run: Run, *, vaults: Path) -> Published:
     """Publish the table of `data` at `out`; the same publication again publishes the same bytes and pays nothing.
 
     Args:
         publication: what to publish, at which price.
         data: the candidates' rows, CSV or Parquet, all columns numeric.
         out: the file for the modeller.
-        ledger: where budgets are kept.
+        run: which ledger pays, and who asks.
         vaults: the curator's folder.
-        source: where noise comes from; the operating system unless a test says otherwise.
-        owner: whether the data's owner asks, who may add a file; not so for what Prefect starts.
 
     Raises:
         StudyInvalid, BudgetRefused: nothing was charged.
@@ -100,42 +92,28 @@ def publish(
     with suppress(OSError):  # one is missing, or no name a file could have
         if out.samefile(data):
             raise StudyInvalid("--out is the data file itself", remedy="give the published table a name of its own")
-    source = source or OperatingSystemNoise()
     header = read_header(data, sensitive=True, shown_as=str(data))
-    n, d = header.n_records, len(header.columns)
-    plan, key = publication.box.plan(n, d), publication.key(n, d)
-    vault = Vault(vaults / key.fingerprint[:16])
-    found = ledger.release_of(key.fingerprint)
-    release = found
+    shape = (header.n_records, len(header.columns))
+    query = publication.query(data, shape)
+    vault = Vault(vaults / query.key.fingerprint[:16])
+    recorded = release = replay(query.key, run)
     if release is None:
-        library_version()  # read here, and once: after the reservation nothing public is looked up
-        if publication.box.transform == "gaussian":
-            try_out([(plan.spends[0], publication.box.mechanism(1, d))])
         with vault.locked():
-            reservation = ledger.reserve(
-                key, plan, noise=standing_of(source), use=Use((file_source(data, "rows"),), owner)
-            )
+            charge = charged(query, run)
             release = sealed(
-                lambda: _draw(publication, data, (n, d), plan, vault, reservation, source),
+                lambda: _draw(publication, data, shape, vault, charge),
                 failure=lambda: Sealed("a step on the curator's rows failed"),
                 message=messages(DpboError, LedgerDamaged),
             )
     _hand_out(vault, release, out)
-    return Published(release, replayed=found is not None)
+    return Published(release, replayed=recorded is not None)
 
 
-def _draw(
-    publication: Publication,
-    data: Path,
-    shape: tuple[int, int],
-    plan: PrivacyPlan,
-    vault: Vault,
-    reservation: Reservation,
-    source: NoiseSource,
-) -> Release:
-    box, (spend,) = publication.box, plan.spends
+def _draw(publication: Publication, data: Path, shape: tuple[int, int], vault: Vault, charge: Charged) -> Release:
+    box, plan = publication.box, publication.box.plan(*shape)
+    (spend,) = plan.spends
     identity = publication.key(*shape).fingerprint[:16]
-    guarantee = reservation.assumed(plan.guarantee.as_drawn(standing_of(source)))
+    guarantee = charge.as_published(plan.guarantee)
     gaussian = box.transform == "gaussian"
 
     def keep(rows: NDArray[Any]) -> str:
@@ -145,9 +123,8 @@ def _draw(
         vault.keep_table(content)
         return content_digest(content)
 
-    noise = Noise(source, reservation)
-    recorded = noise.recorded(spend)
-    if recorded is None:
+    outcome = charge.recorded(spend.what)
+    if outcome is None:
         vault.make_key()
 
         def draw() -> Any:
@@ -160,13 +137,12 @@ def _draw(
                 mechanism = RandomProjection(
                     projection, spend.epsilon_units or 0, spend.delta_units, spend.rho_units, keep
                 )
-            noise.prepare_draws([(spend, mechanism)])
-            return noise.release(spend, mechanism, _value(box, _read(data), order))
+            return charge.draw(spend, mechanism, lambda: _value(box, _read(data), order))
 
-        recorded = sealed(draw)
-    value = {"rows": shape[0], "columns": box.width(shape[1]), "digest": recorded["draw"]}
+        outcome = sealed(draw)
+    value = {"rows": shape[0], "columns": box.width(shape[1]), "digest": outcome["draw"]}
     facts = {"version": library_version(), "options": asdict(box) | {"relation": guarantee.relation.value}}
-    return reservation.conclude(
+    return charge.conclude(
         Release(
             value=value,
             guarantee=guarantee,
@@ -176,7 +152,7 @@ def _draw(
             method=box.kind,
             dataset=publication.dataset,
             facts=facts,
-            noise=noise.standing,
+            noise=charge.standing,
         )
     )
 

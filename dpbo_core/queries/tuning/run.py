@@ -1,42 +1,39 @@
 """A study from its file to its release, without Prefect: plan, reserve, step by step, conclude.
 
-    run_study(spec, ledger=…)            the plain loop
-    open_study(spec, ledger=…)           the same in pieces, for a scheduler: run.step() … run.finish()
+    run_study(spec, ledger=…)        the plain loop
+    open_study(spec, Run(ledger))    the same in pieces, for a scheduler: study.step() … study.finish()
 
 Reserving comes before any validation record's content is used; every draw is recorded before it is shown; the same
 study asked twice gives the same release and draws nothing.
 """
 
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dpbo_core.errors import DpboError, LedgerDamaged, StudyInvalid
-from dpbo_core.ledger.ledger import PrivacyLedger, QueryKey, Reservation
-from dpbo_core.ledger.policy import Use
-from dpbo_core.mechanisms.noise import Noise, NoiseSource, OperatingSystemNoise, standing_of, try_out
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.ledger.warm_start import WarmStart
+from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.methods.contract import Method, Released, Search
 from dpbo_core.methods.stated_search import check_lengthscale
-from dpbo_core.preparation.data_split import FileSplit, allows_own_score, public_sources
+from dpbo_core.preparation.data_split import FileSplit, allows_own_score
 from dpbo_core.preparation.learning import check_learns, learns, to_learn_from, with_earlier
 from dpbo_core.preparation.precomputed import Precomputed, remembering, trained_first
-from dpbo_core.preparation.preconditions import check_accepted, check_public_sources, opening_cap
+from dpbo_core.preparation.preconditions import check_accepted, check_policy, check_public_sources, opening_cap
 from dpbo_core.preparation.public_half import DataSplit, PublicHalf
 from dpbo_core.preparation.resolve import ResolvedStudy, check_one_pass, resolve
-from dpbo_core.privacy.plan import PrivacyPlan
+from dpbo_core.preparation.run import OS_NOISE, Run
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sealing import Message, messages, sealed
 from dpbo_core.privacy.sensitive import Opaque
 from dpbo_core.problem import Problem
+from dpbo_core.queries.query import Charged, PrivateQuery, charged, replay
 from dpbo_core.queries.tuning.replay import StudyResult as StudyResult
 from dpbo_core.scoring.in_memory import Scorer
-from dpbo_core.scoring.partitioned import Workers
 from dpbo_core.study_file import StudySpec
-from dpbo_core.versions import library_version
 
-Also = Callable[[PublicHalf], tuple[tuple[QueryKey, PrivacyPlan], ...]]
+FollowUp = Callable[[PublicHalf], tuple[PrivateQuery, ...]]
 
 
 @dataclass(frozen=True)
@@ -59,27 +56,29 @@ class ReplayedStudy:
 class StudyRun(Opaque):
     """A study under way, in the curator's process. Its errors are sealed; its repr says nothing."""
 
-    __slots__ = ("_method", "_noise", "_objective", "_pad", "_public", "_reservation", "_search", "n_steps")
+    __slots__ = ("_charge", "_objective", "_public", "_run", "_search", "_study")
 
     def __init__(
         self,
-        method: Method,
+        study: ResolvedStudy,
         public: PublicHalf,
+        run: Run,
+        charge: Charged,
         search: Search,
         objective: Scorer,
-        *,
-        reservation: Reservation,
-        noise: Noise,
-        n_steps: int,
-        pad: float,
     ) -> None:
-        self._method, self._public, self._search, self._objective = method, public, search, objective
-        self._reservation, self._noise, self.n_steps, self._pad = reservation, noise, n_steps, pad
+        self._study, self._public, self._run = study, public, run
+        self._charge, self._search, self._objective = charge, search, objective
 
     @property
     def public(self) -> PublicHalf:
         """The half that anyone may see. No estimator that scored a sensitive record comes out of its trainer."""
         return self._public
+
+    @property
+    def n_steps(self) -> int:
+        """Steps of the search, public."""
+        return self._study.n_steps
 
     def step(self) -> Released | None:
         """One step; returns what it released, already recorded, or None.
@@ -87,17 +86,14 @@ class StudyRun(Opaque):
         Raises:
             Sealed: something failed; nothing of it is told. StudyInvalid: a public training failed.
         """
-        with padded(self._pad):
-            return sealed(lambda: self._search.step(self._objective, self._noise), message=self._message)
+        with self._run.padded():
+            return sealed(lambda: self._search.step(self._objective, self._charge.noise), message=self._message)
 
     def finish(self) -> StudyResult:
         """The remaining draws, and the release, recorded."""
-        with padded(self._pad):
-            release = sealed(lambda: self._search.finish(self._noise))
-            return sealed(
-                lambda: StudyResult(self._reservation.conclude(release), replayed=False),
-                message=messages(DpboError, LedgerDamaged),
-            )
+        with self._run.padded():
+            release = sealed(lambda: self._search.finish(self._charge.noise))
+            return StudyResult(self._charge.conclude(release), replayed=False)
 
     @property
     def _message(self) -> Message | None:
@@ -105,140 +101,78 @@ class StudyRun(Opaque):
 
         Code that nobody vouches for may have kept what it scored, and put it in a message: then a message of ours.
         """
-        if not self._method.public_path:
+        if not self._study.method.public_path:
             return None
         return messages(StudyInvalid) if self._public.problem.rowwise else _untold
 
 
-@contextmanager
-def padded(seconds: float) -> Iterator[None]:
-    """What is done inside takes a whole number of so many seconds, however it ends; 0 for no padding."""
-    begun = time.monotonic()
-    try:
-        yield
-    finally:
-        if seconds > 0.0:
-            time.sleep(seconds - (time.monotonic() - begun) % seconds)
-
-
 def open_study(
     study: StudySpec | ResolvedStudy,
+    run: Run,
     *,
-    ledger: PrivacyLedger,
-    folder: str | Path = ".",
-    source: NoiseSource | None = None,
-    pad: float = 0.0,
-    workers: Workers | None = None,
     precomputed: Precomputed | None = None,
     data: DataSplit | None = None,
-    owner: bool = True,
-    also: Also | None = None,
-    scheduled: bool = False,
+    follow_up: FollowUp | None = None,
 ) -> StudyRun | ReplayedStudy:
-    """Read the public half, price, reserve, then open the sensitive half; or find the study's recorded release.
+    """Read the public half, price, reserve, then open the sensitive half; or read the study's recorded release.
 
     Args:
         study: as written, or resolved.
-        ledger: where budgets are kept.
-        folder: the folder that the study's data paths are relative to.
-        source: where noise comes from; the operating system unless a test says otherwise.
-        pad: seconds; opening, each step and the finish take a whole number of them, so that durations tell less.
-        workers: who scores the parts of a partitioned validation set; this process unless said otherwise.
+        run: which ledger pays, who asks, where the data's paths begin.
         precomputed: public work that was done elsewhere.
         data: the split of the data where they do not come from the files it names.
-        owner: whether the data's owner asks, who may open a cap and add a file; not so for what Prefect starts.
-        also: what will be asked of the same records afterwards, with its price, from the public half: reserved
-            together with the study, or neither is.
-        scheduled: whether this is one run of a schedule, whose search begins with what earlier runs released
-            unless the study says otherwise.
+        follow_up: what will be asked of the same records afterwards, from the public half: reserved together with
+            the study, or neither is.
 
     Raises:
         StudyInvalid, BudgetRefused, AssumptionNotAccepted: nothing was charged.
     """
-    with padded(pad):
+    with run.padded():
         spec = study if isinstance(study, StudySpec) else study.spec
-        check_public_sources(public_sources(spec, folder) if data is None else data.sources(), ledger)
-        resolved = resolve(study, folder) if isinstance(study, StudySpec) else study
-        data = data or FileSplit(resolved.spec, folder, workers, allows_own_score(resolved.spec, ledger))
+        if data is None:
+            check_policy(spec, run)
+        else:
+            check_public_sources(data.sources(), run.ledger)
+        resolved = resolve(study, run.folder) if isinstance(study, StudySpec) else study
+        own_score = allows_own_score(resolved.spec, run.ledger)
+        data = data or FileSplit(resolved.spec, run.folder, run.workers, own_score)
         public = data.public(resolved.problem)
         key = resolved.key(public.fingerprint)
-        library_version()  # read here: a release states it, and after the reservation nothing public is looked up
-        replay = ledger.release_of(key.fingerprint)
-        if replay is not None:
-            return ReplayedStudy(replay, public)
-        charged = ledger.reserved(key.fingerprint)
-        if charged is not None:
-            resolved = resolved.as_charged(charged)
-        return _started(
-            resolved,
+        release = replay(key, run)
+        if release is not None:
+            return ReplayedStudy(release, public)
+        before = run.ledger.reserved(key.fingerprint)
+        if before is not None:  # what was charged goes on as it began
+            warm_start, resolved = run.ledger.warm_start(key.fingerprint), resolved.as_charged(before)
+        else:
+            warm_start = _new_warm_start(resolved, run)
+        check_accepted(spec, resolved.plan, public.problem.unlisted)
+        problem = replace(remembering(public.problem, precomputed), advice=resolved.why)
+        problem = _trained_first(resolved.method, problem, tried=precomputed is not None and precomputed.tried)
+        data.check(public)
+        draws = resolved.method.draws(problem)
+        problem = replace(problem, earlier=with_earlier(problem, warm_start, run.ledger))
+        search = resolved.method.start(problem, resolved.plan)
+        plain = replace(problem, trainer=public.problem.trainer)  # what is published is trained by it
+        query = PrivateQuery(
             key,
-            data,
-            public,
-            ledger,
-            source or OperatingSystemNoise(),
-            pad=pad,
-            precomputed=precomputed,
-            owner=owner,
-            also=also,
-            scheduled=scheduled,
+            resolved.plan,
+            data.sources(),
+            opening_cap(spec),
+            spec.privacy.max_records_per_person,
+            warm_start,
+            resolved.to_json(),
+            draws,
         )
-
-
-def _started(
-    study: ResolvedStudy,
-    key: QueryKey,
-    data: DataSplit,
-    public: PublicHalf,
-    ledger: PrivacyLedger,
-    source: NoiseSource,
-    *,
-    pad: float,
-    precomputed: Precomputed | None,
-    owner: bool,
-    also: Also | None,
-    scheduled: bool,
-) -> StudyRun:
-    """Everything that can be refused or can fail, then the reservation, then the sensitive half."""
-    spec, method, plan = study.spec, study.method, study.plan
-    charged = ledger.reserved(key.fingerprint) is not None  # what was charged goes on as it began
-    learned = ledger.learned(key.fingerprint)
-    if not charged:
-        check_lengthscale(method, study.problem)
-        check_learns(spec, method)
-        check_one_pass(spec, method)
-        learned = to_learn_from(spec, method, ledger) if learns(spec, method, scheduled=scheduled) else None
-    check_accepted(spec, plan, public.problem.unlisted)
-    problem = replace(remembering(public.problem, precomputed), advice=study.why)
-    problem = _trained_first(method, problem, tried=precomputed is not None and precomputed.tried)
-    data.check(public)
-    draws = method.draws(problem)
-    problem = replace(problem, earlier=with_earlier(problem, learned, ledger))
-    search = method.start(problem, plan)
-    plain = replace(problem, trainer=public.problem.trainer)  # what is published is trained by it
-    afterwards = () if also is None else also(replace(public, problem=plain))
-    try_out(draws)  # what can fail of a draw, and of all that is public, fails here, before anything is charged
-    reservation = ledger.reserve(
-        key,
-        plan,
-        noise=standing_of(source),
-        opening=opening_cap(spec),
-        max_records_per_person=spec.privacy.max_records_per_person,
-        use=Use(data.sources(), owner),
-        also=afterwards,
-        learned=learned,
-        resolved=study.to_json(),
-    )
-    if reservation.learned != learned:  # another process charged it first, and what that began with stands
-        problem = sealed(lambda: replace(problem, earlier=with_earlier(problem, reservation.learned, ledger)))
-        search = sealed(lambda: method.start(problem, plan))
-    noise = Noise(source, reservation)
-    sealed(lambda: noise.prepare_draws(draws))
-    # a file holds bytes, whose reader says sizes alone; an object in a table in memory may raise any message
-    message = messages(StudyInvalid) if isinstance(data, FileSplit) else None
-    objective = sealed(lambda: data.sensitive(public), message=message)
-    return StudyRun(
-        method, public, search, objective, reservation=reservation, noise=noise, n_steps=study.n_steps, pad=pad
-    )
+        charge = charged(query, run, *(() if follow_up is None else follow_up(replace(public, problem=plain))))
+        if charge.warm_start != warm_start:  # another process charged it first, and what that began with stands
+            earlier = sealed(lambda: with_earlier(problem, charge.warm_start, run.ledger))
+            search = sealed(lambda: resolved.method.start(replace(problem, earlier=earlier), resolved.plan))
+        sealed(lambda: charge.noise.prepare_draws(draws))
+        # a file holds bytes, whose reader says sizes alone; an object in a table in memory may raise any message
+        message = messages(StudyInvalid) if isinstance(data, FileSplit) else None
+        objective = sealed(lambda: data.sensitive(public), message=message)
+        return StudyRun(resolved, public, run, charge, search, objective)
 
 
 def run_study(
@@ -251,14 +185,36 @@ def run_study(
     on_step: Callable[[int, Released | None], None] | None = None,
     scheduled: bool = False,
 ) -> StudyResult:
-    """The whole study in one call. `on_step` is told each step's number and what it released."""
-    run = open_study(study, ledger=ledger, folder=folder, source=source, data=data, scheduled=scheduled)
-    if isinstance(run, StudyRun):
-        for step in range(1, run.n_steps + 1):
-            released = run.step()
+    """The whole study in one call, from the owner of its data. `on_step` gets each step's number and release.
+
+    Args:
+        study: as written, or resolved.
+        ledger: where budgets are.
+        folder: the folder that the study's data paths are relative to.
+        source: where noise comes from; the operating system unless a test says otherwise.
+        data: the split of the data where they do not come from the files it names.
+        on_step: called after each step.
+        scheduled: whether this is one run of a schedule, whose search begins with what earlier runs released.
+
+    Raises: as `open_study`, and Sealed: a step failed; run it again and it continues.
+    """
+    opened = open_study(study, Run(ledger, folder, source or OS_NOISE, scheduled=scheduled), data=data)
+    if isinstance(opened, StudyRun):
+        for step in range(1, opened.n_steps + 1):
+            released = opened.step()
             if on_step is not None:
                 on_step(step, released)
-    return run.finish()
+    return opened.finish()
+
+
+def _new_warm_start(study: ResolvedStudy, run: Run) -> WarmStart | None:
+    """What a study that is not charged yet begins with, once it may run at all."""
+    check_lengthscale(study.method, study.problem)
+    check_learns(study.spec, study.method)
+    check_one_pass(study.spec, study.method)
+    if not learns(study.spec, study.method, scheduled=run.scheduled):
+        return None
+    return to_learn_from(study.spec, study.method, run.ledger)
 
 
 def _untold(error: BaseException) -> StudyInvalid | None:

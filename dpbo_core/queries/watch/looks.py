@@ -1,7 +1,7 @@
 """One look at today's table: holds or ALARM, and nothing more; all looks for one price until the first alarm.
 
-    look_once(spec, ledger=…, vaults=…, name=…)   one look; asked again under its name, the same bit
-    open_look(…)                                  the same in pieces, for a scheduler: .finish(ledger, vaults)
+    look_once(spec, run, vaults=…, name=…)   one look; asked again under its name, the same bit
+    open_look(spec, run, …)                  the same in pieces, for a scheduler: .finish(run, vaults)
 
 The order of what is made durable, at each of which a kill may come:
 
@@ -22,17 +22,16 @@ from pathlib import Path
 from typing import Any
 
 from dpbo_core.errors import DpboError, LedgerDamaged, StudyInvalid
-from dpbo_core.ledger.ledger import PrivacyLedger, Reservation
-from dpbo_core.ledger.policy import Use
 from dpbo_core.mechanisms.above_threshold import alarm
-from dpbo_core.mechanisms.noise import NoiseSource, OperatingSystemNoise, standing_of, try_out
+from dpbo_core.mechanisms.noise import NoiseSource, try_out
 from dpbo_core.mechanisms.noise_vault import Kept, NoiseVault, Shredded
 from dpbo_core.models.estimators import Model
 from dpbo_core.preparation.preconditions import check_accepted, opening_cap
+from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.sealing import messages, sealed
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.queries.tuning.run import padded
+from dpbo_core.queries.query import Charged, PrivateQuery, charged
 from dpbo_core.queries.watch.recorded_looks import (
     Look,
     RecordedLook,
@@ -51,29 +50,16 @@ from dpbo_core.versions import library_version
 
 
 def look_once(
-    study: StudySpec,
-    *,
-    ledger: PrivacyLedger,
-    vaults: str | Path,
-    name: str,
-    folder: str | Path = ".",
-    section: WatchSection | None = None,
-    source: NoiseSource | None = None,
-    pad: float = 0.0,
-    owner: bool = True,
+    study: StudySpec, run: Run, *, vaults: str | Path, name: str, section: WatchSection | None = None
 ) -> Look:
     """Look once whether the released model's score has fallen on today's table.
 
     Args:
         study: as written.
-        ledger: where budgets and looks are kept.
+        run: which ledger pays, who asks, where the study's paths begin.
         vaults: the curator's own folder, in which the watch keeps its secret noise; the same for every look.
         name: of the look, the caller's own: a date, say. Asked again, it is the same look.
-        folder: the folder that the study's data paths are relative to.
         section: drop, ε and the rest, in the place of the study's [watch].
-        source: where noise comes from; the operating system unless a test says otherwise.
-        pad: seconds; what is done with the table takes a whole number of them.
-        owner: whether the data's owner asks; not so for what Prefect starts.
 
     Raises:
         StudyInvalid: nothing to watch, a table that is too small, or the watch is over or open on other terms.
@@ -81,18 +67,15 @@ def look_once(
         DpboError: the secret noise is not here, or is older than the ledger's last look.
         Sealed: something failed on sensitive data; nothing of it is told, and a rerun continues.
     """
-    opened = open_look(study, ledger=ledger, name=name, folder=folder, section=section, vaults=vaults)
-    if isinstance(opened, Look):
-        return opened
-    return opened.finish(ledger, vaults, source, pad=pad, owner=owner)
+    opened = open_look(study, run, name=name, section=section, vaults=vaults)
+    return opened if isinstance(opened, Look) else opened.finish(run, vaults)
 
 
 def open_look(
     study: StudySpec,
+    run: Run,
     *,
-    ledger: PrivacyLedger,
     name: str,
-    folder: str | Path = ".",
     section: WatchSection | None = None,
     vaults: str | Path | None = None,
 ) -> "OpenLook | Look":
@@ -103,138 +86,122 @@ def open_look(
     """
     check_name("the look", name)
     section = section_of(study, section)
-    asked = watching(study, ledger, folder, section)
+    watch = watching(study, run, section)
     library_version()
-    history = history_of(ledger, asked.key.fingerprint)
-    known = known_look(ledger, asked, name, history, replayed=True)
+    history = history_of(run.ledger, watch.key.fingerprint)
+    look = known_look(run, watch, name, history, replayed=True)
     if vaults is not None and any(look.alarm for look in history):
-        _vault(vaults, asked).shred()
-    if known is not None:
-        return known
+        _vault(vaults, watch).shred()
+    if look is not None:
+        return look
     check_going_on(name, history)
-    price = asked.price
-    check_accepted(study, price, asked.public.problem.unlisted)
-    table = todays_table(study, folder, asked.public, section.table)
-    if table.n < asked.terms.least_records:
+    check_accepted(study, watch.price, watch.public.problem.unlisted)
+    table = todays_table(study, run.folder, watch.public, section.table)
+    if table.n < watch.terms.least_records:
         raise StudyInvalid(
-            f"today's table has {table.n:,} records, and this watch needs {asked.terms.least_records:,}",
+            f"today's table has {table.n:,} records, and this watch needs {watch.terms.least_records:,}",
             cause="its noise was made for tables of at least so many: in a smaller one a record weighs more",
             remedy="look again when the table is whole; or open another watch with a smaller least_records",
         )
-    asked = asked.with_threshold()
-    made = asked.terms.mechanism(asked.measure)
-    try_out([(part.spend(""), part) for part in (made.of_threshold, made.of_comparison)])
-    return OpenLook(asked, name, table, asked.model())
+    watch = watch.with_threshold()
+    opened = OpenLook(watch, name, table, watch.model())
+    try_out(opened.query.draws)
+    return opened
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class OpenLook:
     """A look of which all that is public is done: the model is trained, nothing is charged, no record was read."""
 
-    asked: Watching
+    watch: Watching
     name: str
     table: TodaysTable
     model: Model
 
-    def finish(
-        self,
-        ledger: PrivacyLedger,
-        vaults: str | Path,
-        source: NoiseSource | None = None,
-        *,
-        pad: float = 0.0,
-        owner: bool = True,
-    ) -> Look:
+    @property
+    def query(self) -> PrivateQuery:
+        """The private query of all looks of the watch, at its one price."""
+        watch, made = self.watch, self.watch.terms.mechanism(self.watch.measure)
+        return PrivateQuery(
+            watch.key,
+            watch.price,
+            self.table.sources(),
+            opening_cap(watch.spec),
+            watch.spec.privacy.max_records_per_person,
+            draws=tuple((part.spend(""), part) for part in (made.of_threshold, made.of_comparison)),
+        )
+
+    def finish(self, run: Run, vaults: str | Path) -> Look:
         """Reserve, draw, read, compare, record; the bit.
 
         Args, Raises: as `look_once`.
         """
-        with padded(pad):
-            asked, source = self.asked, source or OperatingSystemNoise()
-            vault = _vault(vaults, asked)
+        with run.padded():
+            watch, vault = self.watch, _vault(vaults, self.watch)
             with vault.locked():
-                history = history_of(ledger, asked.key.fingerprint)  # another look may have been recorded meanwhile
-                known = known_look(ledger, asked, self.name, history, replayed=True)
+                # another look may have been recorded meanwhile
+                history = history_of(run.ledger, watch.key.fingerprint)
                 try:
-                    found = known or self._looked(ledger, vault, source, history, owner=owner)
+                    look = known_look(run, watch, self.name, history, replayed=True) or self._looked(
+                        run, vault, history
+                    )
                 except WatchOver:  # the ledger has an alarm
                     vault.shred()
                     raise
-                if found.release is not None:
+                if look.release is not None:
                     vault.shred()
-                return found
+                return look
 
-    def _looked(
-        self,
-        ledger: PrivacyLedger,
-        vault: NoiseVault,
-        source: NoiseSource,
-        history: tuple[RecordedLook, ...],
-        *,
-        owner: bool,
-    ) -> Look:
-        asked, told = self.asked, messages(DpboError, LedgerDamaged, StudyInvalid, WatchOver)
+    def _looked(self, run: Run, vault: NoiseVault, history: tuple[RecordedLook, ...]) -> Look:
+        watch, public = self.watch, messages(DpboError, LedgerDamaged, StudyInvalid, WatchOver)
         check_going_on(self.name, history)
-        reservation = self._reserved(ledger, source, owner=owner)
-        sealed(lambda: self._settled(reservation, ledger, vault, source, len(history)), message=told)
-        history = history_of(ledger, asked.key.fingerprint)
+        charge = charged(self.query, run)
+        sealed(lambda: self._settled(charge, run, vault, len(history)), message=public)
+        history = history_of(run.ledger, watch.key.fingerprint)
         if all(look.name != self.name for look in history):
             check_going_on(self.name, history)
-            sealed(lambda: self._recorded(reservation, vault, source, len(history) + 1), message=told)
-            history = history_of(ledger, asked.key.fingerprint)
-        known = known_look(ledger, asked, self.name, history, replayed=False)
-        if known is None:
+            sealed(lambda: self._recorded(charge, vault, run.source, len(history) + 1), message=public)
+            history = history_of(run.ledger, watch.key.fingerprint)
+        look = known_look(run, watch, self.name, history, replayed=False)
+        if look is None:
             raise LedgerDamaged("the look was recorded, and the ledger does not have it")
-        return known
+        return look
 
-    def _reserved(self, ledger: PrivacyLedger, source: NoiseSource, *, owner: bool) -> Reservation:
-        spec = self.asked.spec
-        return ledger.reserve(
-            self.asked.key,
-            self.asked.price,
-            noise=standing_of(source),
-            opening=opening_cap(spec),
-            max_records_per_person=spec.privacy.max_records_per_person,
-            use=Use(self.table.sources(), owner),
-        )
-
-    def _settled(
-        self, reservation: Reservation, ledger: PrivacyLedger, vault: NoiseVault, source: NoiseSource, n: int
-    ) -> None:
+    def _settled(self, charge: Charged, run: Run, vault: NoiseVault, n: int) -> None:
         """The vault, open and whole; bits that were known when a look was killed are recorded first, in order.
 
         So nobody who kills a look at its alarm can look on.
         """
-        asked = self.asked
-        made, drawn = asked.terms.mechanism(asked.measure), ledger.drawn(asked.key.fingerprint)
-        kept = _opened(vault, reservation, drawn, asked, lambda: made.draw_threshold(source))
+        watch = self.watch
+        made, drawn = watch.terms.mechanism(watch.measure), run.ledger.drawn(watch.key.fingerprint)
+        kept = _opened(vault, charge, drawn, watch, lambda: made.draw_threshold(run.source))
         pending = {
             name: look.above
             for name, look in kept.looks.items()
             if look.above is not None and look_of(name) not in drawn
         }
         for number, (name, above) in enumerate(pending.items(), n + 1):
-            _record_bit(reservation, asked, name, number, above=above)
+            _record_bit(charge, watch, name, number, above=above)
 
-    def _recorded(self, reservation: Reservation, vault: NoiseVault, source: NoiseSource, number: int) -> None:
+    def _recorded(self, charge: Charged, vault: NoiseVault, source: NoiseSource, number: int) -> None:
         """The bit, recorded; every line is durable before the next begins."""
-        name, asked = self.name, self.asked
-        made = asked.terms.mechanism(asked.measure)
+        name, watch = self.name, self.watch
+        made = watch.terms.mechanism(watch.measure)
         kept = vault.opened(lambda: made.draw_threshold(source))
         kept = vault.begun(kept, name, lambda: made.draw_comparison(source))
         look = kept.looks[name]
-        begun = reservation.record(_spend(asked, noise_of(name)), lambda: {"noise": look.identity})
+        begun = charge.record(_spend(watch, noise_of(name)), lambda: {"noise": look.identity})
         if begun["noise"] != look.identity:
             raise older()
-        above = self._compared(kept, reservation.recorded(THRESHOLD))
+        above = self._compared(kept, charge.recorded(THRESHOLD))
         vault.compared(kept, name, above=above)
-        _record_bit(reservation, asked, name, number, above=above)
+        _record_bit(charge, watch, name, number, above=above)
 
     def _compared(self, kept: Kept, fixed: Mapping[str, Any] | None) -> bool:
         """Today's table is read here, and nowhere else."""
-        asked, terms = self.asked, Terms.from_json(fixed or {})
-        measure, reference = asked.measure, terms.reference
-        scorer = sealed(self.table.opened(asked.public), message=messages(StudyInvalid))
+        watch, terms = self.watch, Terms.from_json(fixed or {})
+        measure, reference = watch.measure, terms.reference
+        scorer = sealed(self.table.opened(watch.public), message=messages(StudyInvalid))
         return alarm(
             measure.value(scorer, self.model, reference),
             fall=measure.fall(reference, self.table.n),
@@ -244,16 +211,16 @@ class OpenLook:
         )
 
 
-def _vault(vaults: str | Path, asked: Watching) -> NoiseVault:
+def _vault(vaults: str | Path, watch: Watching) -> NoiseVault:
     """The folder of one watch."""
-    return NoiseVault(Path(vaults) / asked.key.fingerprint[:16])
+    return NoiseVault(Path(vaults) / watch.key.fingerprint[:16])
 
 
 def _opened(
     vault: NoiseVault,
-    reservation: Reservation,
+    charge: Charged,
     drawn: Mapping[str, tuple[Mapping[str, Any], str]],
-    asked: Watching,
+    watch: Watching,
     draw: Callable[[], Sensitive[int]],
 ) -> Kept:
     """The vault that this watch was opened with, whole; or opened now, its terms recorded.
@@ -261,7 +228,7 @@ def _opened(
     Raises:
         DpboError: it is not here, is older than the ledger, or newer.
     """
-    fixed = reservation.recorded(THRESHOLD)
+    fixed = charge.recorded(THRESHOLD)
     try:
         kept = vault.kept()
     except Shredded:  # at an alarm, and the ledger has none
@@ -274,8 +241,8 @@ def _opened(
     if fixed is None:
         if any(look.above is not None for look in kept.looks.values()):
             raise newer()
-        terms = {"vault": kept.identity, **asked.terms.to_json()}
-        fixed = reservation.record(_spend(asked, THRESHOLD), lambda: terms)
+        terms = {"vault": kept.identity, **watch.terms.to_json()}
+        fixed = charge.record(_spend(watch, THRESHOLD), lambda: terms)
     if kept.identity != fixed["vault"]:
         raise elsewhere()
     if any(mine.get(what) != identity for what, identity in begun.items()):
@@ -285,15 +252,15 @@ def _opened(
     return kept
 
 
-def _record_bit(reservation: Reservation, asked: Watching, name: str, number: int, *, above: bool | None) -> None:
+def _record_bit(charge: Charged, watch: Watching, name: str, number: int, *, above: bool | None) -> None:
     """Whatever copies of the vault there are: the ledger takes one bit after the other, and none after an alarm."""
-    spend = _spend(asked, look_of(name))
-    reservation.record(spend, lambda: {"look": number, "alarm": above}, check=partial(check_next, name, number))
+    spend = _spend(watch, look_of(name))
+    charge.record(spend, lambda: {"look": number, "alarm": above}, check=partial(check_next, name, number))
 
 
-def _spend(asked: Watching, what: str) -> Spend:
+def _spend(watch: Watching, what: str) -> Spend:
     """What the ledger writes beside a draw: the one price, which is charged once, in the reservation."""
-    (spend,) = asked.price.spends
+    (spend,) = watch.price.spends
     return replace(spend, what=what)
 
 

@@ -2,16 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from dpbo_core.errors import DpboError, StudyInvalid
-from dpbo_core.ledger.ledger import PrivacyLedger, QueryKey
+from dpbo_core.ledger.charge import QueryKey
+from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.preparation.resolve import resolve
+from dpbo_core.preparation.run import Run
 from dpbo_core.preparation.training_set import training_digest
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.release import Release
 from dpbo_core.queries.evaluation.request import digest_of_released
+from dpbo_core.queries.query import replay, resumed
 from dpbo_core.queries.watch import KIND
 from dpbo_core.queries.watch.terms import Terms, look_of, watch_key
 from dpbo_core.queries.watch.todays_table import counted_of
@@ -73,56 +75,56 @@ def history_of(ledger: PrivacyLedger, fingerprint: str) -> tuple[RecordedLook, .
 
 
 def known_look(
-    ledger: PrivacyLedger, asked: Watching, name: str, history: tuple[RecordedLook, ...], *, replayed: bool
+    run: Run, watch: Watching, name: str, history: tuple[RecordedLook, ...], *, replayed: bool
 ) -> Look | None:
     """The look that was recorded under this name; None if there is none. A recorded alarm is concluded first."""
     over = next((look for look in history if look.alarm), None)
-    release = None if over is None else _concluded(ledger, asked, over)
-    found = next((look for look in history if look.name == name), None)
-    if found is None:
+    release = None if over is None else _concluded(run, watch, over)
+    recorded = next((look for look in history if look.name == name), None)
+    if recorded is None:
         return None
     return Look(
-        alarm=found.alarm,
+        alarm=recorded.alarm,
         name=name,
-        number=found.number,
-        guarantee=asked.price.guarantee,
+        number=recorded.number,
+        guarantee=watch.price.guarantee,
         history=history,
         replayed=replayed,
         release=release,
-        key=asked.key,
-        terms=asked.terms,
+        key=watch.key,
+        terms=watch.terms,
     )
 
 
-def _concluded(ledger: PrivacyLedger, asked: Watching, look: RecordedLook) -> Release:
+def _concluded(run: Run, watch: Watching, look: RecordedLook) -> Release:
     """What a watch releases at its end, beside the bits that were shown before: that it alarmed, and when.
 
     Recorded now if a kill came before it was.
     """
-    recorded = ledger.release_of(asked.key.fingerprint)
-    if recorded is not None:
-        return recorded
-    price, terms, problem = asked.price, asked.terms, asked.public.problem
+    release = replay(watch.key, run)
+    if release is not None:
+        return release
+    price, terms, problem = watch.price, watch.terms, watch.public.problem
     persons = {"n_persons": terms.least_records} if problem.n_persons is not None else {}
-    reservation, noise = ledger.resumed(asked.key)
-    return reservation.conclude(
+    charge = resumed(watch.key, run)
+    return charge.conclude(
         Release(
             value={"alarm": True, "look": look.name, "looks": look.number},
-            guarantee=price.guarantee.as_drawn(noise),
+            guarantee=price.guarantee.as_drawn(charge.standing),
             spends=price.spends,
-            study=asked.key.study,
-            edition=asked.key.edition,
+            study=watch.key.study,
+            edition=watch.key.edition,
             method=KIND,
-            dataset=asked.key.dataset,
+            dataset=watch.key.dataset,
             facts={
                 "version": library_version(),
                 **terms.to_json(),
-                "per_record": asked.measure.per_record,
+                "per_record": watch.measure.per_record,
                 "counted": problem.max_records_per_person,
                 "least": terms.least_records,
                 **persons,
             },
-            noise=noise,
+            noise=charge.standing,
         )
     )
 
@@ -166,9 +168,7 @@ def check_next(name: str, number: int, drawn: Mapping[str, Mapping[str, Any]]) -
         )
 
 
-def newest_edition(
-    study: StudySpec, ledger: PrivacyLedger, folder: str | Path, section: WatchSection, name: str
-) -> StudySpec:
+def newest_edition(study: StudySpec, run: Run, section: WatchSection, name: str) -> StudySpec:
     """The study as the edition that a look of this name looks at.
 
     An alarm's look is the name of the edition that was tuned after it. So from the first edition on: the one whose
@@ -176,23 +176,22 @@ def newest_edition(
 
     Args:
         study: its first edition.
-        ledger: where editions and looks are.
-        folder: the folder that the study's paths are relative to.
+        run: in whose ledger editions and looks are.
         section: which edition of the watch.
         name: the look's.
     """
-    training, passed = training_digest(study, folder), set()
+    training, passed = training_digest(study, run.folder), set()
     while study.edition not in passed:
         passed.add(study.edition)
-        resolved = resolve(study, folder)
+        resolved = resolve(study, run.folder)
         model = digest_of_released(resolved.key(training))
         key = watch_key(study, model, counted_of(resolved.problem), section.edition)
-        history = history_of(ledger, key.fingerprint)
+        history = history_of(run.ledger, key.fingerprint)
         alarm = next((look for look in history if look.alarm), None)
         if alarm is None or any(look.name == name for look in history):
             return study
         after = replace(study, edition=alarm.name)
-        if ledger.release_of(resolve(after, folder).key(training).fingerprint) is None:
+        if replay(resolve(after, run.folder).key(training), run) is None:
             return study
         study = after
     return study

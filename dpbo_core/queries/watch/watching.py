@@ -5,20 +5,23 @@ from pathlib import Path
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.final_model.train import model_is_public
-from dpbo_core.ledger.ledger import PrivacyLedger, QueryKey
+from dpbo_core.ledger.charge import QueryKey
+from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods.pricing import guarantee_of
 from dpbo_core.models.estimators import Model
 from dpbo_core.models.scores.grid import GRID
-from dpbo_core.preparation.data_split import FileSplit, allows_own_score, public_sources
-from dpbo_core.preparation.preconditions import check_public_sources
+from dpbo_core.preparation.data_split import FileSplit, allows_own_score
+from dpbo_core.preparation.preconditions import check_policy
 from dpbo_core.preparation.public_half import PublicHalf
 from dpbo_core.preparation.resolve import resolve
+from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
 from dpbo_core.problem import Problem, Trainer
 from dpbo_core.queries.evaluation.evaluated_model import no_model
 from dpbo_core.queries.evaluation.request import digest_of_released
+from dpbo_core.queries.query import replay
 from dpbo_core.queries.watch.power import Noise, Power, best_threshold, power, smallest_drop
 from dpbo_core.queries.watch.terms import (
     LOOKS,
@@ -49,7 +52,6 @@ class Watching:
 
     Attributes:
         spec: the study whose model is watched.
-        folder: its paths are relative to it.
         public: its public half.
         key: under which the ledger keeps the looks.
         tuned: the study's release; None where it is only planned.
@@ -58,7 +60,6 @@ class Watching:
     """
 
     spec: StudySpec
-    folder: str | Path
     public: PublicHalf
     key: QueryKey
     tuned: Release | None
@@ -104,15 +105,12 @@ class Watching:
         return _trainer(self.public.problem).train(self.tuned.value["hyperparameters"])
 
 
-def watching(
-    spec: StudySpec, ledger: PrivacyLedger, folder: str | Path, section: WatchSection, *, planned: bool = False
-) -> Watching:
+def watching(spec: StudySpec, run: Run, section: WatchSection, *, planned: bool = False) -> Watching:
     """The watch of a study's released model.
 
     Args:
         spec: the study.
-        ledger: where it was released, and where the looks are.
-        folder: the folder that its paths are relative to.
+        run: in whose ledger it was released, and the looks are.
         section: what the watch is to be.
         planned: whether a study that released nothing yet will do.
 
@@ -121,11 +119,12 @@ def watching(
         PolicyRefused: the training file is what a dataset is scored on.
     """
     check_watchable(spec)
-    check_public_sources(public_sources(spec, folder), ledger)
-    resolved = resolve(spec, folder)
-    public = FileSplit(spec, folder, own_score=allows_own_score(spec, ledger)).public(resolved.problem)
+    check_policy(spec, run)
+    resolved = resolve(spec, run.folder)
+    split = FileSplit(spec, run.folder, own_score=allows_own_score(spec, run.ledger))
+    public = split.public(resolved.problem)
     study = resolved.key(public.fingerprint)
-    tuned = ledger.release_of(study.fingerprint)
+    tuned = replay(study, run)
     if tuned is None and not planned:
         raise StudyInvalid(
             f"the study {spec.name!r} (edition {spec.edition}) has released nothing yet",
@@ -137,14 +136,14 @@ def watching(
     counted = counted_of(public.problem)
     key = watch_key(spec, digest_of_released(study), counted, section.edition)
     asked = _in_range(section, _reference(section, tuned), public.problem)
-    recorded = ledger.drawn(key.fingerprint).get(THRESHOLD)
+    recorded = run.ledger.drawn(key.fingerprint).get(THRESHOLD)
     if recorded is not None:
         terms = Terms.from_json(recorded[0])
         check_terms(section, terms, asked)
     else:
         reference = _released_score(tuned, public.problem) if asked is None else asked
         terms = asked_terms(section, least_records=stated_size(spec), reference=reference)
-    return Watching(spec, folder, public, key, tuned, terms, fixed=recorded is not None)
+    return Watching(spec, public, key, tuned, terms, fixed=recorded is not None)
 
 
 @dataclass(frozen=True)
@@ -189,7 +188,7 @@ def plan_watch(
 
     Args, Raises: as `look_once`; a study that released nothing yet is planned with the widest scores there are.
     """
-    asked = watching(study, ledger, folder, section_of(study, section), planned=True).with_threshold()
+    asked = watching(study, Run(ledger, folder), section_of(study, section), planned=True).with_threshold()
     terms, measure, spread = asked.terms, asked.measure, asked.spread
     noise = terms.noise(measure, terms.least_records, spread)
     theta = (terms.threshold or 0) * measure.unit

@@ -1,0 +1,54 @@
+"""One run of a private query: which ledger pays, who asks, where noise comes from, how durations are padded."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from dpbo_core.ledger.charge import Caller
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.mechanisms.noise import NoiseSource, OperatingSystemNoise
+from dpbo_core.scoring.partitioned import Workers
+
+OS_NOISE = OperatingSystemNoise()
+
+
+def at_once() -> None:
+    """A first charge that waits for nothing."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Run:
+    """Everything about a private query that is not the query: decided once, at the front door.
+
+    Attributes:
+        ledger: where budgets, draws and releases are.
+        folder: the folder that a study's data paths are relative to.
+        source: where noise comes from; the operating system unless a test says otherwise.
+        caller: who asks; what only the owner may do is refused to an operator.
+        time_quantum: seconds; what is done with sensitive records takes a whole number of them, so that durations
+            tell less; 0 for none.
+        workers: who scores the parts of a partitioned validation set; this process where None.
+        scheduled: whether this is one run of a schedule, whose search begins with what earlier runs released.
+        before_charge: called before a first charge; refuses by raising.
+    """
+
+    ledger: PrivacyLedger
+    folder: str | Path = "."
+    source: NoiseSource = OS_NOISE
+    caller: Caller = Caller.OWNER
+    time_quantum: float = 0.0
+    workers: Workers | None = None
+    scheduled: bool = False
+    before_charge: Callable[[], None] = at_once
+
+    @contextmanager
+    def padded(self) -> Iterator[None]:
+        """What is done inside takes a whole number of time quanta, however it ends."""
+        begun = time.monotonic()
+        try:
+            yield
+        finally:
+            if self.time_quantum > 0.0:
+                time.sleep(self.time_quantum - (time.monotonic() - begun) % self.time_quantum)

@@ -1,0 +1,152 @@
+"""A private query: whatever is asked of sensitive records, and the one way from its price to its release.
+
+    query = PrivateQuery(key, plan, draws=…, sources=…)
+    release = replay(key, run)                  asked before: the same release, which costs nothing
+    charge = charged(query, run)                the whole price, durably, before any record's content is used
+    outcome = charge.draw(spend, mechanism, exact)   drawn once, recorded with its spend before it is shown
+    charge.conclude(release)                    recorded once
+
+`charged` is the only place that reserves. A rerun takes over its own reservation, reads recorded draws back and
+goes on after them; what was reserved is never given back.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from dpbo_core.errors import DpboError, LedgerDamaged
+from dpbo_core.ledger.charge import Charge, QueryKey
+from dpbo_core.ledger.ledger import Reservation
+from dpbo_core.ledger.warm_start import WarmStart
+from dpbo_core.mechanisms.noise import Mechanism, Noise, standing_of, try_out
+from dpbo_core.methods.contract import Draws
+from dpbo_core.preparation.run import Run
+from dpbo_core.privacy.guarantee import PrivacyGuarantee
+from dpbo_core.privacy.plan import Spend
+from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.sealing import Message, messages, sealed
+from dpbo_core.privacy.sensitive import Opaque, Sensitive
+from dpbo_core.versions import library_version
+
+T = TypeVar("T")
+Check = Callable[[Mapping[str, Mapping[str, Any]]], None]
+
+
+@dataclass(frozen=True, eq=False)
+class PrivateQuery(Charge):
+    """A query of sensitive records: its key, its price, its draws with their mechanisms, where its records are.
+
+    Attributes:
+        draws: of the plan, each with the mechanism that makes it; a mechanism whose size is private, or known late,
+            stands for one of any size at the same price.
+    """
+
+    draws: Draws = ()
+
+
+class Charged(Opaque):
+    """A query that was paid for: it is drawn, recorded and concluded through this, in the curator's process."""
+
+    __slots__ = ("_reservation", "noise")
+
+    def __init__(self, reservation: Reservation, noise: Noise) -> None:
+        self._reservation, self.noise = reservation, noise
+
+    @property
+    def standing(self) -> str:
+        """Of the noise source that the query was charged with, "operating_system" or "injected"."""
+        return self._reservation.noise
+
+    @property
+    def warm_start(self) -> WarmStart | None:
+        """What the query's search begins with, as it was fixed when it was first charged."""
+        return self._reservation.warm_start
+
+    def recorded(self, what: str) -> Mapping[str, Any] | None:
+        """The outcome of an earlier draw of this name, if there is one."""
+        return self._reservation.recorded(what)
+
+    def draw(
+        self,
+        spend: Spend,
+        mechanism: Mechanism[T],
+        exact: Callable[[], Sensitive[T]],
+        *,
+        message: Message | None = None,
+        **public: int,
+    ) -> Mapping[str, Any]:
+        """The one outcome of a draw: read back, or made of the exact value and recorded before it is returned.
+
+        Args:
+            spend: its price, whose name it has.
+            mechanism: calibrated as planned.
+            exact: works the exact value out; not called where the draw was recorded before.
+            message: what may leave of an error of `exact`; nothing leaves of any other.
+            public: integers that are written beside it.
+
+        Raises:
+            Sealed: something failed, and a rerun continues.
+        """
+        outcome = sealed(lambda: self.noise.recorded(spend))
+        if outcome is None:
+            sealed(lambda: self.noise.prepare_draws([(spend, mechanism)]))
+            value = sealed(exact, message=message)
+            outcome = sealed(lambda: self.noise.release(spend, mechanism, value, **public))
+        return outcome
+
+    def record(
+        self, spend: Spend, outcome: Callable[[], Mapping[str, Any]], *, check: Check | None = None
+    ) -> Mapping[str, Any]:
+        """The recorded outcome of this name; where there is none, what `outcome` makes, recorded with its spend.
+
+        `check` sees, in that transaction, what the query recorded before, and refuses by raising.
+        """
+        return self._reservation.record(spend, outcome, check=check)
+
+    def as_published(self, guarantee: PrivacyGuarantee) -> PrivacyGuarantee:
+        """The guarantee as a release states it today: of this noise, and of what the owner published meanwhile."""
+        return self._reservation.assumed(guarantee.as_drawn(self.standing))
+
+    def conclude(self, release: Release) -> Release:
+        """The release, recorded now or read back as it was recorded first.
+
+        Raises:
+            DpboError, LedgerDamaged: the ledger's own message; of anything else nothing leaves.
+        """
+        return sealed(lambda: self._reservation.conclude(release), message=messages(DpboError, LedgerDamaged))
+
+
+def replay(key: QueryKey, run: Run) -> Release | None:
+    """The release that this very query has already; None where it has none. Nothing is spent."""
+    return run.ledger.release_of(key.fingerprint)
+
+
+def charged(query: PrivateQuery, run: Run, *follow_ups: PrivateQuery) -> Charged:
+    """Charge a query, or take over what it paid before. Everything public that could fail is tried out first.
+
+    Args:
+        query: whose public part is done; no record's content was used.
+        run: which ledger pays, who asks, where noise comes from.
+        follow_ups: what will be asked of the same records afterwards: charged together, or nothing is.
+
+    Raises:
+        BudgetRefused, PolicyRefused, AssumptionNotAccepted, StudyInvalid, LedgerDamaged: nothing was charged.
+        DpboError: `run.before_charge` refuses; nothing was charged.
+    """
+    for one in (query, *follow_ups):
+        try_out(one.draws)
+    library_version()  # read here: a release states it, and after the reservation nothing public is looked up
+    if run.ledger.reserved(query.key.fingerprint) is None:
+        run.before_charge()
+    reservation = run.ledger.reserve(query, *follow_ups, noise=standing_of(run.source), caller=run.caller)
+    return Charged(reservation, Noise(run.source, reservation))
+
+
+def resumed(key: QueryKey, run: Run) -> Charged:
+    """A query that was charged before, to conclude what it recorded: nothing is charged or drawn.
+
+    Raises:
+        LedgerDamaged: it was never charged, or the history is not what the tables say.
+    """
+    reservation = run.ledger.resumed(key)
+    return Charged(reservation, Noise(run.source, reservation))

@@ -1,0 +1,121 @@
+"""How every private flow begins: Prefect is set up safely, the stores are open, the owner's policy is asked.
+
+What fails beside a release is a warning here, and never a reason to keep the release from whoever paid for it.
+"""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Self, TypeVar
+
+from prefect import get_run_logger
+
+from dpbo.flows.prefect_runtime.owner import at_the_terminal, caller, refuse_job_variables
+from dpbo.flows.prefect_runtime.settings import Stores, check_prefect_settings
+from dpbo.tasks.reporting.mlflow_lookup import check_target
+from dpbo_core.errors import DpboError, printable
+from dpbo_core.ledger.charge import Caller
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.preparation.preconditions import check_policy
+from dpbo_core.preparation.run import Run
+from dpbo_core.scoring.partitioned import Workers
+from dpbo_core.study_file import StudySpec
+
+T = TypeVar("T")
+AGAIN = (
+    "mend it and run the same command again: it publishes, draws nothing and spends nothing; dpbo show prints the "
+    "release at any time"
+)
+
+
+class Warnings:
+    """What could not be done beside a release: a line each, in the order it happened, and in the run's log."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def add(self, line: str) -> None:
+        """Once, however often it happens."""
+        if line and line not in self.lines:
+            self.lines.append(line)
+            get_run_logger().warning("%s", line)
+
+    def before_the_spend(self, line: str) -> None:
+        """At the owner's terminal on standard error, while the run can still be stopped."""
+        if line and at_the_terminal():
+            sys.stderr.write(f"dpbo: warning: {printable(line)}\n")
+            sys.stderr.flush()
+            get_run_logger().warning("%s", line)
+        else:
+            self.add(line)
+
+    def tried(self, what: str, work: Callable[[], T]) -> T | None:
+        """The result of `work`; or None and a warning: the words of our own errors, of others the type."""
+        try:
+            return work()
+        except DpboError as error:
+            line = f"{what}. {error.message()}"
+        except Exception as error:  # noqa: BLE001  what failed is public work, and the release is recorded
+            line = DpboError(f"{what} ({type(error).__name__})", remedy=AGAIN).message()
+        self.add(line)
+        return None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PrivateFlow:
+    """One private flow under way.
+
+    Attributes:
+        study: as written.
+        run: which ledger pays, who asks, in which folder.
+        stores: where the ledger, the vaults and MLflow's store are.
+        warnings: what could not be done beside the release.
+    """
+
+    study: StudySpec
+    run: Run
+    stores: Stores
+    warnings: Warnings
+
+    @classmethod
+    def begin(cls, study: StudySpec, folder: str, time_quantum: float = 0.0, *, scheduled: bool = False) -> Self:
+        """Check the settings, make the stores' folder, and ask the owner's policy before anything is opened.
+
+        Args:
+            study: as written.
+            folder: the folder that its data paths are relative to.
+            time_quantum: seconds; tasks on sensitive data take a whole number of them.
+            scheduled: whether this is one run of a schedule.
+
+        Raises:
+            DpboError: Prefect's settings would show what is private. PolicyRefused: the owner's policy says no.
+        """
+        check_prefect_settings()
+        stores, warnings = Stores(), Warnings()
+        stores.make_folder()
+        run = Run(
+            PrivacyLedger(stores.ledger),
+            folder,
+            caller=caller(),
+            time_quantum=time_quantum,
+            scheduled=scheduled,
+            before_charge=partial(check_showable, study.privacy.dataset, stores, warnings),
+        )
+        if run.caller is not Caller.OWNER:
+            refuse_job_variables()
+        check_policy(study, run)
+        return cls(study, run, stores, warnings)
+
+    def scored_by(self, workers: Workers | None) -> Run:
+        """The run, whose parts of a partitioned validation set `workers` score."""
+        return replace(self.run, workers=workers)
+
+
+def check_showable(dataset: str, stores: Stores, warnings: Warnings) -> None:
+    """Return if a release of the dataset could be shown; called before its query is charged for the first time.
+
+    Raises:
+        DpboError: no waiting would mend it, so nothing is charged.
+    """
+    warnings.add(check_target(dataset, stores.tracking))
