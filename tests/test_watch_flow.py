@@ -19,6 +19,7 @@ from dpbo.flows.serve import REFUSED
 from dpbo.flows.watch import tune_and_watch, watch_privately
 from dpbo.flows.watch_schedule import OVER, watch_on_schedule
 from dpbo_core.errors import PolicyRefused, Sealed, StudyInvalid
+from dpbo_core.ledger.charge import Caller
 from dpbo_core.queries.watch import todays_table
 
 pytestmark = pytest.mark.slow  # a Prefect server, and flow runs
