@@ -163,7 +163,8 @@ def test_help_says_more_than_a_symbol():
 ALIKE = {
     "certified": "what a certificate shows: how anything says it, and what reports and watches say",
     "learning": "beginning with earlier editions: the search, and what it begins with",
-    "run": "a study under way, and the evaluation of its model",
+    "query": "a private query, and what an evaluation asks",
+    "run": "one run of a query, a study under way, and the evaluation of its model",
     "union": "the closed union of its room",
     "watching": "a watch: what is watched, and its tasks",
 }
@@ -232,7 +233,7 @@ EXCEPTED = {
     "queries/evaluation/binary.py": "the figures of a report, some of which scores are called by too",
     "queries/evaluation/multiclass.py": "the figures of a report of several classes, likewise",
     "comparison": "it sets chosen forms of methods beside their rivals",
-    "models/listed": "scikit-learn's own parameters, one of which is a sigmoid too",
+    "models/estimator_allowlist": "scikit-learn's own parameters, one of which is a sigmoid too",
 }
 
 

@@ -1,0 +1,206 @@
+"""Every kind of private query goes one way: one line reserves, and a kill after any write changes nothing."""
+
+import ast
+import sys
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from exchanges import PRIVATE, write_csv
+from test_evaluation import files, of_files
+
+from dpbo_core.accounting.budget import PrivacyBudget
+from dpbo_core.ledger import audit
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.ledger.store import LedgerStore
+from dpbo_core.methods.outsourced.box import Outsourced
+from dpbo_core.preparation.run import Run
+from dpbo_core.queries import query
+from dpbo_core.queries.evaluation.run import evaluate_study
+from dpbo_core.queries.modeler import session
+from dpbo_core.queries.modeler.messages import Query, read_message
+from dpbo_core.queries.publication.answers import Curator
+from dpbo_core.queries.publication.curator import Publication, publish
+from dpbo_core.queries.tuning.run import run_study
+from dpbo_core.queries.watch.looks import look_once
+from dpbo_core.study_file import StudySpec, WatchSection
+
+ROOT = Path(__file__).resolve().parents[1]
+MOST_WRITES = 40
+
+
+class Place:
+    """A folder with a tuned study, a published table and a query about it; every edition is another query."""
+
+    def __init__(self, folder):
+        self.folder, self.url = folder, f"sqlite:///{folder / 'ledger.db'}"
+        files(folder)
+        self.spec = StudySpec.from_dict(of_files(budget={"epsilon": 1000.0, "delta": 1e-3}))
+        run_study(self.spec, ledger=self.ledger, folder=folder)
+        rows = np.random.default_rng(0).normal(size=(20, 2))
+        write_csv(folder / "X.csv", rows)
+        write_csv(folder / "Y.csv", -(rows**2).sum(axis=1, keepdims=True))
+        self.ledger.set_budget(PrivacyBudget.of("people", epsilon=10_000.0, delta=1e-2))
+
+    @property
+    def ledger(self):
+        return PrivacyLedger(self.url)
+
+    @property
+    def run(self):
+        return Run(self.ledger, self.folder)
+
+    def published(self, edition):
+        publication = Publication(Outsourced(3.0, 1e-6, norm_bound=4.0), "people", edition)
+        rows, out = self.folder / "X.csv", self.folder / f"Z{edition}.parquet"
+        return publish(publication, rows, out, self.run, vaults=self.folder / "curator").release
+
+    def tuned(self, edition):
+        return run_study(replace(self.spec, edition=edition), ledger=self.ledger, folder=self.folder).release
+
+    def evaluated(self, edition):
+        asked = replace(self.spec, evaluation=replace(self.spec.evaluation, edition=edition))
+        return evaluate_study(asked, ledger=self.ledger, folder=self.folder).release
+
+    def watched(self, edition):
+        section = WatchSection(drop=0.2, epsilon=1.0, edition=edition)
+        look = look_once(self.spec, self.run, vaults=self.folder / "watches", name="monday", section=section)
+        return replace(look, replayed=False)
+
+    def answered(self, edition):
+        table = self.folder / f"Z{edition}.parquet"
+        if not table.exists():
+            self.published(edition)
+        question = self.folder / f"Q{edition}.json"
+        if not question.exists():
+            session.suggest(table, self.folder / f"state{edition}", question)
+        curator = Curator(self.run, self.folder / "curator")
+        return curator.answer(read_message(Query, question), self.folder / "Y.csv", private=PRIVATE)
+
+
+KINDS = {  # how it is asked, what its name in the ledger ends with
+    "a tune": (Place.tuned, "clinic"),
+    "an evaluation": (Place.evaluated, "clinic/evaluation"),
+    "a watch": (Place.watched, "clinic/watch"),
+    "a published table": (Place.published, "people: table"),
+    "an answer": (Place.answered, "people: answers"),
+}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    return Place(tmp_path_factory.mktemp("place"))
+
+
+# One line reserves
+
+
+def reserving(path):
+    """Every place of a module that could reserve: an attribute of that name, or the name in a text."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Attribute) and node.attr == "reserve":
+            yield node.lineno
+        if isinstance(node, ast.Constant) and node.value == "reserve":
+            yield node.lineno
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("dpbo_core.ledger"):
+            yield from (node.lineno for name in node.names if name.name == "reserve")
+
+
+def test_one_line_reserves():
+    """Of everything that is installed, outside the ledger itself: one attribute, and no name of it in a text."""
+    modules = [path for room in ("dpbo_core", "flows", "tasks") for path in (ROOT / room).rglob("*.py")]
+    outside = [path for path in modules if ROOT / "dpbo_core" / "ledger" not in path.parents]
+    assert len(outside) > 300
+    lines = [(path.relative_to(ROOT).as_posix(), line) for path in outside for line in reserving(path)]
+    assert [path for path, _ in lines] == ["dpbo_core/queries/query.py"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_at_run_time_that_line_reserves(place, kind, monkeypatch):
+    honest, callers = PrivacyLedger.reserve, []
+
+    def watched(*arguments, **named):
+        callers.append(sys._getframe(1).f_code)
+        return honest(*arguments, **named)
+
+    monkeypatch.setattr(PrivacyLedger, "reserve", watched)
+    ask, _ = KINDS[kind]
+    ask(place, "run time")
+    assert set(callers) == {query.charged.__code__}
+
+
+# Killed after every write
+
+
+class Killed(BaseException):
+    """The process ended: nothing is written or read any more."""
+
+
+@contextmanager
+def dead_after(writes, monkeypatch):
+    """Everything that is durable after so many writes fails, as it would for a process that is gone."""
+    done, honest_writing, honest_reading = [], LedgerStore.writing, LedgerStore.reading
+    honest_replace = Path.replace
+
+    def alive():
+        if len(done) >= writes:
+            raise Killed
+
+    @contextmanager
+    def writing(store):
+        alive()
+        with honest_writing(store) as writer:
+            before = writer.last
+            yield writer
+            changed = writer.last != before
+        if changed:
+            done.append("ledger")
+            alive()
+
+    @contextmanager
+    def reading(store):
+        alive()
+        with honest_reading(store) as connection:
+            yield connection
+
+    def put(path, target):
+        alive()
+        honest_replace(path, target)
+        if "ledger" not in str(target):  # what the ledger keeps beside itself is part of its own write
+            done.append("file")
+            alive()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LedgerStore, "writing", writing)
+        patched.setattr(LedgerStore, "reading", reading)
+        patched.setattr(Path, "replace", put)
+        yield done
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_killed_after_every_write_there_is_one_release_and_one_spend(place, kind, monkeypatch):
+    ask, name = KINDS[kind]
+    for writes in range(1, MOST_WRITES):
+        edition, outcome = f"k{writes}", None
+        if kind == "an answer":
+            place.published(edition)
+        with dead_after(writes, monkeypatch) as done, suppress(BaseException):
+            outcome = ask(place, edition)
+        release = ask(place, edition)
+        assert ask(place, edition) == release
+        assert outcome in (None, release)
+        if outcome is not None:
+            break
+    assert outcome is not None
+    assert len(done) >= 3, done  # reserved, drawn, concluded
+    assert writes >= 3
+    spends = {}
+    for dataset in ("clinic", "people"):
+        (account,) = place.ledger.accounts(dataset)
+        for entry in account.entries:
+            if entry.study == name:
+                spends[entry.edition] = spends.get(entry.edition, 0) + 1
+    assert set(spends.values()) == {1}
+    assert audit.verify(place.url).last.sequence > 0
