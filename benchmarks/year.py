@@ -33,10 +33,10 @@ from sklearn.linear_model import LogisticRegression
 
 from benchmarks.rows import Row, main
 from dpbo.flows.prefect_runtime.requested_study import edition_at
+from dpbo_core.accounting.account import Account
 from dpbo_core.accounting.forecast import Forecast, forecast
 from dpbo_core.errors import BudgetRefused
 from dpbo_core.ledger import audit
-from dpbo_core.ledger.accounts import Account
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.preparation.preconditions import approve_study
 from dpbo_core.preparation.run import Run

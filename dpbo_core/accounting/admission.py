@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Callable
 
+from dpbo_core.accounting.account import Totals
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import Total
 from dpbo_core.accounting.renyi_filter import Draw, together
-from dpbo_core.accounting.totals import Totals
 from dpbo_core.errors import (
     AssumptionNotAccepted,
     BudgetExceeded,
@@ -40,8 +40,8 @@ def another_cap(budget: PrivacyBudget) -> StudyInvalid:
 
 def same_cap(budget: PrivacyBudget, opening: PrivacyBudget) -> None:
     """A study's [budget] must have the numbers of the cap that is open; what the cap accepts was fixed then."""
-    asked = (opening.epsilon_units, opening.delta_units)
-    if budget.public or (budget.epsilon_units, budget.delta_units) != asked:
+    same = (budget.epsilon_units, budget.delta_units) == (opening.epsilon_units, opening.delta_units)
+    if budget.public or not same:
         raise another_cap(budget)
 
 

@@ -1,4 +1,4 @@
-"""Where the ledger is, asked here by everybody; and from its URL to an engine.
+"""The ledger's URL, decided here for everybody, and the engine on its database.
 
     argument  >  DPBO_LEDGER_URL  >  the team's DPBO_DATABASE_URL  >  ./mlruns/ledger.db
 
@@ -24,20 +24,20 @@ LEDGER_SETTING, TEAM_SETTING = "DPBO_LEDGER_URL", "DPBO_DATABASE_URL"
 LEDGER_LOCK = 0x6470626F  # "dpbo": the advisory lock every writer of a PostgreSQL ledger takes first
 
 
-def ledger_url(given: str | None = None) -> str:
-    """SQLAlchemy URL of the ledger: as given, as the environment says, or ./mlruns/ledger.db of the current folder.
+def ledger_url(url: str | None = None) -> str:
+    """SQLAlchemy URL of the ledger: `url`, as the environment says, or ./mlruns/ledger.db of the current folder.
 
     Raises:
         StudyInvalid: an open ledger instead of a URL, which no clone and no other process could share; or the
             team's setting is no PostgreSQL URL.
     """
-    if given is not None and not isinstance(given, str):
+    if url is not None and not isinstance(url, str):
         raise StudyInvalid(
             "the ledger of a PrivateSearch is not a URL",
             cause="an open ledger was passed, which a clone or another process could not share",
             remedy='pass ledger = "sqlite:///path/to/ledger.db"',
         )
-    named = given or os.environ.get(LEDGER_SETTING)
+    named = url or os.environ.get(LEDGER_SETTING)
     if named:
         return named
     team = team_setting()

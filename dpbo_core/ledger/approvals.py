@@ -26,9 +26,9 @@ from dpbo_core.ledger.dataset_metadata import (
     facts_about,
     write_fact,
 )
-from dpbo_core.ledger.name_patterns import filled, is_pattern, values_in
+from dpbo_core.ledger.history import row_decoding
 from dpbo_core.ledger.policy import Approved
-from dpbo_core.ledger.row_decoding import row_decoding
+from dpbo_core.ledger.schema import DATASET_FACTS, DATASETS
 from dpbo_core.ledger.sources import (
     KINDS,
     PUBLIC,
@@ -41,8 +41,8 @@ from dpbo_core.ledger.sources import (
     marks_of,
     same_records,
 )
-from dpbo_core.ledger.tables import DATASET_FACTS, DATASETS
 from dpbo_core.ledger.writer import Writer
+from dpbo_core.name_patterns import filled, is_pattern, values_in
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.assumption import PUBLISHED_RECORDS
 from dpbo_core.privacy.guarantee import PrivacyGuarantee

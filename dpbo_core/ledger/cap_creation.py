@@ -8,8 +8,8 @@ from dpbo_core.ledger import approvals
 from dpbo_core.ledger.accounts import cap_of
 from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.reservation import utc_now
+from dpbo_core.ledger.schema import DATASETS
 from dpbo_core.ledger.sources import Source
-from dpbo_core.ledger.tables import DATASETS
 from dpbo_core.ledger.writer import Writer
 
 

@@ -15,16 +15,16 @@ from typing import Any
 import sqlalchemy as sa
 
 from dpbo_core.accounting import admission
+from dpbo_core.accounting.account import LEARNED
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import compose
 from dpbo_core.accounting.renyi_filter import draws_in
 from dpbo_core.ledger import approvals, policy
-from dpbo_core.ledger.accounts import Account, account_of, cap_of, draws_of, sealed_totals
+from dpbo_core.ledger.accounts import DatasetAccount, account_of, cap_of, draws_of, sealed_totals
 from dpbo_core.ledger.cap_creation import account_for, no_budget, open_cap
 from dpbo_core.ledger.charge import Caller, Charge, QueryKey
 from dpbo_core.ledger.dataset_metadata import (
     ANSWERS,
-    LEARNED,
     PUBLISHED,
     RECORDS,
     SCORE,
@@ -32,12 +32,12 @@ from dpbo_core.ledger.dataset_metadata import (
     records_of,
     write_fact,
 )
+from dpbo_core.ledger.history import row_decoding
 from dpbo_core.ledger.lookup import CHARGED, RecordedStudies
 from dpbo_core.ledger.recovery import check_recovered
 from dpbo_core.ledger.reservation import Reservation, utc_now
-from dpbo_core.ledger.row_decoding import row_decoding
+from dpbo_core.ledger.schema import DATASETS
 from dpbo_core.ledger.sources import Source
-from dpbo_core.ledger.tables import DATASETS
 from dpbo_core.ledger.warm_start import warm_start_of
 from dpbo_core.ledger.writer import Writer
 from dpbo_core.privacy.amounts import allowed_units
@@ -291,7 +291,7 @@ class PrivacyLedger(RecordedStudies):
                 raise writer.differs("a study that has draws has no reservation")
         return Reservation(self._store, int(row.id), key, str(row.noise))
 
-    def accounts(self, dataset: str | None = None) -> tuple[Account, ...]:
+    def accounts(self, dataset: str | None = None) -> tuple[DatasetAccount, ...]:
         """Every dataset's account, or the one that pays for one dataset; empty if the name is unknown."""
         with self._store.reading() as connection, row_decoding():
             if dataset is not None:

@@ -1,4 +1,4 @@
-"""What another copy of a ledger, or another ledger, has and this one lacks, added: `dpbo budget recover FILE`.
+"""Recovery of spends that an exported history has and this ledger lacks: `dpbo budget recover FILE`.
 
 An old copy is accepted, studies are charged to it, and only then is the export found: now there are two histories
 that began as one. Or a folder's own ledger was used before its team had one: two ledgers are two budgets for the
@@ -22,7 +22,6 @@ import json
 import os
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -34,21 +33,11 @@ from dpbo_core.ledger.accounts import cap_of
 from dpbo_core.ledger.address import LEDGER_SETTING, STATE
 from dpbo_core.ledger.approvals import account_named, names_of
 from dpbo_core.ledger.audit import unsound_copy
-from dpbo_core.ledger.dataset_metadata import (
-    CAP,
-    MARK,
-    MEMBER,
-    RECOVERED,
-    SCORE,
-    SOURCE,
-    facts_about,
-    write_fact,
-)
-from dpbo_core.ledger.history import Link, broken_links, links
-from dpbo_core.ledger.row_decoding import changed, row_decoding
+from dpbo_core.ledger.dataset_metadata import CAP, MARK, MEMBER, RECOVERED, SCORE, SOURCE, facts_about, write_fact
+from dpbo_core.ledger.history import Link, broken_links, changed, links, row_decoding
+from dpbo_core.ledger.schema import DATASET_FACTS, DATASETS, DRAWS, RELEASES, RESERVATIONS
 from dpbo_core.ledger.store import LedgerStore
-from dpbo_core.ledger.tables import DATASET_FACTS, DATASETS, DRAWS, RELEASES, RESERVATIONS
-from dpbo_core.ledger.writer import Writer
+from dpbo_core.ledger.writer import Writer, utc_now
 from dpbo_core.privacy.plan import Spend
 
 RECOVERY = "recoveries"  # a note in the history alone
@@ -57,7 +46,7 @@ Row = Mapping[str, Any]
 
 @dataclass
 class Recovered:
-    """What was added: charges (reservations and repeated draws), draws, releases, and caps that became smaller."""
+    """The charges (reservations and repeated draws), draws and releases added, and the caps made smaller."""
 
     charges: int = 0
     draws: int = 0
@@ -85,8 +74,7 @@ def recover(url: str, copy: tuple[Link, ...]) -> Recovered:
         work = _Recovery(writer, history, lost)
         work.run()
         if work.added != Recovered():
-            now = datetime.now(UTC).isoformat(timespec="seconds")
-            writer.note(RECOVERY, {"recovered_at": now, "copy": copy[-1].hash, **asdict(work.added)})
+            writer.note(RECOVERY, {"recovered_at": utc_now(), "copy": copy[-1].hash, **asdict(work.added)})
         return work.added
 
 

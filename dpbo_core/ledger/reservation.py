@@ -10,9 +10,9 @@ import sqlalchemy as sa
 
 from dpbo_core.ledger.approvals import account_named, as_published
 from dpbo_core.ledger.charge import QueryKey
-from dpbo_core.ledger.row_decoding import row_decoding
+from dpbo_core.ledger.history import row_decoding
+from dpbo_core.ledger.schema import DRAWS, RELEASES
 from dpbo_core.ledger.store import LedgerStore
-from dpbo_core.ledger.tables import DRAWS, RELEASES
 from dpbo_core.ledger.warm_start import WarmStart
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.plan import Spend

@@ -10,9 +10,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from dpbo_core.ledger.dataset_metadata import LEARNED
-from dpbo_core.ledger.row_decoding import row_decoding
-from dpbo_core.ledger.tables import DATASET_FACTS
+from dpbo_core.accounting.account import LEARNED
+from dpbo_core.ledger.history import row_decoding
+from dpbo_core.ledger.schema import DATASET_FACTS
 
 OF_STUDY = sa.select(DATASET_FACTS.c.value).where(
     DATASET_FACTS.c.about == LEARNED, DATASET_FACTS.c.item == sa.bindparam("fingerprint")
