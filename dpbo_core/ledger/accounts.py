@@ -1,25 +1,37 @@
-"""A dataset's account read from its rows in the ledger: its cap, what is spent of it, its history.
+"""A dataset's account in the ledger: its cap is opened here, and read back with its spends and its history.
 
 A row that does not hold what was written there is damage, and says so; what it holds is not repeated.
 """
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import sqlalchemy as sa
 
+from dpbo_core.accounting import admission
 from dpbo_core.accounting.account import Account, Entry, Totals, cap_in, facts_hash, filter_of
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import NOTHING, Total
 from dpbo_core.accounting.renyi_filter import Draw, draws_in
-from dpbo_core.ledger.approvals import NOTHING_APPROVED, Approvals, approvals_of
+from dpbo_core.errors import NoBudget, PolicyRefused
+from dpbo_core.ledger.approvals import (
+    NOTHING_APPROVED,
+    Approvals,
+    account_named,
+    approvals_of,
+    template_of,
+    write_source,
+)
+from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.dataset_metadata import CAP as CAP_FACT
 from dpbo_core.ledger.dataset_metadata import facts_about, records_of
 from dpbo_core.ledger.history import row_decoding
+from dpbo_core.ledger.policy import Dataset
 from dpbo_core.ledger.schema import DATASETS, DRAWS, RELEASES, RESERVATIONS
-from dpbo_core.ledger.writer import Writer
+from dpbo_core.ledger.sources import Source
+from dpbo_core.ledger.writer import Writer, utc_now
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 
 HALF = 10**9  # sums are made of two halves, which no number of reservations takes over 64 bits
@@ -198,3 +210,79 @@ def account_of(connection: sa.Connection, budget: PrivacyBudget) -> DatasetAccou
     unit = next(iter(units), None) if len(units) == 1 else None
     records, approvals = records_of(connection, dataset), approvals_of(connection, dataset)
     return DatasetAccount(budget, spent, entries, unit, records, filtered, approvals)
+
+
+def no_budget(dataset: str) -> NoBudget:
+    """The message for a dataset without a cap."""
+    return NoBudget(
+        f"dataset {dataset!r} has no privacy budget, so nothing may be spent on it",
+        cause="this is its first study",
+        remedy=f"add [budget] to the study, or: dpbo budget set {dataset} --epsilon 5 --delta 1e-5",
+    )
+
+
+def dataset_named(connection: sa.Connection, name: str) -> Dataset:
+    """The dataset of this name, whose account has a cap.
+
+    Raises:
+        NoBudget: it has none.
+    """
+    dataset = Dataset(name, account_named(connection, name))
+    if cap_of(connection, dataset.account) is None:
+        raise no_budget(name)
+    return dataset
+
+
+def dataset_with_cap(
+    writer: Writer, name: str, cap: PrivacyBudget | None, sources: tuple[Source, ...], caller: Caller = Caller.OWNER
+) -> tuple[Dataset, PrivacyBudget | None]:
+    """The dataset and the cap that pays for it: opened now if the owner asks, or served it under a template.
+
+    Raises:
+        StudyInvalid: `cap` is not the cap that the dataset has.
+        PolicyRefused: an operator would open it.
+    """
+    dataset = Dataset(name, account_named(writer.connection, name))
+    budget = cap_of(writer.connection, dataset.account)
+    served = None if budget is not None else template_of(writer.connection, name, sources)
+    if served is not None:
+        template, approved = served
+        owners = cap_of(writer.connection, template)
+        if owners is None:  # its sources stand under its cap
+            raise no_budget(template)
+        budget = replace(owners, dataset=name)
+        open_cap(writer, budget)
+        for item in approved:
+            write_source(writer, item)
+    elif budget is None and cap is not None:
+        if caller is not Caller.OWNER:
+            raise PolicyRefused(
+                f"dataset {name!r} has no cap, and a run that Prefect started cannot open one",
+                cause="whoever may start runs is not whoever answers for the data",
+                remedy=f"its owner runs the study once with dpbo tune, or: dpbo budget set {name} --epsilon 5 "
+                "--delta 1e-5",
+            )
+        open_cap(writer, cap)
+        budget = cap
+    if budget is not None and cap is not None:
+        admission.same_cap(budget, cap)
+    return dataset, budget
+
+
+def open_cap(writer: Writer, budget: PrivacyBudget) -> None:
+    """Write a new cap.
+
+    Raises:
+        PolicyRefused: its name is a member's of a group.
+    """
+    account = account_named(writer.connection, budget.dataset)
+    if account != budget.dataset:
+        raise PolicyRefused(
+            f"dataset {budget.dataset!r} is in the group {account!r}, whose cap pays for it",
+            cause="a second cap would be a second budget for the same people",
+            remedy=f"leave it as it is: dpbo budget {account} shows the account",
+        )
+    row = asdict(budget) | {"name": budget.dataset, "accepts": list(budget.accepts), "opened_at": utc_now()}
+    del row["dataset"]
+    row["relation"] = budget.relation.value
+    writer.write(DATASETS, row)

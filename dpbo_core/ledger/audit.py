@@ -20,6 +20,7 @@ from dpbo_core.accounting.account import LEARNED
 from dpbo_core.accounting.composition import compose
 from dpbo_core.errors import LedgerDamaged
 from dpbo_core.ledger import schema
+from dpbo_core.ledger.charge import read_warm_start
 from dpbo_core.ledger.dataset_metadata import CAP, RECORDS, RECOVERED
 from dpbo_core.ledger.history import (
     RESTORATION,
@@ -40,7 +41,6 @@ from dpbo_core.ledger.key import LedgerKey
 from dpbo_core.ledger.rollback_guard import missing, older
 from dpbo_core.ledger.schema import DATASET_FACTS, DRAWS, METADATA, RECORDED, RESERVATIONS
 from dpbo_core.ledger.store import FRESH, LedgerStore
-from dpbo_core.ledger.warm_start import read_warm_start
 from dpbo_core.ledger.writer import Writer, utc_now
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.release import Release

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from dpbo_core.accounting.account import LEARNED
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.sources import Source
-from dpbo_core.ledger.warm_start import WarmStart
 from dpbo_core.privacy.plan import PrivacyPlan
 
 
@@ -31,6 +31,37 @@ class QueryKey:
     study: str
     edition: str
     method: str
+
+
+@dataclass(frozen=True)
+class WarmStart:
+    """The earlier releases that an edition's search begins with, fixed in the transaction that charges it.
+
+    A rerun, in another process or under another version, begins with the very same, whatever was released since.
+
+    Attributes:
+        series: which editions are of one study, one score and one space; a SHA-256 in hex.
+        releases: the ids of those it learns from, oldest first.
+    """
+
+    series: str
+    releases: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """As the ledger has it."""
+        return {"series": self.series, "releases": list(self.releases)}
+
+
+def read_warm_start(value: Mapping[str, Any]) -> WarmStart:
+    """The inverse of `to_json`.
+
+    Raises:
+        TypeError, LookupError: it is none.
+    """
+    series, releases = value["series"], value["releases"]
+    if not (isinstance(releases, list) and all(isinstance(text, str) for text in (series, *releases))):
+        raise TypeError(LEARNED)
+    return WarmStart(series, tuple(releases))
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,11 +11,11 @@ import sqlalchemy as sa
 
 from dpbo_core.accounting.account import LEARNED
 from dpbo_core.ledger.approvals import account_named, names_of
+from dpbo_core.ledger.charge import WarmStart, read_warm_start
 from dpbo_core.ledger.history import RESTORATION, row_decoding
 from dpbo_core.ledger.rollback_guard import older
 from dpbo_core.ledger.schema import DATASET_FACTS, DRAWS, HISTORY, RELEASES, RESERVATIONS
 from dpbo_core.ledger.store import LedgerStore
-from dpbo_core.ledger.warm_start import WarmStart, read_warm_start, warm_start_of
 from dpbo_core.name_patterns import is_pattern, values_in
 from dpbo_core.privacy.release import Release
 
@@ -27,6 +27,10 @@ NAMED: sa.ColumnElement[str] = sa.func.substr(RESERVATIONS.c.fingerprint, 1, 16)
 CHARGED = sa.select(
     RESERVATIONS.c.id, RESERVATIONS.c.method, RESERVATIONS.c.resolved, RESERVATIONS.c.spends, RESERVATIONS.c.noise
 ).where(RESERVATIONS.c.fingerprint == sa.bindparam("fingerprint"))
+
+WARM_START = sa.select(DATASET_FACTS.c.value).where(
+    DATASET_FACTS.c.about == LEARNED, DATASET_FACTS.c.item == sa.bindparam("fingerprint")
+)
 
 
 @dataclass(frozen=True)
@@ -160,6 +164,13 @@ def _siblings(connection: sa.Connection, dataset: str) -> set[str]:
     patterns = [name for name in names if is_pattern(name) and values_in(name, dataset) is not None]
     written = [name for name in names if any(values_in(pattern, name) is not None for pattern in patterns)]
     return {account_named(connection, name) for name in (dataset, *written)}
+
+
+@row_decoding()
+def warm_start_of(connection: sa.Connection, fingerprint: str) -> WarmStart | None:
+    """The warm start that the study was charged with; None where it begins afresh, or is not charged."""
+    value = connection.scalar(WARM_START, {"fingerprint": fingerprint})
+    return None if value is None else read_warm_start(value)
 
 
 def at_hand(url: str) -> bool:

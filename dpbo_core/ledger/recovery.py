@@ -35,6 +35,7 @@ from dpbo_core.ledger.approvals import account_named, names_of
 from dpbo_core.ledger.audit import unsound_copy
 from dpbo_core.ledger.dataset_metadata import CAP, MARK, MEMBER, RECOVERED, SCORE, SOURCE, facts_about, write_fact
 from dpbo_core.ledger.history import Link, broken_links, changed, links, row_decoding
+from dpbo_core.ledger.policy import Dataset
 from dpbo_core.ledger.schema import DATASET_FACTS, DATASETS, DRAWS, RELEASES, RESERVATIONS
 from dpbo_core.ledger.store import LedgerStore
 from dpbo_core.ledger.writer import Writer, utc_now
@@ -98,7 +99,7 @@ def _as_ours(connection: sa.Connection, copy: tuple[Link, ...]) -> Iterator[Link
         yield replace(link, row=json.dumps(row))
 
 
-def check_recovered(connection: sa.Connection, url: str, *, dataset: str, account: str) -> None:
+def check_recovered(connection: sa.Connection, url: str, dataset: Dataset) -> None:
     """A team's ledger knows every spend of the current folder's own on this name, and on all that one cap pays for.
 
     A SQLite ledger is a team's if DPBO_LEDGER_URL names it; one that a program names is that program's business.
@@ -107,7 +108,6 @@ def check_recovered(connection: sa.Connection, url: str, *, dataset: str, accoun
         connection: to the ledger that would be charged.
         url: of that ledger.
         dataset: the study's.
-        account: whose cap pays for it.
 
     Raises:
         PolicyRefused: it does not.
@@ -120,11 +120,11 @@ def check_recovered(connection: sa.Connection, url: str, *, dataset: str, accoun
             return
     if not place.is_file():
         return
-    names = {dataset, account, *facts_about(connection, account, MEMBER)}
-    missing = _charges(f"sqlite:///{place}", names) - facts_about(connection, account, RECOVERED).keys()
+    names = {dataset.name, dataset.account, *facts_about(connection, dataset.account, MEMBER)}
+    missing = _charges(f"sqlite:///{place}", names) - facts_about(connection, dataset.account, RECOVERED).keys()
     if missing:
         raise PolicyRefused(
-            f"dataset {dataset!r} has {len(missing)} spends in ./mlruns/ledger.db that the team's ledger does "
+            f"dataset {dataset.name!r} has {len(missing)} spends in ./mlruns/ledger.db that the team's ledger does "
             "not know",
             cause="it was used here before the team had one ledger, and the same people would get a second budget",
             remedy="export that ledger (DPBO_LEDGER_URL=sqlite:///mlruns/ledger.db dpbo budget export --out "
