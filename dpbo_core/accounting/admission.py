@@ -39,21 +39,24 @@ def another_cap(budget: PrivacyBudget) -> StudyInvalid:
     )
 
 
-def same_cap(budget: PrivacyBudget, opening: PrivacyBudget) -> None:
-    """A study's [budget] must have the numbers of the cap that is open; what the cap accepts was fixed then."""
-    same = (budget.epsilon_units, budget.delta_units) == (opening.epsilon_units, opening.delta_units)
+def check_cap(budget: PrivacyBudget, cap: PrivacyBudget) -> None:
+    """A study's [budget] must have the numbers of the cap that is open; what the cap accepts was fixed then.
+
+    Raises:
+        StudyInvalid: it has others.
+    """
+    same = (budget.epsilon_units, budget.delta_units) == (cap.epsilon_units, cap.delta_units)
     if budget.public or not same:
         raise another_cap(budget)
 
 
-def same_plan(same: bool) -> None:  # noqa: FBT001
-    """A rerun takes over its reservation only if it would draw exactly what was reserved."""
-    if not same:
-        raise StudyInvalid(
-            "this study edition was reserved with another plan",
-            cause="another version of dpbo, or another noise source, started it",
-            remedy="give the study a new edition (a new spend), or finish it with the version that started it",
-        )
+def another_plan() -> StudyInvalid:
+    """The message for a rerun that would draw something else than was reserved."""
+    return StudyInvalid(
+        "this study edition was reserved with another plan",
+        cause="another version of dpbo, or another noise source, started it",
+        remedy="give the study a new edition (a new spend), or finish it with the version that started it",
+    )
 
 
 @dataclass(frozen=True)

@@ -265,7 +265,7 @@ def dataset_with_cap(
         open_cap(writer, cap)
         budget = cap
     if budget is not None and cap is not None:
-        admission.same_cap(budget, cap)
+        admission.check_cap(budget, cap)
     return dataset, budget
 
 

@@ -169,15 +169,15 @@ class PrivacyLedger(RecordedStudies):
         with self._store.writing() as writer:
             return approvals.write_public_file(writer, PUBLISHED, source, dataset_named(writer.connection, dataset))
 
-    def approve(self, dataset: str, opening: PrivacyBudget | None, sources: tuple[Source, ...]) -> None:
+    def approve(self, dataset: str, cap: PrivacyBudget | None, sources: tuple[Source, ...]) -> None:
         """The owner's word for studies that others will start: as the first of them at the owner's own terminal.
 
         Raises:
-            StudyInvalid: `opening` is not the cap the dataset has.
+            StudyInvalid: `cap` is not the cap that the dataset has.
             PolicyRefused: the dataset's name or a source of it is another's.
         """
         with self._store.writing() as writer:
-            own, budget = dataset_with_cap(writer, dataset, opening, sources)
+            own, budget = dataset_with_cap(writer, dataset, cap, sources)
             if budget is not None:  # without one, its runs are refused
                 approvals.check_sources(writer, sources, own, public=budget.public)
 
@@ -234,7 +234,8 @@ class PrivacyLedger(RecordedStudies):
         before = writer.connection.execute(CHARGED, {"fingerprint": key.fingerprint}).one_or_none()
         if before is not None:
             writer.check_whole()  # its draws are read back, and one that is missing would be drawn again
-            admission.same_plan(before.spends == spends and before.noise == noise)
+            if (before.spends, before.noise) != (spends, noise):
+                raise admission.another_plan()
             approvals.check_same_sources(writer.connection, charge.sources, dataset)
             return int(before.id)
         totals = writer.totals_of(account)  # a cap may have been opened just now

@@ -130,8 +130,8 @@ class RecordedStudies:
         self, study: str, *, edition: str | None = None, dataset: str | None = None
     ) -> tuple[Recorded, ...]:
         """The charged studies of that name, of one edition and one dataset unless they are None."""
-        asked = {"study": study, "edition": edition, "dataset": dataset}
-        return self._studies(*(RESERVATIONS.c[name] == text for name, text in asked.items() if text is not None))
+        columns = {"study": study, "edition": edition, "dataset": dataset}
+        return self._studies(*(RESERVATIONS.c[name] == text for name, text in columns.items() if text is not None))
 
     def study_names(self) -> tuple[str, ...]:
         """The names of all studies that were charged, sorted."""
