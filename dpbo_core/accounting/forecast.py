@@ -57,7 +57,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Forecast:
-    """How a budget burns down.
+    """The burn-down of a budget.
 
     Attributes:
         limit: the cap's ε.
@@ -74,7 +74,7 @@ class Forecast:
     refused: Stream | None
 
     def to_json(self) -> dict[str, Any]:
-        """As `dpbo budget --forecast --json` prints it."""
+        """The object that `dpbo budget --forecast --json` prints."""
         return {
             "ends": None if self.ends is None else _text(self.ends),
             "first_refused": None if self.refused is None else self.refused.name,
@@ -120,7 +120,7 @@ def streams_of(account: Account, every: timedelta | None = None) -> tuple[Stream
 
 
 def forecast(account: Account, now: datetime, every: timedelta | None = None) -> Forecast | None:
-    """How the account burns down if its studies go on; None where it has no limit, or nothing was spent yet.
+    """The burn-down of the account if its studies go on; None where it has no limit, or nothing was spent yet.
 
     Args:
         account: of a dataset.

@@ -143,7 +143,7 @@ def sealed_totals(writer: Writer, dataset: str) -> Totals:
 
 @row_decoding()
 def draws_of(connection: sa.Connection, dataset: str) -> Counter[Draw]:
-    """How many draws of each price are reserved on the dataset."""
+    """The draws reserved on the dataset, counted by price."""
     query = sa.select(RESERVATIONS.c.spends).where(RESERVATIONS.c.dataset == dataset)
     return Counter(draw for spends in connection.scalars(query) for draw in draws_in(spends))
 

@@ -151,7 +151,7 @@ def _unsound(
 
 
 def _unless_damaged(read: Callable[[], T], *, accept: bool) -> T | None:
-    """What the file beside the ledger holds; None if it cannot be read and a person said to go on."""
+    """The content of the file beside the ledger; None if it cannot be read and a person said to go on."""
     try:
         return read()
     except LedgerDamaged:

@@ -1,4 +1,4 @@
-"""What the ledger charges: one private query by its key, its price, and the records that it will be asked of."""
+"""Charges: one private query by its key, its price, and the records that it will be asked of."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from dpbo_core.privacy.plan import PrivacyPlan
 
 
 class Caller(Enum):
-    """Who asks: what only the owner may do is refused to an operator.
+    """The person who asks: what only the owner may do is refused to an operator.
 
     The owner sits at the command or the notebook. An operator is somebody who may start runs through Prefect:
     such a run opens no cap, adds no file, and asks for no more than the cap's largest ε.
@@ -24,7 +24,7 @@ class Caller(Enum):
 
 @dataclass(frozen=True)
 class QueryKey:
-    """Which private query this is. `fingerprint` is a SHA-256 in hex; the rest is for people."""
+    """A private query's identity: `fingerprint`, a SHA-256 in hex; the rest is for people."""
 
     fingerprint: str
     dataset: str
@@ -48,7 +48,7 @@ class WarmStart:
     releases: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """As the ledger has it."""
+        """The JSON that the ledger stores."""
         return {"series": self.series, "releases": list(self.releases)}
 
 

@@ -47,7 +47,7 @@ class Recorded:
 
 
 class RecordedStudies:
-    """What a ledger recorded of studies, read back: charges, draws and releases, one snapshot a call.
+    """The charges, draws and releases that a ledger recorded, read back, one snapshot a call.
 
     Args:
         url: of the ledger.
@@ -65,7 +65,7 @@ class RecordedStudies:
             yield connection
 
     def reserved(self, fingerprint: str) -> Mapping[str, Any] | None:
-        """What this very study became when it was charged, `method` by name and the rest; None if it was not."""
+        """The resolved study as it was charged, `method` by name and the rest; None if it was not."""
         with self._reading() as connection:
             row = connection.execute(CHARGED, {"fingerprint": fingerprint}).one_or_none()
             return None if row is None else {**row.resolved, "method": str(row.method)}
@@ -86,7 +86,7 @@ class RecordedStudies:
         return self._release(sa.func.substr(RESERVATIONS.c.fingerprint, 1, len(release_id)) == release_id)
 
     def warm_start(self, fingerprint: str) -> WarmStart | None:
-        """What this very study was charged to begin with; None where it began afresh, or is not charged."""
+        """The warm start that this very study was charged with; None where it began afresh, or is not charged."""
         with self._reading() as connection:
             return warm_start_of(connection, fingerprint)
 
@@ -180,7 +180,7 @@ def at_hand(url: str) -> bool:
 
 
 def standing_of(release: Release, url: str) -> Standing:
-    """What the ledger says of the entry that the release names.
+    """The standing in the ledger of the entry that the release names.
 
     Args:
         release: as its certificate has it, with the hash of the ledger's entry before its own.

@@ -1,4 +1,4 @@
-"""How long a PostgreSQL ledger is waited for: a server or a writer that has stopped ends in a message.
+"""Limits on waiting for a PostgreSQL ledger: a server or a writer that has stopped ends in a message.
 
 | what has stopped | what ends the wait | seconds |
 |---|---|---|

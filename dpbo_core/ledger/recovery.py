@@ -235,7 +235,7 @@ class _Recovery:
         self.added.releases += 1
 
     def _check_here(self, link: Link, rows: sa.Select[Any], cells: tuple[Any, ...]) -> None:
-        """That an entry was recovered is believed where what it says is here.
+        """A record that an entry was recovered is believed where the recovered row is here.
 
         Raises:
             LedgerDamaged: it is not: of another dataset, say, or at another price.

@@ -31,7 +31,7 @@ PUBLIC: Role = "public records"  # read as public: charged for by nobody
 
 @dataclass(frozen=True)
 class Division:
-    """How one table in memory is divided: by the positions of its rows, of which `share` are validated on."""
+    """The division of one table in memory by the positions of its rows, of which `share` are validated on."""
 
     share: float
     n_rows: int
