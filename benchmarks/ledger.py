@@ -26,8 +26,8 @@ from dpbo_core.errors import BudgetExceeded
 from dpbo_core.ledger import audit
 from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger, QueryKey
+from dpbo_core.ledger.schema import RESERVATIONS
 from dpbo_core.ledger.store import LedgerStore
-from dpbo_core.ledger.tables import RESERVATIONS
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.privacy.amounts import spent_units
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing

@@ -33,10 +33,10 @@ from sklearn.linear_model import LogisticRegression
 
 from benchmarks.rows import Row, main
 from dpbo.flows.prefect_runtime.requested_study import edition_at
+from dpbo_core.accounting.account import Account
 from dpbo_core.accounting.forecast import Forecast, forecast
 from dpbo_core.errors import BudgetRefused
 from dpbo_core.ledger import audit
-from dpbo_core.ledger.accounts import Account
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.preparation.preconditions import approve_study
 from dpbo_core.preparation.run import Run
@@ -51,7 +51,7 @@ BEGIN = datetime(2026, 1, 1, 6, tzinfo=UTC)
 DROP, WATCHED, REPORTED, BLIND = 0.03, 0.25, 0.25, 22
 C = {"low": 1e-4, "high": 10.0, "log": True, "points": 33}
 CAP = {"epsilon": 5.0, "delta": 1e-5}
-CLOCKS = ("ledger", "reservation", "cap_creation")  # of dpbo_core.accounting: where the date of an entry is taken
+CLOCKS = ("ledger", "reservation", "accounts")  # of dpbo_core.ledger: where the date of an entry is taken
 
 
 Reliability = tuple[float, float]  # of the device and of the history, each from −1 to 1
@@ -222,7 +222,7 @@ def at(day: int) -> ExitStack:
     """The ledger's entries bear this day's date inside."""
     stack = ExitStack()
     for name in CLOCKS:
-        stack.enter_context(mock.patch(f"dpbo_core.accounting.{name}.utc_now", Clock(day)))
+        stack.enter_context(mock.patch(f"dpbo_core.ledger.{name}.utc_now", Clock(day)))
     return stack
 
 

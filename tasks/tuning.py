@@ -13,9 +13,9 @@ from prefect import task
 from dpbo.tasks import policies
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.reporting.mlflow_run import log_release
+from dpbo_core.accounting.account import Account
 from dpbo_core.errors import BudgetRefused
 from dpbo_core.final_model.train import FinalModel, train_final
-from dpbo_core.ledger.accounts import Account
 from dpbo_core.methods.contract import Released
 from dpbo_core.preparation.precomputed import Precomputed
 from dpbo_core.preparation.resolve import ResolvedStudy

@@ -21,8 +21,9 @@ from dpbo_core.data.fetched import fetched
 from dpbo_core.data.people import read_people
 from dpbo_core.errors import PolicyRefused, Sealed, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.sources import named_source, same_records
+from dpbo_core.ledger.sources import same_records
 from dpbo_core.preparation.data_split import public_half
+from dpbo_core.preparation.named_sources import named_source
 from dpbo_core.queries.evaluation.run import evaluate_study
 from dpbo_core.queries.tuning.run import run_study
 from dpbo_core.queries.watch.todays_table import todays_table

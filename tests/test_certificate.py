@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from test_contract import VARIANTS, plan_of, real, run_in
 from worlds import problem, smooth_table
 
+from dpbo_core.accounting.account import balance_after, balances
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.certificate import read_certificate, recompute
 from dpbo_core.errors import CertificateFalse, StudyInvalid
-from dpbo_core.ledger.accounts import balance_after, balances
 from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger, QueryKey
 from dpbo_core.methods import CERTIFIED, EXCHANGES, METHODS

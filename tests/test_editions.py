@@ -20,10 +20,9 @@ from dpbo_core.errors import LedgerDamaged, StudyInvalid
 from dpbo_core.gp.drifting import CHANGE, DRIFTS, LEVEL, Seen, of_the_past
 from dpbo_core.gp.kernels import Matern52
 from dpbo_core.ledger import audit
-from dpbo_core.ledger.charge import Charge
+from dpbo_core.ledger.charge import Charge, WarmStart
 from dpbo_core.ledger.ledger import PrivacyLedger, QueryKey
 from dpbo_core.ledger.store import LedgerStore
-from dpbo_core.ledger.warm_start import WarmStart
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise, OperatingSystemNoise
 from dpbo_core.methods.earlier_editions import FADING, followed
 from dpbo_core.methods.private_grid import PrivateGrid

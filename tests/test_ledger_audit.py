@@ -24,7 +24,7 @@ from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.history import Place
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.rollback_guard import Record, RollbackGuard
-from dpbo_core.ledger.tables import METADATA
+from dpbo_core.ledger.schema import METADATA
 from dpbo_core.privacy.release import Release
 
 OPEN = PrivacyBudget.of("d", epsilon=1.0, delta=0.0)

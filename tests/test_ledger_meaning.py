@@ -13,8 +13,8 @@ from conftest import STUDY, new_database
 from test_ledger import SYSTEM, key, plan, sql
 from test_ledger_audit import OPEN, exported, spend
 
+from dpbo_core.accounting.account import Totals, canonical, facts_hash
 from dpbo_core.accounting.budget import PrivacyBudget
-from dpbo_core.accounting.totals import Totals, canonical, facts_hash
 from dpbo_core.errors import BudgetExceeded, BudgetRefused, DpboError, LedgerDamaged, StudyInvalid
 from dpbo_core.ledger import audit
 from dpbo_core.ledger.charge import Charge

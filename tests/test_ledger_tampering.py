@@ -15,16 +15,16 @@ from test_ledger_audit import exported
 from used_ledgers import DATABASES, UsedLedger, on_each
 from worlds import asked_until_it_answers
 
+from dpbo_core.accounting.account import Totals, canonical, facts_hash
 from dpbo_core.accounting.budget import PrivacyBudget
-from dpbo_core.accounting.totals import Totals, canonical, facts_hash
 from dpbo_core.errors import BudgetExceeded, LedgerDamaged
 from dpbo_core.ledger import audit, ledger
 from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.lookup import standing_of
 from dpbo_core.ledger.rollback_guard import RollbackGuard
+from dpbo_core.ledger.schema import METADATA
 from dpbo_core.ledger.store import LedgerStore
-from dpbo_core.ledger.tables import METADATA
 from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.release import Release
 

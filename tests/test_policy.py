@@ -15,9 +15,10 @@ from dpbo_core.errors import BudgetRefused, NoBudget, PolicyRefused
 from dpbo_core.ledger import audit, policy
 from dpbo_core.ledger.charge import Caller, Charge
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.name_patterns import FIELDS, filled_at, values_in
-from dpbo_core.ledger.policy import Approved
-from dpbo_core.ledger.sources import MEMORY, Source, file_source, named_source, same_records
+from dpbo_core.ledger.policy import Approved, Dataset
+from dpbo_core.ledger.sources import MEMORY, Source, file_source, same_records
+from dpbo_core.name_patterns import FIELDS, filled_at, values_in
+from dpbo_core.preparation.named_sources import named_source
 
 OPERATOR = Caller.OPERATOR
 
@@ -149,7 +150,7 @@ RULES = [  # asked, what is approved, owner, public → recorded (True), known (
 
 @pytest.mark.parametrize(("asked", "approved", "owner", "public", "says"), RULES)
 def test_the_rules(asked, approved, owner, public, says):
-    asks = {"dataset": "d", "account": "d", "caller": Caller.OWNER if owner else OPERATOR, "public": public}
+    asks = {"dataset": Dataset("d", "d"), "caller": Caller.OWNER if owner else OPERATOR, "public": public}
     if isinstance(says, bool):
         assert policy.is_new(asked, approved, **asks) is says
     else:

@@ -1,9 +1,11 @@
 """What `dpbo_core` and `dpbo` list is there, is imported on first use, and is all that the documents need."""
 
 import ast
+import doctest
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -59,3 +61,11 @@ def test_an_unlisted_name_is_refused():
         dpbo.tune  # noqa: B018
     assert "run_study" in dir(dpbo_core)
     assert "tune_privately" in dir(dpbo)
+
+
+@pytest.mark.parametrize("room", ["accounting", "ledger"])
+def test_the_example_that_a_room_opens_with_runs(room, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    outcome = doctest.testmod(import_module(f"dpbo_core.{room}"))
+    assert outcome.attempted > 0
+    assert outcome.failed == 0

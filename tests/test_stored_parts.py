@@ -20,8 +20,9 @@ from dpbo_core.data.addresses import FolderAddress, address_of, place_of
 from dpbo_core.data.fetched import TAIL, parquet_objects
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.sources import named_source, same_records
+from dpbo_core.ledger.sources import same_records
 from dpbo_core.preparation import data_split
+from dpbo_core.preparation.named_sources import named_source
 from dpbo_core.preparation.resolve import resolve
 from dpbo_core.preparation.run import Run
 from dpbo_core.queries.evaluation.run import evaluate_study

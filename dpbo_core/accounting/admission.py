@@ -2,11 +2,12 @@
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 
+from dpbo_core.accounting.account import Totals
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import Total
 from dpbo_core.accounting.renyi_filter import Draw, together
-from dpbo_core.accounting.totals import Totals
 from dpbo_core.errors import (
     AssumptionNotAccepted,
     BudgetExceeded,
@@ -38,33 +39,51 @@ def another_cap(budget: PrivacyBudget) -> StudyInvalid:
     )
 
 
-def same_cap(budget: PrivacyBudget, opening: PrivacyBudget) -> None:
-    """A study's [budget] must have the numbers of the cap that is open; what the cap accepts was fixed then."""
-    asked = (opening.epsilon_units, opening.delta_units)
-    if budget.public or (budget.epsilon_units, budget.delta_units) != asked:
+def check_cap(budget: PrivacyBudget, cap: PrivacyBudget) -> None:
+    """A study's [budget] must have the numbers of the cap that is open; what the cap accepts was fixed then.
+
+    Raises:
+        StudyInvalid: it has others.
+    """
+    same = (budget.epsilon_units, budget.delta_units) == (cap.epsilon_units, cap.delta_units)
+    if budget.public or not same:
         raise another_cap(budget)
 
 
-def same_plan(same: bool) -> None:  # noqa: FBT001
-    """A rerun takes over its reservation only if it would draw exactly what was reserved."""
-    if not same:
-        raise StudyInvalid(
-            "this study edition was reserved with another plan",
-            cause="another version of dpbo, or another noise source, started it",
-            remedy="give the study a new edition (a new spend), or finish it with the version that started it",
-        )
+def another_plan() -> StudyInvalid:
+    """The message for a rerun that would draw something else than was reserved."""
+    return StudyInvalid(
+        "this study edition was reserved with another plan",
+        cause="another version of dpbo, or another noise source, started it",
+        remedy="give the study a new edition (a new spend), or finish it with the version that started it",
+    )
+
+
+@dataclass(frozen=True)
+class Request:
+    """A plan as admission judges it.
+
+    Attributes:
+        cost: its total.
+        draws: its draws, each at its price.
+        guarantee: its guarantee.
+        noise: standing of the noise source.
+        max_records_per_person: k of the study.
+    """
+
+    cost: Total
+    draws: tuple[Draw, ...]
+    guarantee: PrivacyGuarantee
+    noise: str
+    max_records_per_person: int = 1
 
 
 def admit(
     budget: PrivacyBudget,
     totals: Totals,
-    asked: Total,
-    draws: tuple[Draw, ...],
-    guarantee: PrivacyGuarantee,
+    request: Request,
     *,
-    noise: str,
     fixed: tuple[int, ...],
-    max_records_per_person: int,
     drawn: Callable[[], Counter[Draw]],
 ) -> None:
     """Return if the plan may be charged; otherwise raise the message. Nothing is charged here.
@@ -72,18 +91,14 @@ def admit(
     Args:
         budget: the dataset's cap.
         totals: everything reserved on it so far.
-        asked: the plan's total.
-        draws: of the plan.
-        guarantee: the plan's guarantee.
-        noise: standing of the noise source.
+        request: the plan.
         fixed: k of the dataset's earlier spends; none before the first. Who has five records pays five times what
             a study of k = 1 says; where a `person` column enforces k, every guarantee is to the person.
-        max_records_per_person: k of the study.
         drawn: everything reserved, each draw, for a refusal to say what it comes to.
     """
     if budget.public:
         return
-    name = budget.dataset
+    name, guarantee = budget.dataset, request.guarantee
     if guarantee.evidence.refuted:
         raise EvidenceRefuted(
             f"the guarantee is known to be false (ε = ∞): {guarantee.evidence.note}",
@@ -91,9 +106,9 @@ def admit(
             remedy='leave it out, or say calibration = "corrected"; to reproduce the paper, use a dataset declared '
             "public (dpbo budget set NAME --public)",
         )
-    if noise != OPERATING_SYSTEM:
+    if request.noise != OPERATING_SYSTEM:
         raise NoiseNotPrivate(
-            f"the noise source is {noise}, and dataset {name!r} has a finite budget",
+            f"the noise source is {request.noise}, and dataset {name!r} has a finite budget",
             cause="a test's noise source was passed to a real study",
             remedy="leave the noise source out, or use a dataset declared public",
         )
@@ -114,9 +129,9 @@ def admit(
             remedy="choose a method and a model that need none; for data of other people, open their cap with it: "
             f"dpbo budget set NAME --epsilon E --delta D {' '.join(f'--accept {name}' for name in missing)}",
         )
-    if not budget.admits(totals.spent + asked, guarantee.unit, totals.filter.after(draws, asked)):
-        only = (totals.spent.delta_units, asked.delta_units)
-        raise _exceeded(budget, drawn(), Counter(draws), only, guarantee)
+    total, filtered = totals.spent + request.cost, totals.filter.after(request.draws, request.cost)
+    if not budget.admits(total, guarantee.unit, filtered):
+        raise _exceeded(budget, totals, request, drawn())
     if totals.charges and totals.person != guarantee.person:
         raise BudgetRefused(
             f"dataset {name!r} keeps guarantees to the persons of column {totals.person!r}; "
@@ -124,10 +139,11 @@ def admit(
             cause="[privacy] person names another column than the dataset's earlier studies",
             remedy="name the same column, or give the other persons a dataset name and a cap of their own",
         )
-    if guarantee.unit is not PrivacyUnit.PERSON and fixed and max_records_per_person != fixed[-1]:
+    k = request.max_records_per_person
+    if guarantee.unit is not PrivacyUnit.PERSON and fixed and k != fixed[-1]:
         raise BudgetRefused(
             f"dataset {name!r} keeps guarantees to persons of at most {fixed[-1]} records; this study "
-            f"says max_records_per_person = {max_records_per_person}",
+            f"says max_records_per_person = {k}",
             cause="the first study of a dataset fixes max_records_per_person, or the account would say less than "
             "the person with the most records pays",
             remedy=f"say max_records_per_person = {fixed[-1]}, or give the others a dataset and a cap of their own",
@@ -138,16 +154,11 @@ def _kind(units: frozenset[PrivacyUnit], relation: NeighboringRelation) -> str:
     return " and ".join(sorted(whom(unit) for unit in units) or ["any unit"]) + f" ({relation.replace('_', ' ')})"
 
 
-def _exceeded(
-    budget: PrivacyBudget,
-    spent: Counter[Draw],
-    asked: Counter[Draw],
-    only: tuple[int, int],
-    guarantee: PrivacyGuarantee,
-) -> BudgetExceeded:
+def _exceeded(budget: PrivacyBudget, totals: Totals, request: Request, drawn: Counter[Draw]) -> BudgetExceeded:
+    guarantee, only = request.guarantee, totals.spent.delta_units
     delta = budget.conversion_for(guarantee.unit)
-    spent_epsilon, _ = together(spent, only[0], delta)
-    sum_epsilon, _ = together(spent + asked, sum(only), delta)
+    spent_epsilon, _ = together(drawn, only, delta)
+    sum_epsilon, _ = together(drawn + Counter(request.draws), only + request.cost.delta_units, delta)
     asks = f"ε = {guarantee.epsilon:g}" + (f" at δ = {guarantee.delta:g}" if guarantee.delta > 0 else "")
     sums = f"together ε = {sum_epsilon:.4g}"
     if sum_epsilon == float("inf"):

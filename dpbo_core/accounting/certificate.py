@@ -1,4 +1,4 @@
-"""What a release's own page proves: its ε and δ again, from the draws it lists, without any ledger.
+"""Checking a certificate: ε and δ composed again from the draws that a release lists, without any ledger.
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
@@ -36,7 +36,7 @@ LARGEST = 1e15  # of any amount: far beyond what anybody guarantees, far within 
 
 @dataclass(frozen=True)
 class Recomputed:
-    """What a certificate is worth.
+    """The guarantee that a certificate proves, composed again.
 
     Attributes:
         epsilon: ε of everything released, composed again from the draws; at most the guaranteed one.
@@ -70,8 +70,8 @@ def read_certificate(document: Any, declared: Declared) -> Release:
         unknown = release.method not in declared.methods
         sound = not unknown and release.guarantee.delta < 1.0
         if sound:
-            shown = declared.methods[release.method](release)
-            sound = bool(release.spends) and shown.sensitivity >= 0.0
+            rules = declared.methods[release.method](release)
+            sound = bool(release.spends) and rules.sensitivity >= 0.0
     except (AttributeError, KeyError, TypeError, ValueError, ArithmeticError):
         sound = False
     if unknown:
@@ -130,14 +130,14 @@ def recompute(release: Release, declared: Declared) -> Recomputed:
             cause="its noise was injected, or its evidence is refuted; such releases are for public data",
             remedy="treat its numbers as the raw ones",
         )
-    shown = declared.methods[release.method](release)
-    if not shown.fits(release):
+    rules = declared.methods[release.method](release)
+    if not rules.fits(release):
         raise _edited(
             "the release does not list the draws that its method makes, or guarantees what they cannot keep"
         )
     for spend in release.spends:
         _check_price(spend, declared)
-        if not spend.sensitivity >= shown.sensitivity * (1.0 - _SLACK):
+        if not spend.sensitivity >= rules.sensitivity * (1.0 - _SLACK):
             raise _underpriced(spend)
     total = compose(release.spends)
     left = max(0.0, guarantee.delta - from_units(total.delta_units))
@@ -151,7 +151,7 @@ def recompute(release: Release, declared: Declared) -> Recomputed:
             f"({guarantee.epsilon:g}, {guarantee.delta:g})"
         )
     by_price = {spend.mechanism for spend in release.spends if declared.mechanisms[spend.mechanism].by_price}
-    return Recomputed(epsilon, delta, len(release.spends), tuple(sorted(by_price)), shown.score_bound)
+    return Recomputed(epsilon, delta, len(release.spends), tuple(sorted(by_price)), rules.score_bound)
 
 
 def _check_price(spend: Spend, declared: Declared) -> None:

@@ -1,4 +1,4 @@
-"""What several spends cost together, by two routes that are both always true.
+"""The cost of several spends together, by two routes that are both always valid.
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|

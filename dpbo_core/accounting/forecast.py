@@ -1,4 +1,4 @@
-"""When a budget ends: what was spent of it, by date, and what goes on to be spent at the rhythm of its studies.
+"""When a budget ends: its spends by date, and those to come at the rhythm of its studies.
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
@@ -19,13 +19,13 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
+from dpbo_core.accounting.account import MOST_ROOM, Account, Entry
 from dpbo_core.accounting.renyi_filter import Draw, together
-from dpbo_core.ledger.accounts import MOST_ROOM, Account, Entry
 from dpbo_core.privacy.amounts import from_units
 
 RECENT = 12  # editions whose rhythm counts
 FAR = timedelta(days=3653)  # nobody plans further: ten years
-DRAWN = 48  # points of a curve that are worked out
+DRAWN = 48  # points of a curve
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Stream:
 
 @dataclass(frozen=True)
 class Point:
-    """What is spent of a budget at a moment; `expected` where that is still to come."""
+    """The ε spent of a budget at a moment; `expected` where that is still to come."""
 
     at: datetime
     spent: float
@@ -57,7 +57,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Forecast:
-    """How a budget burns down.
+    """The burn-down of a budget.
 
     Attributes:
         limit: the cap's ε.
@@ -74,7 +74,7 @@ class Forecast:
     refused: Stream | None
 
     def to_json(self) -> dict[str, Any]:
-        """As `dpbo budget --forecast --json` prints it."""
+        """The object that `dpbo budget --forecast --json` prints."""
         return {
             "ends": None if self.ends is None else _text(self.ends),
             "first_refused": None if self.refused is None else self.refused.name,
@@ -109,18 +109,18 @@ def streams_of(account: Account, every: timedelta | None = None) -> tuple[Stream
     kinds: dict[tuple[str, str], list[Entry]] = {}
     for entry in account.entries:
         kinds.setdefault((entry.study, entry.method), []).append(entry)
-    found = []
+    streams = []
     for entries in kinds.values():
-        times = [moment_of(entry) for entry in entries[-RECENT:]]
+        times = [entry.moment for entry in entries[-RECENT:]]
         gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(times)]
         rhythm = every or (timedelta(seconds=median(gaps)) if gaps else None)
         if rhythm:
-            found.append(Stream(entries[-1], rhythm))
-    return tuple(found)
+            streams.append(Stream(entries[-1], rhythm))
+    return tuple(streams)
 
 
 def forecast(account: Account, now: datetime, every: timedelta | None = None) -> Forecast | None:
-    """How the account burns down if its studies go on; None where it has no limit, or nothing was spent yet.
+    """The burn-down of the account if its studies go on; None where it has no limit, or nothing was spent yet.
 
     Args:
         account: of a dataset.
@@ -130,7 +130,7 @@ def forecast(account: Account, now: datetime, every: timedelta | None = None) ->
     if account.budget.public or not account.entries:
         return None
     streams = streams_of(account, every)
-    due = [(max(moment_of(s.newest) + s.every, now), place) for place, s in enumerate(streams)]
+    due = [(max(s.newest.moment + s.every, now), place) for place, s in enumerate(streams)]
     heapq.heapify(due)
     admitted: list[tuple[datetime, int]] = []
     ends, refused, total, filtered = None, None, account.spent, account.filtered
@@ -157,22 +157,16 @@ def forecast(account: Account, now: datetime, every: timedelta | None = None) ->
 
 
 def _curve(account: Account, expected: list[tuple[datetime, Entry]]) -> Iterator[Point]:
-    """What is spent after each of so many entries, evenly picked where there are more than are drawn."""
-    told = [(moment_of(entry), entry, False) for entry in account.entries]
-    told += [(at, entry, True) for at, entry in expected]
+    """The ε spent after each of so many entries, evenly picked where there are more than `DRAWN`."""
+    charges = [(entry.moment, entry, False) for entry in account.entries]
+    charges += [(at, entry, True) for at, entry in expected]
     draws, only, delta = Counter[Draw](), 0, account.budget.conversion_for(account.unit)
-    for place, (at, entry, future) in enumerate(told):
+    for place, (at, entry, future) in enumerate(charges):
         draws.update(entry.draws)
         only += entry.cost.delta_units
-        turning = place + 1 in (len(account.entries), len(told))
-        if turning or place % max(1, len(told) // DRAWN) == 0:
+        turning = place + 1 in (len(account.entries), len(charges))
+        if turning or place % max(1, len(charges) // DRAWN) == 0:
             yield Point(at, together(draws, only, delta)[0], future)
-
-
-def moment_of(entry: Entry) -> datetime:
-    """When it was charged, UTC."""
-    found = datetime.fromisoformat(entry.reserved_at)
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
 def _text(moment: datetime) -> str:

@@ -44,7 +44,7 @@ Draw = tuple[int | None, int]  # (ε_i, ρ_i) in 10⁻¹²
 
 @dataclass(frozen=True)
 class Filter:
-    """What a dataset's draws come to at its one order; the ledger seals it in every entry.
+    """The sum of a dataset's draws at its one order; the ledger seals it in every entry.
 
     Attributes:
         alpha: α*; 0 where the cap has no δ to convert at, and nothing is filtered.
@@ -65,7 +65,7 @@ class Filter:
         return cls(order(epsilon_units, delta))
 
     def after(self, draws: Iterable[Draw], total: Total) -> "Filter":
-        """The same once these draws are charged.
+        """The filter once these draws are charged.
 
         Args:
             draws: one by one.
@@ -73,16 +73,16 @@ class Filter:
         """
         if self.alpha == 0.0:
             return self
-        told = tuple(draws)
-        cost = sum(draw_units(draw, self.alpha) for draw in told)
-        return Filter(self.alpha, self.units + (cost if _come_to(told, total) else total.rho_units))
+        draws = tuple(draws)
+        cost = sum(draw_units(draw, self.alpha) for draw in draws)
+        return Filter(self.alpha, self.units + (cost if _come_to(draws, total) else total.rho_units))
 
     def fits(self, epsilon_units: int, delta: float) -> bool:
         """Whether Σr_i is within what (ε, δ_z) holds at α*."""
         return self.alpha > 0.0 and self.units <= most_units(self.alpha, epsilon_units, delta)
 
     def epsilon(self, delta: float) -> float:
-        """What Σr_i is worth at α* and δ_z, rounded up; infinite where nothing is filtered."""
+        """The ε that Σr_i is worth at α* and δ_z, rounded up; infinite where nothing is filtered."""
         if self.alpha == 0.0 or delta == 0.0:
             return math.inf
         return proposition_12_worth(alpha=self.alpha, cost=self.alpha * from_units(self.units), delta=delta)
@@ -123,7 +123,7 @@ def draw_units(draw: Draw, alpha: float) -> int:
 
 
 def together(draws: Mapping[Draw, int], delta_units: int, delta: float) -> tuple[float, float]:
-    """What draws come to as (ε, δ), for people: the smaller of basic composition and the best order over them all.
+    """The (ε, δ) of draws, for people: the smaller of basic composition and the best order over them all.
 
     A description of what was drawn, and no rule: the order is chosen afterwards, so it admits nothing.
 

@@ -1,29 +1,39 @@
-"""What a dataset's rows in the ledger say, read back: its cap, what is spent of it, its history and burn-down.
+"""A dataset's account in the ledger: its cap is opened here, and read back with its spends and its history.
 
 A row that does not hold what was written there is damage, and says so; what it holds is not repeated.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import sqlalchemy as sa
 
+from dpbo_core.accounting import admission
+from dpbo_core.accounting.account import Account, Entry, Totals, cap_in, facts_hash, filter_of
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import NOTHING, Total
-from dpbo_core.accounting.renyi_filter import NOT_FILTERED, Draw, Filter, draws_in, together
-from dpbo_core.accounting.totals import Totals, cap_in, facts_hash, filter_of
-from dpbo_core.ledger.approvals import NOTHING_APPROVED, Approvals, approvals_of
+from dpbo_core.accounting.renyi_filter import Draw, draws_in
+from dpbo_core.errors import NoBudget, PolicyRefused
+from dpbo_core.ledger.approvals import (
+    NOTHING_APPROVED,
+    Approvals,
+    account_named,
+    approvals_of,
+    template_of,
+    write_source,
+)
+from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.dataset_metadata import CAP as CAP_FACT
 from dpbo_core.ledger.dataset_metadata import facts_about, records_of
-from dpbo_core.ledger.row_decoding import row_decoding
-from dpbo_core.ledger.tables import DATASETS, DRAWS, RELEASES, RESERVATIONS
-from dpbo_core.ledger.writer import Writer
-from dpbo_core.privacy.amounts import from_units
+from dpbo_core.ledger.history import row_decoding
+from dpbo_core.ledger.policy import Dataset
+from dpbo_core.ledger.schema import DATASETS, DRAWS, RELEASES, RESERVATIONS
+from dpbo_core.ledger.sources import Source
+from dpbo_core.ledger.writer import Writer, utc_now
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 
-MOST_ROOM = 10_000
 HALF = 10**9  # sums are made of two halves, which no number of reservations takes over 64 bits
 
 # Built once: building a statement takes longer than running it, and a reservation is made while others wait.
@@ -50,70 +60,14 @@ SPENT = (
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One line of a dataset's history; `cost` is its whole plan in the ledger's unit, `draws` each draw of it.
+class DatasetAccount(Account):
+    """The account of a dataset with what its owner approved: what it may be scored on, its group, the largest ε."""
 
-    `recorded` names what it recorded so far, while it has not released.
-    """
-
-    study: str
-    edition: str
-    method: str
-    epsilon: float | None
-    delta: float
-    rho: float
-    assumptions: tuple[str, ...]
-    reserved_at: str
-    released_at: str | None
-    release_id: str | None
-    cost: Total
-    draws: tuple[Draw, ...] = ()
-    recorded: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Account:
-    """A dataset's cap, what is spent of it, its history, and the one unit of its guarantees (None before any).
-
-    `records` is the k of its spends, none before the first.
-    `approvals` are what its owner approved: what it may be scored on, its group, the largest ε of one run.
-    `filtered` are its draws at the order that admission uses.
-    """
-
-    budget: PrivacyBudget
-    spent: Total
-    entries: tuple[Entry, ...]
-    unit: PrivacyUnit | None = None
-    records: tuple[int, ...] = ()
     approvals: Approvals = NOTHING_APPROVED
-    filtered: Filter = NOT_FILTERED
-
-    @property
-    def spent_epsilon(self) -> tuple[float, float]:
-        """What is spent as (ε, δ): the smaller of the routes of composition, by the draws as they were."""
-        draws = Counter(draw for entry in self.entries for draw in entry.draws)
-        return together(draws, self.spent.delta_units, self.budget.conversion_for(self.unit))
-
-    @property
-    def rooms(self) -> dict[str, int]:
-        """Method → how many more studies at the price of its newest the cap admits, and no others beside them."""
-        newest = {entry.method: entry for entry in self.entries}
-        return {} if self.budget.public else {method: self.room(entry) for method, entry in newest.items()}
-
-    def room(self, entry: Entry) -> int:
-        """How many more studies at the price of `entry` the cap admits, and no others; at most `MOST_ROOM`."""
-        total, filtered, found = self.spent, self.filtered, 0
-        more = filtered.after(entry.draws, entry.cost).units - filtered.units
-        while found < MOST_ROOM:
-            total, filtered = total + entry.cost, Filter(filtered.alpha, filtered.units + more)
-            if not self.budget.admits(total, self.unit, filtered):
-                break
-            found += 1
-        return found
 
 
 def _check_cells(*, whole: Iterable[Any], texts: Iterable[Any]) -> None:
-    """SQLite keeps a text in a column of numbers, if it is told to; and no amount is below 0.
+    """Amounts are whole and at least 0, and texts are texts: SQLite keeps a text in a column of numbers too.
 
     Raises:
         TypeError: a cell holds what was never written.
@@ -159,7 +113,7 @@ def spent_of(connection: sa.Connection, dataset: str) -> tuple[Total, frozenset[
 
 @row_decoding()
 def sealed_totals(writer: Writer, dataset: str) -> Totals:
-    """What admission uses of a dataset, as its newest entry carries it, once the tables were found to say the same.
+    """The totals that the dataset's newest entry carries, once the tables agree with them.
 
     So a raised cap, a spend that was made smaller, however old, a row that was put in or taken out, are refused
     before a study is admitted. What is not looked at here `dpbo budget verify` finds.
@@ -174,14 +128,14 @@ def sealed_totals(writer: Writer, dataset: str) -> Totals:
     sealed = writer.totals_of(dataset)
     cap = writer.connection.execute(CAP, {"dataset": dataset}).one_or_none()
     spent, units, charges = spent_of(writer.connection, dataset)
-    told = {
+    compared = {
         "the cap": (None if cap is None else cap_in(cap._asdict()), sealed.cap),
         "the number of charges": (charges, sealed.charges),
         "what is spent": (spent, sealed.spent),
         "the unit of what is spent": ({unit.value for unit in units}, sealed.units),
         "what its owner approved": (facts_hash(writer.facts_of(dataset)), sealed.facts),
     }
-    others = [what for what, (in_tables, in_history) in told.items() if in_tables != in_history]
+    others = [what for what, (in_tables, in_history) in compared.items() if in_tables != in_history]
     if others:
         raise writer.differs(f"{' and '.join(others)} of dataset {dataset!r} is not what its history sealed")
     return sealed
@@ -189,26 +143,26 @@ def sealed_totals(writer: Writer, dataset: str) -> Totals:
 
 @row_decoding()
 def draws_of(connection: sa.Connection, dataset: str) -> Counter[Draw]:
-    """How many draws of each price are reserved on the dataset."""
+    """The draws reserved on the dataset, counted by price."""
     query = sa.select(RESERVATIONS.c.spends).where(RESERVATIONS.c.dataset == dataset)
     return Counter(draw for spends in connection.scalars(query) for draw in draws_in(spends))
 
 
 def _recorded_of(connection: sa.Connection, reservations: list[int]) -> dict[int, list[str]]:
-    """Reservation → what it recorded.
+    """Reservation → the names of its recorded draws.
 
     Raises:
         TypeError: a cell holds what was never written.
     """
     query = sa.select(DRAWS.c.reservation, DRAWS.c.what).where(DRAWS.c.reservation.in_(reservations))
-    found: dict[int, list[str]] = {}
+    names: dict[int, list[str]] = {}
     for reservation, what in connection.execute(query) if reservations else ():
         _check_cells(whole=(reservation,), texts=(what,))
-        found.setdefault(reservation, []).append(what)
-    return found
+        names.setdefault(reservation, []).append(what)
+    return names
 
 
-def account_of(connection: sa.Connection, budget: PrivacyBudget) -> Account:
+def account_of(connection: sa.Connection, budget: PrivacyBudget) -> DatasetAccount:
     """The whole account of a cap's dataset; for inside `row_decoding`, as every cell is checked.
 
     Raises:
@@ -255,46 +209,80 @@ def account_of(connection: sa.Connection, budget: PrivacyBudget) -> Account:
     spent, units, _ = spent_of(connection, dataset)
     unit = next(iter(units), None) if len(units) == 1 else None
     records, approvals = records_of(connection, dataset), approvals_of(connection, dataset)
-    return Account(budget, spent, entries, unit, records, approvals, filtered)
+    return DatasetAccount(budget, spent, entries, unit, records, filtered, approvals)
 
 
-@dataclass(frozen=True)
-class Balance:
-    """An account just after one of its studies was reserved.
+def no_budget(dataset: str) -> NoBudget:
+    """The message for a dataset without a cap."""
+    return NoBudget(
+        f"dataset {dataset!r} has no privacy budget, so nothing may be spent on it",
+        cause="this is its first study",
+        remedy=f"add [budget] to the study, or: dpbo budget set {dataset} --epsilon 5 --delta 1e-5",
+    )
 
-    Attributes:
-        position: which study of the dataset this is, from 1.
-        entry: the study.
-        spent: ε of everything reserved so far, by its draws as they were; may be infinite.
-        limit: the cap's ε; infinite for a dataset declared public.
+
+def dataset_named(connection: sa.Connection, name: str) -> Dataset:
+    """The dataset of this name, whose account has a cap.
+
+    Raises:
+        NoBudget: it has none.
     """
-
-    position: int
-    entry: Entry
-    spent: float
-    limit: float
-
-    @property
-    def remaining(self) -> float:
-        """ε still free, at least 0."""
-        return max(0.0, self.limit - self.spent) if self.spent < float("inf") else 0.0
-
-    @property
-    def share(self) -> float:
-        """Share of the cap that is spent, in [0, 1]; 0 for a dataset declared public."""
-        return 0.0 if self.limit == float("inf") else min(1.0, self.spent / self.limit)
+    dataset = Dataset(name, account_named(connection, name))
+    if cap_of(connection, dataset.account) is None:
+        raise no_budget(name)
+    return dataset
 
 
-def balances(account: Account) -> Iterator[Balance]:
-    """The account after each of its studies, oldest first."""
-    budget, draws, only = account.budget, Counter[Draw](), 0
-    limit = float("inf") if budget.public else from_units(budget.epsilon_units)
-    for position, entry in enumerate(account.entries, start=1):
-        draws.update(entry.draws)
-        only += entry.cost.delta_units
-        yield Balance(position, entry, together(draws, only, budget.delta_conversion)[0], limit)
+def dataset_with_cap(
+    writer: Writer, name: str, cap: PrivacyBudget | None, sources: tuple[Source, ...], caller: Caller = Caller.OWNER
+) -> tuple[Dataset, PrivacyBudget | None]:
+    """The dataset and the cap that pays for it: opened now if the owner asks, or served it under a template.
+
+    Raises:
+        StudyInvalid: `cap` is not the cap that the dataset has.
+        PolicyRefused: an operator would open it.
+    """
+    dataset = Dataset(name, account_named(writer.connection, name))
+    budget = cap_of(writer.connection, dataset.account)
+    served = None if budget is not None else template_of(writer.connection, name, sources)
+    if served is not None:
+        template, approved = served
+        owners = cap_of(writer.connection, template)
+        if owners is None:  # its sources stand under its cap
+            raise no_budget(template)
+        budget = replace(owners, dataset=name)
+        open_cap(writer, budget)
+        for item in approved:
+            write_source(writer, item)
+    elif budget is None and cap is not None:
+        if caller is not Caller.OWNER:
+            raise PolicyRefused(
+                f"dataset {name!r} has no cap, and a run that Prefect started cannot open one",
+                cause="whoever may start runs is not whoever answers for the data",
+                remedy=f"its owner runs the study once with dpbo tune, or: dpbo budget set {name} --epsilon 5 "
+                "--delta 1e-5",
+            )
+        open_cap(writer, cap)
+        budget = cap
+    if budget is not None and cap is not None:
+        admission.check_cap(budget, cap)
+    return dataset, budget
 
 
-def balance_after(account: Account, release_id: str) -> Balance | None:
-    """The account just after the study that gave `release_id`; None if the account does not know it."""
-    return next((item for item in balances(account) if item.entry.release_id == release_id), None)
+def open_cap(writer: Writer, budget: PrivacyBudget) -> None:
+    """Write a new cap.
+
+    Raises:
+        PolicyRefused: its name is a member's of a group.
+    """
+    account = account_named(writer.connection, budget.dataset)
+    if account != budget.dataset:
+        raise PolicyRefused(
+            f"dataset {budget.dataset!r} is in the group {account!r}, whose cap pays for it",
+            cause="a second cap would be a second budget for the same people",
+            remedy=f"leave it as it is: dpbo budget {account} shows the account",
+        )
+    row = asdict(budget) | {"name": budget.dataset, "accepts": list(budget.accepts), "opened_at": utc_now()}
+    del row["dataset"]
+    row["relation"] = budget.relation.value
+    writer.write(DATASETS, row)

@@ -1,4 +1,4 @@
-"""Where the ledger is, asked here by everybody; and from its URL to an engine.
+"""The ledger's URL, decided here for everybody, and the engine on its database.
 
     argument  >  DPBO_LEDGER_URL  >  the team's DPBO_DATABASE_URL  >  ./mlruns/ledger.db
 
@@ -6,10 +6,13 @@ The command, the flows, the notebook and both parties of an exchange ask `ledger
 holds for all. An engine commits durably, lets one writer in at a time, and keeps its files for their owner alone.
 """
 
+import errno
 import hashlib
 import math
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -24,20 +27,20 @@ LEDGER_SETTING, TEAM_SETTING = "DPBO_LEDGER_URL", "DPBO_DATABASE_URL"
 LEDGER_LOCK = 0x6470626F  # "dpbo": the advisory lock every writer of a PostgreSQL ledger takes first
 
 
-def ledger_url(given: str | None = None) -> str:
-    """SQLAlchemy URL of the ledger: as given, as the environment says, or ./mlruns/ledger.db of the current folder.
+def ledger_url(url: str | None = None) -> str:
+    """SQLAlchemy URL of the ledger: `url`, as the environment says, or ./mlruns/ledger.db of the current folder.
 
     Raises:
         StudyInvalid: an open ledger instead of a URL, which no clone and no other process could share; or the
             team's setting is no PostgreSQL URL.
     """
-    if given is not None and not isinstance(given, str):
+    if url is not None and not isinstance(url, str):
         raise StudyInvalid(
             "the ledger of a PrivateSearch is not a URL",
             cause="an open ledger was passed, which a clone or another process could not share",
             remedy='pass ledger = "sqlite:///path/to/ledger.db"',
         )
-    named = given or os.environ.get(LEDGER_SETTING)
+    named = url or os.environ.get(LEDGER_SETTING)
     if named:
         return named
     team = team_setting()
@@ -183,30 +186,36 @@ def _check_nameable(name: str) -> None:
 
 def _private_folder(folder: Path) -> None:
     """The folder, its owner's alone if it is made here."""
-    try:
+    with _usable():
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError as error:
-        reason = error.strerror or "it cannot be made"
-    else:
-        return
-    raise _bad_url(f"points to a place that cannot be used ({reason.lower()})")
 
 
 def _private_file(path: Path) -> None:
     """The file, readable by its owner alone; SQLite gives -wal and -shm the mode of the file they belong to."""
-    try:
+    with _usable():
         if path.exists() and not path.is_file():  # a device's mode is everybody's
-            reason = "it is no ordinary file"
-        else:
-            opened = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
-            try:
-                if os.fstat(opened).st_uid == os.geteuid():
-                    os.fchmod(opened, 0o600)
-            finally:
-                os.close(opened)
-            return
+            raise OSError(errno.EINVAL, "it is no ordinary file")
+        opened = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            if os.fstat(opened).st_uid == os.geteuid():
+                os.fchmod(opened, 0o600)
+        finally:
+            os.close(opened)
+
+
+@contextmanager
+def _usable() -> Iterator[None]:
+    """Around making a file or a folder of the ledger.
+
+    Raises:
+        StudyInvalid: it cannot be made or written.
+    """
+    try:
+        yield
     except OSError as error:
-        reason = error.strerror or "it cannot be written"
+        reason = error.strerror or "it cannot be made or written"
+    else:
+        return
     raise _bad_url(f"points to a place that cannot be used ({reason.lower()})")
 
 

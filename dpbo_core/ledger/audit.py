@@ -3,50 +3,66 @@
 export    the history as JSON lines, to be kept where the ledger's owner cannot change it
 verify    the chain is whole, the tables equal it, it reaches what its records say, and it continues the copy
 accept    a person answers for an old copy: what an export still has is written again, and counts as spent
+
+An entry holds only what dpbo can have written: no amount is below 0, and a reservation's amounts are those of its
+own spends, composed. So nobody can write a row that gives back.
 """
 
 import json
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
+from dpbo_core.accounting.account import LEARNED
+from dpbo_core.accounting.composition import compose
 from dpbo_core.errors import LedgerDamaged
 from dpbo_core.ledger import schema
+from dpbo_core.ledger.charge import read_warm_start
+from dpbo_core.ledger.dataset_metadata import CAP, RECORDS, RECOVERED
 from dpbo_core.ledger.history import (
     RESTORATION,
     START,
+    UNREADABLE,
     Link,
     Place,
     as_exported,
     broken_links,
+    changed,
     links,
+    row_decoding,
     unattested,
     unlike_tables,
     unlike_totals,
 )
 from dpbo_core.ledger.key import LedgerKey
 from dpbo_core.ledger.rollback_guard import missing, older
-from dpbo_core.ledger.row_checks import faulty
-from dpbo_core.ledger.row_decoding import changed, row_decoding
+from dpbo_core.ledger.schema import DATASET_FACTS, DRAWS, METADATA, RECORDED, RESERVATIONS
 from dpbo_core.ledger.store import FRESH, LedgerStore
-from dpbo_core.ledger.tables import RESERVATIONS
-from dpbo_core.ledger.writer import Writer
+from dpbo_core.ledger.writer import Writer, utc_now
+from dpbo_core.privacy.plan import Spend
+from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 
 APART = "; if an old copy was accepted before the export was found, run dpbo budget recover FILE"
+LARGEST = 2**62  # of an amount or a number: the database keeps 64 bits
+ROUNDING = 2.0**-50  # relative, of a double that an amount was written as: a quarter of a unit below ε = 1,000
+T = TypeVar("T")
+LISTS = ("accepts", "spends")  # of the columns that hold JSON; the others hold objects
 
 
 @dataclass(frozen=True)
 class Verified:
-    """A ledger that was found whole: where it ends, and what an acceptance wrote again (None: nothing accepted)."""
+    """A whole ledger: where it ends, and how many entries an acceptance wrote again (None: nothing accepted)."""
 
     last: Place
     recovered: int | None = None
 
 
 def export(url: str) -> Iterator[str]:
-    """The history, a JSON object a line: of a ledger of whatever schema, as it is."""
+    """The history of a ledger of whatever schema, a JSON object a line."""
     with LedgerStore(url, restored=True).reading() as connection, row_decoding():
         rows = connection.execute(sa.text("SELECT * FROM history ORDER BY sequence")).mappings()
         lines = [json.dumps(as_exported(dict(row)), ensure_ascii=False, allow_nan=False) for row in rows]
@@ -59,19 +75,19 @@ def read_export(lines: Iterable[str]) -> tuple[Link, ...]:
     Raises:
         LedgerDamaged: a line is not one that `export` wrote.
     """
-    found = []
+    entries: list[Link] = []
     for line in lines:
         try:
-            found.append(Link.from_json(json.loads(line)))
-        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+            entries.append(Link.from_json(json.loads(line)))
+        except UNREADABLE:
             break
     else:
-        return tuple(found)
-    raise changed([f"line {len(found) + 1} of the exported copy is not a line of an export"])
+        return tuple(entries)
+    raise changed([f"line {len(entries) + 1} of the exported copy is not a line of an export"])
 
 
 def verify(url: str, copy: tuple[Link, ...] = (), *, accept: bool = False) -> Verified:
-    """Compare everything the ledger is with everything that is known of it.
+    """Compare the whole ledger with its own history, with its records outside, and with an exported copy.
 
     Args:
         url: the ledger's.
@@ -85,13 +101,12 @@ def verify(url: str, copy: tuple[Link, ...] = (), *, accept: bool = False) -> Ve
     store = LedgerStore(url, restored=True)
     if store.schema != str(schema.SCHEMA):
         raise schema.another(store.schema)
-    keys = _keys(store, accept=accept)
-    beside, of_user = _beside(store, accept=accept), store.guard.of_user()  # before the history, which may grow
+    keys = _unless_damaged(store.keys, accept=accept) or ()
+    beside = _unless_damaged(store.guard.beside.read, accept=accept)
+    of_user = store.guard.of_user()  # like the other record, before the history, which may grow
     with store.reading() as connection, row_decoding():
         history = links(connection)
-        problems = [*broken_links(history), *unlike_tables(history, connection), *faulty(history)]
-        problems += unlike_totals(history) if not problems else ()
-    problems += unattested(history, keys, strangers=accept)
+        problems = _unsound(history, keys, strangers=accept, differences=unlike_tables(history, connection))
     problems += unsound_copy(copy, keys, strangers=accept)
     problems += [
         f"entry {mine.sequence} of the history is not the exported copy's"
@@ -122,26 +137,23 @@ def verify(url: str, copy: tuple[Link, ...] = (), *, accept: bool = False) -> Ve
 
 
 def unsound_copy(copy: tuple[Link, ...], keys: tuple[LedgerKey, ...], *, strangers: bool) -> list[str]:
-    """What is wrong with an exported copy by itself, in words."""
-    found = [*broken_links(copy), *faulty(copy), *unattested(copy, keys, strangers=strangers)]
-    found += unlike_totals(copy) if not found else ()
-    return [f"{problem} (in the exported copy)" for problem in found]
+    """The problems of an exported copy by itself, in words."""
+    return [f"{problem} (in the exported copy)" for problem in _unsound(copy, keys, strangers=strangers)]
 
 
-def _keys(store: LedgerStore, *, accept: bool) -> tuple[LedgerKey, ...]:
-    """The keys known here; none where the generation cannot be read and a person said to go on."""
+def _unsound(
+    history: Sequence[Link], keys: tuple[LedgerKey, ...], *, strangers: bool, differences: Iterable[str] = ()
+) -> list[str]:
+    """The problems of a whole history, in words, with its `differences` from the tables if they are at hand."""
+    problems = [*broken_links(history), *differences, *faulty(history)]
+    problems += unlike_totals(history) if not problems else ()
+    return [*problems, *unattested(history, keys, strangers=strangers)]
+
+
+def _unless_damaged(read: Callable[[], T], *, accept: bool) -> T | None:
+    """The content of the file beside the ledger; None if it cannot be read and a person said to go on."""
     try:
-        return store.keys()
-    except LedgerDamaged:
-        if not accept:
-            raise
-    return ()
-
-
-def _beside(store: LedgerStore, *, accept: bool) -> Place | None:
-    """What the record beside the ledger says; None if it cannot be read and a person said to go on."""
-    try:
-        return store.guard.beside.read()
+        return read()
     except LedgerDamaged:
         if not accept:
             raise
@@ -166,7 +178,7 @@ def _accept(store: LedgerStore, last: Place, record: Place | None, lost: tuple[L
         writer.note(
             RESTORATION,
             {
-                "accepted_at": datetime.now(UTC).isoformat(timespec="seconds"),
+                "accepted_at": utc_now(),
                 "expected": None if record is None else asdict(record),
                 "found": asdict(last),
                 "recovered": len(lost),
@@ -180,3 +192,130 @@ def _number_on(writer: Writer, lost: tuple[Link, ...]) -> None:
     if writer.connection.dialect.name == "postgresql" and any(link.about == RESERVATIONS.name for link in lost):
         number = "SELECT setval(pg_get_serial_sequence('reservations', 'id'), max(id)) FROM reservations"
         writer.connection.execute(sa.text(number))
+
+
+def faulty(history: Iterable[Link]) -> Iterator[str]:
+    """The entries that dpbo cannot have written, in words."""
+    entries = list(history)
+    for place, link in enumerate(entries):
+        try:
+            row = json.loads(link.row)
+            _check(link.about, row)
+            if link.about == DATASET_FACTS.name:
+                _check_fact(row, entries[max(place - 1, 0) : place + 2])
+        except UNREADABLE:
+            yield f"entry {link.sequence} of the history ({link.about}) holds what cannot be, an amount below 0 say"
+
+
+def _check(about: str, row: Mapping[str, Any]) -> None:
+    """Types, signs, and that a reservation's amounts are those of its spends.
+
+    Raises:
+        ValueError, TypeError, LookupError, AttributeError: it is otherwise.
+    """
+    table = METADATA.tables.get(about)
+    if table is None:  # a note, in the history alone
+        return
+    if table not in RECORDED:
+        raise ValueError("the history has no entries about itself")
+    if set(row) != {column.name for column in table.columns}:
+        raise ValueError("other columns")
+    for column in table.columns:
+        if not _fits(column, row[column.name]):
+            raise TypeError(column.name)
+    if about == "datasets":
+        NeighboringRelation(row["relation"])
+        if not all(isinstance(name, str) for name in row["accepts"]):
+            raise TypeError("accepts")
+    if about == "reservations":
+        _check_guarantee(row["guarantee"], PrivacyUnit(row["unit"]))
+        _check_composed(row)
+    if about == "draws":
+        _spend(row["spend"])
+    if about == "releases":
+        Release.from_json(row["release"])
+
+
+def _fits(column: sa.Column[Any], cell: Any) -> bool:
+    """Whether a cell is of the type of its column: a number of a row from 1 on, an amount from 0 on."""
+    if cell is None:
+        return bool(column.nullable)
+    if isinstance(column.type, sa.Boolean):
+        return isinstance(cell, bool)
+    if isinstance(column.type, sa.Integer):
+        least = 0 if column.name.endswith("_units") else 1
+        return type(cell) is int and least <= cell <= LARGEST
+    if isinstance(column.type, sa.JSON):
+        return isinstance(cell, list if column.name in LISTS else dict)
+    return isinstance(cell, str)
+
+
+def _check_guarantee(guarantee: Mapping[str, Any], unit: PrivacyUnit) -> None:
+    """A guarantee has the cells that an account reads, and protects the row's unit.
+
+    Raises:
+        ValueError, TypeError, LookupError: it is otherwise.
+    """
+    if guarantee.get("unit", unit) != unit:
+        raise ValueError("unit")
+    numbers = (0.0 if guarantee["epsilon"] is None else guarantee["epsilon"], guarantee["delta"])
+    if not all(type(number) in (int, float) and 0 <= number < math.inf for number in numbers):
+        raise TypeError("guarantee")
+    if not isinstance(guarantee["assumptions"], list) or not all(
+        isinstance(n, str) for n in guarantee["assumptions"]
+    ):
+        raise TypeError("assumptions")
+
+
+def _check_fact(row: Mapping[str, Any], beside: Iterable[Link]) -> None:
+    """A fact under a heading of ours has its form, and one of a recovery stands beside what was written for it.
+
+    A line that only says so, without the charge or the draw, is none of ours: it would hide a lost spend.
+
+    Raises:
+        ValueError, TypeError, LookupError: it is otherwise.
+    """
+    about, value = row["about"], row["value"]
+    if about == RECORDS and not (row["item"].isascii() and row["item"].isdigit() and int(row["item"]) >= 1):
+        raise ValueError("k")
+    if about == CAP:
+        for name in ("epsilon_units", "delta_units"):
+            if not (type(value[name]) is int and 0 <= value[name] <= LARGEST):
+                raise TypeError(name)
+    if about == LEARNED:
+        read_warm_start(value)
+    if about == RECOVERED:
+        number = value["reservation"]
+        written = [(link.about, json.loads(link.row)) for link in beside]
+        charged = any((table, other.get("id")) == (RESERVATIONS.name, number) for table, other in written)
+        drawn = any((table, other.get("reservation")) == (DRAWS.name, number) for table, other in written)
+        if type(number) is not int or not (charged or drawn):
+            raise ValueError("nothing was recovered")
+
+
+def _check_composed(row: Mapping[str, Any]) -> None:
+    """Amounts are kept as integers and spends as decimals, so what doubles lose in between is allowed for.
+
+    Raises:
+        ValueError: an amount is not the sum of its spends'.
+    """
+    for name, summed in asdict(compose(map(_spend, row["spends"]))).items():
+        amount = row[name]
+        sound = amount is summed
+        if amount is not None and summed is not None:
+            sound = abs(amount - summed) <= len(row["spends"]) * ROUNDING * summed
+        if not sound:
+            raise ValueError("an amount is not that of its spends")
+
+
+def _spend(written: Mapping[str, Any]) -> Spend:
+    """One spend, its numbers finite and at least 0.
+
+    Raises:
+        ValueError, TypeError, LookupError: it is none.
+    """
+    spend = Spend.from_json(written)
+    numbers = (spend.epsilon_units or 0, spend.delta_units, spend.rho_units, spend.sensitivity, spend.noise_scale)
+    if not all(math.isfinite(number) and number >= 0 for number in numbers):
+        raise ValueError("a number below 0")
+    return spend

@@ -1,18 +1,18 @@
-"""What the ledger charges: one private query by its key, its price, and the records that it will be asked of."""
+"""Charges: one private query by its key, its price, and the records that it will be asked of."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from dpbo_core.accounting.account import LEARNED
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.sources import Source
-from dpbo_core.ledger.warm_start import WarmStart
 from dpbo_core.privacy.plan import PrivacyPlan
 
 
 class Caller(Enum):
-    """Who asks: what only the owner may do is refused to an operator.
+    """The person who asks: what only the owner may do is refused to an operator.
 
     The owner sits at the command or the notebook. An operator is somebody who may start runs through Prefect:
     such a run opens no cap, adds no file, and asks for no more than the cap's largest ε.
@@ -24,13 +24,44 @@ class Caller(Enum):
 
 @dataclass(frozen=True)
 class QueryKey:
-    """Which private query this is. `fingerprint` is a SHA-256 in hex; the rest is for people."""
+    """A private query's identity: `fingerprint`, a SHA-256 in hex; the rest is for people."""
 
     fingerprint: str
     dataset: str
     study: str
     edition: str
     method: str
+
+
+@dataclass(frozen=True)
+class WarmStart:
+    """The earlier releases that an edition's search begins with, fixed in the transaction that charges it.
+
+    A rerun, in another process or under another version, begins with the very same, whatever was released since.
+
+    Attributes:
+        series: which editions are of one study, one score and one space; a SHA-256 in hex.
+        releases: the ids of those it learns from, oldest first.
+    """
+
+    series: str
+    releases: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON that the ledger stores."""
+        return {"series": self.series, "releases": list(self.releases)}
+
+
+def read_warm_start(value: Mapping[str, Any]) -> WarmStart:
+    """The inverse of `to_json`.
+
+    Raises:
+        TypeError, LookupError: it is none.
+    """
+    series, releases = value["series"], value["releases"]
+    if not (isinstance(releases, list) and all(isinstance(text, str) for text in (series, *releases))):
+        raise TypeError(LEARNED)
+    return WarmStart(series, tuple(releases))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""What the ledger knows of a dataset beside its cap: append-only facts, each under what it is about and an item.
+"""A dataset's metadata in the ledger: append-only facts beside its cap, each under a heading and an item.
 
 | about | item | value |
 |---|---|---|
@@ -21,19 +21,17 @@ A fact is written once. Rules that need to know something of a dataset put it he
 """
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sa
 
-from dpbo_core.accounting import totals
-from dpbo_core.ledger.row_decoding import row_decoding
-from dpbo_core.ledger.tables import DATASET_FACTS
-from dpbo_core.ledger.writer import Writer
+from dpbo_core.ledger.history import row_decoding
+from dpbo_core.ledger.schema import DATASET_FACTS
+from dpbo_core.ledger.writer import Writer, utc_now
 
 RECORDS, ANSWERS, RECOVERED, CAP = "max_records_per_person", "answers", "recovered", "cap"
 SOURCE, MARK, SHARES, MEMBER, LARGEST = "source", "mark", "shares_people", "member", "largest_epsilon"
-LEARNED, SCORE = totals.LEARNED, "score"
+SCORE = "score"
 VALIDATION_SIZE, READ_AS_PUBLIC, PUBLISHED = "validation_size", "public", "published"
 
 # Built once: building a statement takes longer than running it, and a reservation is made while others wait.
@@ -48,9 +46,9 @@ WRITTEN = sa.select(DATASET_FACTS.c.item).where(
 
 @row_decoding()
 def facts_about(connection: sa.Connection, dataset: str, about: str) -> dict[str, Mapping[str, Any]]:
-    """item → value of everything the ledger knows of the dataset under this heading."""
-    found = connection.execute(ABOUT, {"dataset": dataset, "about": about})
-    facts = {row.item: row.value for row in found}
+    """item → value of every fact about the dataset under this heading."""
+    rows = connection.execute(ABOUT, {"dataset": dataset, "about": about})
+    facts = {row.item: row.value for row in rows}
     if not all(isinstance(value, Mapping) for value in facts.values()):
         raise TypeError
     return facts
@@ -67,6 +65,5 @@ def write_fact(writer: Writer, dataset: str, about: str, item: str, value: Mappi
     key = {"dataset": dataset, "about": about, "item": item}
     if writer.connection.scalar(WRITTEN, key) is not None:
         return False
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    writer.write(DATASET_FACTS, key | {"value": dict(value), "written_at": now})
+    writer.write(DATASET_FACTS, key | {"value": dict(value), "written_at": utc_now()})
     return True

@@ -14,17 +14,21 @@ is right attests every entry up to it.
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import sqlalchemy as sa
 
-from dpbo_core.accounting.totals import canonical, replayed
+from dpbo_core.accounting.account import canonical, replayed
+from dpbo_core.errors import DpboError, LedgerDamaged
 from dpbo_core.ledger.key import LedgerKey, made_by
-from dpbo_core.ledger.tables import HISTORY, RECORDED
+from dpbo_core.ledger.schema import HISTORY, RECORDED
 
 ORIGIN = "0" * 64
+UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)  # raised by a cell
+SHOWN = 3  # problems a message names; the rest it counts
 RESTORATION = "restorations"  # a person's confirmation of an old copy: in the history alone
 
 # Built once: building a statement takes longer than running it, and a reservation is made while others wait.
@@ -67,6 +71,11 @@ class Link:
         return self.hash == seal(previous, self.sequence, self.about, self.dataset, self.row, self.totals)
 
     @classmethod
+    def from_row(cls, row: sa.Row[Any]) -> "Link":
+        """The entry in a row of the history."""
+        return cls(row.sequence, row.about, row.dataset, row.content, row.totals, row.hash, row.mac)
+
+    @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Link":
         """The entry in a line of an export.
 
@@ -90,14 +99,11 @@ def seal(previous: str, sequence: int, about: str, dataset: str, row: str, total
 
 def links(connection: sa.Connection, after: int = 0) -> list[Link]:
     """The entries of the history after number `after`, in their order."""
-    return [
-        Link(row.sequence, row.about, row.dataset, row.content, row.totals, row.hash, row.mac)
-        for row in connection.execute(AFTER, {"sequence": after})
-    ]
+    return [Link.from_row(row) for row in connection.execute(AFTER, {"sequence": after})]
 
 
 def broken_links(history: Iterable[Link], after: Place = START) -> Iterator[str]:
-    """What is wrong with the chain by itself, in words; nothing if it is whole.
+    """The problems of the chain by itself, in words; none if it is whole.
 
     Args:
         history: entries in their order.
@@ -114,7 +120,7 @@ def broken_links(history: Iterable[Link], after: Place = START) -> Iterator[str]
 
 
 def unlike_totals(history: Iterable[Link]) -> Iterator[str]:
-    """Which entries carry other totals, or another dataset, than follow from the rows so far, in words.
+    """The entries whose totals or dataset do not follow from the rows so far, in words.
 
     Args:
         history: from its first entry, its chain whole.
@@ -127,7 +133,7 @@ def unlike_totals(history: Iterable[Link]) -> Iterator[str]:
 
 
 def unattested(history: Iterable[Link], keys: Collection[LedgerKey], *, strangers: bool = False) -> Iterator[str]:
-    """Which entries the owner's key does not stand for, in words; nothing where there never was a key.
+    """The entries that the owner's key does not stand for, in words; none where there never was a key.
 
     Args:
         history: in its order, its chain whole.
@@ -148,7 +154,7 @@ def unattested(history: Iterable[Link], keys: Collection[LedgerKey], *, stranger
 
 
 def unlike_tables(history: Iterable[Link], connection: sa.Connection) -> Iterator[str]:
-    """Where the tables and the history disagree, in words; nothing if they are the same."""
+    """The differences between the tables and the history, in words; none if they are the same."""
     entries = list(history)
     for table in RECORDED:
         keys = [column.name for column in table.primary_key]
@@ -183,7 +189,44 @@ def _row(table: sa.Table, key: tuple[Any, ...]) -> str:
     return f"row {', '.join(map(str, key))} of {table.name}"
 
 
-def _changes(written: str, found: str) -> str:
-    """Which columns differ. Their values stay out: a message is short, and an export shows them."""
-    before, after = json.loads(written), json.loads(found)
+def _changes(written: str, present: str) -> str:
+    """The names of columns that differ. Their values stay out: a message is short, and an export shows them."""
+    before, after = json.loads(written), json.loads(present)
     return ", ".join(sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name)))
+
+
+def changed(problems: Sequence[str], name: str = "the ledger", *, hint: str = "") -> LedgerDamaged:
+    """The message for a ledger that somebody wrote to past dpbo, or for an exported copy of one.
+
+    Args:
+        problems: its, in words.
+        name: the ledger's.
+        hint: what else may be done.
+    """
+    more = f"; and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
+    return LedgerDamaged(
+        f"{name} was tampered with: {'; '.join(problems[:SHOWN])}{more}",
+        cause="somebody wrote to its database past dpbo, or a disk failed",
+        remedy="restore the newest sound copy; spend nothing on its datasets until what was spent is known; "
+        f"dpbo budget verify names the rows{hint}",
+    )
+
+
+@contextmanager
+def row_decoding() -> Iterator[None]:
+    """Around reading rows back: a cell that holds something else than was written there is damage.
+
+    Raises:
+        LedgerDamaged: it says so; what the cell holds it does not repeat.
+    """
+    try:
+        yield
+    except DpboError:
+        raise
+    except UNREADABLE:
+        pass
+    except (sa.exc.DataError, sa.exc.IntegrityError):  # a line of an export that refers to nothing, or comes twice
+        pass
+    else:
+        return
+    raise changed(["a row of the ledger cannot be read: it does not hold what was written there"])

@@ -1,4 +1,4 @@
-"""The owner's key: who does not have it cannot write the history on, or another one, unnoticed.
+"""The owner's key, without which nobody can continue or replace the history unnoticed.
 
 | symbol | name here | meaning |
 |---|---|---|
@@ -59,7 +59,7 @@ class LedgerKey:
         return hashlib.sha256(b"the name of a dpbo ledger key\n" + self.secret).hexdigest()[:16]
 
     def mac(self, sealed: str) -> str:
-        """What is written beside the hash `sealed`."""
+        """The seal that is written beside the hash `sealed`."""
         return f"{self.name}:{hmac.new(self.secret, sealed.encode(), hashlib.sha256).hexdigest()}"
 
 

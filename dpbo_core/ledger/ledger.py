@@ -15,16 +15,25 @@ from typing import Any
 import sqlalchemy as sa
 
 from dpbo_core.accounting import admission
+from dpbo_core.accounting.account import LEARNED
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import compose
 from dpbo_core.accounting.renyi_filter import draws_in
 from dpbo_core.ledger import approvals, policy
-from dpbo_core.ledger.accounts import Account, account_of, cap_of, draws_of, sealed_totals
-from dpbo_core.ledger.cap_creation import account_for, no_budget, open_cap
+from dpbo_core.ledger.accounts import (
+    DatasetAccount,
+    account_of,
+    cap_of,
+    dataset_named,
+    dataset_with_cap,
+    draws_of,
+    no_budget,
+    open_cap,
+    sealed_totals,
+)
 from dpbo_core.ledger.charge import Caller, Charge, QueryKey
 from dpbo_core.ledger.dataset_metadata import (
     ANSWERS,
-    LEARNED,
     PUBLISHED,
     RECORDS,
     SCORE,
@@ -32,14 +41,14 @@ from dpbo_core.ledger.dataset_metadata import (
     records_of,
     write_fact,
 )
-from dpbo_core.ledger.lookup import CHARGED, RecordedStudies
+from dpbo_core.ledger.history import row_decoding
+from dpbo_core.ledger.lookup import CHARGED, RecordedStudies, warm_start_of
+from dpbo_core.ledger.policy import Dataset
 from dpbo_core.ledger.recovery import check_recovered
-from dpbo_core.ledger.reservation import Reservation, utc_now
-from dpbo_core.ledger.row_decoding import row_decoding
+from dpbo_core.ledger.reservation import Reservation
+from dpbo_core.ledger.schema import DATASETS
 from dpbo_core.ledger.sources import Source
-from dpbo_core.ledger.tables import DATASETS
-from dpbo_core.ledger.warm_start import warm_start_of
-from dpbo_core.ledger.writer import Writer
+from dpbo_core.ledger.writer import Writer, utc_now
 from dpbo_core.privacy.amounts import allowed_units
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.unit import PrivacyUnit
@@ -79,17 +88,17 @@ class PrivacyLedger(RecordedStudies):
             PolicyRefused: a source is another dataset's, or a member has a cap of its own.
         """
         with self._store.writing() as writer:
-            found = cap_of(writer.connection, budget.dataset)
-            if found is None:
+            existing = cap_of(writer.connection, budget.dataset)
+            if existing is None:
                 open_cap(writer, budget)
-            elif found != budget:
-                raise admission.another_cap(found)
+            elif existing != budget:
+                raise admission.another_cap(existing)
             approvals.add_members(writer, budget.dataset, set(members))
             for source in sources:
-                approvals.allow(writer, budget.dataset, source, shared=False)
+                approvals.allow(writer, Dataset(budget.dataset, budget.dataset), source, shared=False)
             if largest_epsilon is not None:
                 approvals.set_largest(writer, budget.dataset, allowed_units(largest_epsilon))
-        return found is None
+        return existing is None
 
     def allow(self, dataset: str, source: Source, *, shared: bool = False) -> tuple[str, ...] | None:
         """The owner adds a source to a dataset; whom its people pay too, or None if it was its own already.
@@ -104,8 +113,7 @@ class PrivacyLedger(RecordedStudies):
             PolicyRefused: the source is another dataset's, and not said to be shared.
         """
         with self._store.writing() as writer:
-            _open_account(writer, dataset)
-            return approvals.allow(writer, dataset, source, shared=shared)
+            return approvals.allow(writer, dataset_named(writer.connection, dataset), source, shared=shared)
 
     def allow_score(self, dataset: str, path: str) -> bool:
         """The owner lets the dataset's studies be scored by a function; False if they could be already.
@@ -120,7 +128,7 @@ class PrivacyLedger(RecordedStudies):
         """
         path = policy.score_path(path)
         with self._store.writing() as writer:
-            return write_fact(writer, _open_account(writer, dataset), SCORE, path, {})
+            return write_fact(writer, dataset_named(writer.connection, dataset).account, SCORE, path, {})
 
     def allows_score(self, dataset: str, path: str) -> bool:
         """Whether the owner allowed the dataset's studies a function as their score."""
@@ -159,23 +167,19 @@ class PrivacyLedger(RecordedStudies):
             NoBudget: the dataset has no cap.
         """
         with self._store.writing() as writer:
-            account = _open_account(writer, dataset)
-            return approvals.remember(writer, PUBLISHED, source, dataset=dataset, account=account)
+            return approvals.write_public_file(writer, PUBLISHED, source, dataset_named(writer.connection, dataset))
 
-    def approve(self, dataset: str, opening: PrivacyBudget | None, sources: tuple[Source, ...]) -> None:
+    def approve(self, dataset: str, cap: PrivacyBudget | None, sources: tuple[Source, ...]) -> None:
         """The owner's word for studies that others will start: as the first of them at the owner's own terminal.
 
         Raises:
-            StudyInvalid: `opening` is not the cap the dataset has.
+            StudyInvalid: `cap` is not the cap that the dataset has.
             PolicyRefused: the dataset's name or a source of it is another's.
         """
         with self._store.writing() as writer:
-            account, budget = account_for(writer, dataset, opening, sources)
-            if budget is None:
-                return  # its runs will be told so
-            if opening is not None:
-                admission.same_cap(budget, opening)
-            approvals.check_sources(writer, sources, dataset=dataset, account=account, public=budget.public)
+            own, budget = dataset_with_cap(writer, dataset, cap, sources)
+            if budget is not None:  # without one, its runs are refused
+                approvals.check_sources(writer, sources, own, public=budget.public)
 
     def budget(self, dataset: str) -> PrivacyBudget | None:
         """The dataset's cap, if it has one."""
@@ -221,38 +225,26 @@ class PrivacyLedger(RecordedStudies):
     ) -> int:
         """The number of the reservation, made in this transaction or before; `guarantees` are of all in it."""
         key, plan = charge.key, charge.plan
-        cost, spends = compose(plan.spends), [spend.to_json() for spend in plan.spends]
-        account = approvals.account_named(writer.connection, key.dataset)
-        totals = sealed_totals(writer, account)
-        account, budget = account_for(writer, key.dataset, charge.cap, charge.sources, caller)
+        sealed_totals(writer, approvals.account_named(writer.connection, key.dataset))
+        dataset, budget = dataset_with_cap(writer, key.dataset, charge.cap, charge.sources, caller)
         if budget is None:
             raise no_budget(key.dataset)
-        if charge.cap is not None:
-            admission.same_cap(budget, charge.cap)
-        names = {"dataset": key.dataset, "account": account}
-        check_recovered(writer.connection, self._url, **names)
+        account, spends = dataset.account, [spend.to_json() for spend in plan.spends]
+        check_recovered(writer.connection, self._url, dataset)
         before = writer.connection.execute(CHARGED, {"fingerprint": key.fingerprint}).one_or_none()
         if before is not None:
             writer.check_whole()  # its draws are read back, and one that is missing would be drawn again
-            admission.same_plan(before.spends == spends and before.noise == noise)
-            approvals.check_same_sources(writer.connection, charge.sources, **names)
+            if (before.spends, before.noise) != (spends, noise):
+                raise admission.another_plan()
+            approvals.check_same_sources(writer.connection, charge.sources, dataset)
             return int(before.id)
-        totals, draws = writer.totals_of(account), draws_in(spends)  # a cap may have been opened just now
-        fixed = records_of(writer.connection, account)
-        admission.admit(
-            budget,
-            totals,
-            cost,
-            draws,
-            plan.guarantee,
-            noise=noise,
-            fixed=fixed,
-            max_records_per_person=charge.max_records_per_person,
-            drawn=lambda: draws_of(writer.connection, account),
-        )
+        totals = writer.totals_of(account)  # a cap may have been opened just now
+        cost, fixed = compose(plan.spends), records_of(writer.connection, account)
+        request = admission.Request(cost, draws_in(spends), plan.guarantee, noise, charge.max_records_per_person)
+        admission.admit(budget, totals, request, fixed=fixed, drawn=lambda: draws_of(writer.connection, account))
         if caller is not Caller.OWNER:
             policy.check_largest(account, approvals.largest_of(writer.connection, account), guarantees)
-        approvals.check_sources(writer, charge.sources, caller, **names, public=budget.public)
+        approvals.check_sources(writer, charge.sources, dataset, caller, public=budget.public)
         row = asdict(key) | asdict(cost) | {"dataset": account, "resolved": dict(charge.resolved)}
         guarantee = approvals.as_published(writer.connection, account, plan.guarantee)
         row |= {"unit": plan.guarantee.unit.value, "guarantee": guarantee.to_json(), "spends": spends}
@@ -270,13 +262,13 @@ class PrivacyLedger(RecordedStudies):
             return facts_about(connection, account, ANSWERS).get(publication)
 
     def fix_answers(self, dataset: str, publication: str, way: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The same, and `way` from now on if this is the first."""
+        """How a published table's rows are answered: by `way` from now on, if nothing was fixed before."""
         with self._store.writing() as writer:
             account = approvals.account_named(writer.connection, dataset)
-            found = facts_about(writer.connection, account, ANSWERS).get(publication)
-            if found is None:
+            fixed = facts_about(writer.connection, account, ANSWERS).get(publication)
+            if fixed is None:
                 write_fact(writer, account, ANSWERS, publication, way)
-        return way if found is None else found
+        return way if fixed is None else fixed
 
     def resumed(self, key: QueryKey) -> Reservation:
         """The reservation that this very query made: to conclude what was recorded.
@@ -291,7 +283,7 @@ class PrivacyLedger(RecordedStudies):
                 raise writer.differs("a study that has draws has no reservation")
         return Reservation(self._store, int(row.id), key, str(row.noise))
 
-    def accounts(self, dataset: str | None = None) -> tuple[Account, ...]:
+    def accounts(self, dataset: str | None = None) -> tuple[DatasetAccount, ...]:
         """Every dataset's account, or the one that pays for one dataset; empty if the name is unknown."""
         with self._store.reading() as connection, row_decoding():
             if dataset is not None:
@@ -299,15 +291,3 @@ class PrivacyLedger(RecordedStudies):
             names = connection.scalars(sa.select(DATASETS.c.name).order_by(DATASETS.c.name))
             caps = [cap_of(connection, name) for name in names.all() if dataset in (None, name)]
             return tuple(account_of(connection, cap) for cap in caps if cap is not None)
-
-
-def _open_account(writer: Writer, dataset: str) -> str:
-    """Whose cap pays for the dataset.
-
-    Raises:
-        NoBudget: there is none.
-    """
-    account = approvals.account_named(writer.connection, dataset)
-    if cap_of(writer.connection, account) is None:
-        raise no_budget(dataset)
-    return account

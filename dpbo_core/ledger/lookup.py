@@ -9,15 +9,14 @@ from typing import Any, Literal
 
 import sqlalchemy as sa
 
+from dpbo_core.accounting.account import LEARNED
 from dpbo_core.ledger.approvals import account_named, names_of
-from dpbo_core.ledger.dataset_metadata import LEARNED
-from dpbo_core.ledger.history import RESTORATION
-from dpbo_core.ledger.name_patterns import is_pattern, values_in
+from dpbo_core.ledger.charge import WarmStart, read_warm_start
+from dpbo_core.ledger.history import RESTORATION, row_decoding
 from dpbo_core.ledger.rollback_guard import older
-from dpbo_core.ledger.row_decoding import row_decoding
+from dpbo_core.ledger.schema import DATASET_FACTS, DRAWS, HISTORY, RELEASES, RESERVATIONS
 from dpbo_core.ledger.store import LedgerStore
-from dpbo_core.ledger.tables import DATASET_FACTS, DRAWS, HISTORY, RELEASES, RESERVATIONS
-from dpbo_core.ledger.warm_start import WarmStart, read_warm_start, warm_start_of
+from dpbo_core.name_patterns import is_pattern, values_in
 from dpbo_core.privacy.release import Release
 
 Standing = Literal["held", "accepted", "another"]
@@ -28,6 +27,10 @@ NAMED: sa.ColumnElement[str] = sa.func.substr(RESERVATIONS.c.fingerprint, 1, 16)
 CHARGED = sa.select(
     RESERVATIONS.c.id, RESERVATIONS.c.method, RESERVATIONS.c.resolved, RESERVATIONS.c.spends, RESERVATIONS.c.noise
 ).where(RESERVATIONS.c.fingerprint == sa.bindparam("fingerprint"))
+
+WARM_START = sa.select(DATASET_FACTS.c.value).where(
+    DATASET_FACTS.c.about == LEARNED, DATASET_FACTS.c.item == sa.bindparam("fingerprint")
+)
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class Recorded:
 
 
 class RecordedStudies:
-    """What a ledger recorded of studies, read back: charges, draws and releases, one snapshot a call.
+    """The charges, draws and releases that a ledger recorded, read back, one snapshot a call.
 
     Args:
         url: of the ledger.
@@ -62,7 +65,7 @@ class RecordedStudies:
             yield connection
 
     def reserved(self, fingerprint: str) -> Mapping[str, Any] | None:
-        """What this very study became when it was charged, `method` by name and the rest; None if it was not."""
+        """The resolved study as it was charged, `method` by name and the rest; None if it was not."""
         with self._reading() as connection:
             row = connection.execute(CHARGED, {"fingerprint": fingerprint}).one_or_none()
             return None if row is None else {**row.resolved, "method": str(row.method)}
@@ -83,7 +86,7 @@ class RecordedStudies:
         return self._release(sa.func.substr(RESERVATIONS.c.fingerprint, 1, len(release_id)) == release_id)
 
     def warm_start(self, fingerprint: str) -> WarmStart | None:
-        """What this very study was charged to begin with; None where it began afresh, or is not charged."""
+        """The warm start that this very study was charged with; None where it began afresh, or is not charged."""
         with self._reading() as connection:
             return warm_start_of(connection, fingerprint)
 
@@ -127,8 +130,8 @@ class RecordedStudies:
         self, study: str, *, edition: str | None = None, dataset: str | None = None
     ) -> tuple[Recorded, ...]:
         """The charged studies of that name, of one edition and one dataset unless they are None."""
-        asked = {"study": study, "edition": edition, "dataset": dataset}
-        return self._studies(*(RESERVATIONS.c[name] == text for name, text in asked.items() if text is not None))
+        columns = {"study": study, "edition": edition, "dataset": dataset}
+        return self._studies(*(RESERVATIONS.c[name] == text for name, text in columns.items() if text is not None))
 
     def study_names(self) -> tuple[str, ...]:
         """The names of all studies that were charged, sorted."""
@@ -163,6 +166,13 @@ def _siblings(connection: sa.Connection, dataset: str) -> set[str]:
     return {account_named(connection, name) for name in (dataset, *written)}
 
 
+@row_decoding()
+def warm_start_of(connection: sa.Connection, fingerprint: str) -> WarmStart | None:
+    """The warm start that the study was charged with; None where it begins afresh, or is not charged."""
+    value = connection.scalar(WARM_START, {"fingerprint": fingerprint})
+    return None if value is None else read_warm_start(value)
+
+
 def at_hand(url: str) -> bool:
     """Whether there is a ledger at all; none is made by asking."""
     address = sa.engine.make_url(url)
@@ -170,7 +180,7 @@ def at_hand(url: str) -> bool:
 
 
 def standing_of(release: Release, url: str) -> Standing:
-    """What the ledger says of the entry that the release names.
+    """The standing in the ledger of the entry that the release names.
 
     Args:
         release: as its certificate has it, with the hash of the ledger's entry before its own.

@@ -1,8 +1,8 @@
 """The owner's policy: whose file is charged to whom, who may open a cap, and how much one study may ask for.
 
-Pure rules; what they are told was read from the ledger in the transaction that reserves. The owner is whoever sits
-at the command or the notebook. A run that Prefect started is somebody's who may start runs, and may only do what
-the owner did before: it opens no cap, adds no file, and asks for no more than the cap's largest ε.
+Pure rules on values that were read from the ledger in the transaction that reserves. The owner is whoever sits at
+the command or the notebook. A run that Prefect started is somebody's who may start runs, and may only do what the
+owner did before: it opens no cap, adds no file, and asks for no more than the cap's largest ε.
 """
 
 from collections.abc import Sequence
@@ -15,9 +15,20 @@ from dpbo_core.privacy.amounts import from_units, spent_units
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 
 UNCOMPARED = ("memory", "bundled")  # no name says whose records they are; everybody has them
-
-
 LONGEST = 512  # characters of a path
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A dataset by the name that studies give it.
+
+    Attributes:
+        name: of the study's [privacy].
+        account: the dataset whose cap pays; another one than `name` for a member of a group.
+    """
+
+    name: str
+    account: str
 
 
 @dataclass(frozen=True)
@@ -36,133 +47,132 @@ class Approved:
     source: Source
     shared: bool = False
 
+    def is_of(self, dataset: Dataset) -> bool:
+        """Whether it was recorded for this very dataset, and for no other member of its group."""
+        return (self.dataset, self.account) == (dataset.name, dataset.account)
 
-def is_new(
-    asked: Source, approved: Sequence[Approved], *, dataset: str, account: str, caller: Caller, public: bool
-) -> bool:
+
+def is_new(source: Source, approved: Sequence[Approved], dataset: Dataset, *, caller: Caller, public: bool) -> bool:
     """Whether the source is to be recorded for the dataset; False if it is its own already.
 
     Args:
-        asked: the source of a study.
-        approved: every source that the ledger knows.
+        source: of a study.
+        approved: every source in the ledger.
         dataset: the study's.
-        account: whose cap pays for it.
         caller: who asks.
         public: whether the dataset was declared public.
 
     Raises:
         PolicyRefused: it is another dataset's, another one than before, or not the owner asks.
     """
-    own = [item for item in approved if (item.account, item.dataset) == (account, dataset)]
-    if any(same_records(asked, item.source) for item in own):
+    own = [item.source for item in approved if item.is_of(dataset)]
+    if any(same_records(source, other) for other in own):
         return False
-    check_unshared(asked, approved, dataset=dataset, account=account)
+    check_unshared(source, approved, dataset)
     if caller is not Caller.OWNER:
         raise PolicyRefused(
-            f"dataset {dataset!r} may not be scored on {asked}",
+            f"dataset {dataset.name!r} may not be scored on {source}",
             cause="its owner did not allow it, and a run that Prefect started cannot",
-            remedy=f"its owner runs the study once, or: {_allow(dataset, asked)}",
+            remedy=f"its owner runs the study once, or: {_allow(dataset, source)}",
         )
-    before = next((item.source for item in own if item.source.role == asked.role), None)
-    if before is not None and not public:
-        raise another_source(dataset, asked, before)
+    earlier = next((other for other in own if other.role == source.role), None)
+    if earlier is not None and not public:
+        raise _another_source(dataset, source, earlier)
     return True
 
 
-def check_unshared(asked: Source, approved: Sequence[Approved], *, dataset: str, account: str) -> None:
+def check_unshared(source: Source, approved: Sequence[Approved], dataset: Dataset) -> None:
     """One real source belongs to one dataset, unless the owner says that its people pay both.
 
     Raises:
         PolicyRefused: it is another dataset's.
     """
-    other = next((item.dataset for item in sharing(asked, approved, account=account)), None)
+    other = next((item.dataset for item in sharing(source, approved, dataset)), None)
     if other is not None:
         raise PolicyRefused(
-            f"{asked} is scored as dataset {other!r}, and this study calls it {dataset!r}",
+            f"{source} is scored as dataset {other!r}, and this study calls it {dataset.name!r}",
             cause="a second name for the same records would be a second budget for the same people",
-            remedy=f"say dataset = {other!r}; or, if its people are to pay both: {_allow(dataset, asked)} --shared",
+            remedy=f"say dataset = {other!r}; or, if its people are to pay both: "
+            f"{_allow(dataset, source)} --shared",
         )
 
 
-def sharing(asked: Source, approved: Sequence[Approved], *, account: str) -> tuple[Approved, ...]:
-    """What other accounts have that is the same records."""
-    if asked.kind in UNCOMPARED:
+def sharing(source: Source, approved: Sequence[Approved], dataset: Dataset) -> tuple[Approved, ...]:
+    """The sources of other accounts that are the same records."""
+    if source.kind in UNCOMPARED:
         return ()
-    return tuple(item for item in approved if item.account != account and same_records(asked, item.source))
+    return tuple(item for item in approved if item.account != dataset.account and same_records(source, item.source))
 
 
-def still_own(asked: Source, approved: Sequence[Approved], *, dataset: str, account: str) -> None:
-    """A study that goes on is scored on what it began with.
+def check_own(source: Source, approved: Sequence[Approved], dataset: Dataset) -> None:
+    """A study that goes on is scored on the source that it began with.
 
     Raises:
-        PolicyRefused: the dataset has sources of this kind, and this is none of them.
+        PolicyRefused: the dataset has sources of this role, and this is none of them.
     """
-    own = [item.source for item in approved if (item.account, item.dataset) == (account, dataset)]
-    before = [source for source in own if source.role == asked.role]
-    if before and not any(same_records(asked, source) for source in before):
-        raise another_source(dataset, asked, before[0])
+    own = [item.source for item in approved if item.is_of(dataset) and item.source.role == source.role]
+    if own and not any(same_records(source, other) for other in own):
+        raise _another_source(dataset, source, own[0])
 
 
-def another_source(dataset: str, asked: Source, before: Source) -> PolicyRefused:
-    """The message for a dataset that is suddenly scored on something else."""
+def _another_source(dataset: Dataset, source: Source, earlier: Source) -> PolicyRefused:
     return PolicyRefused(
-        f"dataset {dataset!r} is scored on {before}, and this study's {asked.role} are {asked}",
+        f"dataset {dataset.name!r} is scored on {earlier}, and this study's {source.role} are {source}",
         cause="the study names another file than before, and whose people they are nobody said",
-        remedy=f"if they are the same group of people: {_allow(dataset, asked)}; otherwise another dataset name",
+        remedy=f"if they are the same group of people: {_allow(dataset, source)}; otherwise another dataset name",
     )
 
 
-def check_public(asked: Source, approved: Sequence[Approved], published: Sequence[Approved]) -> None:
-    """What anybody reads as public is no dataset's: its values could be printed and released.
+def check_public(source: Source, approved: Sequence[Approved], published: Sequence[Approved]) -> None:
+    """No source that anybody reads as public is a dataset's: its values could be printed and released.
 
     Args:
-        asked: what a study would read as public.
-        approved: every sensitive source that the ledger knows.
+        source: that a study would read as public.
+        approved: every sensitive source in the ledger.
         published: every file that an owner said is public.
 
     Raises:
         PolicyRefused: it is one's, whose owner did not publish it.
     """
     for item in approved:
-        if same_records(asked, item.source) and not is_published(asked, published, account=item.account):
+        if same_records(source, item.source) and not is_published(source, published, account=item.account):
             raise PolicyRefused(
-                f"{asked} is what dataset {item.dataset!r} is scored on, and would be read as public",
+                f"{source} is what dataset {item.dataset!r} is scored on, and would be read as public",
                 cause="data.training and data.validation were exchanged, or somebody asked for another's records",
                 remedy="name the public file; if its records are public after all, their owner says so: "
-                f"dpbo budget publish {item.dataset} {asked}",
+                f"dpbo budget publish {item.dataset} {source}",
             )
 
 
 def check_never_public(
-    asked: Source, read: Sequence[Approved], published: Sequence[Approved], *, dataset: str, account: str
+    source: Source, read: Sequence[Approved], published: Sequence[Approved], dataset: Dataset
 ) -> None:
-    """What is charged for was never read as public: models and caches may hold it, which no ε protects.
+    """A source that is charged for was never read as public: models and caches may hold it, which no ε protects.
 
     Args:
-        asked: what a study is charged for.
+        source: that a study is charged for.
         read: every file that a study read as public.
         published: every file that an owner said is public.
         dataset: the study's.
-        account: whose cap pays for it.
 
     Raises:
         PolicyRefused: it was read so, and the dataset's owner did not publish it.
     """
-    if asked.kind in UNCOMPARED or is_published(asked, published, account=account):
+    if source.kind in UNCOMPARED or is_published(source, published, account=dataset.account):
         return
-    before = next((item.dataset for item in read if same_records(asked, item.source)), None)
-    if before is not None:
+    reader = next((item.dataset for item in read if same_records(source, item.source)), None)
+    if reader is not None:
         raise PolicyRefused(
-            f"{asked} was read as public by a study of dataset {before!r}, and would be protected now",
+            f"{source} was read as public by a study of dataset {reader!r}, and would be protected now",
             cause="data.training and data.validation were exchanged; models that were trained on it may hold it",
-            remedy=f"name another file; or say that its records are public: dpbo budget publish {dataset} {asked}, "
-            "which every later release of the dataset lists",
+            remedy="name another file; or say that its records are public: "
+            f"dpbo budget publish {dataset.name} {source}, which every later release of the dataset lists",
         )
 
 
-def is_published(asked: Source, published: Sequence[Approved], *, account: str) -> bool:
+def is_published(source: Source, published: Sequence[Approved], *, account: str) -> bool:
     """Whether the owner of the account said that these very records are public, all of them."""
-    return any(item.account == account and covers(item.source, asked) for item in published)
+    return any(item.account == account and covers(item.source, source) for item in published)
 
 
 def check_division(share: float, n_rows: int | None, earlier: Sequence[Division], *, dataset: str) -> None:
@@ -248,6 +258,5 @@ def check_largest(dataset: str, largest: int | None, guarantees: Sequence[Privac
         )
 
 
-def _allow(dataset: str, source: Source) -> str:
-    named = "memory" if source.kind == "memory" else source.name
-    return f"dpbo budget allow {dataset} {named}"
+def _allow(dataset: Dataset, source: Source) -> str:
+    return f"dpbo budget allow {dataset.name} {'memory' if source.kind == 'memory' else source.name}"

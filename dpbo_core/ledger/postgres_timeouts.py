@@ -1,4 +1,4 @@
-"""How long a PostgreSQL ledger is waited for: a server or a writer that has stopped ends in a message.
+"""Limits on waiting for a PostgreSQL ledger: a server or a writer that has stopped ends in a message.
 
 | what has stopped | what ends the wait | seconds |
 |---|---|---|
@@ -37,7 +37,7 @@ QUEUE = f"SELECT set_config('idle_in_transaction_session_timeout', '{IDLE}s', tr
 
 
 def patient_url(address: sa.URL) -> sa.URL:
-    """`address` with what libpq is told of waiting; what it says itself stays."""
+    """`address` with libpq's limits on waiting; those that it sets itself stay."""
     return address.update_query_dict(
         {name: str(value) for name, value in OPTIONS.items() if name not in address.query}
     )
@@ -57,7 +57,7 @@ def make_patient(engine: sa.Engine) -> None:
 
 
 def make_patient_by_name() -> None:
-    """The same for every connection of this process that calls itself NAMED: MLflow makes its engines itself."""
+    """Let every connection of this process that calls itself NAMED give up too: MLflow makes its engines itself."""
     if not sa.event.contains(sa.engine.Engine, "do_connect", _connect_named):
         sa.event.listen(sa.engine.Engine, "do_connect", _connect_named)
 
@@ -86,18 +86,18 @@ def _patient_kind() -> "type[Connection[Any]]":
             return super().wait(self._limited(gen), *args, **options)
 
         def _limited(self, work: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-            """`work`, which is told now and then that nothing is ready; what comes at all begins the count anew."""
+            """`work`, woken now and then though nothing is ready; whatever comes begins the count anew."""
             heard = time.monotonic()
             try:
-                wanted = next(work)
+                awaited = next(work)
                 while True:
-                    ready = yield wanted
+                    ready = yield awaited
                     if ready:
                         heard = time.monotonic()
                     elif time.monotonic() - heard > self.silence:
                         self.pgconn.finish()  # what it would still say belongs to a statement that was given up
                         raise psycopg.OperationalError("the server is silent")
-                    wanted = work.send(ready)
+                    awaited = work.send(ready)
             except StopIteration as done:
                 return done.value
 

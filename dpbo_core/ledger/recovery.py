@@ -1,4 +1,4 @@
-"""What another copy of a ledger, or another ledger, has and this one lacks, added: `dpbo budget recover FILE`.
+"""Recovery of spends that an exported history has and this ledger lacks: `dpbo budget recover FILE`.
 
 An old copy is accepted, studies are charged to it, and only then is the export found: now there are two histories
 that began as one. Or a folder's own ledger was used before its team had one: two ledgers are two budgets for the
@@ -22,7 +22,6 @@ import json
 import os
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -34,21 +33,12 @@ from dpbo_core.ledger.accounts import cap_of
 from dpbo_core.ledger.address import LEDGER_SETTING, STATE
 from dpbo_core.ledger.approvals import account_named, names_of
 from dpbo_core.ledger.audit import unsound_copy
-from dpbo_core.ledger.dataset_metadata import (
-    CAP,
-    MARK,
-    MEMBER,
-    RECOVERED,
-    SCORE,
-    SOURCE,
-    facts_about,
-    write_fact,
-)
-from dpbo_core.ledger.history import Link, broken_links, links
-from dpbo_core.ledger.row_decoding import changed, row_decoding
+from dpbo_core.ledger.dataset_metadata import CAP, MARK, MEMBER, RECOVERED, SCORE, SOURCE, facts_about, write_fact
+from dpbo_core.ledger.history import Link, broken_links, changed, links, row_decoding
+from dpbo_core.ledger.policy import Dataset
+from dpbo_core.ledger.schema import DATASET_FACTS, DATASETS, DRAWS, RELEASES, RESERVATIONS
 from dpbo_core.ledger.store import LedgerStore
-from dpbo_core.ledger.tables import DATASET_FACTS, DATASETS, DRAWS, RELEASES, RESERVATIONS
-from dpbo_core.ledger.writer import Writer
+from dpbo_core.ledger.writer import Writer, utc_now
 from dpbo_core.privacy.plan import Spend
 
 RECOVERY = "recoveries"  # a note in the history alone
@@ -57,7 +47,7 @@ Row = Mapping[str, Any]
 
 @dataclass
 class Recovered:
-    """What was added: charges (reservations and repeated draws), draws, releases, and caps that became smaller."""
+    """The charges (reservations and repeated draws), draws and releases added, and the caps made smaller."""
 
     charges: int = 0
     draws: int = 0
@@ -85,8 +75,7 @@ def recover(url: str, copy: tuple[Link, ...]) -> Recovered:
         work = _Recovery(writer, history, lost)
         work.run()
         if work.added != Recovered():
-            now = datetime.now(UTC).isoformat(timespec="seconds")
-            writer.note(RECOVERY, {"recovered_at": now, "copy": copy[-1].hash, **asdict(work.added)})
+            writer.note(RECOVERY, {"recovered_at": utc_now(), "copy": copy[-1].hash, **asdict(work.added)})
         return work.added
 
 
@@ -110,7 +99,7 @@ def _as_ours(connection: sa.Connection, copy: tuple[Link, ...]) -> Iterator[Link
         yield replace(link, row=json.dumps(row))
 
 
-def check_recovered(connection: sa.Connection, url: str, *, dataset: str, account: str) -> None:
+def check_recovered(connection: sa.Connection, url: str, dataset: Dataset) -> None:
     """A team's ledger knows every spend of the current folder's own on this name, and on all that one cap pays for.
 
     A SQLite ledger is a team's if DPBO_LEDGER_URL names it; one that a program names is that program's business.
@@ -119,7 +108,6 @@ def check_recovered(connection: sa.Connection, url: str, *, dataset: str, accoun
         connection: to the ledger that would be charged.
         url: of that ledger.
         dataset: the study's.
-        account: whose cap pays for it.
 
     Raises:
         PolicyRefused: it does not.
@@ -132,11 +120,11 @@ def check_recovered(connection: sa.Connection, url: str, *, dataset: str, accoun
             return
     if not place.is_file():
         return
-    names = {dataset, account, *facts_about(connection, account, MEMBER)}
-    missing = _charges(f"sqlite:///{place}", names) - facts_about(connection, account, RECOVERED).keys()
+    names = {dataset.name, dataset.account, *facts_about(connection, dataset.account, MEMBER)}
+    missing = _charges(f"sqlite:///{place}", names) - facts_about(connection, dataset.account, RECOVERED).keys()
     if missing:
         raise PolicyRefused(
-            f"dataset {dataset!r} has {len(missing)} spends in ./mlruns/ledger.db that the team's ledger does "
+            f"dataset {dataset.name!r} has {len(missing)} spends in ./mlruns/ledger.db that the team's ledger does "
             "not know",
             cause="it was used here before the team had one ledger, and the same people would get a second budget",
             remedy="export that ledger (DPBO_LEDGER_URL=sqlite:///mlruns/ledger.db dpbo budget export --out "
@@ -247,7 +235,7 @@ class _Recovery:
         self.added.releases += 1
 
     def _check_here(self, link: Link, rows: sa.Select[Any], cells: tuple[Any, ...]) -> None:
-        """That an entry was recovered is believed where what it says is here.
+        """A record that an entry was recovered is believed where the recovered row is here.
 
         Raises:
             LedgerDamaged: it is not: of another dataset, say, or at another price.

@@ -3,17 +3,16 @@
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sa
 
 from dpbo_core.ledger.approvals import account_named, as_published
-from dpbo_core.ledger.charge import QueryKey
-from dpbo_core.ledger.row_decoding import row_decoding
+from dpbo_core.ledger.charge import QueryKey, WarmStart
+from dpbo_core.ledger.history import row_decoding
+from dpbo_core.ledger.schema import DRAWS, RELEASES
 from dpbo_core.ledger.store import LedgerStore
-from dpbo_core.ledger.tables import DRAWS, RELEASES
-from dpbo_core.ledger.warm_start import WarmStart
+from dpbo_core.ledger.writer import utc_now
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.release import Release
@@ -101,8 +100,3 @@ class Reservation:
     def _drawn(self, connection: sa.Connection) -> Mapping[str, Mapping[str, Any]]:
         rows = connection.execute(DRAWN, {"reservation": self._id})
         return {str(row.what): dict(row.outcome) for row in rows}
-
-
-def utc_now() -> str:
-    """The time, to the second, as it is written down."""
-    return datetime.now(UTC).isoformat(timespec="seconds")

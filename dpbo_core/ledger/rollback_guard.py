@@ -1,4 +1,4 @@
-"""How far a ledger had come, kept outside it in two places, so that an old copy that was put back is noticed.
+"""Records of how far a ledger had come, in two places outside it, so that an old copy put back is noticed.
 
 One record, the number of entries, the hash of the last and the schema, is written by one function to both:
 
@@ -35,11 +35,11 @@ SIZE = 256  # bytes, always the same, written over in one piece: within a disk's
 
 
 class RollbackGuard:
-    """Both records of one ledger.
+    """The two records of one ledger.
 
     Args:
         beside: the file beside the ledger, or in this machine's folder.
-        identity: of the ledger, which its copies share; empty until it is known.
+        identity: of the ledger, which its copies share; empty until it is read.
         place: of a SQLite file, whose copies elsewhere are ledgers of their own; empty for a database.
     """
 
@@ -50,7 +50,7 @@ class RollbackGuard:
 
     @property
     def path_of_user(self) -> Path | None:
-        """Where the user's record is; None where the user has no such folder."""
+        """The file of the user's record; None where the user has no such folder."""
         named = os.environ.get(SETTING, "")
         try:
             state = Path(named) if os.path.isabs(named) else Path.home() / ".local" / "state"  # noqa: PTH117
@@ -59,7 +59,7 @@ class RollbackGuard:
         return None if self._name is None else state / "dpbo" / self._name
 
     def of_user(self) -> Place:
-        """What the user's record says; the start where there is none, or it cannot be read."""
+        """The place in the user's record; the start where there is none, or it cannot be read."""
         path = self.path_of_user
         try:
             return START if path is None else Record(path).read()
@@ -101,7 +101,7 @@ class Record:
         return self.path.exists() or self.path.is_symlink()
 
     def read(self) -> Place:
-        """The place that it says; the start if there is no file.
+        """The place in it; the start if there is no file.
 
         Raises:
             LedgerDamaged: the file is not one that this class wrote.
@@ -217,8 +217,8 @@ class _Content:
 
 
 def _write(file: int, reached: Place, key: LedgerKey | None, *, durable: bool) -> None:
-    said = {"entries": reached.sequence, "hash": reached.hash, "schema": SCHEMA}
-    content = said | ({} if key is None else {"key": key.hex})
+    content = {"entries": reached.sequence, "hash": reached.hash, "schema": SCHEMA}
+    content |= {} if key is None else {"key": key.hex}
     os.pwrite(file, json.dumps(content).encode().ljust(SIZE), 0)
     if os.fstat(file).st_size > SIZE:
         os.ftruncate(file, SIZE)  # somebody else's bytes, over which a person said to go on
@@ -227,7 +227,7 @@ def _write(file: int, reached: Place, key: LedgerKey | None, *, durable: bool) -
 
 
 def _parsed(text: bytes) -> _Content | None:
-    """What a file says; the start and no key if it was made and not yet written; None if it is no record."""
+    """The content of a file; the start and no key if it was made and not yet written; None if it is no record."""
     if not text:
         return _Content()
     try:

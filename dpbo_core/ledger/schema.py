@@ -1,4 +1,14 @@
-"""Making a ledger's tables, and refusing a ledger of another schema by its number.
+"""The ledger's tables, the same on SQLite and PostgreSQL: made here, and a ledger of another schema refused.
+
+ledger         what this ledger is: an identity drawn when it was made, and the number of its schema
+datasets       one cap a dataset name, written once
+reservations   one row a study edition: its whole price, and the method that it was resolved to, written before any
+               record is read
+draws          one row a draw: its spend and what it drew, written in the transaction that drew it
+releases       one row a finished study edition
+dataset_facts  what rules need to know of a dataset: k, how a table's rows are answered, what was recovered
+history        one row a row of the tables above, in the order they were written, each sealed to the one before, and
+               to the owner's key where there is one, with its dataset's totals
 
 There is one schema. Its number stands in the ledger, and whoever opens a ledger of another one changes nothing in
 it: `dpbo budget export` still writes its history.
@@ -10,7 +20,84 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 
 from dpbo_core.errors import DpboError
-from dpbo_core.ledger.tables import DATASETS, HISTORY, LEDGER, METADATA, RESERVATIONS
+
+METADATA = sa.MetaData()
+LEDGER = sa.Table(
+    "ledger",
+    METADATA,
+    sa.Column("identity", sa.String(32), primary_key=True),
+    sa.Column("schema", sa.Integer, nullable=False),
+)
+DATASETS = sa.Table(
+    "datasets",
+    METADATA,
+    sa.Column("name", sa.String(200), primary_key=True),
+    sa.Column("public", sa.Boolean, nullable=False),
+    sa.Column("epsilon_units", sa.BigInteger, nullable=False),
+    sa.Column("delta_units", sa.BigInteger, nullable=False),
+    sa.Column("relation", sa.String(40), nullable=False),
+    sa.Column("accepts", sa.JSON, nullable=False),
+    sa.Column("opened_at", sa.String(32), nullable=False),
+)
+RESERVATIONS = sa.Table(
+    "reservations",
+    METADATA,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("dataset", sa.ForeignKey("datasets.name"), nullable=False),
+    sa.Column("fingerprint", sa.String(64), nullable=False, unique=True),
+    sa.Column("study", sa.String(200), nullable=False),
+    sa.Column("edition", sa.String(200), nullable=False),
+    sa.Column("method", sa.String(64), nullable=False),
+    sa.Column("resolved", sa.JSON, nullable=False),
+    sa.Column("unit", sa.String(40), nullable=False),
+    sa.Column("guarantee", sa.JSON, nullable=False),
+    sa.Column("spends", sa.JSON, nullable=False),
+    sa.Column("epsilon_units", sa.BigInteger, nullable=True),
+    sa.Column("delta_units", sa.BigInteger, nullable=False),
+    sa.Column("rho_units", sa.BigInteger, nullable=False),
+    sa.Column("noise", sa.String(32), nullable=False),
+    sa.Column("reserved_at", sa.String(32), nullable=False),
+    # what admission adds up, so that no row has to be read for it
+    sa.Index("ix_reservations_dataset", "dataset", "unit", "epsilon_units", "delta_units", "rho_units"),
+)
+DRAWS = sa.Table(
+    "draws",
+    METADATA,
+    sa.Column("reservation", sa.ForeignKey("reservations.id"), primary_key=True),
+    sa.Column("what", sa.String(200), primary_key=True),
+    sa.Column("spend", sa.JSON, nullable=False),
+    sa.Column("outcome", sa.JSON, nullable=False),
+    sa.Column("drawn_at", sa.String(32), nullable=False),
+)
+RELEASES = sa.Table(
+    "releases",
+    METADATA,
+    sa.Column("reservation", sa.ForeignKey("reservations.id"), primary_key=True),
+    sa.Column("release", sa.JSON, nullable=False),
+    sa.Column("released_at", sa.String(32), nullable=False),
+)
+DATASET_FACTS = sa.Table(
+    "dataset_facts",
+    METADATA,
+    sa.Column("dataset", sa.ForeignKey("datasets.name"), primary_key=True),
+    sa.Column("about", sa.String(64), primary_key=True),
+    sa.Column("item", sa.String(512), primary_key=True),
+    sa.Column("value", sa.JSON, nullable=False),
+    sa.Column("written_at", sa.String(32), nullable=False),
+)
+HISTORY = sa.Table(
+    "history",
+    METADATA,
+    sa.Column("sequence", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("about", sa.String(64), nullable=False),
+    sa.Column("dataset", sa.String(200), nullable=False),
+    sa.Column("content", sa.Text, nullable=False),
+    sa.Column("totals", sa.Text, nullable=False),
+    sa.Column("hash", sa.String(64), nullable=False, unique=True),
+    sa.Column("mac", sa.String(96), nullable=True),
+    sa.Index("ix_history_dataset", "dataset", "sequence"),
+)
+RECORDED = (LEDGER, DATASETS, RESERVATIONS, DRAWS, RELEASES, DATASET_FACTS)
 
 SCHEMA = 1
 REFUSAL = "the ledger is append-only"
@@ -23,15 +110,15 @@ $$ BEGIN RAISE EXCEPTION '{REFUSAL}' USING ERRCODE = 'restrict_violation'; END $
 
 
 def number_of(connection: sa.Connection) -> str | None:
-    """The number of the schema of the ledger in this database, as messages say it; None if there is no ledger."""
+    """The number of the schema of the ledger in this database, in words; None if there is no ledger."""
     tables = set(sa.inspect(connection).get_table_names())
     if LEDGER.name not in tables:
         return "without a number" if tables & {RESERVATIONS.name, HISTORY.name} else None
-    return said(connection.scalars(NUMBER).all())
+    return listed(connection.scalars(NUMBER).all())
 
 
-def said(numbers: Sequence[object]) -> str:
-    """Numbers of a schema, of which there should be one, as messages say them."""
+def listed(numbers: Sequence[object]) -> str:
+    """Numbers of a schema, of which there should be one, in the words of messages."""
     return " and ".join(map(str, numbers)) or "without a number"
 
 
@@ -43,7 +130,7 @@ def check(connection: sa.Connection) -> None:
     """
     numbers = connection.scalars(NUMBER).all()
     if numbers != [SCHEMA]:
-        raise another(said(numbers))
+        raise another(listed(numbers))
 
 
 def make(connection: sa.Connection) -> dict[str, object]:

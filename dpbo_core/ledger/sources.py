@@ -1,4 +1,4 @@
-"""Where a dataset's records come from, as the ledger knows it: never what is in them.
+"""A dataset's sources as the ledger records and compares them: never what is in them.
 
 | kind | name |
 |---|---|
@@ -18,14 +18,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
-import sqlalchemy as sa
-
-from dpbo_core.ledger.name_patterns import filled_at, is_pattern, values_in
-
-if TYPE_CHECKING:
-    from dpbo_core.data.addresses import Place
+from dpbo_core.name_patterns import filled_at, is_pattern, values_in
 
 Kind = Literal["file", "table", "bundled", "memory"]
 KINDS: tuple[str, ...] = get_args(Kind)
@@ -36,7 +31,7 @@ PUBLIC: Role = "public records"  # read as public: charged for by nobody
 
 @dataclass(frozen=True)
 class Division:
-    """How one table in memory is divided: by the positions of its rows, of which `share` are validated on."""
+    """The division of one table in memory by the positions of its rows, of which `share` are validated on."""
 
     share: float
     n_rows: int
@@ -81,47 +76,13 @@ def file_source(path: str | Path, role: Role = "records") -> Source:
     return Source("file", real, role, marks_of(real), parts)
 
 
-def place_source(place: "Place", role: Role = "records") -> Source:
-    """What lies at a path or an address; nothing is opened or asked."""
-    return file_source(place, role) if isinstance(place, Path) else Source("table", place.identity, role)
-
-
 def marks_of(path: str) -> frozenset[str]:
     """The mark of what is at `path` now; none where nothing is."""
     try:
-        found = Path(path).stat()
+        status = Path(path).stat()
     except (OSError, ValueError):  # not there yet, or no name a file could have
         return frozenset()
-    return frozenset((f"{found.st_dev}:{found.st_ino}:{found.st_mtime_ns}",))
-
-
-def named_source(text: str, bundled: Iterable[str] = ()) -> Source:
-    """What a person names: `memory`, a bundled set where no such file is, an address, a URL with `#table`, a file.
-
-    Raises:
-        StudyInvalid: an address that cannot be read.
-    """
-    from dpbo_core.data.addresses import QUERY, S3, address_of  # its room loads NumPy, which no budget needs
-
-    if text == "memory":
-        return MEMORY
-    if text in bundled and not Path(text).exists():
-        return Source("bundled", text)
-    if text.lower().startswith(f"{S3}://") or QUERY in text:
-        return place_source(address_of(text, shown_as="the address"))
-    url, found, table = text.partition("#")
-    if found and "://" in url:
-        return Source("table", f"{_without_credentials(url)}#{table}")
-    return file_source(text)
-
-
-def _without_credentials(url: str) -> str:
-    try:
-        address = sa.engine.make_url(url)
-        parts = {name: getattr(address, name) for name in ("drivername", "host", "port", "database")}
-        return sa.URL.create(**parts).render_as_string()
-    except (sa.exc.ArgumentError, ValueError):
-        return url.rpartition("@")[2]
+    return frozenset((f"{status.st_dev}:{status.st_ino}:{status.st_mtime_ns}",))
 
 
 def same_records(one: Source, other: Source) -> bool:
@@ -136,23 +97,25 @@ def same_records(one: Source, other: Source) -> bool:
     if one.kind not in ("file", "table"):
         return False
     if one.kind == "table":
-        return any(a == b or _written_by(a, b) for a, b in _names_with_folders(_as_asked(one), _as_asked(other)))
+        return any(a == b or _written_by(a, b) for a, b in _names_with_folders(_spelling(one), _spelling(other)))
     return _written_by(one.name, other.name) or _lies_in(one, other) or _lies_in(other, one)
 
 
-def covers(published: Source, asked: Source) -> bool:
-    """Whether all of the records that `asked` leads to are of the file or the folder `published`."""
-    inside = str(Path(asked.name).parent) == published.name and asked.name.endswith(".parquet")
-    return asked.kind == "file" and (asked.name == published.name or bool(asked.marks & published.marks) or inside)
+def covers(published: Source, source: Source) -> bool:
+    """Whether all of the records that `source` leads to are of the file or the folder `published`."""
+    inside = str(Path(source.name).parent) == published.name and source.name.endswith(".parquet")
+    return source.kind == "file" and (
+        source.name == published.name or bool(source.marks & published.marks) or inside
+    )
 
 
-def _as_asked(source: Source) -> str:
-    """The name; of an object in a store without what another spelling of its endpoint or folder may add."""
-    store, found, rest = source.name.partition("s3://")
-    if store or not found:
+def _spelling(source: Source) -> str:
+    """Its name; of an object in a store without what another spelling of its endpoint or folder may add."""
+    store, scheme, rest = source.name.partition("s3://")
+    if store or not scheme:
         return source.name
     slashes = re.sub(r"/+", "/", re.sub(r"^https?://", "", rest)).lstrip("/")
-    return found + re.sub(r"^s3[\w.-]*\.amazonaws\.com(\.cn)?/", "", slashes)
+    return scheme + re.sub(r"^s3[\w.-]*\.amazonaws\.com(\.cn)?/", "", slashes)
 
 
 def _names_with_folders(one: str, other: str) -> Iterable[tuple[str, str]]:

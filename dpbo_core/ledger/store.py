@@ -18,11 +18,10 @@ import sqlalchemy as sa
 from dpbo_core.errors import DpboError, LedgerDamaged
 from dpbo_core.ledger import schema
 from dpbo_core.ledger.address import open_engine
-from dpbo_core.ledger.history import START, Place, broken_links, links
+from dpbo_core.ledger.history import START, Place, broken_links, changed, links, row_decoding
 from dpbo_core.ledger.key import SETTING, LedgerKey, key_of_setting, made_by
 from dpbo_core.ledger.rollback_guard import RollbackGuard, missing, older
-from dpbo_core.ledger.row_decoding import changed, row_decoding
-from dpbo_core.ledger.tables import HISTORY, LEDGER
+from dpbo_core.ledger.schema import HISTORY, LEDGER
 from dpbo_core.ledger.writer import HASH, Writer
 
 LAST = sa.select(HISTORY.c.sequence, HISTORY.c.hash, HISTORY.c.mac).order_by(HISTORY.c.sequence.desc()).limit(1)
@@ -77,7 +76,7 @@ class LedgerStore:
             self.guard.keep(last)
 
     def keys(self) -> tuple[LedgerKey, ...]:
-        """The keys known here; the first is the one that new entries are sealed with.
+        """The keys on this machine; the first seals new entries.
 
         Raises:
             StudyInvalid: DPBO_LEDGER_KEY names no key.
@@ -124,13 +123,13 @@ class LedgerStore:
     @staticmethod
     @row_decoding()
     def _unchained(connection: sa.Connection, verified: Place, last: Place) -> str | None:
-        """What is wrong with the chain after the last place that was verified here; None if nothing is."""
+        """The first problem of the chain after the last place that was verified here; None if it is whole."""
         if last == verified:
             return None
         return next(broken_links(links(connection, verified.sequence), verified), None)
 
     def _writing_keys(self, connection: sa.Connection, last: Place, mac: str | None) -> tuple[LedgerKey, ...]:
-        """The keys of new entries, once the newest entry was found to be sealed by one that is known here.
+        """The keys of new entries, after a check that one of them sealed the newest entry.
 
         Raises:
             LedgerDamaged: somebody without the key wrote the newest entry.
@@ -190,9 +189,9 @@ class LedgerStore:
         )
 
     def _message(self, error: sa.exc.SQLAlchemyError) -> DpboError | None:
-        """What a person is told of a driver's error; None of a row that the ledger refuses, or a statement of ours.
+        """The message for a driver's error; None for a row that the ledger refuses, or a statement of ours.
 
-        What the driver says stays here: it may name an address, or repeat a cell.
+        The driver's own words stay here: it may name an address, or repeat a cell.
         """
         code = str(getattr(getattr(error, "orig", None), "sqlstate", "") or "")
         if isinstance(error, sa.exc.ProgrammingError) and code == "42501":

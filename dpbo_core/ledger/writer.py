@@ -1,25 +1,27 @@
-"""Writing to the ledger: a row into its table, and into the history with what its dataset comes to."""
+"""Writing to the ledger: a row into its table, and into the history with its dataset's new totals."""
 
 from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sa
 
-from dpbo_core.accounting.totals import LEARNED, Totals, canonical, dataset_of, facts_hash
+from dpbo_core.accounting.account import LEARNED, Totals, canonical, dataset_of, facts_hash
 from dpbo_core.errors import LedgerDamaged
 from dpbo_core.ledger.history import (
     ORIGIN,
     Link,
     Place,
     broken_links,
+    changed,
     links,
+    row_decoding,
     seal,
     unlike_tables,
     unlike_totals,
 )
 from dpbo_core.ledger.key import LedgerKey
-from dpbo_core.ledger.row_decoding import changed, row_decoding
-from dpbo_core.ledger.tables import DATASET_FACTS, HISTORY, METADATA, RESERVATIONS
+from dpbo_core.ledger.schema import DATASET_FACTS, HISTORY, METADATA, RESERVATIONS
 
 # Built once: building a statement takes longer than running it, and a reservation is made while others wait.
 NEWEST = (
@@ -33,6 +35,11 @@ FACTS = sa.select(DATASET_FACTS).where(
     DATASET_FACTS.c.dataset == sa.bindparam("dataset"), DATASET_FACTS.c.about != LEARNED
 )
 RESERVED = sa.select(RESERVATIONS.c.dataset).where(RESERVATIONS.c.id == sa.bindparam("number"))
+
+
+def utc_now() -> str:
+    """The time, to the second, as it is written down."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 class Writer:
@@ -94,7 +101,7 @@ class Writer:
 
     @row_decoding()
     def totals_of(self, dataset: str) -> Totals:
-        """What the newest entry of the dataset carries, once no later entry was found to hide a newer one.
+        """The totals that the newest entry of the dataset carries, after a check that no newer one is hidden.
 
         The chain is checked from that entry to the newest of all, whose mark was: so it costs what came in between.
 
@@ -108,7 +115,7 @@ class Writer:
 
     @row_decoding()
     def facts_of(self, dataset: str) -> list[str]:
-        """Those facts of the dataset that its totals seal, as the tables have them, each as it is written down."""
+        """The facts of the dataset that its totals seal, from the tables, each in canonical JSON."""
         return [canonical(row._asdict()) for row in self.connection.execute(FACTS, {"dataset": dataset})]
 
     @row_decoding()
@@ -128,7 +135,7 @@ class Writer:
         return changed([what], self.name)
 
     def _sealed(self, row: sa.Row[Any]) -> Totals:
-        link = Link(row.sequence, row.about, row.dataset, row.content, row.totals, row.hash, row.mac)
+        link = Link.from_row(row)
         previous = self.connection.scalar(HASH, {"sequence": link.sequence - 1}) if link.sequence > 1 else ORIGIN
         if previous is None or not link.follows(previous):
             raise self.differs(f"entry {link.sequence} of its history is not what was written there, or is gone")

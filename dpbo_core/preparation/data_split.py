@@ -19,8 +19,9 @@ from dpbo_core.data.people import Person, read_people
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.policy import unallowed_score
-from dpbo_core.ledger.sources import PUBLIC, Source, file_source, place_source
+from dpbo_core.ledger.sources import PUBLIC, Source, file_source
 from dpbo_core.models.import_path import function_at
+from dpbo_core.preparation.named_sources import place_source
 from dpbo_core.preparation.prediction_half import check_prediction_columns, prediction_half
 from dpbo_core.preparation.public_half import (
     PublicHalf,

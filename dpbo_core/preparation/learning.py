@@ -14,8 +14,8 @@ from typing import Any
 
 from dpbo_core.advice.choosing import AUTO
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.ledger.charge import WarmStart
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.warm_start import WarmStart
 from dpbo_core.methods import METHODS
 from dpbo_core.methods.contract import Method
 from dpbo_core.privacy.release import Release

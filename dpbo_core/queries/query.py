@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from dpbo_core.errors import DpboError, LedgerDamaged
-from dpbo_core.ledger.charge import Charge, QueryKey
+from dpbo_core.ledger.charge import Charge, QueryKey, WarmStart
 from dpbo_core.ledger.ledger import Reservation
-from dpbo_core.ledger.warm_start import WarmStart
 from dpbo_core.mechanisms.noise import Mechanism, Noise, standing_of, try_out
 from dpbo_core.methods.contract import Draws
 from dpbo_core.preparation.run import Run

@@ -16,8 +16,9 @@ from dpbo_core.queries.watch import LOOK
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
+    from dpbo_core.accounting.account import Account, Entry
     from dpbo_core.accounting.forecast import Forecast, Stream
-    from dpbo_core.ledger.accounts import Account, Entry
+    from dpbo_core.ledger.accounts import DatasetAccount
 
 HEADER = ("study", "edition", "method", "ε", "δ", "released")
 EMPTY = "The ledger is empty. Open a cap: dpbo budget set DATASET --epsilon 5 --delta 1e-5"
@@ -68,7 +69,9 @@ def show_accounts(
     print_json(accounts_json(accounts)) if json else print_accounts(accounts)
 
 
-def _forecasts(accounts: "tuple[Account, ...]", every: str | None) -> "tuple[tuple[Account, Forecast | None], ...]":
+def _forecasts(
+    accounts: "tuple[DatasetAccount, ...]", every: str | None
+) -> "tuple[tuple[DatasetAccount, Forecast | None], ...]":
     """Each account with how it burns down; None where nothing of it does."""
     from datetime import UTC, datetime, timedelta
 
@@ -80,7 +83,7 @@ def _forecasts(accounts: "tuple[Account, ...]", every: str | None) -> "tuple[tup
 
 def account_line(account: "Account") -> str:
     """One line: spent, limit, left."""
-    numbers = account_json(account)
+    numbers = _amounts(account)
     if numbers["public"]:
         return f"{named(numbers['name'])}: declared public, no limit"
     spent, limit, left = numbers["spent"]["epsilon"], numbers["limit"]["epsilon"], numbers["remaining"]["epsilon"]
@@ -89,13 +92,13 @@ def account_line(account: "Account") -> str:
     return f"{named(numbers['name'])}: ε {spent:.3g} of {limit:g} spent, {left:.3g} left"
 
 
-def accounts_json(accounts: "tuple[Account, ...]") -> dict[str, Any]:
+def accounts_json(accounts: "tuple[DatasetAccount, ...]") -> dict[str, Any]:
     """The object of `dpbo budget --json`."""
     return {"datasets": [account_json(account) for account in accounts]}
 
 
-def account_json(account: "Account") -> dict[str, Any]:
-    """One dataset: spent is the smaller of the two routes of composition, rounded up by construction."""
+def _amounts(account: "Account") -> dict[str, Any]:
+    """The dataset's cap and what is spent of it: the smaller of the two routes of composition, rounded up."""
     budget = account.budget
     limit, delta = from_units(budget.epsilon_units), from_units(budget.delta_units)
     epsilon, paid = account.spent_epsilon
@@ -106,6 +109,13 @@ def account_json(account: "Account") -> dict[str, Any]:
         "limit": {"epsilon": None if budget.public else limit, "delta": None if budget.public else delta},
         "spent": {"epsilon": epsilon if finite else None, "delta": paid if finite else None},
         "remaining": {"epsilon": None if budget.public or not finite else max(0.0, limit - epsilon)},
+    }
+
+
+def account_json(account: "DatasetAccount") -> dict[str, Any]:
+    """One dataset's object of `dpbo budget --json`."""
+    budget = account.budget
+    return _amounts(account) | {
         "relation": budget.relation.value,
         "accepts": list(budget.accepts),
         "max_records_per_person": account.records[-1] if account.records else None,
@@ -138,7 +148,7 @@ def account_json(account: "Account") -> dict[str, Any]:
     }
 
 
-def print_accounts(accounts: "tuple[Account, ...]") -> None:
+def print_accounts(accounts: "tuple[DatasetAccount, ...]") -> None:
     """Print accounts as `dpbo budget` shows them: cap, spent, left and every entry."""
     screen = Screen()
     if not accounts:
@@ -167,7 +177,7 @@ def _unfinished(account: "Account") -> Iterator[str]:
             yield f"{which} was charged on {when}: at work, or run it again: it continues, and pays nothing twice"
 
 
-def approval_lines(account: "Account") -> Iterator[str]:
+def approval_lines(account: "DatasetAccount") -> Iterator[str]:
     """What the owner approved, a line each; nothing where nothing is recorded."""
     approvals = account.approvals
     if approvals.members:
@@ -187,7 +197,7 @@ def approval_lines(account: "Account") -> Iterator[str]:
 
 def _room(account: "Account") -> str:
     """How many more there is room for, by method, each at the price of its newest study."""
-    from dpbo_core.ledger.accounts import MOST_ROOM
+    from dpbo_core.accounting.account import MOST_ROOM
 
     studies = [
         f"{count if count < MOST_ROOM else f'{MOST_ROOM:,} or more'} more {named(method)}"
@@ -197,7 +207,7 @@ def _room(account: "Account") -> str:
 
 
 def _bar(account: "Account", screen: Screen) -> str:
-    numbers = account_json(account)
+    numbers = _amounts(account)
     spent, limit = numbers["spent"]["epsilon"], numbers["limit"]["epsilon"]
     return "" if spent is None or not limit else screen.bar(spent / limit)
 
@@ -230,7 +240,7 @@ def looks(n: int) -> str:
     return f"{n:,} look{'s' * (n != 1)}"
 
 
-def forecasts_json(forecasts: "tuple[tuple[Account, Forecast | None], ...]") -> dict[str, Any]:
+def forecasts_json(forecasts: "tuple[tuple[DatasetAccount, Forecast | None], ...]") -> dict[str, Any]:
     """The object of `dpbo budget --forecast --json`: each account as without it, and its forecast beside it."""
     return {
         "datasets": [
@@ -240,7 +250,7 @@ def forecasts_json(forecasts: "tuple[tuple[Account, Forecast | None], ...]") -> 
     }
 
 
-def print_forecasts(forecasts: "tuple[tuple[Account, Forecast | None], ...]") -> None:
+def print_forecasts(forecasts: "tuple[tuple[DatasetAccount, Forecast | None], ...]") -> None:
     """Each account in a line, its burn-down, and what is refused first."""
     screen = Screen()
     if not forecasts:
@@ -254,7 +264,7 @@ def print_forecasts(forecasts: "tuple[tuple[Account, Forecast | None], ...]") ->
 
 
 def _lines(burn_down: "Forecast | None", screen: Screen) -> Iterator[str]:
-    from dpbo_core.ledger.accounts import MOST_ROOM
+    from dpbo_core.accounting.account import MOST_ROOM
 
     if burn_down is None:
         yield "nothing burns down: it has no limit, or nothing was spent on it yet"

@@ -144,7 +144,7 @@ def publish(
 
 def _source(text: str) -> "Source":
     from dpbo_core.data.bundled import SIZES
-    from dpbo_core.ledger.sources import named_source
+    from dpbo_core.preparation.named_sources import named_source
 
     return named_source(text, [name for name, _ in SIZES])
 

@@ -16,7 +16,8 @@ from dpbo.flows.cli.words import Debug
 from dpbo_core.errors import DpboError
 
 if TYPE_CHECKING:
-    from dpbo_core.ledger.accounts import Account
+    from dpbo_core.accounting.account import Account
+    from dpbo_core.ledger.accounts import DatasetAccount
 
 ALERT = 0.8
 LEAST_DISK = 500 * 2**20  # bytes; a study writes a few megabytes, a full disk fails one in the middle
@@ -161,7 +162,7 @@ def _ledger() -> Iterator[Finding]:
     yield Finding("ledger", "fine", f"whole, {history.last.sequence} entries")
 
 
-def _accounts() -> "tuple[Account, ...]":
+def _accounts() -> "tuple[DatasetAccount, ...]":
     ledger = ledger_here()
     return () if ledger is None else ledger.accounts()
 
@@ -182,7 +183,7 @@ def _budgets() -> Iterator[Finding]:
 
 
 def _budget(account: "Account") -> Finding:
-    from dpbo_core.ledger.accounts import balances
+    from dpbo_core.accounting.account import balances
 
     name = f"budget of {account.budget.dataset}"
     if account.budget.public:

@@ -13,7 +13,7 @@ from dpbo_core.errors import StudyInvalid
 
 if TYPE_CHECKING:
     from dpbo.flows.evaluated import Evaluated
-    from dpbo_core.ledger.accounts import Account
+    from dpbo_core.accounting.account import Account
     from dpbo_core.queries.evaluation.run import EvaluationPlan
     from dpbo_core.study_file import StudySpec
 

@@ -16,7 +16,7 @@ from dpbo.flows.prefect_runtime.dask_fitness import problems
 from dpbo.flows.prefect_runtime.server import NAME as PASSWORD_FILE
 from dpbo.flows.prefect_runtime.settings import FOLDER, PROFILES, Stores, known_home
 from dpbo.flows.prefect_runtime.standing_cluster import standing_cluster
-from dpbo_core.ledger.accounts import Account
+from dpbo_core.ledger.accounts import DatasetAccount
 from dpbo_core.ledger.key import SETTING as KEY_SETTING
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ WRITERS = """SELECT rolname FROM pg_roles WHERE rolcanlogin AND NOT rolsuper AND
  AND has_table_privilege(rolname, 'reservations', 'INSERT, UPDATE, DELETE') ORDER BY 1"""
 
 
-def files(accounts: tuple[Account, ...]) -> Iterator[Finding]:
+def files(accounts: tuple[DatasetAccount, ...]) -> Iterator[Finding]:
     """Modes of what is its owner's alone: the stores, the vaults, keys and passwords, and the sensitive files."""
     password, profiles = _of_prefect()
     kept = [FOLDER, Stores().vaults, *FOLDER.glob("*.generation"), *FOLDER.glob("*.db"), password]

@@ -8,7 +8,7 @@ from dpbo.flows.cli.budget import account_line
 from dpbo.flows.cli.report_screen import print_figures, report_facts
 from dpbo.flows.cli.terminal import Screen, named
 from dpbo.tasks.reporting.noise_words import noise_in_words
-from dpbo_core.ledger.accounts import Account
+from dpbo_core.accounting.account import Account
 from dpbo_core.privacy.metric_shown import MetricShown, metric_shown
 from dpbo_core.privacy.release import LEARNED_FROM, Release
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dpbo.flows.tuned import Tuned
     from dpbo.flows.watch import Watched
     from dpbo.tasks.reporting.mlflow_lookup import Tracked
-    from dpbo_core.ledger.accounts import Account
+    from dpbo_core.accounting.account import Account
     from dpbo_core.ledger.ledger import PrivacyLedger
     from dpbo_core.ledger.sources import Source
     from dpbo_core.privacy.release import Release

@@ -13,7 +13,7 @@ from dpbo.flows.cli.words import AsJson, Debug, Explain, lines_of, reason_of
 from dpbo_core.errors import DpboError, LedgerDamaged, StudyInvalid, printable
 
 if TYPE_CHECKING:
-    from dpbo_core.ledger.accounts import Account
+    from dpbo_core.accounting.account import Account
     from dpbo_core.ledger.ledger import PrivacyLedger
     from dpbo_core.ledger.lookup import Recorded
     from dpbo_core.privacy.release import Release
@@ -101,7 +101,7 @@ def _matches(ledger: "PrivacyLedger", word: str) -> "tuple[Recorded, ...]":
     """A file is read for its names alone; fields of a schedule stand for any run's."""
     if not (Path(word).is_file() or word.endswith(".toml")):
         return ledger.recorded(word)
-    from dpbo_core.ledger.name_patterns import fields_of
+    from dpbo_core.name_patterns import fields_of
     from dpbo_core.study_file.toml_file import read_study
 
     spec = read_study(Path(word))

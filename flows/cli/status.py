@@ -11,7 +11,8 @@ from dpbo.flows.cli.terminal import Screen, named, print_json
 from dpbo.flows.cli.words import AsJson, Debug
 
 if TYPE_CHECKING:
-    from dpbo_core.ledger.accounts import Account, Entry
+    from dpbo_core.accounting.account import Entry
+    from dpbo_core.ledger.accounts import DatasetAccount
 
 SHOWN = 5  # of what ran last, and of what is due next
 PATIENCE = 2.0  # seconds for Prefect's answer; without one the ledger's part is shown
@@ -42,7 +43,7 @@ class Status:
     alive: int
     runs: tuple[Run, ...] | None
     last: "tuple[tuple[str, Entry], ...]"
-    accounts: "tuple[Account, ...]"
+    accounts: "tuple[DatasetAccount, ...]"
 
 
 def status(

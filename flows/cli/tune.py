@@ -13,7 +13,7 @@ from dpbo_core.errors import StudyInvalid
 
 if TYPE_CHECKING:
     from dpbo.flows.tuned import Tuned
-    from dpbo_core.ledger.accounts import Account
+    from dpbo_core.accounting.account import Account
     from dpbo_core.study_file import StudySpec
 
 EXAMPLE = Path(__file__).with_name("breast_cancer.toml")

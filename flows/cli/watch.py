@@ -15,7 +15,7 @@ from dpbo_core.errors import DpboError, StudyInvalid
 
 if TYPE_CHECKING:
     from dpbo.flows.watch import Watched
-    from dpbo_core.ledger.accounts import Account
+    from dpbo_core.accounting.account import Account
     from dpbo_core.queries.watch.watching import WatchPlan
     from dpbo_core.study_file import StudySpec, WatchSection
 
@@ -136,7 +136,7 @@ def run(
 
     from dpbo.flows.cli.running import released_study, run_here
     from dpbo.flows.prefect_runtime.settings import quiet_environment
-    from dpbo_core.ledger.name_patterns import filled_at
+    from dpbo_core.name_patterns import filled_at
 
     study, now = released_study(path), datetime.now(UTC)
     look = name or filled_at("{date}", now)

@@ -15,8 +15,8 @@ from dpbo.tasks.reporting.certificate_words import meaning, values_shown
 from dpbo.tasks.reporting.escaping import in_markdown
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.reporting.pictures import ALERT
+from dpbo_core.accounting.account import Account, Balance, balance_after
 from dpbo_core.errors import BudgetRefused
-from dpbo_core.ledger.accounts import Account, Balance, balance_after
 from dpbo_core.privacy.release import Release
 from dpbo_core.study_file import StudySpec
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from dpbo.tasks.reporting.noise_words import noise_in_words
 from dpbo.tasks.reporting.posterior_picture import band_by_step
-from dpbo_core.ledger.accounts import Account, Balance, balance_after
+from dpbo_core.accounting.account import Account, Balance, balance_after
 from dpbo_core.privacy.release import Release
 
 LONGEST = 500  # characters MLflow takes for a parameter

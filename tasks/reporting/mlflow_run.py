@@ -19,8 +19,8 @@ from dpbo.tasks.reporting.pictures import save_pictures
 from dpbo.tasks.reporting.release_page import page
 from dpbo.tasks.reporting.run_note import run_note
 from dpbo.tasks.reporting.study_series import KIND, PARENT, STUDY, extend, series_of
+from dpbo_core.accounting.account import Account
 from dpbo_core.final_model.train import FinalModel, model_is_public
-from dpbo_core.ledger.accounts import Account
 from dpbo_core.privacy.release import Release
 from dpbo_core.queries.evaluation import KIND as EVALUATION
 

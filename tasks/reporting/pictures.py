@@ -11,8 +11,8 @@ from dpbo.tasks.reporting.escaping import in_picture
 from dpbo.tasks.reporting.evaluation_picture import draw_evaluation, is_report
 from dpbo.tasks.reporting.posterior_picture import slice_through_choice
 from dpbo.tasks.reporting.release_picture import CHOICE, INK, NOISE, draw, plain
-from dpbo_core.accounting.forecast import forecast, moment_of
-from dpbo_core.ledger.accounts import Account, balances
+from dpbo_core.accounting.account import Account, balances
+from dpbo_core.accounting.forecast import forecast
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.release import Release
 
@@ -69,7 +69,7 @@ def draw_burn_down(account: Account) -> "Figure | None":
     """What is left of the budget by date, and what will be if its studies go on; None where none has a rhythm."""
     from matplotlib.dates import date2num
 
-    known = forecast(account, max((moment_of(entry) for entry in account.entries), default=datetime.now(UTC)))
+    known = forecast(account, max((entry.moment for entry in account.entries), default=datetime.now(UTC)))
     if known is None or not known.streams:
         return None
     figure, axes = _sheet()

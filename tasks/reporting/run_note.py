@@ -13,7 +13,7 @@ from dpbo.tasks.reporting.escaping import in_markdown
 from dpbo.tasks.reporting.evaluation_picture import is_report
 from dpbo.tasks.reporting.logged_model import FOLDER
 from dpbo.tasks.reporting.logged_numbers import metrics
-from dpbo_core.ledger.accounts import Account, balance_after
+from dpbo_core.accounting.account import Account, balance_after
 from dpbo_core.privacy.metric_shown import metric_shown
 from dpbo_core.privacy.release import Release
 

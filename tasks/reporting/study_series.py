@@ -14,7 +14,7 @@ from dpbo.tasks.reporting.escaping import in_markdown
 from dpbo.tasks.reporting.logged_numbers import as_metrics, by_edition
 from dpbo.tasks.reporting.mlflow_lookup import RELEASE_TAG, Tracked, place_of
 from dpbo.tasks.reporting.mlflow_store import NOTE_TAG, Store, open_store
-from dpbo_core.ledger.accounts import Account, balance_after
+from dpbo_core.accounting.account import Account, balance_after
 from dpbo_core.privacy.release import Release
 from dpbo_core.queries.watch import KIND as WATCH
 

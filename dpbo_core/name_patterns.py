@@ -45,12 +45,12 @@ def filled_at(text: str, moment: datetime) -> str:
         text: the name.
         moment: in UTC.
     """
-    return _FIELD.sub(lambda found: moment.strftime(FIELDS.get(found[1], found[0].replace("%", "%%"))), text)
+    return _FIELD.sub(lambda field: moment.strftime(FIELDS.get(field[1], field[0].replace("%", "%%"))), text)
 
 
 def filled(text: str, values: Mapping[str, str]) -> str:
     """The name with the fields that have a value filled; the others stay."""
-    return _FIELD.sub(lambda found: values.get(found[1], found[0]), text)
+    return _FIELD.sub(lambda field: values.get(field[1], field[0]), text)
 
 
 def values_in(pattern: str, text: str) -> Mapping[str, str] | None:
@@ -58,18 +58,18 @@ def values_in(pattern: str, text: str) -> Mapping[str, str] | None:
 
     A field that stands twice holds the same both times.
     """
-    parts, seen = [], set()
+    parts, names = [], set()
     end = 0
-    for found in _FIELD.finditer(pattern):
-        name = found[1]
-        parts.append(re.escape(pattern[end : found.start()]))
-        end = found.end()
+    for field in _FIELD.finditer(pattern):
+        name = field[1]
+        parts.append(re.escape(pattern[end : field.start()]))
+        end = field.end()
         if name not in FIELDS:
-            parts.append(re.escape(found[0]))
-        elif name in seen:
+            parts.append(re.escape(field[0]))
+        elif name in names:
             parts.append(f"(?P={name})")
         else:
-            seen.add(name)
+            names.add(name)
             parts.append(f"(?P<{name}>{_WRITTEN[name]})")
     matched = re.fullmatch("".join(parts) + re.escape(pattern[end:]), text)
     return None if matched is None else matched.groupdict()

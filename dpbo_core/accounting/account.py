@@ -1,6 +1,9 @@
-"""What admission uses of a dataset, in one small value that every entry of the history about it carries.
+"""A dataset's account: its cap, what is spent of it, its history, and the totals that its history seals.
 
-| what | from which rows |
+`Account` is the whole, with an `Entry` a study and the `Balance` after each. `Totals` is what admission uses of it,
+in one small value that every entry of the history about the dataset carries:
+
+| total | from which rows |
 |---|---|
 | `cap` | its row in `datasets` |
 | `charges`, `spent`, `units`, `person` | of the reservations: number, sums, units, the column of persons |
@@ -13,17 +16,135 @@ the tables, so that what somebody changed there is never sealed.
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import NOTHING, Total
-from dpbo_core.accounting.renyi_filter import NOT_FILTERED, Filter, draws_in
+from dpbo_core.accounting.renyi_filter import NOT_FILTERED, Draw, Filter, draws_in, together
+from dpbo_core.privacy.amounts import from_units
+from dpbo_core.privacy.unit import PrivacyUnit
 
+MOST_ROOM = 10_000  # studies: more room than that is not counted
 CAP = ("accepts", "delta_units", "epsilon_units", "public", "relation")
 LEARNED = "learned"  # facts of a study, not of its dataset: one an edition, and no charge depends on them
 NO_DATASET = ""  # of an entry about the ledger itself
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One study of a dataset's history.
+
+    Attributes:
+        cost: its whole plan, in the ledger's unit.
+        draws: the price of each draw of that plan.
+        recorded: names of the draws that it recorded so far, while it has not released.
+    """
+
+    study: str
+    edition: str
+    method: str
+    epsilon: float | None
+    delta: float
+    rho: float
+    assumptions: tuple[str, ...]
+    reserved_at: str
+    released_at: str | None
+    release_id: str | None
+    cost: Total
+    draws: tuple[Draw, ...] = ()
+    recorded: tuple[str, ...] = ()
+
+    @property
+    def moment(self) -> datetime:
+        """When it was charged, UTC."""
+        moment = datetime.fromisoformat(self.reserved_at)
+        return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Account:
+    """A dataset's cap, what is spent of it, and its history.
+
+    Attributes:
+        unit: whom its guarantees protect; None before any.
+        records: the k of its spends; none before the first.
+        filtered: its draws at the order that admission uses.
+    """
+
+    budget: PrivacyBudget
+    spent: Total
+    entries: tuple[Entry, ...]
+    unit: PrivacyUnit | None = None
+    records: tuple[int, ...] = ()
+    filtered: Filter = NOT_FILTERED
+
+    @property
+    def spent_epsilon(self) -> tuple[float, float]:
+        """The (ε, δ) spent: the smaller of the routes of composition, by the draws as they were."""
+        draws = Counter(draw for entry in self.entries for draw in entry.draws)
+        return together(draws, self.spent.delta_units, self.budget.conversion_for(self.unit))
+
+    @property
+    def rooms(self) -> dict[str, int]:
+        """Method → how many more studies at the price of its newest the cap admits, and no others beside them."""
+        newest = {entry.method: entry for entry in self.entries}
+        return {} if self.budget.public else {method: self.room(entry) for method, entry in newest.items()}
+
+    def room(self, entry: Entry) -> int:
+        """How many more studies at the price of `entry` the cap admits, and no others; at most `MOST_ROOM`."""
+        total, filtered = self.spent, self.filtered
+        more = filtered.after(entry.draws, entry.cost).units - filtered.units
+        for count in range(MOST_ROOM):
+            total, filtered = total + entry.cost, Filter(filtered.alpha, filtered.units + more)
+            if not self.budget.admits(total, self.unit, filtered):
+                return count
+        return MOST_ROOM
+
+
+@dataclass(frozen=True)
+class Balance:
+    """An account just after one of its studies was reserved.
+
+    Attributes:
+        position: which study of the dataset this is, from 1.
+        entry: the study.
+        spent: ε of everything reserved so far, by its draws as they were; may be infinite.
+        limit: the cap's ε; infinite for a dataset declared public.
+    """
+
+    position: int
+    entry: Entry
+    spent: float
+    limit: float
+
+    @property
+    def remaining(self) -> float:
+        """ε still free, at least 0."""
+        return max(0.0, self.limit - self.spent) if self.spent < float("inf") else 0.0
+
+    @property
+    def share(self) -> float:
+        """Share of the cap that is spent, in [0, 1]; 0 for a dataset declared public."""
+        return 0.0 if self.limit == float("inf") else min(1.0, self.spent / self.limit)
+
+
+def balances(account: Account) -> Iterator[Balance]:
+    """The account after each of its studies, oldest first."""
+    budget, draws, only = account.budget, Counter[Draw](), 0
+    limit = float("inf") if budget.public else from_units(budget.epsilon_units)
+    for position, entry in enumerate(account.entries, start=1):
+        draws.update(entry.draws)
+        only += entry.cost.delta_units
+        yield Balance(position, entry, together(draws, only, budget.delta_conversion)[0], limit)
+
+
+def balance_after(account: Account, release_id: str) -> Balance | None:
+    """The account just after the study that gave `release_id`; None if the account does not know it."""
+    return next((item for item in balances(account) if item.entry.release_id == release_id), None)
 
 
 @dataclass(frozen=True)
@@ -97,12 +218,12 @@ class Totals:
 
 
 def canonical(row: Any) -> str:
-    """The one way a row is written down: sorted keys, no spaces, no NaN."""
+    """A row in canonical JSON: sorted keys, no spaces, no NaN."""
     return json.dumps(row, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def cap_in(row: Mapping[str, Any]) -> dict[str, Any]:
-    """What a row of `datasets` says of the cap."""
+    """The columns of a row of `datasets` that state the cap."""
     return {name: row[name] for name in CAP}
 
 
@@ -118,14 +239,14 @@ def facts_hash(rows: Iterable[str]) -> str | None:
     """One hash of a set of facts, in whatever order they are read; None of none.
 
     Args:
-        rows: each as it is written down.
+        rows: each in canonical JSON.
     """
     leaves = sorted(hashlib.sha256(row.encode()).hexdigest() for row in rows)
     return hashlib.sha256("".join(leaves).encode()).hexdigest() if leaves else None
 
 
 def dataset_of(about: str, row: Mapping[str, Any], reserved: Mapping[int, str]) -> str:
-    """Which dataset an entry is about.
+    """The dataset that an entry is about.
 
     Args:
         about: the table, or the heading of a note.
@@ -142,10 +263,10 @@ def dataset_of(about: str, row: Mapping[str, Any], reserved: Mapping[int, str]) 
 
 
 def replayed(entries: Iterable[tuple[str, str]]) -> Iterator[tuple[str, Totals]]:
-    """Whose totals each entry carries and which, from the rows of a whole history alone.
+    """The dataset of each entry and the totals it carries, from the rows of a whole history alone.
 
     Args:
-        entries: (table, row as it is written down) of each.
+        entries: (table, row in canonical JSON) of each.
     """
     newest: dict[str, Totals] = {}
     facts: dict[str, list[str]] = {}
@@ -155,9 +276,9 @@ def replayed(entries: Iterable[tuple[str, str]]) -> Iterator[tuple[str, Totals]]
         dataset = dataset_of(about, row, reserved)
         if about == "reservations":
             reserved[row["id"]] = dataset
-        together = None
+        hash_of_all = None
         if about == "dataset_facts" and row["about"] != LEARNED:
             facts.setdefault(dataset, []).append(text)
-            together = facts_hash(facts[dataset])
-        newest[dataset] = newest.get(dataset, Totals()).after(about, row, together)
+            hash_of_all = facts_hash(facts[dataset])
+        newest[dataset] = newest.get(dataset, Totals()).after(about, row, hash_of_all)
         yield dataset, newest[dataset]

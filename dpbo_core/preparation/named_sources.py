@@ -1,0 +1,41 @@
+"""Sources by the words that name them: a path, an address, a URL of a database with `#table`, a bundled set."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from dpbo_core.data.addresses import QUERY, S3, Place, address_of
+from dpbo_core.ledger.sources import MEMORY, Role, Source, file_source
+
+
+def place_source(place: Place, role: Role = "records") -> Source:
+    """What lies at a path or an address; nothing is opened or asked."""
+    return file_source(place, role) if isinstance(place, Path) else Source("table", place.identity, role)
+
+
+def named_source(text: str, bundled: Iterable[str] = ()) -> Source:
+    """What a person names: `memory`, a bundled set where no such file is, an address, a URL with `#table`, a file.
+
+    Raises:
+        StudyInvalid: an address that cannot be read.
+    """
+    if text == "memory":
+        return MEMORY
+    if text in bundled and not Path(text).exists():
+        return Source("bundled", text)
+    if text.lower().startswith(f"{S3}://") or QUERY in text:
+        return place_source(address_of(text, shown_as="the address"))
+    url, separator, table = text.partition("#")
+    if separator and "://" in url:
+        return Source("table", f"{_without_credentials(url)}#{table}")
+    return file_source(text)
+
+
+def _without_credentials(url: str) -> str:
+    try:
+        address = sa.engine.make_url(url)
+        parts = {name: getattr(address, name) for name in ("drivername", "host", "port", "database")}
+        return sa.URL.create(**parts).render_as_string()
+    except (sa.exc.ArgumentError, ValueError):
+        return url.rpartition("@")[2]
