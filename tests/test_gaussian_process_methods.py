@@ -185,10 +185,10 @@ def test_a_certificate_of_both_rests_on_no_theorem_5():
     for _ in range(6):
         search.step(Table(np.full((12, 50), 0.5)), noise)
     release = search.finish(noise)
-    assert set(ExactGP.shown(release).draws) == {"best candidate", "last score"}
+    assert set(ExactGP.certificate_rules(release).draws) == {"best candidate", "last score"}
     below = tuple(replace(spend, sensitivity=0.5) for spend in release.spends)
     with pytest.raises(ValueError, match="outputs"):
-        ExactGP.shown(replace(release, spends=below))
+        ExactGP.certificate_rules(replace(release, spends=below))
 
 
 OWN = """

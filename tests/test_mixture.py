@@ -10,7 +10,7 @@ from dpbo_core.bo.acquisition import UCB
 from dpbo_core.bo.averaged import AveragedSearch, prior_of
 from dpbo_core.bo.score_map import ScoreMap
 from dpbo_core.gp.kernels import kernel_named
-from dpbo_core.gp.mixture import Mixture, Prior, average, within
+from dpbo_core.gp.mixture import KernelMixture, Prior, average, within
 from dpbo_core.theorems.feldman_cousins_1998 import LEVEL, bounded_interval, bounded_laplace_interval
 
 LINE = np.linspace(0.0, 1.0, 25)[:, None]
@@ -57,7 +57,7 @@ def test_the_weights_are_the_marginal_likelihoods_times_the_prior():
 
 
 def mixed(weights, means, deviations):
-    return Mixture(fixed(), LINE[:1], np.array(weights), *(np.zeros(0),) * 5), np.array(means), np.array(deviations)
+    return KernelMixture(fixed(), LINE[:1], np.array(weights), *(np.zeros(0),) * 5), np.array(means), np.array(deviations)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_the_fresh_look_covers_whatever_the_path_and_the_score():
     rng, the_map = np.random.default_rng(7), ScoreMap(0.5, 0.25, 1.0)
     for score in (0.0, 0.01, 0.5, 0.98, 1.0):
         looks = score + 0.05 * rng.normal(size=4_000)
-        said = [the_map.looked(float(seen), 0.05, (0.9, (0.85, 0.95))) for seen in looks]
+        said = [the_map.with_look(float(seen), 0.05, (0.9, (0.85, 0.95))) for seen in looks]
         covered = np.mean([low <= score <= high for _, (low, high) in said])
         assert abs(covered - 0.9) < 0.0213
         assert all(0.0 <= low <= x <= high <= 1.0 for x, (low, high) in said)
@@ -197,7 +197,7 @@ def test_one_estimate_lies_inside_its_interval_and_beats_the_look():
         errors = []
         for _ in range(4_000):
             seen, mean = 0.6 + 0.03 * rng.normal(), 0.6 + wrong + 0.01 * rng.normal()
-            score, (low, high) = the_map.looked(seen, 0.03, (mean, (mean - 0.0164, mean + 0.0164)))
+            score, (low, high) = the_map.with_look(seen, 0.03, (mean, (mean - 0.0164, mean + 0.0164)))
             errors.append(abs(score - 0.6))
             assert min(score - low, high - score) > 0.02 * (high - low)
         assert np.mean(errors) < at_most * alone

@@ -148,10 +148,10 @@ class GaussianProcessSampler:
         if len(self._posterior) == 0:
             return self._prior  # Alg. 3: π⁽⁰⁾
         s = self._posterior.mean + self._tau * self._posterior.std
-        wanted = softmax(s, inverse_temperature=self._beta) * self._prior
-        wanted /= wanted.sum()
+        target = softmax(s, inverse_temperature=self._beta) * self._prior
+        target /= target.sum()
         return project_with_kl(
-            wanted, prior=self._prior, lower=self._lower, upper=self._upper, penalty=self._penalty
+            target, prior=self._prior, lower=self._lower, upper=self._upper, penalty=self._penalty
         )
 
     def tell(self, index: int, quality: float) -> None:

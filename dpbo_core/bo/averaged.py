@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from dpbo_core.bo.acquisition import Acquisition
 from dpbo_core.bo.loop import BayesianSearch
 from dpbo_core.gp.kernels import kernel_named, typical_lengthscale
-from dpbo_core.gp.mixture import Mixture, Prior, Weighed, average
+from dpbo_core.gp.mixture import KernelMixture, Mixture, Prior, average
 
 ALWAYS, GROWTH = 20, 1.1  # the kernel is found anew at each of the first 20 values, then at every tenth more
 
@@ -40,42 +40,42 @@ class AveragedSearch:
         self._encoded, self._prior, self._acquisition, self._seed = encoded, prior, acquisition, seed
         self._noise_variance = noise_variance
         self._guess = np.zeros(len(encoded)) if guess is None else guess
-        self._told: list[tuple[int, float]] = []
+        self._observations: list[tuple[int, float]] = []
         self._fitted_at = 0
         trust, start = (1.0 if prior.guessed else 0.0), prior.deviation**2 + prior.offset_deviation**2
         self._path = self._search(prior.lengthscale, start, trust * self._guess)
 
     def ask(self) -> int:
         """The candidate to try next. With a guess and nothing told, the guess's own maximum."""
-        if not self._told and self._prior.guessed:
+        if not self._observations and self._prior.guessed:
             return int(np.argmax(self._guess))
         return self._path.ask()
 
     def tell(self, index: int, value: float) -> None:
         """Take in what was seen at `index`."""
-        self._told.append((index, value))
-        t = len(self._told)
+        self._observations.append((index, value))
+        t = len(self._observations)
         if t > ALWAYS and t < GROWTH * self._fitted_at:
             self._path.tell(index, value)
             return
-        self._fitted_at, found = t, self.mixture()
-        mean = found.trusts[0] * self._guess + found.offset
-        self._path = self._search(float(found.lengthscales[0]), float(found.variances[0]), mean)
-        for i, y in self._told:
+        self._fitted_at, posterior = t, self.mixture()
+        mean = posterior.trusts[0] * self._guess + posterior.offset
+        self._path = self._search(float(posterior.lengthscales[0]), float(posterior.variances[0]), mean)
+        for i, y in self._observations:
             self._path.tell(i, y)
 
-    def mixture(self) -> Mixture:
+    def mixture(self) -> KernelMixture:
         """The posterior over kernels given everything told."""
-        visited, values, times = averages(self._told)
+        visited, values, times = averages(self._observations)
         return average(
             self._encoded[visited], values, self._noise_variance / times, self._guess[visited], self._prior
         )
 
     def moments(
-        self, found: Weighed, indices: NDArray[np.int64]
+        self, mixture: Mixture, indices: NDArray[np.int64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Each component's mean and standard deviation of the score at some candidates, (C, n) twice."""
-        return found.moments(self._encoded[indices], self._guess[indices])
+        return mixture.moments(self._encoded[indices], self._guess[indices])
 
     def _search(self, lengthscale: float, variance: float, mean: float | NDArray[np.float64]) -> BayesianSearch:
         return BayesianSearch(
@@ -89,13 +89,13 @@ class AveragedSearch:
 
 
 def averages(
-    told: Sequence[tuple[int, float]],
+    observations: Sequence[tuple[int, float]],
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
     """The candidates visited, in order of their index, with the mean of their values and how often."""
-    indices = np.array([index for index, _ in told], dtype=np.int64)
+    indices = np.array([index for index, _ in observations], dtype=np.int64)
     visited, place = np.unique(indices, return_inverse=True)
     times = np.bincount(place).astype(np.float64)
-    return visited, np.bincount(place, weights=[value for _, value in told]) / times, times
+    return visited, np.bincount(place, weights=[value for _, value in observations]) / times, times
 
 
 def prior_of(

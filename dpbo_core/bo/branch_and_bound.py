@@ -65,8 +65,8 @@ class BranchAndBound:
         self._posterior = Posterior(encoded, kernel, JITTER)
         self._levels = dyadic_levels(encoded)
         self._region = np.ones(len(encoded), dtype=bool)
-        self._seen = np.zeros(len(encoded), dtype=bool)
-        self._delta, self._level, self._told = failure_probability, 0, 0
+        self._evaluated = np.zeros(len(encoded), dtype=bool)
+        self._delta, self._level, self._n_evaluated = failure_probability, 0, 0
 
     @property
     def region(self) -> NDArray[np.int64]:
@@ -80,13 +80,13 @@ class BranchAndBound:
 
     def ask(self) -> int:
         """The next candidate on the lattice; the best of R, again and again, once every one of R is known."""
-        if self._told:
+        if self._n_evaluated:
             self._shrink()
         while True:
-            waiting = np.flatnonzero(self._region & ~self._seen & (self._levels <= self._level))
+            waiting = np.flatnonzero(self._region & ~self._evaluated & (self._levels <= self._level))
             if waiting.size:
                 return int(waiting[np.argmax(self._upper()[waiting])])
-            if not (self._region & ~self._seen).any():
+            if not (self._region & ~self._evaluated).any():
                 region = self.region
                 return int(region[np.argmax(self._posterior.mean[region])])
             self._level += 1
@@ -97,13 +97,13 @@ class BranchAndBound:
         Raises:
             ValueError: no such candidate, or a value that is not finite (the message does not show it).
         """
-        if not self._seen[index]:
+        if not self._evaluated[index]:
             self._posterior.observe(index, value)
-            self._seen[index] = True
-            self._told += 1
+            self._evaluated[index] = True
+            self._n_evaluated += 1
 
     def _width(self) -> NDArray[np.float64]:
-        t, N = max(1, self._told), len(self._region)
+        t, N = max(1, self._n_evaluated), len(self._region)
         beta = 2.0 * math.log(N * t**2 * math.pi**2 / (6.0 * self._delta))
         return np.asarray(math.sqrt(beta) * self._posterior.std)
 

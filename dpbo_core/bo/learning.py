@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 
 from dpbo_core.bo.acquisition import Acquisition
 from dpbo_core.bo.averaged import averages
-from dpbo_core.gp.drifting import Drifting, Seen, of_the_past
-from dpbo_core.gp.mixture import Mixture, Prior, Weighed, average
+from dpbo_core.gp.drifting import Drifting, Observations, of_the_past
+from dpbo_core.gp.mixture import KernelMixture, Mixture, Prior, average
 from dpbo_core.gp.posterior import joint_normal
 
 FRESH = 0.3
 FOLLOWED, MOST_FOLLOWED = 0.95, 16  # of the weight, and how many: the components that the path follows
-MOST_SEEN = 120  # of the past: the newest whole editions, or of one that saw more what it saw most often
+MOST_PAST = 120  # of the past: the newest whole editions, or of one that saw more what it saw most often
 
 Edition = Sequence[tuple[int, float, float]]  # (candidate, value, variance of its noise), on the prior's scale
 
@@ -43,7 +43,7 @@ class Beliefs:
     """
 
     learned: Drifting
-    fresh: Mixture | None
+    fresh: KernelMixture | None
     weights: NDArray[np.float64]
 
     def moments(
@@ -122,60 +122,60 @@ class LearningSearch:
         self._encoded, self._prior, self._acquisition, self._seed = encoded, prior, acquisition, seed
         self._noise_variance = noise_variance
         self._guess = np.zeros(len(encoded)) if guess is None else guess
-        self._past = of_the_past(self._seen(past), prior)
-        self._told: list[tuple[int, float]] = []
+        self._past = of_the_past(self._past_observations(past), prior)
+        self._observations: list[tuple[int, float]] = []
 
     def ask(self) -> int:
         """The candidate to try next: first where the past expects the best score, of equals the lowest index."""
         followed = Followed(self.mixture().followed, self._encoded, self._guess)
-        if not self._told:
+        if not self._observations:
             return int(np.argmax(followed.mean))
-        step, visited = len(self._told) + 1, [index for index, _ in self._told]
+        step, visited = len(self._observations) + 1, [index for index, _ in self._observations]
         scores = self._acquisition.scores(followed, step, (self._seed, step), visited)
         return int(np.argmax(scores))
 
     def tell(self, index: int, value: float) -> None:
         """Take in what was seen at `index`."""
-        self._told.append((index, value))
+        self._observations.append((index, value))
 
     def mixture(self) -> Beliefs:
         """All components, weighed by everything told."""
-        if not self._told:
+        if not self._observations:
             return Beliefs(self._past, None, self._past.weights)
-        visited, values, times = averages(self._told)
+        visited, values, times = averages(self._observations)
         present = self._at(visited, np.zeros(len(visited), dtype=np.int64), values, self._noise_variance / times)
         fresh = average(present.points, present.values, present.noise, present.guess, self._prior)
-        learned = self._past.given(self._past.seen.and_then(present))
-        foretold = learned.log_likelihoods - self._past.log_likelihoods
-        log_w = np.log((1.0 - FRESH) * self._past.weights) + foretold
+        learned = self._past.conditioned_on(self._past.observations.followed_by(present))
+        log_predictive = learned.log_likelihoods - self._past.log_likelihoods
+        log_w = np.log((1.0 - FRESH) * self._past.weights) + log_predictive
         log_w = np.concatenate([log_w, np.log(FRESH * fresh.weights) + fresh.log_evidence])
         weights = np.exp(log_w - log_w.max())
         return Beliefs(learned, fresh, weights / weights.sum())
 
     def moments(
-        self, found: Weighed, indices: NDArray[np.int64]
+        self, mixture: Mixture, indices: NDArray[np.int64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Each component's mean and standard deviation of the score at some candidates, (C, n) twice."""
-        return found.moments(self._encoded[indices], self._guess[indices])
+        return mixture.moments(self._encoded[indices], self._guess[indices])
 
-    def _seen(self, past: Sequence[Edition]) -> Seen:
+    def _past_observations(self, past: Sequence[Edition]) -> Observations:
         """The newest of the past, what was seen of one candidate in one edition averaged by its precision."""
-        found: list[Seen] = []
-        left = MOST_SEEN
+        editions: list[Observations] = []
+        left = MOST_PAST
         for age, edition in enumerate(reversed([edition for edition in past if edition]), start=1):
             indices, values, variances = (np.array(column) for column in zip(*edition, strict=True))
             visited, place = np.unique(indices, return_inverse=True)
             precision = np.bincount(place, weights=1.0 / variances)
             means = np.bincount(place, weights=values / variances) / precision
-            if len(visited) > left and found:
+            if len(visited) > left and editions:
                 break
-            kept = np.sort(np.argsort(-precision, kind="stable")[:left])
-            ages = np.full(len(kept), age, dtype=np.int64)
-            found.append(self._at(visited[kept], ages, means[kept], 1.0 / precision[kept]))
-            left -= len(kept)
-        whole, *others = reversed(found)
+            chosen = np.sort(np.argsort(-precision, kind="stable")[:left])
+            ages = np.full(len(chosen), age, dtype=np.int64)
+            editions.append(self._at(visited[chosen], ages, means[chosen], 1.0 / precision[chosen]))
+            left -= len(chosen)
+        whole, *others = reversed(editions)
         for other in others:
-            whole = whole.and_then(other)
+            whole = whole.followed_by(other)
         return whole
 
     def _at(
@@ -184,5 +184,5 @@ class LearningSearch:
         ages: NDArray[np.int64],
         values: NDArray[np.float64],
         noise: NDArray[np.float64],
-    ) -> Seen:
-        return Seen(self._encoded[indices], ages, values, noise, self._guess[indices])
+    ) -> Observations:
+        return Observations(self._encoded[indices], ages, values, noise, self._guess[indices])

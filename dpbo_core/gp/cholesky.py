@@ -58,13 +58,13 @@ class GrowingCholesky:
         Returns:
             The new row of V, shape (N,), not to be written to; and the pivot L[t, t].
         """
-        known = self._column(index)
+        V_x = self._column(index)
         # The exact difference k(x, x) − ‖V_x‖² is never negative: the pivot is never below σ.
-        pivot = math.sqrt(max(float(column[index]) - float(known.dot(known)), 0.0) + self.noise_variance)
+        pivot = math.sqrt(max(float(column[index]) - float(V_x.dot(V_x)), 0.0) + self.noise_variance)
         row = self._new_row()
         before = column
         for start, stack in zip(self._starts, self._stacks, strict=True):
-            part = known[start : start + len(stack)]
+            part = V_x[start : start + len(stack)]
             if len(part) > 0:
                 part.dot(stack[: len(part)], out=product)
                 before = np.subtract(before, product, out=row)

@@ -100,9 +100,9 @@ def fit(
     for refinement in range(_REFINEMENTS + 1):
         if refinement:
             log_l = _around(log_l, best)
-        found = [_profile(X, y, sigma2, kernel_name, float(log_at), root_d) for log_at in log_l]
-        best = int(np.argmax([objective for objective, _ in found]))
-    return found[best][1]
+        profiles = [_profile(X, y, sigma2, kernel_name, float(log_at), root_d) for log_at in log_l]
+        best = int(np.argmax([objective for objective, _ in profiles]))
+    return profiles[best][1]
 
 
 def log_marginal_likelihood(
@@ -134,14 +134,14 @@ def _profile(
     root_d: float,
 ) -> tuple[float, Fitted]:
     """At one ℓ: the objective (up to a constant) at the best s² and m, and the three of them."""
-    known = spectrum(kernel_named(kernel_name, math.exp(log_lengthscale)).matrix(X, X), y)
+    spectral = spectrum(kernel_named(kernel_name, math.exp(log_lengthscale)).matrix(X, X), y)
     log_v, best = np.log(np.geomspace(*_VARIANCES, 12)), 0
     for refinement in range(_REFINEMENTS + 1):
         if refinement:
             log_v = _around(log_v, best)
-        weights = 1.0 / (np.exp(log_v)[:, None] * known.omega + sigma2)  # eigenvalues of A⁻¹
-        mean = known.means(weights, 1.0 / _MEAN_VARIANCE)
-        objective = 0.5 * (np.log(weights) - weights * known.residuals(mean) ** 2).sum(axis=1)
+        weights = 1.0 / (np.exp(log_v)[:, None] * spectral.omega + sigma2)  # eigenvalues of A⁻¹
+        mean = spectral.means(weights, 1.0 / _MEAN_VARIANCE)
+        objective = 0.5 * (np.log(weights) - weights * spectral.residuals(mean) ** 2).sum(axis=1)
         objective -= 0.5 * mean**2 / _MEAN_VARIANCE + 0.5 * (log_v / _LOG_VARIANCE_SPREAD) ** 2
         best = int(np.argmax(objective))
     prior = -0.5 * (log_lengthscale - math.log(TYPICAL * root_d)) ** 2

@@ -58,7 +58,7 @@ class Prior:
     guessed: bool = False
 
 
-class Weighed(Protocol):
+class Mixture(Protocol):
     """A posterior over components: the heaviest that matter, whatever they are components of."""
 
     @property
@@ -74,7 +74,7 @@ class Weighed(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Mixture:
+class KernelMixture:
     """The components that matter, heaviest first, with what is needed to ask them about other candidates."""
 
     prior: Prior
@@ -109,7 +109,7 @@ class Mixture:
             deviations[:, block] = np.sqrt(np.maximum(left, 0.0))
         return means, deviations
 
-    def of(self, chosen: NDArray[np.int64]) -> "Mixture":
+    def of(self, chosen: NDArray[np.int64]) -> "KernelMixture":
         """Some of the components, their weights as they are."""
         names = ("weights", "lengthscales", "variances", "trusts", "factors", "whitened")
         return replace(self, **{name: getattr(self, name)[chosen] for name in names})
@@ -178,8 +178,8 @@ def within(
         end = float(np.clip(weights @ means, *ends))
         return end, (end, end)
     w /= w.sum()
-    known = w > 0.0
-    w, m, s, sign, low, high, inside = (x[known] for x in (w, means, s, sign, low, high, inside))
+    possible = w > 0.0
+    w, m, s, sign, low, high, inside = (x[possible] for x in (w, means, s, sign, low, high, inside))
 
     def cdf(x: float) -> float:
         below = ndtr((x - m) / s) - ndtr((ends[0] - m) / s)
@@ -205,7 +205,7 @@ def average(
     noise: NDArray[np.float64],
     guess: NDArray[np.float64],
     prior: Prior,
-) -> Mixture:
+) -> KernelMixture:
     """The mixture given (X, ȳ, S) and the guess there. O(C·u³); about 4 ms at u = 20.
 
     Args:
@@ -236,11 +236,11 @@ def average(
     order = np.argsort(-weights, axis=None, kind="stable")
     order = order[weights.flat[order] >= NEGLIGIBLE * weights.sum()]
     i, j, k = np.unravel_index(order, weights.shape)
-    kept = weights[i, j, k]
-    return Mixture(
+    heaviest = weights[i, j, k]
+    return KernelMixture(
         prior=prior,
         points=points,
-        weights=kept / kept.sum(),
+        weights=heaviest / heaviest.sum(),
         lengthscales=lengthscales[i],
         variances=deviations[j] ** 2,
         trusts=trusts[k],

@@ -22,7 +22,7 @@ METHODS: Mapping[str, type[AnyMethod]] = {cls.kind: cls for cls in get_args(AnyM
 
 # What two parties do with files is no study's method: it has no start and no step. Campaigns take both maps.
 EXCHANGES: Mapping[str, type[Outsourced]] = {Outsourced.kind: Outsourced}
-CERTIFIED = Declared({kind: cls.traits.shown for kind, cls in {**METHODS, **EXCHANGES}.items()}, WORTH)
+CERTIFIED = Declared({kind: cls.traits.certificate_rules for kind, cls in {**METHODS, **EXCHANGES}.items()}, WORTH)
 NO_STUDY = (
     "two parties run it over files, dpbo curate and dpbo model; a study has one, and its candidates are public"
 )
@@ -48,13 +48,13 @@ def method_named(kind: str, options: Mapping[str, Any]) -> AnyMethod:
         )
     cls = METHODS[kind]
     hints = get_type_hints(cls)
-    known = [item.name for item in fields(cls) if item.name != "kind"]
+    option_names = [item.name for item in fields(cls) if item.name != "kind"]
     for key, value in options.items():
-        if key not in known:
+        if key not in option_names:
             raise StudyInvalid(
-                f"[method] has an unknown key {key!r}{suggestion(key, known)}",
+                f"[method] has an unknown key {key!r}{suggestion(key, option_names)}",
                 cause=f"it is not an option of {kind}",
-                remedy=f"its options are {', '.join(known)}",
+                remedy=f"its options are {', '.join(option_names)}",
             )
         hint = hints[key]
         if type(None) in get_args(hint):  # float | None: None is what was not said
@@ -63,12 +63,14 @@ def method_named(kind: str, options: Mapping[str, Any]) -> AnyMethod:
             hint = tuple
         valid = value in get_args(hint) if get_args(hint) and get_origin(hint) is not None else _fits(value, hint)
         if not valid:
-            wanted = ", ".join(map(repr, get_args(hint))) if get_args(hint) else f"a {hint.__name__}"
+            valid_values = ", ".join(map(repr, get_args(hint))) if get_args(hint) else f"a {hint.__name__}"
             raise StudyInvalid(
-                f"method.{key} = {value!r} is not valid", cause="a misspelt value", remedy=f"use {wanted}"
+                f"method.{key} = {value!r} is not valid", cause="a misspelt value", remedy=f"use {valid_values}"
             )
-    given: dict[str, Any] = {key: tuple(value) if type(value) is list else value for key, value in options.items()}
-    return cls(**given)
+    arguments: dict[str, Any] = {
+        key: tuple(value) if type(value) is list else value for key, value in options.items()
+    }
+    return cls(**arguments)
 
 
 def _fits(value: object, hint: type) -> bool:

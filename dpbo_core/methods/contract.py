@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from dpbo_core.mechanisms.noise import Mechanism, Noise
-from dpbo_core.privacy.certified import Shown
+from dpbo_core.privacy.certified import CertificateRules
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import Release
 from dpbo_core.problem import Problem
@@ -50,20 +50,20 @@ class Simulated:
 
     Attributes:
         form: the table's name of it.
-        chosen_by: records at which the choice has this noise there.
-        said_by: records at which the score has this noise there.
+        choice_records: number of records at which the simulated choice has this method's noise.
+        score_records: number of records at which the simulated score has this method's noise.
         paired: whether the choice may have less noise than that, by differences that only the public set tells.
     """
 
     form: str
-    chosen_by: float
-    said_by: float
+    choice_records: float
+    score_records: float
     paired: bool = False
 
 
 @dataclass(frozen=True)
-class Told:
-    """What a release says of candidates: its private choice, if it made one, and each score with its noise.
+class ReleasedScores:
+    """The candidates that a release names: its private choice, if it made one, and each score with its noise.
 
     Attributes:
         choice: hyperparameters; None where nothing was chosen by the records.
@@ -87,7 +87,7 @@ class MethodTraits:
         needs: what it asks for.
         delta: whether its δ is above 0.
         trainings: how many models are trained.
-        shown: what the certificate of one of its releases must show; raises where the release is none of it.
+        certificate_rules: what the certificate of one of its releases must show; raises where it is no such release.
         command: how it is asked for, where no study names it.
         counts_pairs: whether it can search by a count of pairs as well as by a mean of record scores.
         shows_all: whether what it releases beside the choice is what it is chosen for: no advice can know that.
@@ -97,12 +97,12 @@ class MethodTraits:
         simulated: where the advice's simulation has the method.
         private_forms: its forms for a sensitive training set, in the order of preference.
         begins_with_editions: whether its search begins with what earlier editions released (`problem.earlier`).
-        told: what a release says of candidates. Raises KeyError, TypeError, ValueError where it is none.
+        released_scores: what a release says of candidates. Raises KeyError, TypeError, ValueError where it is none.
         scores_ahead: whether it can score all candidates in one pass over the records, where its path is public.
         fixed_path: indices of the candidates that it trains whatever comes out.
         trains_first: whether its price is measured on the models themselves: then all of Λ is trained before
             anything is charged, as where the path is private.
-        prepare: the problem with what a search on public data found, made before anything is charged. Raises
+        prepare: the problem with the result of a search on public data, made before anything is charged. Raises
             StudyInvalid where a public training fails.
         cross_validated: candidates whose public scores that search needs whatever they are.
     """
@@ -112,7 +112,7 @@ class MethodTraits:
     needs: str
     delta: str
     trainings: str
-    shown: Callable[[Release], Shown]
+    certificate_rules: Callable[[Release], CertificateRules]
     command: str = ""
     counts_pairs: bool = False
     shows_all: bool = False
@@ -121,7 +121,7 @@ class MethodTraits:
     simulated: Callable[[Any, Problem], Simulated] | None = None
     private_forms: Callable[[], tuple[Any, ...]] | None = None
     begins_with_editions: bool = False
-    told: Callable[[Release], Told] | None = None
+    released_scores: Callable[[Release], ReleasedScores] | None = None
     scores_ahead: bool = False
     fixed_path: Callable[[Any, Problem], tuple[int, ...]] | None = None
     trains_first: Callable[[Any], bool] | None = None

@@ -31,7 +31,7 @@ from dpbo_core.methods.hypo_search import HypoSearch, Law, assumed_of, informed,
 from dpbo_core.methods.pricing import guarantee_of, refuse_persons, too_small
 from dpbo_core.methods.stated_search import stated_kernel
 from dpbo_core.privacy.amounts import allowed_units, from_units
-from dpbo_core.privacy.certified import RECORDS, Shown
+from dpbo_core.privacy.certified import RECORDS, CertificateRules
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
@@ -175,7 +175,7 @@ class DpHypo:
         return ((mechanism.spend("best trial"), mechanism),)
 
     @staticmethod
-    def shown(release: Release) -> Shown:
+    def certificate_rules(release: Release) -> CertificateRules:
         """One draw holds all that is shown: the best trial. Its price is the theorems', not a noise scale's.
 
         Raises:
@@ -184,7 +184,7 @@ class DpHypo:
         options = release.facts["options"]
         assumed = (*base_named(options["base"]).assumptions, *assumed_of(options.get("prior", ())))
         units = (PrivacyUnit.TRAINING_RECORD, *RECORDS)
-        return Shown({"best trial": tuple(RepeatAndSelect.WORTH)}, 0.0, assumed, units)
+        return CertificateRules({"best trial": tuple(RepeatAndSelect.WORTH)}, 0.0, assumed, units)
 
     def outlook(self, problem: Problem) -> Outlook:
         """The quality's noise at the best of K, and the share of Λ that E[K] trials leave unseen."""
@@ -337,7 +337,7 @@ class DpHypo:
 
     def _why(self, problem: Problem, trial: Trial) -> str:
         law, mean = self.law(problem), problem.search.steps
-        said = f"the best of a hidden random number of trials, {mean} on average; {trial.described} a trial"
+        text = f"the best of a hidden random number of trials, {mean} on average; {trial.described} a trial"
         try:
             other, _ = self._calibrated(problem, (1.0, 1.0) if self.bounds != (1.0, 1.0) else (self.c, self.C))
             compared = other.described
@@ -345,9 +345,9 @@ class DpHypo:
             compared = "nothing left"
         wide = f"c = {self.c:g}, C = {self.C:g}"
         if self.bounds == (1.0, 1.0):
-            said += f" (with adaptive densities, {wide}, {compared})"
+            text += f" (with adaptive densities, {wide}, {compared})"
         else:
-            said += f" with {wide} (uniform: {compared})"
+            text += f" with {wide} (uniform: {compared})"
             if isinstance(law, NegativeBinomialStopping):
                 published = selection_epsilon(
                     law,
@@ -357,14 +357,14 @@ class DpHypo:
                     delta=0.0 if self.pure else problem.delta,
                     calibration="published",
                 )
-                said += f"; as published the same trials would cost ε = {published:.3g}"
+                text += f"; as published the same trials would cost ε = {published:.3g}"
             if self.base_epsilon is None:
-                said += "; uniform trials did as well at the same ε in every simulation, or better"
+                text += "; uniform trials did as well at the same ε in every simulation, or better"
             elif self.beta < BLACK_BETA:
-                said += (
+                text += (
                     f"; below β = {BLACK_BETA:g} a density hardly leaves the prior, and uniform trials cost less"
                 )
-        return said
+        return text
 
     traits: ClassVar = MethodTraits(
         wants="a model, where the training set is sensitive too",
@@ -372,7 +372,7 @@ class DpHypo:
         needs="[public bounds and labels](docs/private_training.md); ε above 1",
         delta="mostly > 0",
         trainings="a hidden number",
-        shown=shown,
+        certificate_rules=certificate_rules,
         private_forms=private_forms,
         hides_evaluations=True,
     )

@@ -147,8 +147,8 @@ def _of_weights(weights: Sequence[Any], problem: Problem) -> NDArray[np.float64]
             cause=f"a weight for each, in their order, is positive and at most {MOST:g} times another",
             remedy="give so many numbers, or a public study's tables of hyperparameters and score",
         )
-    found = np.array(weights, dtype=np.float64)
-    return np.asarray(found / found.sum())
+    positive = np.array(weights, dtype=np.float64)
+    return np.asarray(positive / positive.sum())
 
 
 def _of_public_study(tables: Sequence[Mapping[str, Any]], problem: Problem) -> NDArray[np.float64]:
@@ -169,11 +169,11 @@ def _of_public_study(tables: Sequence[Mapping[str, Any]], problem: Problem) -> N
     X = np.array(points).reshape(len(y), -1)
     fitted = fit(X, standard, NOISE_VARIANCE, problem.search.kernel)
     kernel = kernel_named(problem.search.kernel, fitted.lengthscale, fitted.variance)
-    known = Posterior(np.vstack([problem.candidates.encoded, X]), kernel, NOISE_VARIANCE, fitted.mean, len(y))
+    posterior = Posterior(np.vstack([problem.candidates.encoded, X]), kernel, NOISE_VARIANCE, fitted.mean, len(y))
     N = len(problem.candidates)
     for place, value in enumerate(standard, start=N):
-        known.observe(place, float(value))
-    mean = known.mean[:N]
+        posterior.observe(place, float(value))
+    mean = posterior.mean[:N]
     z = (mean - mean.mean()) / (float(mean.std()) or 1.0)
     weights = np.exp(SHARPNESS * (z - z.max()))
     return np.asarray((1.0 - FLOOR) * weights / weights.sum() + FLOOR / N)
@@ -184,10 +184,10 @@ def _place(point: Mapping[str, Any], problem: Problem) -> NDArray[np.float64] | 
     if set(point) != set(problem.candidates.space.axes):
         return None
     try:
-        found = problem.candidates.space.encode(point)
+        encoded = problem.candidates.space.encode(point)
     except (TypeError, ValueError, KeyError):
         return None
-    return found if np.isfinite(found).all() else None
+    return encoded if np.isfinite(encoded).all() else None
 
 
 WORST = -(2**60)  # below every quality: a trial that failed

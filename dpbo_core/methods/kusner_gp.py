@@ -44,12 +44,12 @@ from dpbo_core.methods.releasing import make_release
 from dpbo_core.methods.stated_search import (
     acquisition_of,
     assumed_of_acquisition,
-    shown_of_acquisition,
+    assumed_of_released_acquisition,
     stated_kernel,
 )
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.privacy.assumption import DE_FREITAS_CONSTANTS, GP_PRIOR
-from dpbo_core.privacy.certified import MEANS, Shown
+from dpbo_core.privacy.certified import MEANS, CertificateRules
 from dpbo_core.privacy.guarantee import Evidence
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import Release
@@ -146,10 +146,15 @@ class NoisyGP(OnThePrior):
         return PrivacyPlan(guarantee_of(problem, pure=pure, evidence=evidence, assumptions=assumptions), spends)
 
     @staticmethod
-    def shown(release: Release) -> Shown:
+    def certificate_rules(release: Release) -> CertificateRules:
         """A draw for each output. Where one says less than the range, that rests on the prior."""
         draws, uncapped = pricing.certified_draws(release, "best score")
-        return Shown(draws, 0.0, (GP_PRIOR.name,) * bool(uncapped) + shown_of_acquisition(release), relations=MEANS)
+        return CertificateRules(
+            draws,
+            0.0,
+            (GP_PRIOR.name,) * bool(uncapped) + assumed_of_released_acquisition(release),
+            relations=MEANS,
+        )
 
     def outlook(self, problem: Problem) -> Outlook:
         """Theorem 2's loss of the selection, or Theorem 4's error of the score if larger, both with a = 1."""
@@ -233,7 +238,7 @@ class NoisyGP(OnThePrior):
         needs="ε far above 1, or the paper's prior taken on by name",
         delta="see [errata](docs/errata.md)",
         trainings="one a candidate",
-        shown=shown,
+        certificate_rules=certificate_rules,
     )
 
 
@@ -281,14 +286,14 @@ class ExactGP(OnThePrior):
         return PrivacyPlan(guarantee, tuple(spend for spend, _ in self.draws(problem)))
 
     @staticmethod
-    def shown(release: Release) -> Shown:
+    def certificate_rules(release: Release) -> CertificateRules:
         """A draw for each output. Below the range it rests on the prior, and a score on the constants too."""
         draws, uncapped = pricing.certified_draws(release, "last score")
         constants = "last score" in uncapped
         if "best candidate" in draws and constants:
             raise ValueError("outputs")  # no theorem
         assumed = (GP_PRIOR.name,) * bool(uncapped) + (DE_FREITAS_CONSTANTS.name,) * constants
-        return Shown(draws, 0.0, assumed, relations=MEANS)
+        return CertificateRules(draws, 0.0, assumed, relations=MEANS)
 
     def outlook(self, problem: Problem) -> Outlook:
         """Theorem 6 and Theorem 2 with a = 1, at the Δ that is paid; nothing is further off than the range."""
@@ -366,7 +371,7 @@ class ExactGP(OnThePrior):
         needs="as above, and for a score two constants that nobody can know",
         delta="see [errata](docs/errata.md)",
         trainings="one a candidate",
-        shown=shown,
+        certificate_rules=certificate_rules,
     )
 
 

@@ -34,7 +34,7 @@ from dpbo_core.methods.releasing import make_release
 from dpbo_core.methods.stated_search import (
     acquisition_of,
     assumed_of_acquisition,
-    shown_of_acquisition,
+    assumed_of_released_acquisition,
     stated_kernel,
 )
 from dpbo_core.models.linear.certificates import default_tolerance
@@ -43,7 +43,7 @@ from dpbo_core.models.linear.losses import loss_named
 from dpbo_core.models.scores.declared import Numbers
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.union import SCORES
-from dpbo_core.privacy.certified import MEANS, Shown, only_shows
+from dpbo_core.privacy.certified import MEANS, CertificateRules, only_shows
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import Release
@@ -146,14 +146,14 @@ class Lipschitz:
         return ((mechanism.spend("best score"), mechanism),)
 
     @staticmethod
-    def shown(release: Release) -> Shown:
+    def certificate_rules(release: Release) -> CertificateRules:
         """One draw, of the score. Theorem 7 may bound it below one record's share."""
         if not only_shows(release, "score"):
             raise ValueError("value")
         draws = {"best score": tuple(DiscreteLaplace.WORTH)}
         spend = max(release.spends, key=lambda spend: spend.noise_scale)  # the one there should be
-        assumed = shown_of_acquisition(release)
-        return Shown(draws, 0.0, assumed, relations=MEANS, score_bound=_score_bound(spend))
+        assumed = assumed_of_released_acquisition(release)
+        return CertificateRules(draws, 0.0, assumed, relations=MEANS, score_bound=_score_bound(spend))
 
     def outlook(self, problem: Problem) -> Outlook:
         """The error is the Laplace noise: its mean absolute value is its scale."""
@@ -258,7 +258,7 @@ class Lipschitz:
         needs="a logistic or hinge model, a Lipschitz score",
         delta="0",
         trainings="one a candidate",
-        shown=shown,
+        certificate_rules=certificate_rules,
         scores_ahead=True,
         fixed_path=fixed_path,
         trains_first=trains_first,
@@ -300,8 +300,8 @@ class WholePath(BestScore):
             self._left -= 1
             if self._left and len(self._trained) < together:
                 continue
-            found = evaluate_all(objective, self._trained, again=self._left > 0)  # Alg. 3, line 2
-            self._best = Sensitive(max(self._best.expose(), *(total.expose() for total in found.sums)))  # line 3
+            totals = evaluate_all(objective, self._trained, again=self._left > 0)  # Alg. 3, line 2
+            self._best = Sensitive(max(self._best.expose(), *(total.expose() for total in totals.sums)))  # line 3
             self._trained.clear()
 
 

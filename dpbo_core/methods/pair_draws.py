@@ -52,14 +52,14 @@ class Unit:
     offset: float = 0.0
     error: float = 0.0
 
-    def said(self, draw: int) -> float:
+    def score(self, draw: int) -> float:
         """The score that was drawn."""
         return self.offset + draw * self.per_step
 
-    def deviation(self, scale: float, said: float) -> float:
-        """Of a score whose draw has noise of this deviation in steps, and that came out as `said`."""
+    def deviation(self, scale: float, score: float) -> float:
+        """Of a score whose draw has noise of this deviation in steps, and that came out as `score`."""
         return (
-            math.hypot(scale * self.per_step, self.error * (said - self.offset))
+            math.hypot(scale * self.per_step, self.error * (score - self.offset))
             if self.error
             else scale * self.per_step
         )
@@ -111,15 +111,15 @@ def score_caption(problem: Problem, noise: Noise, index: int, score: Drawn, numb
         drawn = noise.release(spend, laplace, shifted(total, all_pairs, share), beside=round(share * SHARES))
         unit = unit_drawn(pairs, D, mechanism.scale, drawn["beside"] / SHARES)
         also = {PAIRS: problem.score_per_step / unit.per_step}
-    said = unit.said(drawn["draw"])
-    interval = bounded_laplace_interval(said, unit.deviation(laplace.scale, said), problem.score_range)
-    return {"score": said, "interval": list(interval), **also}
+    value = unit.score(drawn["draw"])
+    interval = bounded_laplace_interval(value, unit.deviation(laplace.scale, value), problem.score_range)
+    return {"score": value, "interval": list(interval), **also}
 
 
 def beside(problem: Problem, index: int) -> float:
     """r: the public score of a candidate, the usual one where it cannot be had. Public, and never raises."""
-    found = attempted(lambda: problem.public_score(index), USUAL)
-    return on_grid(min(max(found, 0.0), 1.0))
+    public = attempted(lambda: problem.public_score(index), USUAL)
+    return on_grid(min(max(public, 0.0), 1.0))
 
 
 def on_grid(share: float) -> float:

@@ -25,7 +25,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.exponential import EXPONENTIAL, PERMUTE_AND_FLIP, PrivateSelection
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
-from dpbo_core.methods.contract import Draws, MethodTraits, Outlook, Simulated, Told
+from dpbo_core.methods.contract import Draws, MethodTraits, Outlook, ReleasedScores, Simulated
 from dpbo_core.methods.earlier_editions import chosen_and_scored, followed
 from dpbo_core.methods.pair_draws import (
     check_unpaired,
@@ -37,7 +37,7 @@ from dpbo_core.methods.pair_draws import (
 )
 from dpbo_core.methods.pricing import guarantee_of, split_epsilon
 from dpbo_core.methods.releasing import make_release
-from dpbo_core.privacy.certified import Shown
+from dpbo_core.privacy.certified import CertificateRules
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, Release
@@ -117,8 +117,8 @@ class PrivateGrid:
 
     def n_steps(self, problem: Problem) -> int:
         """|Λ′|: how many candidates are scored."""
-        wanted = {"all": len(problem.candidates), "tried": self.public_trials}
-        return min(wanted.get(self.evaluate, problem.search.steps), len(problem.candidates))
+        sizes = {"all": len(problem.candidates), "tried": self.public_trials}
+        return min(sizes.get(self.evaluate, problem.search.steps), len(problem.candidates))
 
     @staticmethod
     def forms(problem: Problem) -> tuple["PrivateGrid", ...]:
@@ -136,8 +136,10 @@ class PrivateGrid:
 
     def simulated(self, problem: Problem) -> Simulated:
         """As the whole of Λ, or as its subset."""
-        spends, seen = self.plan(problem).spends, problem.metric_per_step / problem.score_per_step
-        choice, score = (spend.noise_scale * seen / problem.score_range for spend in (spends[0], spends[-1]))
+        spends, metric_per_score = self.plan(problem).spends, problem.metric_per_step / problem.score_per_step
+        choice, score = (
+            spend.noise_scale * metric_per_score / problem.score_range for spend in (spends[0], spends[-1])
+        )
         form = "all" if self.n_steps(problem) == len(problem.candidates) else self.evaluate
         return Simulated(
             f"{self.kind}/{'base_measure' if self.base_measure == 'public' else form}",
@@ -148,8 +150,8 @@ class PrivateGrid:
 
     def fixed_path(self, problem: Problem) -> tuple[int, ...]:
         """Λ′, unless the public scores say what that is."""
-        known = self.evaluate in ("all", "sobol") or self.n_steps(problem) == len(problem.candidates)
-        return self._spread(problem) if known and self.evaluate != "public_shortlist" else ()
+        fixed = self.evaluate in ("all", "sobol") or self.n_steps(problem) == len(problem.candidates)
+        return self._spread(problem) if fixed and self.evaluate != "public_shortlist" else ()
 
     def plan(self, problem: Problem) -> PrivacyPlan:
         """One selection and one score, which is two draws where pairs are counted."""
@@ -167,16 +169,16 @@ class PrivateGrid:
         return drawn if number is None else (drawn[0], (number.spend(ALL_PAIRS), number), drawn[1])
 
     @staticmethod
-    def shown(release: Release) -> Shown:
+    def certificate_rules(release: Release) -> CertificateRules:
         """A draw for the choice and one for its score, each of a mean that every record moves by its own share."""
         laplace = tuple(DiscreteLaplace.WORTH)
         made = {CHOICE: tuple(PrivateSelection.WORTH), SCORE: laplace}
         if COUNTS in release.facts:
             made[ALL_PAIRS] = laplace
-        return Shown(made, one_unit_moves(release), relations=relations_of(release))
+        return CertificateRules(made, one_unit_moves(release), relations=relations_of(release))
 
     @staticmethod
-    def told(release: Release) -> Told:
+    def released_scores(release: Release) -> ReleasedScores:
         """Its choice, and the score of it."""
         return chosen_and_scored(release, choice=CHOICE, score=SCORE)
 
@@ -219,21 +221,24 @@ class PrivateGrid:
         if not self._asks_public:
             listed = self._spread(problem)
             return listed, None, self._begun(problem, listed, np.zeros(len(listed)))
-        found, (selection, _) = search_on_public_data(problem, self._trials(problem)), self._mechanisms(problem)
+        public_search, (selection, _) = (
+            search_on_public_data(problem, self._trials(problem)),
+            self._mechanisms(problem),
+        )
         match self.evaluate:
             case "public_shortlist":
-                listed = public_shortlist(problem, self.n_steps(problem), found)
+                listed = public_shortlist(problem, self.n_steps(problem), public_search)
             case "tried":
-                listed = tuple(sorted(found.tried))
+                listed = tuple(sorted(public_search.tried))
             case _:
                 listed = self._spread(problem)
         noise = selection.scale * problem.metric_per_step
-        pair = pairing(problem, found, noise) if self.paired else None
+        pair = pairing(problem, public_search, noise) if self.paired else None
         start = np.zeros(len(listed))
         if self.base_measure == "public":
-            start = selection.scale * np.log(base_measure(problem, found.mean[list(listed)], noise))
+            start = selection.scale * np.log(base_measure(problem, public_search.mean[list(listed)], noise))
         elif self.evaluate == "public_shortlist" and pair is None:
-            start = head_start(problem, listed, found, noise).astype(np.float64)
+            start = head_start(problem, listed, public_search, noise).astype(np.float64)
         return listed, pair, self._begun(problem, listed, start)
 
     def _begun(self, problem: Problem, listed: tuple[int, ...], start: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -291,11 +296,11 @@ class PrivateGrid:
         delta="0",
         trainings="one a candidate",
         counts_pairs=True,
-        shown=shown,
+        certificate_rules=certificate_rules,
         forms=forms,
         simulated=simulated,
         begins_with_editions=True,
-        told=told,
+        released_scores=released_scores,
         scores_ahead=True,
         fixed_path=fixed_path,
         prepare=prepare,
@@ -358,9 +363,9 @@ class GridSearch(Opaque):
         beside = None
         if self._pairing is not None and self._reference is not None:
             beside = (self._reference, self._pairing.clipped)
-        found = evaluate_all(objective, self._trained, beside, again=left > 0)
-        self._sums += found.sums
-        self._differences += found.differences
+        totals = evaluate_all(objective, self._trained, beside, again=left > 0)
+        self._sums += totals.sums
+        self._differences += totals.differences
         self._trained.clear()
 
     def finish(self, noise: Noise) -> Release:

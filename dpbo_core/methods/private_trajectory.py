@@ -33,7 +33,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.exponential import PrivateSelection
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.noise import Mechanism, Noise
-from dpbo_core.methods.contract import Draws, MethodTraits, Outlook, Released, Simulated, Told
+from dpbo_core.methods.contract import Draws, MethodTraits, Outlook, Released, ReleasedScores, Simulated
 from dpbo_core.methods.earlier_editions import steps_and_look
 from dpbo_core.methods.final_choice import MIXED_EVIDENCE, FinalChoice, selection
 from dpbo_core.methods.pair_draws import (
@@ -50,7 +50,7 @@ from dpbo_core.methods.pricing import guarantee_of, too_small
 from dpbo_core.methods.releasing import make_release
 from dpbo_core.methods.stated_search import acquisition_of, stated_kernel
 from dpbo_core.privacy.amounts import from_units, split_units
-from dpbo_core.privacy.certified import Shown, steps_shown
+from dpbo_core.privacy.certified import CertificateRules, stated_steps
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, PAIRS, Release
@@ -135,8 +135,11 @@ class PrivateTrajectory:
         """By the noise of one observation of the path; where permute-and-flip ends it, of a path without that."""
         if self.final_choice == "permute_and_flip":
             plain = replace(self, final_choice="exponential", final_share=0.0, look_share=USUAL_LOOK)
-            found = plain.simulated(problem)
-            return replace(found, said_by=found.said_by * math.sqrt(self.look_share / USUAL_LOOK) or found.said_by)
+            path = plain.simulated(problem)
+            return replace(
+                path,
+                score_records=path.score_records * math.sqrt(self.look_share / USUAL_LOOK) or path.score_records,
+            )
         observed = self.observations(problem)[0].scale * problem.metric_per_step / problem.score_range
         rho = SIMULATED_SHARE * from_units(largest_rho(1.0, SIMULATED_DELTA))
         records = math.sqrt(self.n_steps(problem) / (2.0 * rho)) / observed
@@ -167,11 +170,11 @@ class PrivateTrajectory:
         return tuple(drawn)
 
     @staticmethod
-    def shown(release: Release) -> Shown:
+    def certificate_rules(release: Release) -> CertificateRules:
         """A draw a step, and those that its options buy, each of a mean that a record moves by its own share."""
         options, gaussian = release.facts["options"], tuple(DiscreteGaussian.WORTH)
         made = {f"score of step {t}": gaussian for t in range(1, len(release.value["trajectory"]) + 1)}
-        if len(made) != steps_shown(release):
+        if len(made) != stated_steps(release):
             raise ValueError("steps")
         if options["final_share"] != 0.0:
             made["final choice"] = tuple(PrivateSelection.WORTH)
@@ -179,10 +182,10 @@ class PrivateTrajectory:
             made[LOOK] = gaussian
         if COUNTS in release.facts:
             made[ALL_PAIRS] = gaussian
-        return Shown(made, one_unit_moves(release), relations=relations_of(release))
+        return CertificateRules(made, one_unit_moves(release), relations=relations_of(release))
 
     @staticmethod
-    def told(release: Release) -> Told:
+    def released_scores(release: Release) -> ReleasedScores:
         """Every step's score, the choice, and the fresh look at it."""
         return steps_and_look(release, LOOK)
 
@@ -275,11 +278,11 @@ class PrivateTrajectory:
         trainings="one a step",
         counts_pairs=True,
         shows_all=True,
-        shown=shown,
+        certificate_rules=certificate_rules,
         forms=forms,
         simulated=simulated,
         begins_with_editions=True,
-        told=told,
+        released_scores=released_scores,
         scores_ahead=True,
         prepare=prepare,
         cross_validated=cross_validated,
@@ -343,16 +346,16 @@ class TrajectorySearch(Opaque):
             drawn = noise.release(spend, self._observations[t], self._observed(total), candidate=index)
             index = drawn["candidate"]  # another process may have drawn first
         self._path.append((index, drawn["draw"]))
-        self._bo.tell(index, self._map.mapped(self._unit.said(drawn["draw"])))
-        return self._shown(t)
+        self._bo.tell(index, self._map.mapped(self._unit.score(drawn["draw"])))
+        return self._released_step(t)
 
     def finish(self, noise: Noise) -> Release:
         """Choose, and state the choice with its posterior mean and 90% interval beside the trajectory."""
         visited = sorted({index for index, _ in self._path})
         allowed = visited if self._method.choose == "visited" else list(range(len(self._problem.candidates)))
-        found = self._bo.mixture()
-        means, deviations = self._bo.moments(found, np.array(allowed))
-        mean = found.weights @ means
+        mixture = self._bo.mixture()
+        means, deviations = self._bo.moments(mixture, np.array(allowed))
+        mean = mixture.weights @ means
         if self._selection is not None:
             sums = Sensitive(np.array([self._sums[index].expose() for index in visited], dtype=np.int64))
             spend = self._spends["final choice"]
@@ -360,17 +363,17 @@ class TrajectorySearch(Opaque):
         else:
             chosen = allowed[int(np.argmax(mean))]
         place = allowed.index(chosen)
-        score, interval = self._map.believed(found, means[:, place], deviations[:, place])
+        score, interval = self._map.posterior(mixture, means[:, place], deviations[:, place])
         if self._look is not None and self._objective is not None:
             total = self._observed(self._total(self._objective, chosen))
-            seen = self._unit.said(noise.release(self._spends[LOOK], self._look, total)["draw"])
-            deviation = self._unit.deviation(self._look.scale, seen)
-            score, interval = self._map.looked(seen, deviation, (score, interval))
+            observed = self._unit.score(noise.release(self._spends[LOOK], self._look, total)["draw"])
+            deviation = self._unit.deviation(self._look.scale, observed)
+            score, interval = self._map.with_look(observed, deviation, (score, interval))
         value = {
             "hyperparameters": dict(self._problem.candidates.points[chosen]),
             "score": score,
             "interval": list(interval),
-            "trajectory": [self._shown(t) for t in range(len(self._path))],
+            "trajectory": [self._released_step(t) for t in range(len(self._path))],
         }
         if self._all_pairs is not None:
             value[PAIRS] = self._problem.score_per_step / self._unit.per_step
@@ -396,20 +399,20 @@ class TrajectorySearch(Opaque):
             Lambda, together = range(len(self._problem.candidates)), self._problem.scored_together
             for at in Lambda[::together]:
                 models = [self._problem.train(i) for i in Lambda[at : at + together]]
-                found = evaluate_all(objective, models, again=at + together < len(Lambda))
-                self._scored |= dict(zip(Lambda[at : at + together], found.sums, strict=True))
+                totals = evaluate_all(objective, models, again=at + together < len(Lambda))
+                self._scored |= dict(zip(Lambda[at : at + together], totals.sums, strict=True))
         return self._scored[index]
 
     def _observed(self, total: Sensitive[int]) -> Sensitive[int]:
         """What noise is added to."""
         return total if self._all_pairs is None else shifted(total, self._all_pairs, self._beside)
 
-    def _shown(self, t: int) -> Released:
+    def _released_step(self, t: int) -> Released:
         index, total = self._path[t]
         return {
             "step": t + 1,
             "hyperparameters": dict(self._problem.candidates.points[index]),
-            "score": self._unit.said(total),
+            "score": self._unit.score(total),
         }
 
     def _search(self) -> tuple[ScoreMap, AveragedSearch | LearningSearch]:

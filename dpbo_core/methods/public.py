@@ -19,12 +19,12 @@ import numpy as np
 
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
-from dpbo_core.methods.contract import Draws, MethodTraits, Outlook, Simulated, Told
+from dpbo_core.methods.contract import Draws, MethodTraits, Outlook, ReleasedScores, Simulated
 from dpbo_core.methods.earlier_editions import chosen_and_scored
 from dpbo_core.methods.pair_draws import in_pairs, one_unit_moves, relations_of, score_caption, shares_of
 from dpbo_core.methods.pricing import guarantee_of, split_epsilon
 from dpbo_core.methods.releasing import make_release
-from dpbo_core.privacy.certified import Shown
+from dpbo_core.privacy.certified import CertificateRules
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, Release
@@ -66,8 +66,8 @@ class Public:
 
     def simulated(self, problem: Problem) -> Simulated:
         """No noise is in the choice; the score has all of ε, but for the number of pairs."""
-        seen = problem.metric_per_step / problem.score_per_step
-        records = problem.score_range / (self.plan(problem).spends[-1].noise_scale * seen)
+        metric_per_score = problem.metric_per_step / problem.score_per_step
+        records = problem.score_range / (self.plan(problem).spends[-1].noise_scale * metric_per_score)
         return Simulated(self.kind, records, records)
 
     def plan(self, problem: Problem) -> PrivacyPlan:
@@ -82,14 +82,14 @@ class Public:
         return tuple((m.spend(name), m) for name, m in zip(names, self.laplaces(problem), strict=True))
 
     @staticmethod
-    def shown(release: Release) -> Shown:
+    def certificate_rules(release: Release) -> CertificateRules:
         """A draw of what every record moves by its own share, and one of the number of pairs where it says so."""
         names = (SCORE, ALL_PAIRS) if COUNTS in release.facts else (SCORE,)
         made = {name: tuple(DiscreteLaplace.WORTH) for name in names}
-        return Shown(made, one_unit_moves(release), relations=relations_of(release))
+        return CertificateRules(made, one_unit_moves(release), relations=relations_of(release))
 
     @staticmethod
-    def told(release: Release) -> Told:
+    def released_scores(release: Release) -> ReleasedScores:
         """Its score; the choice was public."""
         return chosen_and_scored(release, choice="", score=SCORE)
 
@@ -112,8 +112,8 @@ class Public:
 
     def choice(self, problem: Problem) -> int:
         """λ⁺, the first of the largest public scores."""
-        found = search_on_public_data(problem, self.public_trials)
-        return found.tried[int(np.argmax(found.scores))]
+        public_search = search_on_public_data(problem, self.public_trials)
+        return public_search.tried[int(np.argmax(public_search.scores))]
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "PublicChoice":
         """A choice made, and nothing scored."""
@@ -131,10 +131,10 @@ class Public:
         delta="0",
         trainings="1",
         counts_pairs=True,
-        shown=shown,
+        certificate_rules=certificate_rules,
         forms=forms,
         simulated=simulated,
-        told=told,
+        released_scores=released_scores,
         prepare=prepare,
         cross_validated=cross_validated,
     )

@@ -41,8 +41,8 @@ def check_lengthscale(method: Method, problem: Problem) -> None:
     Raises:
         StudyInvalid: the method would use a fixed one all the same.
     """
-    asked = isinstance(problem.search.lengthscale, str)
-    if asked and not method.fits_lengthscale:
+    fitted = isinstance(problem.search.lengthscale, str)
+    if fitted and not method.fits_lengthscale:
         raise StudyInvalid(
             f'{method.kind} fits no kernel, and the study says search.lengthscale = "fit"',
             cause="what it could be fitted to is private, and its price holds for a kernel fixed in advance",
@@ -83,11 +83,11 @@ def _checked(function: Callable[..., Any], candidates: Arrays, mean: Arrays, dev
     Raises:
         Exception: anything; there is none.
     """
-    given = [np.array(array) for array in (candidates, mean, deviation)]
-    for array in given:
+    arrays = [np.array(array) for array in (candidates, mean, deviation)]
+    for array in arrays:
         array.flags.writeable = False
     with contained():  # what it prints, logs or warns of would tell of the scores
-        answer = np.array(function(*given), dtype=np.float64)
+        answer = np.array(function(*arrays), dtype=np.float64)
     if answer.shape != mean.shape or np.isnan(answer).any():
         raise ValueError
     return answer
@@ -98,6 +98,6 @@ def assumed_of_acquisition(problem: Problem) -> tuple[str, ...]:
     return (ACQUISITION_FUNCTION.name,) if problem.search.own_acquisition else ()
 
 
-def shown_of_acquisition(release: Release) -> tuple[str, ...]:
+def assumed_of_released_acquisition(release: Release) -> tuple[str, ...]:
     """The same, of a release."""
     return (ACQUISITION_FUNCTION.name,) if FACT in release.facts else ()

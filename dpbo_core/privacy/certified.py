@@ -23,7 +23,7 @@ MEANS = (
 
 
 @dataclass(frozen=True)
-class Shown:
+class CertificateRules:
     """What the certificate of one release must show.
 
     Attributes:
@@ -73,7 +73,7 @@ class Worth:
 class Declared:
     """What is declared, by kind of method and by name of mechanism; whatever is not in here is refused."""
 
-    methods: Mapping[str, Callable[[Release], Shown]]
+    methods: Mapping[str, Callable[[Release], CertificateRules]]
     mechanisms: Mapping[str, Worth]
 
 
@@ -109,13 +109,13 @@ def score_range(release: Release) -> float:
     Raises:
         KeyError, ValueError: the facts do not say.
     """
-    found = release.facts["score_range"]
-    if type(found) not in (int, float) or not 0.0 < found < math.inf:
+    G = release.facts["score_range"]
+    if type(G) not in (int, float) or not 0.0 < G < math.inf:
         raise ValueError("score_range")
-    return float(found)
+    return float(G)
 
 
-def steps_shown(release: Release) -> int:
+def stated_steps(release: Release) -> int:
     """How many steps the release says its method took, a whole number from 1.
 
     Raises:
@@ -125,10 +125,10 @@ def steps_shown(release: Release) -> int:
 
 
 def _whole(release: Release, name: str) -> int:
-    found = release.facts[name]
-    if type(found) is not int or found < 1:
+    number = release.facts[name]
+    if type(number) is not int or number < 1:
         raise ValueError(name)
-    return found
+    return number
 
 
 def _of_what_it_averages(release: Release) -> bool:

@@ -66,8 +66,10 @@ class PrivacyGuarantee:
         kind = f"ε = {self.epsilon:g}" if self.delta == 0 else f"(ε, δ) = ({self.epsilon:g}, {self.delta:g})"
         under = f" under the assumptions {', '.join(self.assumptions)}" if self.assumptions else ""
         private = "holds" if self.assumptions else "differentially private"
-        told_by = "" if self.person is None else f", as column {self.person!r} tells them apart"
-        return f"{kind}, {private}{under}, for {whom(self.unit)}{told_by} ({self.relation.replace('_', ' ')})."
+        person_clause = "" if self.person is None else f", as column {self.person!r} tells them apart"
+        return (
+            f"{kind}, {private}{under}, for {whom(self.unit)}{person_clause} ({self.relation.replace('_', ' ')})."
+        )
 
     def as_drawn(self, standing: str) -> "PrivacyGuarantee":
         """What is kept of it where the noise came from there: nothing, where it was injected."""

@@ -60,7 +60,7 @@ class Release:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON: no NaN, no Infinity."""
-        told = {
+        document = {
             "release_id": self.release_id,
             "released_at": self.released_at,
             "study": self.study,
@@ -73,7 +73,7 @@ class Release:
             "facts": dict(self.facts),
             "noise": self.noise,
         }
-        return told | ({"ledger": dict(self.ledger)} if self.ledger else {})
+        return document | ({"ledger": dict(self.ledger)} if self.ledger else {})
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Release":

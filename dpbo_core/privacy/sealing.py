@@ -109,19 +109,19 @@ def _operator() -> Iterator[list[int]]:
     Signals reach the main thread alone. In any other, and where nobody handles the signal in Python, no
     KeyboardInterrupt is the operator's.
     """
-    seen: list[int] = []
+    interrupts: list[int] = []
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):
-        yield seen
+        yield interrupts
         return
 
     def noted(number: int, frame: object) -> None:
-        seen.append(number)
+        interrupts.append(number)
         before(number, frame)  # type: ignore[arg-type]
 
     signal.signal(signal.SIGINT, noted)
     try:
-        yield seen
+        yield interrupts
     finally:
         if signal.getsignal(signal.SIGINT) is noted:
             signal.signal(signal.SIGINT, before)

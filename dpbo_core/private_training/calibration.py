@@ -84,8 +84,8 @@ def _largest_cost(terms: Terms, facts: TrialFacts) -> float | None:
         )
         return math.isfinite(price) and spent_units(price) <= allowed_units(terms.epsilon)
 
-    given = terms.base_epsilon
-    if given is None:
+    fixed_epsilon = terms.base_epsilon
+    if fixed_epsilon is None:
         return largest(affordable)
-    fixed = largest(lambda cost: trial_epsilon(base.trial(cost, facts).curve, terms.delta) <= given)
+    fixed = largest(lambda cost: trial_epsilon(base.trial(cost, facts).curve, terms.delta) <= fixed_epsilon)
     return fixed if fixed is not None and affordable(fixed) else None

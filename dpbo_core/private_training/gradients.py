@@ -77,6 +77,6 @@ def _slopes(records: Encoded, scores: NDArray[np.float64]) -> NDArray[np.float64
         return -signs * np.where(signs * scores > 0.0, e, 1.0) / (1.0 + e)
     p = np.exp(scores - scores.max(axis=1, keepdims=True))
     p /= p.sum(axis=1, keepdims=True)
-    known = np.flatnonzero(records.labels >= 0)
-    p[known, records.labels[known]] -= 1.0
+    labelled = np.flatnonzero(records.labels >= 0)
+    p[labelled, records.labels[labelled]] -= 1.0
     return np.asarray(p, dtype=np.float64)

@@ -88,13 +88,13 @@ def check_solvable(
 
     if solvable(n_records=n_records, n_features=n_features, regularization=regularization, tilt_norm=tilt_norm):
         return
-    said = f"lambda = {regularization:g} cannot be solved by {algorithm} on {n_records:,} records"
+    problem = f"lambda = {regularization:g} cannot be solved by {algorithm} on {n_records:,} records"
     if regularization > LARGEST:
-        raise StudyInvalid(said, cause="its square is no number", remedy="lower the high end of lambda")
+        raise StudyInvalid(problem, cause="its square is no number", remedy="lower the high end of lambda")
     low, high = math.log(1e-300), math.log(0.99 * LARGEST)
     if not fine(high):
         raise StudyInvalid(
-            said,
+            problem,
             cause="the sum of so many gradients cannot be certified in double precision at any lambda",
             remedy="use a base that noises gradients",
         )
@@ -102,7 +102,7 @@ def check_solvable(
         middle = 0.5 * (low + high)
         low, high = (low, middle) if fine(middle) else (middle, high)
     raise StudyInvalid(
-        said,
+        problem,
         cause="double precision cannot guarantee its distance to the minimiser for every data set",
         remedy=f"raise the low end of lambda to {1.05 * math.exp(high):.1e} or more",
     )

@@ -45,15 +45,15 @@ def grid(space: SearchSpace, points: Mapping[str, int]) -> CandidateSet:
                 f"axis {name!r} has {points[name]} points", remedy="give at least 1 point on each axis"
             )
     _refuse_too_many(_count(space, points))
-    found: list[dict[str, Value]] = [{}]
+    combinations: list[dict[str, Value]] = [{}]
     for name, axis in space.axes.items():
         values = axis.grid(points.get(name, 1))
-        found = [
+        combinations = [
             longer
-            for point in found
+            for point in combinations
             for longer in ([point | {name: value} for value in values] if space.exists(name, point) else [point])
         ]
-    return _candidates(space, found)
+    return _candidates(space, combinations)
 
 
 def sobol(space: SearchSpace, n_candidates: int, *, seed: int) -> CandidateSet:

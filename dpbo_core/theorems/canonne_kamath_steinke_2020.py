@@ -56,8 +56,8 @@ def proposition_12_cost(*, alpha: float, epsilon: float, delta: float) -> float:
 
 def proposition_12_worth(*, alpha: float, cost: float, delta: float) -> float:
     """The ε that a Rényi cost at ONE order α is worth at δ by Proposition 12, rounded up; at least 0."""
-    found = _converted(alpha - 1.0, cost, delta)
-    return max(0.0, found + _ROUNDING * (1.0 + abs(cost) + abs(found)))
+    epsilon = _converted(alpha - 1.0, cost, delta)
+    return max(0.0, epsilon + _ROUNDING * (1.0 + abs(cost) + abs(epsilon)))
 
 
 def _converted(excess: float, cost: float, delta: float) -> float:

@@ -30,7 +30,7 @@ from dpbo_core.mechanisms.random_projection import RandomProjection
 from dpbo_core.methods.contract import MethodTraits
 from dpbo_core.methods.outsourced.geometry import REFUTED, AnyRow, Geometry, NearRow, Neighbours
 from dpbo_core.privacy.amounts import from_units, spent_units
-from dpbo_core.privacy.certified import Shown
+from dpbo_core.privacy.certified import CertificateRules
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import Release
@@ -116,8 +116,8 @@ class Outsourced:
 
     def width(self, n_columns: int) -> int:
         """r: the gaussian transform never publishes more columns than there are."""
-        wanted = n_columns if self.dim is None else self.dim
-        return wanted if self.transform == "published" else min(wanted, n_columns)
+        requested = n_columns if self.dim is None else self.dim
+        return requested if self.transform == "published" else min(requested, n_columns)
 
     def floor(self, n_columns: int) -> float:
         """ω of the published transform."""
@@ -141,12 +141,12 @@ class Outsourced:
         )
 
     @staticmethod
-    def shown(release: Release) -> Shown:
+    def certificate_rules(release: Release) -> CertificateRules:
         """One draw, of the table or of all answers about it; the curator's bounds say how far a row moves it."""
         made = {TABLE: (*GaussianRows.WORTH, *RandomProjection.WORTH)}
         if "publication" in release.value:
             made = {ANSWERS: tuple(DiscreteGaussian.WORTH)}
-        return Shown(made, 0.0, (), (PrivacyUnit.CANDIDATE_ROW,), (BY_ONE, REPLACE))
+        return CertificateRules(made, 0.0, (), (PrivacyUnit.CANDIDATE_ROW,), (BY_ONE, REPLACE))
 
     def spend(self, n_rows: int, n_columns: int) -> Spend:
         """The one draw of the plan."""
@@ -189,7 +189,7 @@ class Outsourced:
         delta="> 0",
         trainings="none",
         command="`dpbo curate`, `dpbo model`",
-        shown=shown,
+        certificate_rules=certificate_rules,
     )
 
 

@@ -57,8 +57,8 @@ class Expected:
 
     def __post_init__(self) -> None:
         positive = (self.signal_variance, self.noise_variance, self.approximation)
-        given = (self.diameter, self.lengthscale, self.answer_bound)
-        numbers = [*positive, *(one for one in given if one is not None)]
+        optional = (self.diameter, self.lengthscale, self.answer_bound)
+        numbers = [*positive, *(one for one in optional if one is not None)]
         least = [one for one in (self.singular_value, self.information_gain) if one is not None]
         if not (
             all(0.0 < one < math.inf for one in numbers)
@@ -141,12 +141,12 @@ def utility(box: Outsourced, n_rows: int, n_columns: int, expected: Expected) ->
     spend = box.plan(n_rows, n_columns).spends[0]
     scaled = diameter / (0.1 * diameter if expected.lengthscale is None else expected.lengthscale)
     bound = _answer_bound(expected)
-    wanted = kharkovskii_2020.theorem_3_distortion(
+    required = kharkovskii_2020.theorem_3_distortion(
         approximation=expected.approximation, scaled_diameter=scaled, answer_bound=bound
     )
     mu, largest = 0.5 * expected.delta_ucb, None
     wanted_dim = kharkovskii_2020.lemma_1_projection_dim(
-        n_rows=n_rows, failure_probability=mu, distortion=min(wanted, math.nextafter(0.5, 0.0))
+        n_rows=n_rows, failure_probability=mu, distortion=min(required, math.nextafter(0.5, 0.0))
     )
     if expected.singular_value is not None:
         largest = kharkovskii_2020.largest_projection_dim(
@@ -164,7 +164,7 @@ def utility(box: Outsourced, n_rows: int, n_columns: int, expected: Expected) ->
         told_apart=spend.noise_scale * math.sqrt(2.0 * n_columns),
         diameter=diameter,
         sound_dim=n_columns,
-        wanted_distortion=wanted,
+        wanted_distortion=required,
         wanted_dim=wanted_dim,
         largest_dim=largest,
         dominant=_can_dominate(expected.n_steps, n_columns, scaled),

@@ -9,7 +9,7 @@ from dpbo_core.privacy.release import Release
 
 
 @dataclass(frozen=True)
-class MetricShown:
+class DisplayedMetric:
     """One metric of a release.
 
     Attributes:
@@ -31,7 +31,7 @@ class MetricShown:
     ends: tuple[float, float]
 
 
-def metric_shown(release: Release) -> MetricShown | None:
+def displayed_metric(release: Release) -> DisplayedMetric | None:
     """The metric of a release's score; None where it releases no score."""
     if "score" not in release.value:
         return None
@@ -41,11 +41,11 @@ def metric_shown(release: Release) -> MetricShown | None:
     value, more, top = metric["value"], metric["greater_is_better"], release.facts.get("score_range")
     zero, width = (value - score if more else value + score), 1.0 if top is None else float(top)
     low, high = sorted((zero, zero + width if more else zero - width))
-    shown = value if top is None else min(max(value, low), high)
+    displayed = value if top is None else min(max(value, low), high)
     interval = metric["interval"]
-    return MetricShown(
+    return DisplayedMetric(
         metric["name"],
-        shown,
+        displayed,
         None if interval is None else (interval[0], interval[1]),
         top is not None and not 0.0 <= score <= top,
         more,
