@@ -57,7 +57,8 @@ def test_the_weights_are_the_marginal_likelihoods_times_the_prior():
 
 
 def mixed(weights, means, deviations):
-    return KernelMixture(fixed(), LINE[:1], np.array(weights), *(np.zeros(0),) * 5), np.array(means), np.array(deviations)
+    mixture = KernelMixture(fixed(), LINE[:1], np.array(weights), *(np.zeros(0),) * 5)
+    return mixture, np.array(means), np.array(deviations)
 
 
 @pytest.mark.parametrize(

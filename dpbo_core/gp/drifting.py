@@ -1,4 +1,4 @@
-"""A score that drifts from edition to edition and may change suddenly: its posterior from observations of several editions.
+"""The posterior of a score that drifts from edition to edition and may change suddenly, from their observations.
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|

@@ -87,7 +87,7 @@ class MethodTraits:
         needs: what it asks for.
         delta: whether its δ is above 0.
         trainings: how many models are trained.
-        certificate_rules: what the certificate of one of its releases must show; raises where it is no such release.
+        certificate_rules: what the certificate of one of its releases must show; raises if it is none.
         command: how it is asked for, where no study names it.
         counts_pairs: whether it can search by a count of pairs as well as by a mean of record scores.
         shows_all: whether what it releases beside the choice is what it is chosen for: no advice can know that.
