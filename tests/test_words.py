@@ -43,12 +43,15 @@ STANDING = {
     "flows/viewer": 6,
     "tasks/reporting": 25,
 }
-GIVEN_UP = """
+GIVEN_UP = re.findall(
+    r"\w+",
+    """
     again alone also answer approvals asking at_once by_content cells consent elsewhere enforced facts foreseen
     generation informed_prior leash learned legible listed literal near_steps nodes of_rows opening outcome
     own_address pad patience pen places plain question recorded_in renamed resuming said_of seen shown subject
     surely_tried told_of wanted within worth writing
-""".split()
+    """,
+)
 STANDING_MODULES = ["dpbo_core/data/cells", "dpbo_core/ledger/approvals", "flows/plain"]
 
 
