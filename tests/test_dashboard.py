@@ -109,7 +109,7 @@ def test_the_band_and_the_posterior_are_the_methods_own():
 
     def moments():
         found = search._bo.mixture()
-        means, deviations = search._bo.moments(found, everywhere)
+        means, deviations = search._bo.domain.moments(found, everywhere)
         mean = found.weights @ means
         deviation = np.sqrt(found.weights @ deviations**2 + found.weights @ (means - mean) ** 2)
         return search._map.unmapped(mean), 1.6448536269514722 * search._map.scale * deviation

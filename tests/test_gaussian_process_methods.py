@@ -18,6 +18,7 @@ from dpbo_core.bo.branch_and_bound import JITTER, BranchAndBound
 from dpbo_core.bo.loop import BayesianSearch
 from dpbo_core.errors import AssumptionNotAccepted, CertificateFalse, StudyInvalid
 from dpbo_core.gp.kernels import SquaredExponential
+from dpbo_core.gp.posterior import Posterior
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.gaussian import observation_noise
 from dpbo_core.mechanisms.noise import Noise, OperatingSystemNoise
@@ -388,7 +389,9 @@ def simulate(
         f = (u, k1 * u + math.sqrt(1 - k1**2) * (L @ rng.normal(size=N)))
         means, best = [], []
         for score in f:
-            search = BranchAndBound(X, kernel) if exact else BayesianSearch(X, kernel, sigma2, made(), seed=0)
+            search = (
+                BranchAndBound(X, kernel) if exact else BayesianSearch(Posterior(X, kernel, sigma2), made(), seed=0)
+            )
             values = []
             for _ in range(T):
                 index = search.ask()

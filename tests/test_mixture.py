@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from dpbo_core.bo.acquisition import UCB
-from dpbo_core.bo.averaged import AveragedSearch, prior_of
+from dpbo_core.bo.averaged import AveragedSearch, SearchDomain, prior_of
 from dpbo_core.bo.score_map import ScoreMap
 from dpbo_core.gp.kernels import kernel_named
 from dpbo_core.gp.mixture import KernelMixture, Prior, average, within
@@ -100,7 +100,8 @@ def told(search, values, noise, rng, steps):
 
 def search_with(guess=None, noise=0.3, lengthscale=0.3):
     prior = prior_of(kernel="matern52", lengthscale=lengthscale, dimensions=1, guessed=guess is not None)
-    return AveragedSearch(LINE, prior, noise**2, UCB(4.0), 0, guess)
+    domain = SearchDomain(LINE, prior, noise**2, np.zeros(25) if guess is None else guess)
+    return AveragedSearch(domain, UCB(4.0), 0)
 
 
 @pytest.mark.slow
@@ -118,7 +119,7 @@ def test_on_draws_of_its_own_prior_the_interval_at_the_maximum_covers_nine_times
         search = search_with()
         told(search, truth, 0.3, rng, 8)
         found = search.mixture()
-        means, deviations = search.moments(found, np.arange(25))
+        means, deviations = search.domain.moments(found, np.arange(25))
         best = int(np.argmax(found.weights @ means))
         _, (low, high) = within(found.weights, means[:, best], deviations[:, best], (-50.0, 50.0), LEVEL)
         covered += low <= truth[best] <= high
@@ -136,7 +137,7 @@ def test_a_good_guess_is_trusted_and_a_misleading_one_overruled():
         found = search.mixture()
         trust = float(found.weights @ found.trusts)
         assert (trust > 0.7) if trusted else (trust < 0.2)
-        means, _ = search.moments(found, np.arange(25))
+        means, _ = search.domain.moments(found, np.arange(25))
         assert truth.max() - truth[int(np.argmax(found.weights @ means))] < 0.15
 
 

@@ -17,7 +17,6 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.gp.kernels import Kernel
 from dpbo_core.gp.posterior import Posterior
 
 Vector = NDArray[np.float64]
@@ -113,34 +112,26 @@ class GaussianProcessSampler:
 
     def __init__(
         self,
-        encoded: Vector,
-        kernel: Kernel,
+        posterior: Posterior,
         *,
-        noise_variance: float,
-        prior_mean: float,
         prior: Vector,
-        lower: float,
-        upper: float,
+        bounds: tuple[float, float],
         exploration: float,
         inverse_temperature: float,
         penalty: float = 0.0,
     ) -> None:
-        """Nothing tried yet.
+        """A sampler before the first trial.
 
         Args:
-            encoded: Λ in the unit cube, (N, d).
-            kernel: prior covariance of the quality, in units of the quality.
-            noise_variance: of one quality.
-            prior_mean: of the quality.
+            posterior: of the quality, nothing observed yet; it is this sampler's own.
             prior: π₀, (N,).
-            lower: c.
-            upper: C.
+            bounds: c and C.
             exploration: τ.
             inverse_temperature: β.
             penalty: κ; 0 for the ℓ₂ projection.
         """
-        self._posterior = Posterior(encoded, kernel, noise_variance, prior_mean)
-        self._prior, self._lower, self._upper, self._penalty = prior, lower, upper, penalty
+        self._posterior, self._prior, self._penalty = posterior, prior, penalty
+        self._lower, self._upper = bounds
         self._tau, self._beta = exploration, inverse_temperature
 
     def density(self) -> Vector:

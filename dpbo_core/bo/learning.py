@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.bo.acquisition import Acquisition
-from dpbo_core.bo.averaged import averages
+from dpbo_core.bo.averaged import SearchDomain, averages
 from dpbo_core.gp.drifting import Drifting, Observations, of_the_past
-from dpbo_core.gp.mixture import KernelMixture, Mixture, Prior, average
+from dpbo_core.gp.mixture import KernelMixture, average
 from dpbo_core.gp.posterior import joint_normal
 
 FRESH = 0.3
@@ -95,39 +95,29 @@ class Followed:
 
 
 class LearningSearch:
-    """Ask and tell, as `AveragedSearch`; determined by its arguments and the values it is told."""
+    """Bayesian optimisation by ask and tell that begins with the scores of earlier editions.
+
+    It is determined by its arguments and the values that it is told.
+    """
 
     def __init__(
-        self,
-        encoded: NDArray[np.float64],
-        prior: Prior,
-        noise_variance: float,
-        acquisition: Acquisition,
-        seed: int,
-        guess: NDArray[np.float64] | None = None,
-        *,
-        past: Sequence[Edition],
+        self, domain: SearchDomain, acquisition: Acquisition, seed: int, *, past: Sequence[Edition]
     ) -> None:
-        """A search that has seen nothing of this edition.
+        """Begin a search that was told no value of this edition.
 
         Args:
-            encoded: Λ in the unit cube, (N, d).
-            prior: of a fresh start.
-            noise_variance: of one value told now.
+            domain: candidates, guess, the prior of a fresh start, and the noise of this edition's values.
             acquisition: how the next candidate is chosen.
             seed: of this search alone.
-            guess: a public guess of the score, centred, (N,); None where there is none.
             past: the editions before this one, oldest first; at least one value in all.
         """
-        self._encoded, self._prior, self._acquisition, self._seed = encoded, prior, acquisition, seed
-        self._noise_variance = noise_variance
-        self._guess = np.zeros(len(encoded)) if guess is None else guess
-        self._past = of_the_past(self._past_observations(past), prior)
+        self.domain, self._acquisition, self._seed = domain, acquisition, seed
+        self._past = of_the_past(self._past_observations(past), domain.prior)
         self._observations: list[tuple[int, float]] = []
 
     def ask(self) -> int:
         """The candidate to try next: first where the past expects the best score, of equals the lowest index."""
-        followed = Followed(self.mixture().followed, self._encoded, self._guess)
+        followed = Followed(self.mixture().followed, self.domain.encoded, self.domain.guess)
         if not self._observations:
             return int(np.argmax(followed.mean))
         step, visited = len(self._observations) + 1, [index for index, _ in self._observations]
@@ -143,20 +133,16 @@ class LearningSearch:
         if not self._observations:
             return Beliefs(self._past, None, self._past.weights)
         visited, values, times = averages(self._observations)
-        present = self._at(visited, np.zeros(len(visited), dtype=np.int64), values, self._noise_variance / times)
-        fresh = average(present.points, present.values, present.noise, present.guess, self._prior)
+        present = self._at(
+            visited, np.zeros(len(visited), dtype=np.int64), values, self.domain.noise_variance / times
+        )
+        fresh = average(present.points, present.values, present.noise, present.guess, self.domain.prior)
         learned = self._past.conditioned_on(self._past.observations.followed_by(present))
         log_predictive = learned.log_likelihoods - self._past.log_likelihoods
         log_w = np.log((1.0 - FRESH) * self._past.weights) + log_predictive
         log_w = np.concatenate([log_w, np.log(FRESH * fresh.weights) + fresh.log_evidence])
         weights = np.exp(log_w - log_w.max())
         return Beliefs(learned, fresh, weights / weights.sum())
-
-    def moments(
-        self, mixture: Mixture, indices: NDArray[np.int64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Each component's mean and standard deviation of the score at some candidates, (C, n) twice."""
-        return mixture.moments(self._encoded[indices], self._guess[indices])
 
     def _past_observations(self, past: Sequence[Edition]) -> Observations:
         """The newest of the past, what was seen of one candidate in one edition averaged by its precision."""
@@ -185,4 +171,4 @@ class LearningSearch:
         values: NDArray[np.float64],
         noise: NDArray[np.float64],
     ) -> Observations:
-        return Observations(self._encoded[indices], ages, values, noise, self._guess[indices])
+        return Observations(self.domain.encoded[indices], ages, values, noise, self.domain.guess[indices])

@@ -9,10 +9,8 @@
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpbo_core.bo.acquisition import Acquisition
-from dpbo_core.gp.kernels import Kernel
 from dpbo_core.gp.posterior import Posterior
 
 
@@ -25,31 +23,23 @@ class BayesianSearch:
 
     def __init__(
         self,
-        encoded: NDArray[np.float64],
-        kernel: Kernel,
-        noise_variance: float,
+        posterior: Posterior,
         acquisition: Acquisition,
         seed: int,
-        prior_mean: float | NDArray[np.float64] = 0.0,
-        expected: int = 0,
     ) -> None:
-        """A search that has seen nothing.
+        """Begin a search at step 1.
 
         Args:
-            encoded: Λ in the unit cube, shape (N, d).
-            kernel: prior covariance of the scores.
-            noise_variance: of one told value, on the prior's scale, ≥ 0; below 1e-10 it is raised to that.
+            posterior: nothing observed yet; it is this search's own, which adds what it is told.
             acquisition: how the next candidate is chosen.
             seed: of this search alone, ≥ 0.
-            prior_mean: a number or one for each candidate, shape (N,), on the prior's scale.
-            expected: how many values to make room for at once; there may be more or fewer.
 
         Raises:
-            ValueError: an argument out of its range.
+            ValueError: a seed below 0.
         """
         if seed < 0:
             raise ValueError("the seed of a search is at least 0")
-        self._posterior = Posterior(encoded, kernel, noise_variance, prior_mean, expected)
+        self._posterior = posterior
         self._acquisition = acquisition
         self._seed = seed
         self._visited: list[int] = []

@@ -23,11 +23,12 @@ from numpy.typing import NDArray
 from dpbo_core.bo.adaptive_sampling import GaussianProcessSampler, Sampler, UniformSampler
 from dpbo_core.bo.score_map import CENTRE, SPREAD
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.gp.posterior import Posterior
 from dpbo_core.mechanisms.noise import try_out
 from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping, Stopping
 from dpbo_core.mechanisms.repeat_and_select import RepeatAndSelect, selection_epsilon
 from dpbo_core.methods.contract import Draws, MethodTraits, Outlook
-from dpbo_core.methods.hypo_search import HypoSearch, Law, assumed_of, informed, law_of
+from dpbo_core.methods.hypo_search import HypoSearch, Law, Trials, assumed_of, informed, law_of
 from dpbo_core.methods.pricing import guarantee_of, refuse_persons, too_small
 from dpbo_core.methods.stated_search import stated_kernel
 from dpbo_core.privacy.amounts import allowed_units, from_units
@@ -199,9 +200,8 @@ class DpHypo:
         trial, mechanism = self._calibrated(problem)
         try_out([(trial.score.spend("quality"), trial.score)])  # each trial draws it anew
         prior = informed(self.prior, problem)
-        return HypoSearch(
-            self, problem, plan, trial, mechanism, lambda: self._sampler(problem, trial, prior), prior.tolist()
-        )
+        trials = Trials(trial, mechanism, prior, lambda: self._sampler(problem, trial, prior))
+        return HypoSearch(self, problem, plan, trials)
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -300,14 +300,11 @@ class DpHypo:
         if lower == 1.0 or upper == 1.0:  # the only density in the box is the prior
             return UniformSampler(prior)
         deviation = min(1.0, trial.score_scale / problem.range_steps)
-        return GaussianProcessSampler(  # qualities in units of their range: no range is too small or large for it
-            problem.candidates.encoded,
-            stated_kernel(problem, SPREAD**2),
-            noise_variance=max(deviation**2, 1e-8),
-            prior_mean=CENTRE,
+        kernel = stated_kernel(problem, SPREAD**2)  # of qualities as shares of their range
+        return GaussianProcessSampler(
+            Posterior(problem.candidates.encoded, kernel, max(deviation**2, 1e-8), CENTRE),
             prior=prior,
-            lower=lower,
-            upper=upper,
+            bounds=self.bounds,
             exploration=self.exploration,
             inverse_temperature=self.beta * G,  # β is stated per unit of the quality
             penalty=self.kl_penalty,

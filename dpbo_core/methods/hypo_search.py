@@ -23,6 +23,7 @@ are, so the study says it (`public_prior`).
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -193,8 +194,25 @@ def _place(point: Mapping[str, Any], problem: Problem) -> NDArray[np.float64] | 
 WORST = -(2**60)  # below every quality: a trial that failed
 
 
+@dataclass(frozen=True)
+class Trials:
+    """All that the trials of one selection have in common.
+
+    Attributes:
+        trial: M_λ, calibrated.
+        mechanism: that selects the best of them.
+        prior: π₀, (N,), each positive.
+        sampler: makes the density of the first trial, which follows no quality yet.
+    """
+
+    trial: Trial
+    mechanism: RepeatAndSelect
+    prior: NDArray[np.float64]
+    sampler: Callable[[], Sampler]
+
+
 class HypoSearch(Opaque):
-    """The trials under way. They run in memory; the best one is recorded, and the others are forgotten."""
+    """The trials of one study under way: they run in memory; the best is recorded, and the others are forgotten."""
 
     __slots__ = ("_make_sampler", "_mechanism", "_method", "_plan", "_prior", "_problem", "_trial")
 
@@ -203,14 +221,11 @@ class HypoSearch(Opaque):
         method: Method,
         problem: Problem,
         plan: PrivacyPlan,
-        trial: Trial,
-        mechanism: RepeatAndSelect,
-        make_sampler: Callable[[], Sampler],
-        prior: list[float],
+        trials: Trials,
     ) -> None:
-        self._prior = prior_weights(prior)
+        self._prior = prior_weights(trials.prior.tolist())
         self._method, self._problem, self._plan = method, problem, plan
-        self._trial, self._mechanism, self._make_sampler = trial, mechanism, make_sampler
+        self._trial, self._mechanism, self._make_sampler = trials.trial, trials.mechanism, trials.sampler
 
     def step(self, objective: Scorer, noise: Noise) -> None:
         """Every trial; nothing is shown before the best one is recorded."""

@@ -24,6 +24,7 @@ can count.
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -34,6 +35,7 @@ from dpbo_core.bo.acquisition import UCB, Acquisition
 from dpbo_core.bo.branch_and_bound import JITTER, BranchAndBound
 from dpbo_core.bo.loop import BayesianSearch
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.gp.posterior import Posterior
 from dpbo_core.mechanisms.gaussian import observation_noise
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
@@ -89,6 +91,10 @@ class OnThePrior(ABC):
         """The draws of the plan, each with its δ where the range does not cap it."""
         return pricing.priced_draws(problem, self.scale, self.sensitivities(problem), self.score_draw)
 
+    def uncapped(self, problem: Problem) -> list[pricing.Output]:
+        """The outputs whose Δ rests on a theorem, since the score's range does not bound them as well."""
+        return [output for output, bound in self.sensitivities(problem).items() if not self.scale.binds(bound)]
+
     @abstractmethod
     def sensitivities(self, problem: Problem) -> dict[pricing.Output, float]:
         """Δ of each output, in order, on the prior's scale."""
@@ -133,17 +139,19 @@ class NoisyGP(OnThePrior):
         Raises:
             StudyInvalid: an ε or δ too small to be split, or an acquisition that Theorem 3 does not speak of.
         """
-        pure = all(map(self.scale.binds, self.sensitivities(problem).values()))
-        if not pure and self.outputs != "candidate" and problem.search.acquisition != "ucb":
+        uncapped = self.uncapped(problem)
+        if uncapped and self.outputs != "candidate" and problem.search.acquisition != "ucb":
             raise StudyInvalid(
                 f"noisy_gp with search.acquisition = {problem.search.acquisition!r}",
                 cause="Theorem 3 bounds the regret of UCB alone",
                 remedy='use acquisition = "ucb", or outputs = "candidate"',
             )
-        evidence = self._evidence(pure=pure)
-        assumptions = () if evidence.refuted else (GP_PRIOR.name,) * (not pure) + assumed_of_acquisition(problem)
-        spends = tuple(spend for spend, _ in self.draws(problem))
-        return PrivacyPlan(guarantee_of(problem, pure=pure, evidence=evidence, assumptions=assumptions), spends)
+        evidence = self._evidence(uncapped)
+        assumptions = (GP_PRIOR.name,) * bool(uncapped) + assumed_of_acquisition(problem)
+        if evidence.refuted:
+            assumptions = ()
+        guarantee = guarantee_of(problem, pure=not uncapped, evidence=evidence, assumptions=assumptions)
+        return PrivacyPlan(guarantee, tuple(spend for spend, _ in self.draws(problem)))
 
     @staticmethod
     def certificate_rules(release: Release) -> CertificateRules:
@@ -200,10 +208,10 @@ class NoisyGP(OnThePrior):
         mechanism = DiscreteLaplace(steps, epsilon_units, problem.score_range / GRID)
         return mechanism.spend("best score"), mechanism
 
-    def _evidence(self, *, pure: bool) -> Evidence:
+    def _evidence(self, uncapped: Sequence[pricing.Output]) -> Evidence:
         if self.calibration == "published" and self.outputs != "candidate":
             return pricing.REFUTED
-        if pure:
+        if not uncapped:
             return pricing.CAPPED
         if self.calibration == "published":
             return pricing.PRINTED
@@ -279,9 +287,9 @@ class ExactGP(OnThePrior):
             StudyInvalid: a score is asked for, and the constants A and τ were not given, or T < 2; or an ε or δ too
                 small to be split.
         """
-        uncapped = [output for output, bound in self.sensitivities(problem).items() if not self.scale.binds(bound)]
+        uncapped = self.uncapped(problem)
         assumptions = (GP_PRIOR.name,) * bool(uncapped) + (DE_FREITAS_CONSTANTS.name,) * ("score" in uncapped)
-        evidence = self._evidence(pure=not uncapped)
+        evidence = self._evidence(uncapped)
         guarantee = guarantee_of(problem, pure=not uncapped, evidence=evidence, assumptions=assumptions)
         return PrivacyPlan(guarantee, tuple(spend for spend, _ in self.draws(problem)))
 
@@ -357,9 +365,9 @@ class ExactGP(OnThePrior):
         mechanism = DiscreteLaplace(steps, epsilon_units, problem.score_per_step)
         return mechanism.spend("last score"), mechanism
 
-    def _evidence(self, *, pure: bool) -> Evidence:
+    def _evidence(self, uncapped: Sequence[pricing.Output]) -> Evidence:
         choice = self.outputs != "score"
-        if pure:
+        if not uncapped:
             return pricing.CAPPED if choice else pricing.CAPPED_SCORE
         if self.calibration == "published":
             return pricing.PRINTED_EXACT_CHOICE if choice else pricing.PRINTED_EXACT_SCORE
@@ -384,14 +392,11 @@ class NoisyGPSearch(Opaque):
         self._method, self._problem, self._plan = method, problem, plan
         self._noise: Sensitive[tuple[float, ...]] | None = None
         self._values: Sensitive[list[float]] = Sensitive([])
-        self._bo = BayesianSearch(
-            problem.candidates.encoded,
-            stated_kernel(problem),
-            noise_variance=method.noise_variance,
-            acquisition=method.acquisition(problem),
-            seed=problem.search.seed,
-            expected=method.n_steps(problem),
+        expected = method.n_steps(problem)
+        posterior = Posterior(
+            problem.candidates.encoded, stated_kernel(problem), method.noise_variance, expected=expected
         )
+        self._bo = BayesianSearch(posterior, method.acquisition(problem), problem.search.seed)
 
     def step(self, objective: Scorer, noise: Noise) -> None:
         """One observation, v_t = f_V(λ_t) + N(0, σ²)."""

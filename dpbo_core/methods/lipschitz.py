@@ -26,6 +26,7 @@ import numpy as np
 from dpbo_core.bo.loop import BayesianSearch
 from dpbo_core.bo.score_map import CENTRE, SPREAD, ScoreMap
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.gp.posterior import Posterior
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
 from dpbo_core.methods.contract import Draws, MethodTraits, Outlook
@@ -313,14 +314,8 @@ class LipschitzSearch(BestScore):
     def __init__(self, method: Lipschitz, problem: Problem, plan: PrivacyPlan, mechanism: DiscreteLaplace) -> None:
         super().__init__(method, problem, plan, mechanism)
         search, self._map = problem.search, ScoreMap(CENTRE, SPREAD, 1.0)
-        self._bo = BayesianSearch(
-            problem.candidates.encoded,
-            stated_kernel(problem),
-            noise_variance=1e-6,
-            acquisition=acquisition_of(search),
-            seed=search.seed,
-            expected=search.steps,
-        )
+        posterior = Posterior(problem.candidates.encoded, stated_kernel(problem), 1e-6, expected=search.steps)
+        self._bo = BayesianSearch(posterior, acquisition_of(search), search.seed)
 
     def step(self, objective: Scorer, noise: Noise) -> None:  # noqa: ARG002  no noise before the end
         """One observation of Bayesian optimisation on the raw scores."""

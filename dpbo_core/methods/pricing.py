@@ -48,21 +48,21 @@ def split_epsilon(problem: Problem, shares: tuple[float, ...]) -> tuple[int, ...
     Raises:
         StudyInvalid: ε is too small for the ledger's unit.
     """
-    try:
-        return split_units(allowed_units(problem.epsilon), shares)
-    except ValueError:
-        pass
-    raise too_small(problem)
+    return _split(problem, problem.epsilon, shares)
 
 
 def split_delta(problem: Problem, shares: tuple[float, ...]) -> tuple[int, ...]:
-    """The study's δ, as `split_epsilon` splits its ε.
+    """The study's δ in 10⁻¹² (rounded down: never above the guarantee), split so that the parts sum exactly to it.
 
     Raises:
         StudyInvalid: δ is too small for the ledger's unit.
     """
+    return _split(problem, problem.delta, shares)
+
+
+def _split(problem: Problem, amount: float, shares: tuple[float, ...]) -> tuple[int, ...]:
     try:
-        return split_units(allowed_units(problem.delta), shares)
+        return split_units(allowed_units(amount), shares)
     except ValueError:
         pass
     raise too_small(problem)

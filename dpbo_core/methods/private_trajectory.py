@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.accounting.composition import largest_rho
-from dpbo_core.bo.averaged import AveragedSearch, prior_of
+from dpbo_core.bo.averaged import AveragedSearch, SearchDomain, prior_of
 from dpbo_core.bo.learning import LearningSearch
 from dpbo_core.bo.score_map import CENTRE, SPREAD, ScoreMap
 from dpbo_core.errors import StudyInvalid
@@ -354,7 +354,7 @@ class TrajectorySearch(Opaque):
         visited = sorted({index for index, _ in self._path})
         allowed = visited if self._method.choose == "visited" else list(range(len(self._problem.candidates)))
         mixture = self._bo.mixture()
-        means, deviations = self._bo.moments(mixture, np.array(allowed))
+        means, deviations = self._bo.domain.moments(mixture, np.array(allowed))
         mean = mixture.weights @ means
         if self._selection is not None:
             sums = Sensitive(np.array([self._sums[index].expose() for index in visited], dtype=np.int64))
@@ -431,17 +431,13 @@ class TrajectorySearch(Opaque):
             for item in problem.earlier or ()
         ]
         begin = partial(LearningSearch, past=past) if any(past) else AveragedSearch
-        return score_map, begin(
-            encoded,
-            prior_of(
-                kernel=search.kernel,
-                lengthscale=search.lengthscale,
-                dimensions=encoded.shape[1],
-                guessed=public is not None,
-                deviation=self._method.deviation(problem, public, scale),
-            ),
-            noise_variance=max(sigma**2, 1e-10),
-            acquisition=acquisition_of(search),
-            seed=search.seed,
-            guess=None if public is None else (public - centre) / scale,
+        prior = prior_of(
+            kernel=search.kernel,
+            lengthscale=search.lengthscale,
+            dimensions=encoded.shape[1],
+            guessed=public is not None,
+            deviation=self._method.deviation(problem, public, scale),
         )
+        guess = np.zeros(len(encoded)) if public is None else (public - centre) / scale
+        domain = SearchDomain(encoded, prior, max(sigma**2, 1e-10), guess)
+        return score_map, begin(domain, acquisition_of(search), search.seed)

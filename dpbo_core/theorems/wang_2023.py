@@ -107,12 +107,6 @@ def theorem_2_epsilon(*, base_epsilon: float, shape: float, lower: float, upper:
     return (2.0 + shape) * (base_epsilon + math.log(upper / lower))
 
 
-def theorem_2_base_epsilon(*, epsilon: float, shape: float, lower: float, upper: float) -> float:
-    """The inverse of Theorem 2: the ε of one trial; 0 or less where adaptivity alone costs too much."""
-    _check_bounds(lower, upper)
-    return epsilon / (2.0 + shape) - math.log(upper / lower)
-
-
 def poisson_renyi(
     *, alpha: float, base_epsilon: float, base_delta_hat: float, mean: float, lower: float, upper: float
 ) -> float:

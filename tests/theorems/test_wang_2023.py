@@ -164,9 +164,6 @@ def test_theorem_2_is_the_limit_of_theorem_1_and_has_an_inverse():
             **numbers,
         )
         assert limit == pytest.approx(wang.theorem_2_epsilon(base_epsilon=0.7, **numbers), abs=1e-7)
-    assert wang.theorem_2_base_epsilon(
-        epsilon=wang.theorem_2_epsilon(base_epsilon=0.7, **numbers), **numbers
-    ) == pytest.approx(0.7)
     for lower, upper in ((0.0, 1.0), (1.1, 1.2), (0.5, 0.9), (0.5, math.inf)):
         with pytest.raises(ValueError, match="C"):
             wang.theorem_2_epsilon(base_epsilon=1.0, shape=1.0, lower=lower, upper=upper)
