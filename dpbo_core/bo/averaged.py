@@ -65,13 +65,13 @@ class AveragedSearch:
         self._path = self._search(prior.lengthscale, start, trust * domain.guess)
 
     def ask(self) -> int:
-        """The candidate to try next. With a guess and nothing told, the guess's own maximum."""
+        """The candidate to try next; before any value the maximum of the guess, where there is one."""
         if not self._observations and self.domain.prior.guessed:
             return int(np.argmax(self.domain.guess))
         return self._path.ask()
 
     def tell(self, index: int, value: float) -> None:
-        """Take in what was seen at `index`."""
+        """Add the value observed at `index`."""
         self._observations.append((index, value))
         t = len(self._observations)
         if t > ALWAYS and t < GROWTH * self._fitted_at:
@@ -84,7 +84,7 @@ class AveragedSearch:
             self._path.tell(i, y)
 
     def mixture(self) -> KernelMixture:
-        """The posterior over kernels given everything told."""
+        """The posterior over kernels given every value so far."""
         domain, (visited, values, times) = self.domain, averages(self._observations)
         return average(
             domain.encoded[visited], values, domain.noise_variance / times, domain.guess[visited], domain.prior
@@ -99,7 +99,7 @@ class AveragedSearch:
 def averages(
     observations: Sequence[tuple[int, float]],
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-    """The candidates visited, in order of their index, with the mean of their values and how often."""
+    """The candidates visited, ascending, with the mean of the values at each and how many these were."""
     indices = np.array([index for index, _ in observations], dtype=np.int64)
     visited, place = np.unique(indices, return_inverse=True)
     times = np.bincount(place).astype(np.float64)

@@ -52,10 +52,10 @@ def dyadic_levels(encoded: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 class BranchAndBound:
-    """The search, turned inside out: ask which candidate to evaluate, tell its exact score."""
+    """Branch and bound by ask and tell: ask which candidate to evaluate, tell its exact score."""
 
     def __init__(self, encoded: NDArray[np.float64], kernel: Kernel, *, failure_probability: float = 0.01) -> None:
-        """A search that has seen nothing.
+        """A search before the first evaluation.
 
         Args:
             encoded: Λ in the unit cube, shape (N, d).
@@ -79,7 +79,7 @@ class BranchAndBound:
         return self._posterior.mean
 
     def ask(self) -> int:
-        """The next candidate on the lattice; the best of R, again and again, once every one of R is known."""
+        """The next candidate on the lattice; once every one of R was evaluated, the best of R again and again."""
         if self._n_evaluated:
             self._shrink()
         while True:
@@ -92,7 +92,7 @@ class BranchAndBound:
             self._level += 1
 
     def tell(self, index: int, value: float) -> None:
-        """Take in the exact value at `index`; one that is known already adds nothing.
+        """Add the exact value at `index`; a second value of one candidate adds nothing.
 
         Raises:
             ValueError: no such candidate, or a value that is not finite (the message does not show it).
@@ -111,7 +111,7 @@ class BranchAndBound:
         return np.asarray(self._posterior.mean + self._width())
 
     def _shrink(self) -> None:
-        """R ← {λ ∈ R: UCB(λ) ≥ max LCB}; the candidate with the largest LCB always stays."""
+        """Drop the candidates that cannot be the maximiser: R ← {λ ∈ R: UCB(λ) ≥ max LCB}."""
         width = self._width()
         lower, upper = self._posterior.mean - width, self._posterior.mean + width
         self._region &= upper >= lower[self._region].max()

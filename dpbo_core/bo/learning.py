@@ -34,7 +34,7 @@ Edition = Sequence[tuple[int, float, float]]  # (candidate, value, variance of i
 
 @dataclass(frozen=True, eq=False)
 class Beliefs:
-    """Both kinds of components, weighed together; those of the past first.
+    """The posterior of the present score: components that follow from the past, and fresh ones, weighed together.
 
     Attributes:
         learned: what follows from the past and the present.
@@ -56,7 +56,7 @@ class Beliefs:
 
     @property
     def followed(self) -> "Beliefs":
-        """The fewest components that hold most of the weight."""
+        """The posterior reduced to the fewest components that hold most of the weight."""
         order = np.argsort(-self.weights, kind="stable")
         enough = int(np.searchsorted(np.cumsum(self.weights[order]), FOLLOWED)) + 1
         chosen = np.sort(order[: min(enough, MOST_FOLLOWED)])
@@ -66,7 +66,7 @@ class Beliefs:
         return Beliefs(self.learned.of(chosen[chosen < C]), fresh, weights / weights.sum())
 
     def covariance(self, component: int, candidates: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Of the present scores at (n, d) candidates under one component, (n, n)."""
+        """Covariance of the present scores at (n, d) candidates under one component, (n, n)."""
         C = len(self.learned.weights)
         if self.fresh is None or component < C:
             return self.learned.covariance(component, candidates)
@@ -74,7 +74,7 @@ class Beliefs:
 
 
 class Followed:
-    """Mean and deviation of the present score at every candidate: what an acquisition asks."""
+    """The surrogate that an acquisition asks: mean and deviation of the present score at every candidate."""
 
     def __init__(self, beliefs: Beliefs, encoded: NDArray[np.float64], guess: NDArray[np.float64]) -> None:
         self._beliefs, self.candidates = beliefs, encoded
@@ -116,7 +116,7 @@ class LearningSearch:
         self._observations: list[tuple[int, float]] = []
 
     def ask(self) -> int:
-        """The candidate to try next: first where the past expects the best score, of equals the lowest index."""
+        """The candidate to try next; before any value of this edition, the best by the past."""
         followed = Followed(self.mixture().followed, self.domain.encoded, self.domain.guess)
         if not self._observations:
             return int(np.argmax(followed.mean))
@@ -125,11 +125,11 @@ class LearningSearch:
         return int(np.argmax(scores))
 
     def tell(self, index: int, value: float) -> None:
-        """Take in what was seen at `index`."""
+        """Add the value observed at `index` in this edition."""
         self._observations.append((index, value))
 
     def mixture(self) -> Beliefs:
-        """All components, weighed by everything told."""
+        """The posterior of the present score given the past and every value of this edition."""
         if not self._observations:
             return Beliefs(self._past, None, self._past.weights)
         visited, values, times = averages(self._observations)
@@ -145,7 +145,7 @@ class LearningSearch:
         return Beliefs(learned, fresh, weights / weights.sum())
 
     def _past_observations(self, past: Sequence[Edition]) -> Observations:
-        """The newest of the past, what was seen of one candidate in one edition averaged by its precision."""
+        """The newest past values, those of one candidate in one edition averaged by their precision."""
         editions: list[Observations] = []
         left = MOST_PAST
         for age, edition in enumerate(reversed([edition for edition in past if edition]), start=1):

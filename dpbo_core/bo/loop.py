@@ -15,7 +15,7 @@ from dpbo_core.gp.posterior import Posterior
 
 
 class BayesianSearch:
-    """Bayesian optimisation over Λ, determined by its arguments and the values it is told.
+    """Bayesian optimisation over Λ by ask and tell, determined by its arguments and the values it is told.
 
     Step t draws its randomness from (seed, t) alone. So `ask` may be repeated, and a search told the same values
     again, in another process too, takes the same path.
@@ -27,7 +27,7 @@ class BayesianSearch:
         acquisition: Acquisition,
         seed: int,
     ) -> None:
-        """Begin a search at step 1.
+        """A search before its first value.
 
         Args:
             posterior: nothing observed yet; it is this search's own, which adds what it is told.
@@ -46,7 +46,7 @@ class BayesianSearch:
 
     @property
     def posterior(self) -> Posterior:
-        """The posterior given everything told so far."""
+        """The posterior given every value so far."""
         return self._posterior
 
     @property
@@ -61,7 +61,7 @@ class BayesianSearch:
 
     @property
     def visited(self) -> tuple[int, ...]:
-        """The candidates that values were told of so far, in order; one may be there more than once."""
+        """The candidates with values so far, in order; one may be there more than once."""
         return tuple(self._visited)
 
     def ask(self) -> int:
@@ -75,7 +75,7 @@ class BayesianSearch:
         return int(self._acquisition.scores(self._posterior, step, (self._seed, step), self._visited).argmax())
 
     def tell(self, index: int, value: float) -> None:
-        """Take in what was seen at `index`, which need not be the candidate asked for.
+        """Add the value observed at `index`, which need not be the candidate asked for.
 
         Raises:
             ValueError: no such candidate, or a value that is not finite (the message does not show it).

@@ -30,18 +30,18 @@ ScoreInterval = tuple[float, tuple[float, float]]  # a score and its interval
 
 @dataclass(frozen=True)
 class ScoreMap:
-    """score = centre + scale · (the prior's units)."""
+    """The affine map between a score and the Gaussian process's units: score = centre + scale · unit."""
 
     centre: float
     scale: float
     top: float
 
     def mapped(self, score: float) -> float:
-        """A score in the prior's units: less its centre, by its scale."""
+        """A score in the prior's units."""
         return (score - self.centre) / self.scale
 
     def unmapped(self, value: float) -> float:
-        """A value of the prior's units as a score."""
+        """A value in the prior's units as a score."""
         return self.centre + self.scale * value
 
     def posterior(

@@ -36,7 +36,7 @@ MOST_COMPONENTS, NEGLIGIBLE = 48, 1e-3  # of the grid: the components that the p
 
 @dataclass(frozen=True, eq=False)
 class Observations:
-    """Observations, each of one candidate in one edition.
+    """Noisy scores, each of one candidate in one edition.
 
     Attributes:
         points: X in the unit cube, (u, d).
@@ -53,7 +53,7 @@ class Observations:
     guess: NDArray[np.float64]
 
     def followed_by(self, other: "Observations") -> "Observations":
-        """These, and the others after them."""
+        """These observations and then the others, as one."""
         pairs = (
             (getattr(self, name), getattr(other, name)) for name in ("points", "ages", "values", "noise", "guess")
         )
@@ -62,7 +62,7 @@ class Observations:
 
 @dataclass(frozen=True, eq=False)
 class Drifting:
-    """Some (ℓ, s², a, q, b), heaviest first, and what they make of some observations.
+    """A mixture of drifting Gaussian processes (ℓ, s², a, q, b), heaviest first, given some observations.
 
     Attributes:
         prior: public.
@@ -89,7 +89,7 @@ class Drifting:
         return _log_likelihood(self.factors, self.whitened)
 
     def conditioned_on(self, observations: Observations) -> "Drifting":
-        """The same components, in their order, with what they make of other observations.
+        """The same components, in their order, given other observations.
 
         A component that explains what is new weighs more by its probability of that, given the old.
         """
@@ -117,12 +117,12 @@ class Drifting:
         return means, deviations
 
     def of(self, chosen: NDArray[np.int64]) -> "Drifting":
-        """Some of the components, their weights as they are."""
+        """The mixture of some of the components only, their weights as they are."""
         names = ("weights", "lengthscales", "variances", "trusts", "drifts", "changes", "factors", "whitened")
         return replace(self, **{name: getattr(self, name)[chosen] for name in names})
 
     def covariance(self, component: int, candidates: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Of the present scores at (n, d) candidates under one component, (n, n)."""
+        """Covariance of the present scores at (n, d) candidates under one component, (n, n)."""
         one = self.of(np.array([component]))
         V, R = (
             one._solved(candidates)[0],
@@ -136,7 +136,7 @@ class Drifting:
         return self.prior.offset_deviation**2 + LEVEL**2
 
     def _solved(self, candidates: NDArray[np.float64]) -> NDArray[np.float64]:
-        """L⁻¹ k(X, candidates now), (C, u, n)."""
+        """L⁻¹ k(X, candidates now) of each component, (C, u, n)."""
         now = np.zeros(len(candidates), dtype=np.int64)
         K = self.variances[:, None, None] * correlations(
             self.prior.kernel, self.lengthscales, self.observations.points, candidates
@@ -147,7 +147,7 @@ class Drifting:
 
 
 def of_the_past(past: Observations, prior: Prior) -> Drifting:
-    """What the past says of the kernel, the drift and its changes: the components that it thinks most of.
+    """The mixture given earlier editions: its kernels, drifts and changes, the most probable ones alone.
 
     Args:
         past: at least one observation, all of age 1 or more.
@@ -191,7 +191,7 @@ def of_the_past(past: Observations, prior: Prior) -> Drifting:
 
 
 def _shared(prior: Prior, observations: Observations) -> NDArray[np.float64]:
-    """What of A is the same for every component, (u, u)."""
+    """The part of A that is the same for every component, (u, u): the levels and the noise."""
     same = LEVEL**2 * (observations.ages[:, None] == observations.ages)
     shared: NDArray[np.float64] = prior.offset_deviation**2 + same + np.diag(np.maximum(observations.noise, JITTER))
     return shared
@@ -200,7 +200,7 @@ def _shared(prior: Prior, observations: Observations) -> NDArray[np.float64]:
 def _between(
     drifts: NDArray[np.float64], changes: NDArray[np.int64], ages: NDArray[np.int64], others: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """How the shapes of two editions correlate: (C,), (C,), (n,), (m,) → (C, n, m)."""
+    """Correlation of the shapes of two editions under each component: (C,), (C,), (n,), (m,) → (C, n, m)."""
     apart = np.abs(ages[:, None] - others)
     older, others_older = ages >= changes[:, None], others >= changes[:, None]
     related = older[:, :, None] == others_older[:, None, :]
@@ -208,7 +208,7 @@ def _between(
 
 
 def _log_likelihood(factors: NDArray[np.float64], whitened: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(…, u, u), (…, u) → (…)."""
+    """log N(ȳ; a·h, A) without u/2·log 2π, from L and L⁻¹(ȳ − a·h): (…, u, u), (…, u) → (…)."""
     log_det = np.log(np.diagonal(factors, axis1=-2, axis2=-1)).sum(axis=-1)
     log_likelihood: NDArray[np.float64] = -0.5 * (whitened * whitened).sum(axis=-1) - log_det
     return log_likelihood

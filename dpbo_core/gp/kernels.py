@@ -90,7 +90,7 @@ class Matern52(StationaryKernel):
 
 @dataclass(frozen=True)
 class BlurredSquaredExponential(StationaryKernel):
-    """The squared exponential where each candidate is seen at a place blurred by Gaussian noise of scale τ.
+    """The squared exponential where each candidate's place is blurred by Gaussian noise of scale τ.
 
     The place behind z is z + N(0, τ²I), independent between candidates, so with q = ℓ²/(ℓ² + 2τ²)
 
@@ -135,12 +135,12 @@ KERNELS: dict[str, type[SquaredExponential] | type[Matern52]] = {"matern52": Mat
 
 
 def typical_lengthscale(dimensions: int) -> float:
-    """0.3√d, where a lengthscale in the unit cube is looked for first: distances in the cube grow like √d."""
+    """0.3√d, the lengthscale to begin with in the unit cube, where distances grow like √d."""
     return TYPICAL * math.sqrt(max(1, dimensions))
 
 
 def kernel_named(name: str, lengthscale: float, variance: float = 1.0) -> Kernel:
-    """The kernel a study calls `name`.
+    """The kernel that a study calls `name`.
 
     Raises:
         StudyInvalid: an unknown name, with the nearest valid one, or an impossible lengthscale or variance.

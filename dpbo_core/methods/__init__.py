@@ -29,7 +29,7 @@ NO_STUDY = (
 
 
 def method_named(kind: str, options: Mapping[str, Any]) -> AnyMethod:
-    """The method a study names, with its [method] options checked.
+    """The method that a study names, with its [method] options checked.
 
     Raises:
         StudyInvalid: an unknown method, option or value, with the nearest valid one.
@@ -74,6 +74,7 @@ def method_named(kind: str, options: Mapping[str, Any]) -> AnyMethod:
 
 
 def _fits(value: object, hint: type) -> bool:
+    """Whether a TOML value may stand for an option of this type."""
     return type(value) is hint or (hint is float and type(value) is int) or (hint is tuple and type(value) is list)
 
 
@@ -83,7 +84,7 @@ def counts_pairs(problem: Problem) -> bool:
 
 
 def check_counts(method: AnyMethod, problem: Problem) -> None:
-    """The method can search by the study's score, where that is a count of pairs.
+    """Refuse a method that cannot search by the study's score, where that is a count of pairs.
 
     Raises:
         StudyInvalid: it cannot; names the methods that can.
@@ -93,7 +94,7 @@ def check_counts(method: AnyMethod, problem: Problem) -> None:
 
 
 def check_scored_in_public(method: AnyMethod, problem: Problem) -> None:
-    """There are public records, where the method asks what candidates score on them.
+    """Refuse a method that needs candidates' public scores where there are no public records.
 
     Raises:
         StudyInvalid: there are none.

@@ -29,7 +29,7 @@ Draws = tuple[tuple[Spend, Mechanism[Any]], ...]
 
 @dataclass(frozen=True)
 class Outlook:
-    """What the price buys, from public facts alone, in units of the score.
+    """What to expect of a study's price, from public facts alone: noise, error and trainings.
 
     Attributes:
         noise_scale: scale of the noise on the score that is released (on one observation, for a trajectory).
@@ -46,7 +46,7 @@ class Outlook:
 
 @dataclass(frozen=True)
 class Simulated:
-    """Where the advice's simulation has a form of a method, at ε = 1, k = 1, δ = 1e-6 and the usual shares.
+    """The place of a method in the advice's simulation, at ε = 1, k = 1, δ = 1e-6 and the usual shares.
 
     Attributes:
         form: the table's name of it.
@@ -76,7 +76,7 @@ class ReleasedScores:
 
 @dataclass(frozen=True)
 class MethodTraits:
-    """What a method is beside its verbs: one value a class. None where it has no such thing.
+    """What the rest of the house may ask of a method beside its verbs: one value a class, None for what it lacks.
 
     A function of a method with its options takes that method first; a problem for planning will do for each but
     `prepare`.
@@ -130,24 +130,24 @@ class MethodTraits:
 
 
 class Search(Protocol):
-    """A method under way. Its state may be sensitive; it never leaves the process."""
+    """A search under way. Its state may be sensitive; it never leaves the process."""
 
     def step(self, objective: Scorer, noise: Noise) -> Released | None:
         """Score a model, and return what this step released (already recorded), or None."""
         ...
 
     def finish(self, noise: Noise) -> Release:
-        """Make the remaining draws and state the release."""
+        """Make the remaining draws and return the release."""
         ...
 
 
 @runtime_checkable
 class Method(Protocol):
-    """One algorithm box, whole: what is asked of every member of the closed union."""
+    """One published algorithm, whole: what every member of the closed union has."""
 
     @property
     def kind(self) -> str:
-        """Its name in a study."""
+        """The method's name in a study."""
         ...
 
     traits: ClassVar[MethodTraits]
@@ -155,17 +155,17 @@ class Method(Protocol):
 
     @property
     def public_path(self) -> bool:
-        """Whether the candidates it asks about may be seen by anyone."""
+        """Whether anyone may see which candidates are scored."""
         ...
 
     @property
     def releases_hyperparameters(self) -> bool:
-        """Whether its release names a candidate, so that a final model can be trained."""
+        """Whether the release names a candidate, so that a final model can be trained."""
         ...
 
     @property
     def fits_lengthscale(self) -> bool:
-        """Whether a study may leave the kernel's lengthscale to it: it fits one, or has no kernel."""
+        """Whether a study may leave the kernel's lengthscale to the method, which fits it or has no kernel."""
         ...
 
     def plan(self, problem: Problem) -> PrivacyPlan:
@@ -173,15 +173,15 @@ class Method(Protocol):
         ...
 
     def draws(self, problem: Problem) -> Draws:
-        """The plan's draws, each with the mechanism that will make it."""
+        """The draws of the plan, each with the mechanism that will make it."""
         ...
 
     def outlook(self, problem: Problem) -> Outlook:
-        """What the price buys, in units of the score; needs no data."""
+        """What to expect of the noise, in units of the score; needs no data."""
         ...
 
     def n_steps(self, problem: Problem) -> int:
-        """How many steps the search takes: public, and fixed in advance."""
+        """The number of steps of the search: public, and fixed in advance."""
         ...
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> Search:

@@ -61,7 +61,7 @@ TAIL_SHARE = 0.5  # of δ, where the duration is hidden
 
 @dataclass(frozen=True)
 class DpHypo:
-    """Framework 1 with Algorithm 2 (uniform) or 3 (Gaussian process).
+    """Private selection of the best of a hidden number of private trials (Framework 1 of Wang et al. 2023).
 
     Attributes:
         base: how a trial trains: a name of `private_training.union`, or the import path of a training function.
@@ -131,25 +131,25 @@ class DpHypo:
 
     @property
     def pure(self) -> bool:
-        """Pure trials, a negative binomial K, no capped tail."""
+        """Whether the whole is pure ε-DP: pure trials, a negative binomial K, no capped tail."""
         return base_named(self.base).pure and self.stopping == "negative_binomial" and not self.hide_duration
 
     @property
     def fits_lengthscale(self) -> bool:
-        """Uniform trials have no kernel to fit; adaptive ones keep theirs."""
+        """Whether a study may leave the lengthscale to it: uniform trials have no kernel."""
         return self.sampler == "uniform"
 
     @staticmethod
     def private_forms() -> tuple["DpHypo", ...]:
-        """One with each built-in training, in the order of their preference."""
+        """One form of the method with each built-in private training, in the order of preference."""
         return tuple(DpHypo(base=base.name) for base in BASES.values() if base.private)
 
     def n_steps(self, problem: Problem) -> int:  # noqa: ARG002  K is inside
-        """One: all trials are one step, so that nothing shows how many there were."""
+        """One step, which holds all trials, so that nothing shows how many there were."""
         return 1
 
     def plan(self, problem: Problem) -> PrivacyPlan:
-        """One spend for the whole.
+        """The price of a study: one spend for the whole selection, with its guarantee.
 
         Raises:
             StudyInvalid: the base algorithm does not fit the study, or the budget does not even pay for adaptivity.
@@ -177,7 +177,7 @@ class DpHypo:
 
     @staticmethod
     def certificate_rules(release: Release) -> CertificateRules:
-        """One draw holds all that is shown: the best trial. Its price is the theorems', not a noise scale's.
+        """What a certificate must state: one draw, the best trial, priced by the theorems and not by a noise scale.
 
         Raises:
             StudyInvalid: its base is not known.
@@ -188,7 +188,7 @@ class DpHypo:
         return CertificateRules({"best trial": tuple(RepeatAndSelect.WORTH)}, 0.0, assumed, units)
 
     def outlook(self, problem: Problem) -> Outlook:
-        """The quality's noise at the best of K, and the share of Λ that E[K] trials leave unseen."""
+        """What to expect: the quality's noise at the best of K, and the share of Λ that E[K] trials leave out."""
         trial, _ = self._calibrated(problem)
         scale, mean = trial.score_scale * problem.score_per_step, float(problem.search.steps)
         # the best of K noisy qualities is too good by about b(1 + log K); a random K sees the top 1/(K+1)
@@ -196,7 +196,7 @@ class DpHypo:
         return Outlook(scale, min(problem.score_range, error), problem.search.steps, self._why(problem, trial))
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "HypoSearch":
-        """A search with nothing tried."""
+        """A search before its first trial."""
         trial, mechanism = self._calibrated(problem)
         try_out([(trial.score.spend("quality"), trial.score)])  # each trial draws it anew
         prior = informed(self.prior, problem)
@@ -205,7 +205,7 @@ class DpHypo:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """C and c as they are paid for: 1 and 1 where nothing adapts."""
+        """The bounds (c, C) on the densities that are paid for: (1, 1) where nothing adapts."""
         return (self.c, self.C) if self.sampler == "gaussian_process" else (1.0, 1.0)
 
     @property
@@ -224,7 +224,7 @@ class DpHypo:
         return 1.0 if self.inverse_temperature is None else self.inverse_temperature
 
     def law(self, problem: Problem) -> Stopping:
-        """The law of K.
+        """The law of the number of trials K, with the study's `steps` as its mean.
 
         Raises:
             StudyInvalid: no such law has the study's `steps` as its mean.
@@ -234,7 +234,7 @@ class DpHypo:
     def _calibrated(
         self, problem: Problem, bounds: tuple[float, float] | None = None
     ) -> tuple[Trial, RepeatAndSelect]:
-        """The dearest trial whose selection stays within the study's (ε, δ)."""
+        """The dearest trial, and its selection, that stay within the study's (ε, δ)."""
         refuse_persons(problem, self.kind, "its price is proved for neighbours of equally many records alone")
         check_base(base_named(self.base), problem)
         law, (lower, upper) = self.law(problem), bounds or self.bounds
@@ -277,6 +277,7 @@ class DpHypo:
         return trial, mechanism
 
     def _check_delta(self, problem: Problem, delta_units: int) -> None:
+        """Refuse a release that is only (ε, δ) where the study's δ is 0 or its cap keeps none."""
         if self.pure:
             return
         if problem.training is None:
@@ -294,7 +295,7 @@ class DpHypo:
             )
 
     def _sampler(self, problem: Problem, trial: Trial, prior: NDArray[np.float64]) -> Sampler:
-        """Algorithm 2 or 3, with nothing tried."""
+        """The sampler of Algorithm 2 or 3 before the first trial."""
         G = problem.score_range
         lower, upper = self.bounds
         if lower == 1.0 or upper == 1.0:  # the only density in the box is the prior
@@ -311,6 +312,7 @@ class DpHypo:
         )
 
     def _too_dear(self, problem: Problem, lower: float, upper: float) -> StudyInvalid:
+        """The refusal of a budget that does not pay for a trial: what costs so much, and what to change."""
         if base_named(self.base).fixed_cost:
             return StudyInvalid(
                 f"{self.base} costs more than ε = {problem.epsilon:g} allows for the best of many trials",
@@ -333,6 +335,7 @@ class DpHypo:
         )
 
     def _why(self, problem: Problem, trial: Trial) -> str:
+        """One sentence for the person choosing: the cost of a trial, and what the other sampler would leave."""
         law, mean = self.law(problem), problem.search.steps
         text = f"the best of a hidden random number of trials, {mean} on average; {trial.described} a trial"
         try:

@@ -29,7 +29,7 @@ EQUAL = 1e-9  # relative: two numbers that were computed alike
 
 
 def chosen_and_scored(release: Release, *, choice: str, score: str) -> ReleasedScores:
-    """Of a release of one candidate and its score, with Laplace noise; where no draw chose it, the public did.
+    """The choice and the score of a release of one candidate; no choice where none of its draws made it.
 
     Args:
         release: of one candidate.
@@ -42,7 +42,7 @@ def chosen_and_scored(release: Release, *, choice: str, score: str) -> ReleasedS
 
 
 def steps_and_look(release: Release, look: str) -> ReleasedScores:
-    """Of a trajectory: every step's score, and the fresh look at the choice where the interval is the look's own.
+    """Every step's score of a released trajectory, its choice, and the fresh look where the interval is the look's.
 
     Args:
         release: the trajectory.
@@ -64,7 +64,7 @@ def steps_and_look(release: Release, look: str) -> ReleasedScores:
 def followed(
     problem: Problem, listed: Sequence[int], choices: Sequence[int | None], measure: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """π from π₀ and what earlier editions chose; every entry stays above a sixth of π₀'s.
+    """The law π over the listed candidates: π₀, moved towards what earlier editions chose.
 
     Args:
         problem: whose candidates are listed.

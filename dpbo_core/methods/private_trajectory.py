@@ -74,7 +74,7 @@ SIMULATED_SHARE, SIMULATED_DELTA = (
 
 @dataclass(frozen=True)
 class PrivateTrajectory:
-    """GP search on noised observations; releases the whole trajectory and the chosen hyperparameter.
+    """Gaussian-process search on noised scores: releases the whole trajectory and the chosen hyperparameters.
 
     Attributes:
         look_share: share of the budget for one fresh look at the choice's score, whose 90% interval covers nine
@@ -123,16 +123,16 @@ class PrivateTrajectory:
         check_trials(self.public_trials)
 
     def n_steps(self, problem: Problem) -> int:
-        """T: how many models are trained and scored, `[search] steps`."""
+        """T, the number of models that are trained and scored: `[search] steps`."""
         return problem.search.steps
 
     @staticmethod
     def forms(problem: Problem) -> tuple["PrivateTrajectory", ...]:  # noqa: ARG004  the same on every problem
-        """With the public prior, and without."""
+        """The forms that the advice compares: with the public prior, and without."""
         return PrivateTrajectory(prior="public", amplitude="public"), PrivateTrajectory()
 
     def simulated(self, problem: Problem) -> Simulated:
-        """By the noise of one observation of the path; where permute-and-flip ends it, of a path without that."""
+        """The place in the advice's simulation, by the noise of one observation of the path."""
         if self.final_choice == "permute_and_flip":
             plain = replace(self, final_choice="exponential", final_share=0.0, look_share=USUAL_LOOK)
             path = plain.simulated(problem)
@@ -146,7 +146,7 @@ class PrivateTrajectory:
         return Simulated(f"{self.kind}/{self.prior}", records, records)
 
     def plan(self, problem: Problem) -> PrivacyPlan:
-        """T draws of discrete Gaussian noise, perhaps one exponential mechanism, and the fresh look.
+        """The price of a study: T draws of Gaussian noise, perhaps a final choice, and the fresh look.
 
         Raises:
             StudyInvalid: δ = 0, or an ε too small for the ledger's unit.
@@ -157,7 +157,7 @@ class PrivateTrajectory:
         return PrivacyPlan(guarantee, spends)
 
     def draws(self, problem: Problem) -> Draws:
-        """The number of pairs where such are counted, the T observations, then choice and look where there are."""
+        """The draws of the plan: number of pairs, T observations, final choice, look; those that there are."""
         drawn: list[tuple[Spend, Mechanism[Any]]] = []
         if (number := self.number(problem)) is not None:
             drawn.append((number.spend(ALL_PAIRS), number))
@@ -171,7 +171,7 @@ class PrivateTrajectory:
 
     @staticmethod
     def certificate_rules(release: Release) -> CertificateRules:
-        """A draw a step, and those that its options buy, each of a mean that a record moves by its own share."""
+        """What a certificate must state: a draw a step and those that the options buy, of means or of pairs."""
         options, gaussian = release.facts["options"], tuple(DiscreteGaussian.WORTH)
         made = {f"score of step {t}": gaussian for t in range(1, len(release.value["trajectory"]) + 1)}
         if len(made) != stated_steps(release):
@@ -186,11 +186,11 @@ class PrivateTrajectory:
 
     @staticmethod
     def released_scores(release: Release) -> ReleasedScores:
-        """Every step's score, the choice, and the fresh look at it."""
+        """Every released step's score, the choice, and the fresh look at it."""
         return steps_and_look(release, LOOK)
 
     def outlook(self, problem: Problem) -> Outlook:
-        """Mean absolute error of the posterior mean at T evenly spread candidates, by the prior alone."""
+        """What to expect: the mean absolute error of the posterior mean at T evenly spread candidates."""
         sigma = self.observations(problem)[0].scale * problem.metric_per_step
         T, scale = self.n_steps(problem), SPREAD * problem.score_range
         spread = np.unique(np.linspace(0, len(problem.candidates) - 1, T).round().astype(int))
@@ -210,29 +210,29 @@ class PrivateTrajectory:
         return Outlook(sigma, error, T, why)
 
     def prepare(self, problem: Problem) -> Problem:
-        """Cross-validate for the public prior."""
+        """The problem with public scores cross-validated, where they are the prior."""
         return searched(problem, self.public_trials) if self.prior == "public" else problem
 
     def cross_validated(self, problem: Problem) -> tuple[int, ...]:
-        """What the public prior's search begins with."""
+        """The candidates whose public scores the public prior begins with; none without that prior."""
         return required_trials(problem, self.public_trials) if self.prior == "public" else ()
 
     def guess(self, problem: Problem) -> NDArray[np.float64] | None:
-        """The public score of every candidate, (N,), or None."""
+        """The public score of every candidate, (N,); None without the public prior."""
         return search_on_public_data(problem, self.public_trials).mean if self.prior == "public" else None
 
     def deviation(self, problem: Problem, public: NDArray[np.float64] | None, scale: float) -> float | None:
-        """Median of the prior's s, on its own scale; None for the usual."""
+        """The median of the prior's deviation s, on the prior's scale; None for the usual one."""
         if public is None or self.amplitude == "fixed":
             return None
         return AMPLITUDE * doubt(problem, float(public.max())) / scale
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "TrajectorySearch":
-        """A search with nothing observed."""
+        """A search before its first observation."""
         return TrajectorySearch(self, problem, plan)
 
     def observations(self, problem: Problem) -> tuple[DiscreteGaussian, ...]:
-        """The mechanism of each step."""
+        """The mechanism of each of the T observations."""
         T, whole = self.n_steps(problem), self._rho(problem)[0]
         try:
             parts = split_units(whole, (1.0,) * T)
@@ -249,7 +249,7 @@ class PrivateTrajectory:
         return selection(problem, self._rho(problem)[1], self.final_choice)
 
     def look(self, problem: Problem) -> DiscreteGaussian | None:
-        """The mechanism of the fresh look."""
+        """The mechanism of the fresh look at the choice's score; None without one."""
         return None if self.look_share == 0.0 else _gaussian(problem, self._rho(problem)[2])
 
     def number(self, problem: Problem) -> DiscreteGaussian | None:
@@ -257,7 +257,7 @@ class PrivateTrajectory:
         return None if in_pairs(problem) is None else _gaussian(problem, self._rho(problem)[3])
 
     def _rho(self, problem: Problem) -> tuple[int, int, int, int]:
-        """ρ* in 10⁻¹², as (observations, final choice, fresh look, number of pairs)."""
+        """The largest ρ that the study holds in 10⁻¹², split: observations, final choice, look, number of pairs."""
         if problem.delta == 0.0:
             raise StudyInvalid(
                 "private_trajectory needs δ > 0, and the study says delta = 0",
@@ -290,14 +290,14 @@ class PrivateTrajectory:
 
 
 def _gaussian(problem: Problem, rho: int) -> DiscreteGaussian:
-    """The mechanism of one score at its share of ρ*, in 10⁻¹²."""
+    """The discrete Gaussian on one score at its share of ρ*, in 10⁻¹²."""
     if rho < 1:
         raise too_small(problem)
     return DiscreteGaussian(problem.record_steps, rho, problem.score_per_step)
 
 
 class TrajectorySearch(Opaque):
-    """The search under way. Exact sums are kept, sealed, only where a final choice has been paid for."""
+    """The search of `private_trajectory`. Exact sums stay, sealed, only where a final choice was paid for."""
 
     __slots__ = (
         "_all_pairs",
@@ -380,7 +380,7 @@ class TrajectorySearch(Opaque):
         return make_release(self._method, self._problem, self._plan, noise, value)
 
     def _count_pairs(self, objective: Scorer, noise: Noise) -> None:
-        """Draw D where pairs are counted, and begin the search in its unit."""
+        """Draw the number of pairs D where such are counted, and begin the search in its unit."""
         pairs, number = in_pairs(self._problem), self._method.number(self._problem)
         if pairs is None or number is None:
             return
@@ -404,10 +404,11 @@ class TrajectorySearch(Opaque):
         return self._scored[index]
 
     def _observed(self, total: Sensitive[int]) -> Sensitive[int]:
-        """What noise is added to."""
+        """The integer that noise is added to: the sum, or of pairs B = C₂ − ⌊rD⌋."""
         return total if self._all_pairs is None else shifted(total, self._all_pairs, self._beside)
 
     def _released_step(self, t: int) -> Released:
+        """Step t as it is released: its number, hyperparameters and noised score."""
         index, total = self._path[t]
         return {
             "step": t + 1,
@@ -416,7 +417,7 @@ class TrajectorySearch(Opaque):
         }
 
     def _search(self) -> tuple[ScoreMap, AveragedSearch | LearningSearch]:
-        """The public map of the score, and a search that has seen nothing of this edition."""
+        """The public map of the score, and a search before its first observation of this edition."""
         problem, search = self._problem, self._problem.search
         public = self._method.guess(problem)
         centre = CENTRE * problem.score_range if public is None else float(public.mean())

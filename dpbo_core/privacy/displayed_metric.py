@@ -10,7 +10,7 @@ from dpbo_core.privacy.release import Release
 
 @dataclass(frozen=True)
 class DisplayedMetric:
-    """One metric of a release.
+    """One metric of a release in its own unit, clipped to its range for people to read.
 
     Attributes:
         name: of the metric; "score" in a release that named none.
@@ -32,7 +32,7 @@ class DisplayedMetric:
 
 
 def displayed_metric(release: Release) -> DisplayedMetric | None:
-    """The metric of a release's score; None where it releases no score."""
+    """The metric of a release's score, clipped to its range; None where it releases no score."""
     if "score" not in release.value:
         return None
     score, ends = release.value["score"], release.value.get("interval")

@@ -96,7 +96,7 @@ def theorem_14_sigma(*, rho: float, sensitivity: float) -> float:
 
 
 def _golden_section_minimum(function: Callable[[float], float], low: float, high: float) -> tuple[float, float]:
-    """Where the least value was seen while narrowing [low, high] about a minimum of a unimodal function, and it."""
+    """The least value of a unimodal function on [low, high] and where it is, as (place, value)."""
     ratio = (math.sqrt(5.0) - 1.0) / 2.0
     a, b = high - ratio * (high - low), low + ratio * (high - low)
     fa, fb = function(a), function(b)

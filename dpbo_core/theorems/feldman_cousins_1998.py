@@ -38,7 +38,7 @@ def bounded_interval(observed: float, deviation: float, top: float) -> tuple[flo
 
 
 def bounded_laplace_interval(observed: float, scale: float, top: float) -> tuple[float, float]:
-    """The 90% interval of f in [0, G] from y ~ Laplace(f, b), by the same ordering.
+    """The 90% interval of f in [0, G] from y ~ Laplace(f, b): those f under which y is among the likeliest 90%.
 
     y's ratio is e^(−r/b), where r is y's distance from f, or that of the bound between them where y lies beyond it.
     So all values beyond a bound are equally likely, and f belongs to the interval iff y, put into [0, G], is within
@@ -60,7 +60,7 @@ def bounded_laplace_interval(observed: float, scale: float, top: float) -> tuple
 
 
 def _within(f: float, scale: float, top: float) -> float:
-    """t(f): the least distance within which y is nine times in ten, what lies beyond a bound counted as at it."""
+    """t(f): the least distance from f within which y is with probability 0.9, once y is put into [0, G]."""
     both, one = scale * math.log(10.0), scale * math.log(5.0)
     near, far = min(f, top - f), max(f, top - f)
     return both if near >= both else max(near, min(one, far))

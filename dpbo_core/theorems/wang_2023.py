@@ -77,7 +77,7 @@ def theorem_1_renyi(
 def first_part(
     *, alpha: float, base_epsilon: float, log_mean: float, lower: float, upper: float, calibration: Calibration
 ) -> float:
-    """What Theorem 1 has of α: ε + the trial's own density ratio + log E[K]/(α−1)."""
+    """The terms of Theorem 1 that depend on α: ε + the trial's own density ratio + log E[K]/(α−1)."""
     log_C, log_c = math.log(upper), math.log(1.0 / lower)
     each = alpha / (alpha - 1.0)
     ratio = each * (log_C + log_c) if calibration == "published" else each * log_C + log_c
@@ -94,7 +94,10 @@ def second_part(
     upper: float,
     calibration: Calibration,
 ) -> float:
-    """What Theorem 1 has of α̂: the other trials, (1+θ)(…). α and α̂ can be optimised one by one."""
+    """The terms of Theorem 1 that depend on α̂: (1+θ) times those of the other trials.
+
+    α and α̂ can be optimised one by one.
+    """
     log_C, log_c = math.log(upper), math.log(1.0 / lower)
     rest = 1.0 - 1.0 / alpha_hat
     ratio = log_C + log_c if calibration == "published" else log_C + rest * log_c

@@ -75,7 +75,7 @@ class Expected:
 
 @dataclass(frozen=True)
 class ByDim:
-    """The paper's transform with r columns.
+    """What the paper says of its own transform with r columns.
 
     Attributes:
         dim: r.
@@ -98,7 +98,7 @@ class ByDim:
 
 @dataclass(frozen=True)
 class Utility:
-    """What to expect of a publication.
+    """What a publication will be good for, from public numbers.
 
     Attributes:
         noise_scale: τ of the sound transform in every entry, in the table's units.
@@ -173,6 +173,7 @@ def utility(box: Outsourced, n_rows: int, n_columns: int, expected: Expected) ->
 
 
 def _by_dim(box: Outsourced, n_rows: int, r: int, expected: Expected, scaled: float, bound: float) -> ByDim:
+    """What the paper says of its own transform with r columns, at the public guesses."""
     floor = kharkovskii_2020.singular_value_floor(epsilon=box.epsilon, delta=box.delta, projection_dim=r)
     mu = 0.5 * expected.delta_ucb
     nu = kharkovskii_2020.lemma_1_distortion(n_rows=n_rows, failure_probability=mu, projection_dim=r)
@@ -191,7 +192,7 @@ def _by_dim(box: Outsourced, n_rows: int, r: int, expected: Expected, scaled: fl
 
 
 def _regret(n_rows: int, expected: Expected, approximation: float, bound: float) -> float:
-    """Theorem 3 with factor 1 in C₁ and C₂, of which the paper gives the order."""
+    """The regret bound of Theorem 3 with factor 1 in C₁ and C₂, of which the paper gives the order."""
     signal, noise, T = expected.signal_variance, expected.noise_variance, expected.n_steps
     gain = 0.5 * T * math.log1p(signal / noise) if expected.information_gain is None else expected.information_gain
     return kharkovskii_2020.theorem_3_regret_bound(
@@ -206,7 +207,7 @@ def _regret(n_rows: int, expected: Expected, approximation: float, bound: float)
 
 
 def _can_dominate(T: int, d: int, scaled: float) -> bool | None:
-    """Whether any T distinct rows within the diameter can have a diagonally dominant K; None for too many to look.
+    """Whether T distinct rows within the diameter can have a diagonally dominant K; None for too many to try.
 
     T balls of half the least distance s are disjoint, and lie within D + s/2 of one of the rows: T(s/2)^d ≤
     (D + s/2)^d, so two rows are within s = 2D/(T^{1/d} − 1), and their covariance alone may be too large.
@@ -220,12 +221,14 @@ def _can_dominate(T: int, d: int, scaled: float) -> bool | None:
 
 
 def _answer_bound(expected: Expected) -> float:
+    """The bound L on answers: as guessed, or three standard deviations."""
     if expected.answer_bound is not None:
         return expected.answer_bound
     return 3.0 * math.sqrt(expected.signal_variance + expected.noise_variance)
 
 
 def _diameter(box: Outsourced, expected: Expected) -> float:
+    """The diameter D of the table: as guessed, or twice the norm bound."""
     if expected.diameter is not None:
         return expected.diameter
     if box.norm_bound is None:
