@@ -1,6 +1,7 @@
 """What `dpbo_core` and `dpbo` list is there, is imported on first use, and is all that the documents need."""
 
 import ast
+import doctest
 import re
 import subprocess
 import sys
@@ -59,3 +60,15 @@ def test_an_unlisted_name_is_refused():
         dpbo.tune  # noqa: B018
     assert "run_study" in dir(dpbo_core)
     assert "tune_privately" in dir(dpbo)
+
+
+EXAMPLES = ("PrivacyLedger", "PrivateSearch", "PrivateSelection", "plan_study", "run_study")
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_example_in_its_docstring_runs(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    thing = getattr(dpbo_core, name)
+    (example,) = doctest.DocTestFinder(recurse=False).find(thing, name, globs={})
+    assert example.examples
+    assert doctest.DocTestRunner().run(example).failed == 0
