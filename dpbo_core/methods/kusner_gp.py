@@ -221,16 +221,21 @@ class NoisyGP(OnThePrior):
     def _score_error(self, problem: Problem, spend: Spend) -> float:
         """Theorem 4's bound on the score's error at the Δ that is paid for, at most the range and the noise."""
         unit = self.score_spread * problem.score_range  # of the prior's scale
+        T, delta = problem.search.steps, pricing.last_delta(problem, self.outputs)
         bound = kusner_2015.theorem_4_error_bound(
-            n_candidates=len(problem.candidates),
-            n_steps=problem.search.steps,
-            delta=pricing.last_delta(problem, self.outputs),
-            noise_variance=self.noise_variance,
-            information_gain=self._information_gain(problem),
-            sensitivity=spend.sensitivity / unit,
-            epsilon=spend.epsilon,
+            noise=kusner_2015.theorem_4_noise_bound(
+                n_steps=T, delta=delta, noise_variance=self.noise_variance, calibration=self.calibration
+            ),
+            regret=kusner_2015.average_regret(
+                n_candidates=len(problem.candidates),
+                n_steps=T,
+                delta=delta,
+                noise_variance=self.noise_variance,
+                information_gain=self._information_gain(problem),
+                calibration=self.calibration,
+            ),
+            scale=kusner_2015.corollary_2_scale(sensitivity=spend.sensitivity / unit, epsilon=spend.epsilon),
             failure_probability=pricing.FAILURE,
-            calibration=self.calibration,
         )
         return min(bound * unit, problem.score_range + spend.noise_scale)
 

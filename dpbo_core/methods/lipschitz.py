@@ -216,9 +216,8 @@ class Lipschitz:
             )
         return kusner_2015.theorem_7_integer_sensitivity(
             n_validation=problem.n_averaged,
-            lipschitz=L,
             score_range=G,
-            path_length=D,
+            path_change=L * D,
             record_range=R,
             grid=GRID,
             max_records_per_person=problem.max_records_per_person,

@@ -201,8 +201,10 @@ def _regret(n_rows: int, expected: Expected, approximation: float, bound: float)
         information_gain=gain,
         noise_variance=noise,
         n_steps=T,
-        c1=math.sqrt(signal * (signal + noise)) * (signal / noise + 1.0),
-        c2=signal / noise * bound,
+        constants=(
+            math.sqrt(signal * (signal + noise)) * (signal / noise + 1.0),
+            signal / noise * bound,
+        ),
     )
 
 
