@@ -73,7 +73,7 @@ class Beliefs:
         return self.fresh.covariance(component - C, candidates)
 
 
-class Followed:
+class PresentSurrogate:
     """The surrogate that an acquisition asks: mean and deviation of the present score at every candidate."""
 
     def __init__(self, beliefs: Beliefs, encoded: NDArray[np.float64], guess: NDArray[np.float64]) -> None:
@@ -117,7 +117,7 @@ class LearningSearch:
 
     def ask(self) -> int:
         """The candidate to try next; before any value of this edition, the best by the past."""
-        followed = Followed(self.mixture().followed, self.domain.encoded, self.domain.guess)
+        followed = PresentSurrogate(self.mixture().followed, self.domain.encoded, self.domain.guess)
         if not self._observations:
             return int(np.argmax(followed.mean))
         step, visited = len(self._observations) + 1, [index for index, _ in self._observations]

@@ -144,7 +144,7 @@ class Lipschitz:
         return PrivacyPlan(guarantee, tuple(spend for spend, _ in self.draws(problem)))
 
     def draws(self, problem: Problem) -> Draws:
-        """The one draw of the plan."""
+        """The one draw of the plan: the best score."""
         mechanism = self._mechanism(problem)
         return ((mechanism.spend("best score"), mechanism),)
 

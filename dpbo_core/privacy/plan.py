@@ -18,7 +18,7 @@ from dpbo_core.privacy.guarantee import PrivacyGuarantee
 
 @dataclass(frozen=True)
 class Spend:
-    """One draw of noise, priced.
+    """The price of one draw of noise: its ε, δ and ρ, its sensitivity and its scale.
 
     Attributes:
         what: what the draw releases, unique within a plan.

@@ -32,7 +32,7 @@ AXES = {"learning_rate": Axis(1.0), "clipping_norm": Axis(1.0), "epochs": Axis(2
 
 @dataclass(frozen=True)
 class NoisyGradientDescent:
-    """ρ-zCDP training of a logistic or softmax model."""
+    """ρ-zCDP training of a logistic or softmax model by full-batch noised gradient steps."""
 
     estimator: str
     rho: float

@@ -45,7 +45,7 @@ GRID = 2.0**-20
 
 @dataclass(frozen=True)
 class ObjectivePerturbation:
-    """ε-DP training of a logistic model."""
+    """ε-DP training of a logistic model by noise in its objective."""
 
     epsilon: float
 

@@ -36,7 +36,7 @@ AXES = {"lambda": Axis(None)}
 
 @dataclass(frozen=True)
 class OutputPerturbation:
-    """ε-DP training of a logistic model."""
+    """ε-DP training of a logistic model by noise on its weights."""
 
     epsilon: float
 

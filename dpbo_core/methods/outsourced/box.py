@@ -99,7 +99,7 @@ class Outsourced:
 
     @property
     def neighbours(self) -> Neighbours:
-        """Which tables are neighbours, with the bound on their rows.
+        """The neighbouring relation of tables, with the bound on their rows.
 
         Raises:
             StudyInvalid: a row may become any other, of whatever length.
@@ -149,7 +149,7 @@ class Outsourced:
         return CertificateRules(made, 0.0, (), (PrivacyUnit.CANDIDATE_ROW,), (BY_ONE, REPLACE))
 
     def spend(self, n_rows: int, n_columns: int) -> Spend:
-        """The one draw of the plan."""
+        """The spend of the one draw, which makes the published table."""
         if self.transform == "gaussian":
             return self.mechanism(n_rows, n_columns).spend(TABLE)
         claimed = spent_units(self.epsilon)
