@@ -12,6 +12,7 @@ from dpbo_core.bo.acquisition import UCB
 from dpbo_core.bo.branch_and_bound import BranchAndBound
 from dpbo_core.bo.loop import BayesianSearch
 from dpbo_core.gp.kernels import SquaredExponential
+from dpbo_core.gp.posterior import Posterior
 
 PICTURE = Path(__file__).parent.parent / "docs" / "pictures" / "branch_and_bound.png"
 T, SAMPLES, NOISE = 60, 20, 0.1
@@ -36,9 +37,14 @@ def runs(n, d, lengthscale):
     samples = [L @ np.random.default_rng(seed).normal(size=len(X)) for seed in range(SAMPLES)]
     return {
         "branch and bound, exact": np.array([regret(f, BranchAndBound(X, kernel)) for f in samples]),
-        "GP-UCB, exact": np.array([regret(f, BayesianSearch(X, kernel, 1e-10, UCB(), seed=0)) for f in samples]),
+        "GP-UCB, exact": np.array(
+            [regret(f, BayesianSearch(Posterior(X, kernel, 1e-10), UCB(), seed=0)) for f in samples]
+        ),
         f"GP-UCB, noise σ = {NOISE}": np.array(
-            [regret(f, BayesianSearch(X, kernel, NOISE**2, UCB(), seed=0), NOISE, i) for i, f in enumerate(samples)]
+            [
+                regret(f, BayesianSearch(Posterior(X, kernel, NOISE**2), UCB(), seed=0), NOISE, i)
+                for i, f in enumerate(samples)
+            ]
         ),
     }
 

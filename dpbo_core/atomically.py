@@ -32,7 +32,7 @@ def create_atomically(path: Path, make: Callable[[Path], None]) -> bool:
 
 
 def replace_atomically(path: Path, content: bytes, *, mode: int = 0o600) -> None:
-    """Give `path` this content: a reader, and a machine that stops at any moment, finds the old whole or the new.
+    """Replace the file at `path`: a reader, or a machine that stops, finds the old content whole or the new.
 
     Raises:
         OSError: the folder is missing or cannot be written.
@@ -58,7 +58,7 @@ def replace_atomically(path: Path, content: bytes, *, mode: int = 0o600) -> None
 
 @contextmanager
 def locked_folder(folder: Path) -> Iterator[None]:
-    """One process and one thread at a time inside; the folder is made if need be, for its owner alone."""
+    """Let one process and one thread at a time inside; the folder is made if need be, for its owner alone."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle = os.open(folder / "lock", os.O_CREAT | os.O_RDWR, 0o600)
     try:

@@ -22,7 +22,7 @@ from difflib import get_close_matches
 
 
 class DpboError(Exception):
-    """The root. `what` happened, why it usually does (`cause`), and what to do (`remedy`)."""
+    """The root of all errors: `what` happened, why it usually does (`cause`), and what to do (`remedy`)."""
 
     exit_code = 1
 
@@ -31,7 +31,7 @@ class DpboError(Exception):
         super().__init__(self.message())
 
     def message(self) -> str:
-        """One line: what happened. Usual cause: … What to do: …"""
+        """The error in one line: what happened, the usual cause, what to do."""
         parts = [_sentence(self.what)]
         if self.cause:
             parts.append("Usual cause: " + _sentence(self.cause))

@@ -70,7 +70,7 @@ class _FollowsRawScores(TrajectorySearch):
         drawn = noise.release(self._plan.spends[t], self._observations[t], total, candidate=index)
         self._path.append((index, drawn["draw"]))
         self._bo.tell(index, self._map.mapped(total.expose() * self._problem.score_per_step))  # should be the draw
-        return self._shown(t)
+        return self._released_step(t)
 
 
 class _ForgetsTheLastDraw(GridSearch):

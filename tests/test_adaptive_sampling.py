@@ -10,6 +10,7 @@ from scipy import optimize
 
 from dpbo_core.bo.adaptive_sampling import GaussianProcessSampler, UniformSampler, project, project_with_kl, softmax
 from dpbo_core.gp.kernels import kernel_named
+from dpbo_core.gp.posterior import Posterior
 
 
 def example(n, seed, spread=4.0, uniform=False):
@@ -125,13 +126,9 @@ def sampler(n=40, **changes):
     encoded = np.linspace(0, 1, n)[:, None]
     settings = {"exploration": 0.1, "inverse_temperature": 20.0, "penalty": 0.0} | changes
     return GaussianProcessSampler(
-        encoded,
-        kernel_named("matern52", 0.2),
-        noise_variance=0.01,
-        prior_mean=0.5,
+        Posterior(encoded, kernel_named("matern52", 0.2), 0.01, 0.5),
         prior=np.full(n, 1 / n),
-        lower=0.75,
-        upper=2.0,
+        bounds=(0.75, 2.0),
         **settings,
     )
 

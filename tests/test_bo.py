@@ -50,7 +50,9 @@ def search(
     seed: int = 0,
     expected: int = 0,
 ) -> BayesianSearch:
-    found = BayesianSearch(candidates, Matern52(0.2), 1e-6, acquisition_named(name), seed, expected=expected)
+    found = BayesianSearch(
+        Posterior(candidates, Matern52(0.2), 1e-6, expected=expected), acquisition_named(name), seed
+    )
     for _ in range(steps):
         index = found.ask()
         found.tell(index, float(scores[index]))
@@ -91,7 +93,7 @@ def test_the_maximum_on_a_square_within_60_of_900(of: tuple[str, int]) -> None:
 )
 def test_the_same_values_take_the_same_path(name: str, seed: int, told: list[float]) -> None:
     def new() -> BayesianSearch:
-        return BayesianSearch(LINE, Matern52(0.3), 0.01, acquisition_named(name), seed, prior_mean=0.1)
+        return BayesianSearch(Posterior(LINE, Matern52(0.3), 0.01, 0.1), acquisition_named(name), seed)
 
     first, again, path = new(), new(), []
     for value in told:
@@ -113,6 +115,7 @@ def test_the_same_path_in_another_process() -> None:
         "from dpbo_core.bo.acquisition import acquisition_named",
         "from dpbo_core.bo.loop import BayesianSearch",
         "from dpbo_core.gp.kernels import Matern52",
+        "from dpbo_core.gp.posterior import Posterior",
         inspect.getsource(wave),
         inspect.getsource(search),
         "LINE = np.linspace(0.0, 1.0, 200)[:, None]",
@@ -135,14 +138,14 @@ def test_the_same_path_in_another_process() -> None:
 )
 def test_the_first_candidate_is_nearest_to_the_centre(candidates: list[list[float]], first: int) -> None:
     for name in ACQUISITIONS:
-        found = BayesianSearch(np.array(candidates), Matern52(0.3), 0.1, acquisition_named(name), 5)
+        found = BayesianSearch(Posterior(np.array(candidates), Matern52(0.3), 0.1), acquisition_named(name), 5)
         assert found.ask() == first
         assert found.step == 1
 
 
 def test_equals_go_to_the_lowest_index() -> None:
     candidates = np.array([[0.0], [0.0], [0.5], [1.0], [1.0]])
-    found = BayesianSearch(candidates, Matern52(0.3), 0.1, UCB(4.0), 0)
+    found = BayesianSearch(Posterior(candidates, Matern52(0.3), 0.1), UCB(4.0), 0)
     found.tell(2, 0.0)
     assert found.ask() == 0
     found.tell(0, -1.0)
@@ -151,7 +154,7 @@ def test_equals_go_to_the_lowest_index() -> None:
 
 def test_a_space_of_one_candidate() -> None:
     for name in ACQUISITIONS:
-        found = BayesianSearch(np.empty((1, 0)), Matern52(0.3), 0.0, acquisition_named(name), 0)
+        found = BayesianSearch(Posterior(np.empty((1, 0)), Matern52(0.3), 0.0), acquisition_named(name), 0)
         for _ in range(5):
             found.tell(found.ask(), 0.25)
         assert found.posterior.mean[0] == pytest.approx(0.25, abs=1e-9)
@@ -162,7 +165,7 @@ def test_a_space_of_one_candidate() -> None:
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_a_value_that_is_not_finite_is_refused_unseen(value: float) -> None:
-    found = BayesianSearch(LINE, Matern52(0.3), 0.1, UCB(), 0)
+    found = BayesianSearch(Posterior(LINE, Matern52(0.3), 0.1), UCB(), 0)
     with pytest.raises(ValueError, match=r"^an observed value is not finite$") as caught:
         found.tell(0, value)
     assert type(caught.value) is ValueError
@@ -171,12 +174,12 @@ def test_a_value_that_is_not_finite_is_refused_unseen(value: float) -> None:
 
 
 def test_other_refusals() -> None:
-    found = BayesianSearch(LINE, Matern52(0.3), 0.1, UCB(), 0)
+    found = BayesianSearch(Posterior(LINE, Matern52(0.3), 0.1), UCB(), 0)
     for index in (-1, 200):
         with pytest.raises(ValueError, match="is not one of the 200"):
             found.tell(index, 0.4711)
     with pytest.raises(ValueError, match="seed"):
-        BayesianSearch(LINE, Matern52(0.3), 0.1, UCB(), -1)
+        BayesianSearch(Posterior(LINE, Matern52(0.3), 0.1), UCB(), -1)
     with pytest.raises(StudyInvalid, match="did you mean 'thompson'"):
         acquisition_named("tompson")
     for beta in (-1.0, math.nan, math.inf):
@@ -190,7 +193,7 @@ def test_other_refusals() -> None:
 
 
 def test_representations_show_no_score() -> None:
-    found = BayesianSearch(LINE, Matern52(0.3), 0.1, UCB(), 0)
+    found = BayesianSearch(Posterior(LINE, Matern52(0.3), 0.1), UCB(), 0)
     found.tell(3, 0.4711)
     assert "4711" not in repr(found) + repr(found.posterior) + str(found)
 

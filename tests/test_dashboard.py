@@ -28,7 +28,7 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import Noise, OperatingSystemNoise
 from dpbo_core.methods import METHODS
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
-from dpbo_core.privacy.metric_shown import metric_shown
+from dpbo_core.privacy.displayed_metric import displayed_metric
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 from dpbo_core.queries.tuning.run import run_study
 from dpbo_core.study_file import StudySpec
@@ -109,7 +109,7 @@ def test_the_band_and_the_posterior_are_the_methods_own():
 
     def moments():
         found = search._bo.mixture()
-        means, deviations = search._bo.moments(found, everywhere)
+        means, deviations = search._bo.domain.moments(found, everywhere)
         mean = found.weights @ means
         deviation = np.sqrt(found.weights @ deviations**2 + found.weights @ (means - mean) ** 2)
         return search._map.unmapped(mean), 1.6448536269514722 * search._map.scale * deviation
@@ -142,7 +142,7 @@ def test_a_run_opens_with_the_certificate_in_short(shown):
     _, run, release = shown(study={"name": name})
     note = MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(run.data.tags[NOTE_TAG])
     text = unescape(re.sub(r"<[^>]*>", "", note))
-    metric = metric_shown(release)
+    metric = displayed_metric(release)
     low, high = metric.interval
     chosen = release.value["hyperparameters"]["lambda"]
     for told in (f"{chosen:.6g}", f"{metric.value:.4g}", f"{low:.3f}", f"{high:.3f}", f"{metric.baseline:.4g}"):

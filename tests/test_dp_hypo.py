@@ -588,7 +588,7 @@ def test_a_study_names_its_prior_and_calibration(tables, tmp_path):
     tables["study"]["accepts"] = ["public_prior"]
     release = run_study(StudySpec.from_dict(tables), ledger=ledger).release
     assert release.guarantee.assumptions == ("public_prior",)
-    assert DpHypo.shown(release).assumptions == ("public_prior",)
+    assert DpHypo.certificate_rules(release).assumptions == ("public_prior",)
     with pytest.raises(StudyInvalid, match="poisson"):
         DpHypo(calibration="published", stopping="poisson")
     del tables["study"]["accepts"]

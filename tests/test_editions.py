@@ -14,10 +14,10 @@ from worlds import Memory
 
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.bo.acquisition import UCB
-from dpbo_core.bo.averaged import AveragedSearch, prior_of
+from dpbo_core.bo.averaged import AveragedSearch, SearchDomain, prior_of
 from dpbo_core.bo.learning import FRESH, LearningSearch
 from dpbo_core.errors import LedgerDamaged, StudyInvalid
-from dpbo_core.gp.drifting import CHANGE, DRIFTS, LEVEL, Seen, of_the_past
+from dpbo_core.gp.drifting import CHANGE, DRIFTS, LEVEL, Observations, of_the_past
 from dpbo_core.gp.kernels import Matern52
 from dpbo_core.ledger import audit
 from dpbo_core.ledger.charge import Charge, WarmStart
@@ -40,6 +40,7 @@ from dpbo_core.study_file import StudySpec
 
 LINE = np.linspace(0.0, 1.0, 12)[:, None]
 PRIOR = prior_of(kernel="matern52", lengthscale=0.3, dimensions=1, guessed=False)
+DOMAIN = SearchDomain(LINE, PRIOR, 0.05**2, np.zeros(12))
 
 
 # The model of a drift
@@ -48,7 +49,7 @@ PRIOR = prior_of(kernel="matern52", lengthscale=0.3, dimensions=1, guessed=False
 def seen(rng, ages, n=4):
     points = np.concatenate([rng.choice(LINE[:, 0], n, replace=False) for _ in ages])[:, None]
     ages = np.repeat(ages, n)
-    return Seen(points, ages, rng.normal(size=len(ages)), np.full(len(ages), 0.04), np.zeros(len(ages)))
+    return Observations(points, ages, rng.normal(size=len(ages)), np.full(len(ages), 0.04), np.zeros(len(ages)))
 
 
 def covariance(component, one, also):
@@ -68,7 +69,7 @@ def test_every_component_is_the_gaussian_process_it_says():
     rng = np.random.default_rng(0)
     past = seen(rng, [3, 2, 1])
     found = of_the_past(past, PRIOR)
-    now = Seen(LINE, np.zeros(12, dtype=np.int64), np.zeros(12), np.zeros(12), np.zeros(12))
+    now = Observations(LINE, np.zeros(12, dtype=np.int64), np.zeros(12), np.zeros(12), np.zeros(12))
     means, deviations = found.moments(LINE, np.zeros(12))
     log_w = []
     for c in range(len(found.weights)):
@@ -101,13 +102,13 @@ def history(rng, shapes, noise=0.05, n=8):
 def test_a_drift_is_found_and_a_change_is_found():
     rng = np.random.default_rng(1)
     hill, other = np.sin(3 * LINE[:, 0]), np.cos(7 * LINE[:, 0])
-    search = LearningSearch(LINE, PRIOR, 0.05**2, UCB(4.0), 0, past=history(rng, [hill] * 6))
+    search = LearningSearch(DOMAIN, UCB(4.0), 0, past=history(rng, [hill] * 6))
     found = search._past
     assert found.weights @ found.drifts < 0.02  # nothing drifts
     drifting = [hill + 0.25 * e * LINE[:, 0] * rng.normal() for e in range(6)]
-    search = LearningSearch(LINE, PRIOR, 0.05**2, UCB(4.0), 0, past=history(rng, drifting))
+    search = LearningSearch(DOMAIN, UCB(4.0), 0, past=history(rng, drifting))
     assert search._past.weights @ search._past.drifts > 2 * (found.weights @ found.drifts)
-    search = LearningSearch(LINE, PRIOR, 0.05**2, UCB(4.0), 0, past=history(rng, [hill] * 4 + [other] * 3))
+    search = LearningSearch(DOMAIN, UCB(4.0), 0, past=history(rng, [hill] * 4 + [other] * 3))
     assert search._past.weights @ (search._past.changes == 4) > 0.9  # the editions of ages 1, 2 and 3 are alike
 
 
@@ -117,7 +118,7 @@ def test_where_the_present_disagrees_the_past_is_given_up():
     hill = np.sin(3 * LINE[:, 0])
     past = history(rng, [hill] * 5)
     for shape, fresh in ((hill, 0.02), (-hill, None)):
-        search = LearningSearch(LINE, PRIOR, 0.05**2, UCB(4.0), 0, past=past)
+        search = LearningSearch(DOMAIN, UCB(4.0), 0, past=past)
         assert search.ask() == int(np.argmax(hill))  # where the past expects the best
         for index in (0, 3, 6, 9, 11):
             search.tell(index, float(shape[index]))
@@ -127,11 +128,11 @@ def test_where_the_present_disagrees_the_past_is_given_up():
             assert weight < fresh < FRESH
             continue
         assert weight > 0.999
-        afresh = AveragedSearch(LINE, PRIOR, 0.05**2, UCB(4.0), 0)
+        afresh = AveragedSearch(DOMAIN, UCB(4.0), 0)
         for index in (0, 3, 6, 9, 11):
             afresh.tell(index, float(shape[index]))
-        means, _ = search.moments(found, np.arange(12))
-        theirs, _ = afresh.moments(afresh.mixture(), np.arange(12))
+        means, _ = search.domain.moments(found, np.arange(12))
+        theirs, _ = afresh.domain.moments(afresh.mixture(), np.arange(12))
         assert found.weights @ means == pytest.approx(afresh.mixture().weights @ theirs, abs=1e-2)
 
 
@@ -369,22 +370,22 @@ def test_months_of_one_name_with_a_date_are_one_series(ledger):
 def test_each_release_tells_its_scores_with_their_noise(ledger):
     """Steps, the look where the interval is its own, a choice with its score; of a public choice no choice."""
     trajectory = run_study(spec("1"), ledger=ledger).release
-    told = PrivateTrajectory.told(trajectory)
+    told = PrivateTrajectory.released_scores(trajectory)
     sigma = {spend.what: spend.noise_scale for spend in trajectory.spends}
     steps = told.scores[:3]
     assert [(score, noise) for _, score, noise in steps] == [
         (step["score"], sigma[f"score of step {step['step']}"]) for step in trajectory.value["trajectory"]
     ]
     cut = {**trajectory.value, "interval": [0.9, 1.0]}  # at the end of the range: the look cannot be read back
-    assert len(PrivateTrajectory.told(replace(trajectory, value=cut)).scores) == 3
+    assert len(PrivateTrajectory.released_scores(replace(trajectory, value=cut)).scores) == 3
     middle = 0.7
     half = 1.6448536269514722 * sigma["score of the choice"]
     whole = {**trajectory.value, "interval": [middle - half, middle + half]}
-    look = PrivateTrajectory.told(replace(trajectory, value=whole)).scores[3]
+    look = PrivateTrajectory.released_scores(replace(trajectory, value=whole)).scores[3]
     assert look[1:] == (pytest.approx(middle), sigma["score of the choice"])
     grid = run_study(spec("2", method="private_grid"), ledger=ledger).release
-    ((point, score, noise),) = PrivateGrid.told(grid).scores
+    ((point, score, noise),) = PrivateGrid.released_scores(grid).scores
     assert (point, score) == (grid.value["hyperparameters"], grid.value["score"])
     assert noise == pytest.approx(2**0.5 * grid.spends[-1].noise_scale)
-    assert PrivateGrid.told(grid).choice == point
-    assert Public.told(run_study(spec("3", method="public"), ledger=ledger).release).choice is None
+    assert PrivateGrid.released_scores(grid).choice == point
+    assert Public.released_scores(run_study(spec("3", method="public"), ledger=ledger).release).choice is None

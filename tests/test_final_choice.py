@@ -148,7 +148,7 @@ def test_in_an_account_of_many_studies_it_costs_several_times_a_path():
 def test_a_plan_expects_of_it_what_it_expects_of_the_path_alone_and_names_the_choice():
     world = replace(problem(), trainer=None)
     plain, own = PrivateTrajectory(), flipped(0.8, 0.0625)
-    assert own.simulated(world).chosen_by == pytest.approx(plain.simulated(world).chosen_by)
-    assert own.simulated(world).said_by == pytest.approx(plain.simulated(world).said_by / 2)
+    assert own.simulated(world).choice_records == pytest.approx(plain.simulated(world).choice_records)
+    assert own.simulated(world).score_records == pytest.approx(plain.simulated(world).score_records / 2)
     assert "permute-and-flip chooses among what was visited, with ε = 0.452" in own.outlook(world).why
     assert "permute" not in plain.outlook(world).why

@@ -18,6 +18,7 @@ from dpbo_core.bo.branch_and_bound import JITTER, BranchAndBound
 from dpbo_core.bo.loop import BayesianSearch
 from dpbo_core.errors import AssumptionNotAccepted, CertificateFalse, StudyInvalid
 from dpbo_core.gp.kernels import SquaredExponential
+from dpbo_core.gp.posterior import Posterior
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.gaussian import observation_noise
 from dpbo_core.mechanisms.noise import Noise, OperatingSystemNoise
@@ -185,10 +186,10 @@ def test_a_certificate_of_both_rests_on_no_theorem_5():
     for _ in range(6):
         search.step(Table(np.full((12, 50), 0.5)), noise)
     release = search.finish(noise)
-    assert set(ExactGP.shown(release).draws) == {"best candidate", "last score"}
+    assert set(ExactGP.certificate_rules(release).draws) == {"best candidate", "last score"}
     below = tuple(replace(spend, sensitivity=0.5) for spend in release.spends)
     with pytest.raises(ValueError, match="outputs"):
-        ExactGP.shown(replace(release, spends=below))
+        ExactGP.certificate_rules(replace(release, spends=below))
 
 
 OWN = """
@@ -388,7 +389,9 @@ def simulate(
         f = (u, k1 * u + math.sqrt(1 - k1**2) * (L @ rng.normal(size=N)))
         means, best = [], []
         for score in f:
-            search = BranchAndBound(X, kernel) if exact else BayesianSearch(X, kernel, sigma2, made(), seed=0)
+            search = (
+                BranchAndBound(X, kernel) if exact else BayesianSearch(Posterior(X, kernel, sigma2), made(), seed=0)
+            )
             values = []
             for _ in range(T):
                 index = search.ask()

@@ -11,7 +11,7 @@ from test_ledger import GUARANTEE
 from dpbo_core.models.baseline import constant_score, majority_share
 from dpbo_core.models.scores.declared import Numbers
 from dpbo_core.models.scores.union import RECORD_SCORES
-from dpbo_core.privacy.metric_shown import metric_shown
+from dpbo_core.privacy.displayed_metric import displayed_metric
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.release import Release
 
@@ -91,7 +91,7 @@ def test_people_see_no_score_that_cannot_be_and_programs_the_raw_one():
     """A loss clipped at 3 whose noise made it negative."""
     metric = {"name": "log_loss", "value": -0.2, "greater_is_better": False, "interval": [0.0, 0.1]}
     made = release(score=3.2, interval=[2.9, 3.0], metric=metric)
-    shown = metric_shown(made)
+    shown = displayed_metric(made)
     assert (shown.name, shown.value, shown.interval, shown.baseline) == ("log_loss", 0.0, (0.0, 0.1), 1.5)
     assert shown.outside
     assert shown.ends == pytest.approx((0.0, 3.0))
@@ -100,9 +100,9 @@ def test_people_see_no_score_that_cannot_be_and_programs_the_raw_one():
 
 
 def test_a_release_that_named_no_metric_is_shown_by_its_score():
-    shown = metric_shown(release(score=1.25, interval=[1.0, 1.5]))
+    shown = displayed_metric(release(score=1.25, interval=[1.0, 1.5]))
     assert (shown.name, shown.value, shown.interval, shown.outside) == ("score", 1.25, (1.0, 1.5), False)
-    assert metric_shown(release(hyperparameters={})) is None
+    assert displayed_metric(release(hyperparameters={})) is None
 
 
 def test_a_picture_shows_the_metric_and_what_it_has_to_beat():

@@ -7,10 +7,10 @@ import pytest
 from scipy import stats
 
 from dpbo_core.bo.acquisition import UCB
-from dpbo_core.bo.averaged import AveragedSearch, prior_of
+from dpbo_core.bo.averaged import AveragedSearch, SearchDomain, prior_of
 from dpbo_core.bo.score_map import ScoreMap
 from dpbo_core.gp.kernels import kernel_named
-from dpbo_core.gp.mixture import Mixture, Prior, average, within
+from dpbo_core.gp.mixture import KernelMixture, Prior, average, within
 from dpbo_core.theorems.feldman_cousins_1998 import LEVEL, bounded_interval, bounded_laplace_interval
 
 LINE = np.linspace(0.0, 1.0, 25)[:, None]
@@ -57,7 +57,8 @@ def test_the_weights_are_the_marginal_likelihoods_times_the_prior():
 
 
 def mixed(weights, means, deviations):
-    return Mixture(fixed(), LINE[:1], np.array(weights), *(np.zeros(0),) * 5), np.array(means), np.array(deviations)
+    mixture = KernelMixture(fixed(), LINE[:1], np.array(weights), *(np.zeros(0),) * 5)
+    return mixture, np.array(means), np.array(deviations)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +100,8 @@ def told(search, values, noise, rng, steps):
 
 def search_with(guess=None, noise=0.3, lengthscale=0.3):
     prior = prior_of(kernel="matern52", lengthscale=lengthscale, dimensions=1, guessed=guess is not None)
-    return AveragedSearch(LINE, prior, noise**2, UCB(4.0), 0, guess)
+    domain = SearchDomain(LINE, prior, noise**2, np.zeros(25) if guess is None else guess)
+    return AveragedSearch(domain, UCB(4.0), 0)
 
 
 @pytest.mark.slow
@@ -117,7 +119,7 @@ def test_on_draws_of_its_own_prior_the_interval_at_the_maximum_covers_nine_times
         search = search_with()
         told(search, truth, 0.3, rng, 8)
         found = search.mixture()
-        means, deviations = search.moments(found, np.arange(25))
+        means, deviations = search.domain.moments(found, np.arange(25))
         best = int(np.argmax(found.weights @ means))
         _, (low, high) = within(found.weights, means[:, best], deviations[:, best], (-50.0, 50.0), LEVEL)
         covered += low <= truth[best] <= high
@@ -135,7 +137,7 @@ def test_a_good_guess_is_trusted_and_a_misleading_one_overruled():
         found = search.mixture()
         trust = float(found.weights @ found.trusts)
         assert (trust > 0.7) if trusted else (trust < 0.2)
-        means, _ = search.moments(found, np.arange(25))
+        means, _ = search.domain.moments(found, np.arange(25))
         assert truth.max() - truth[int(np.argmax(found.weights @ means))] < 0.15
 
 
@@ -155,7 +157,7 @@ def test_the_fresh_look_covers_whatever_the_path_and_the_score():
     rng, the_map = np.random.default_rng(7), ScoreMap(0.5, 0.25, 1.0)
     for score in (0.0, 0.01, 0.5, 0.98, 1.0):
         looks = score + 0.05 * rng.normal(size=4_000)
-        said = [the_map.looked(float(seen), 0.05, (0.9, (0.85, 0.95))) for seen in looks]
+        said = [the_map.with_look(float(seen), 0.05, (0.9, (0.85, 0.95))) for seen in looks]
         covered = np.mean([low <= score <= high for _, (low, high) in said])
         assert abs(covered - 0.9) < 0.0213
         assert all(0.0 <= low <= x <= high <= 1.0 for x, (low, high) in said)
@@ -197,7 +199,7 @@ def test_one_estimate_lies_inside_its_interval_and_beats_the_look():
         errors = []
         for _ in range(4_000):
             seen, mean = 0.6 + 0.03 * rng.normal(), 0.6 + wrong + 0.01 * rng.normal()
-            score, (low, high) = the_map.looked(seen, 0.03, (mean, (mean - 0.0164, mean + 0.0164)))
+            score, (low, high) = the_map.with_look(seen, 0.03, (mean, (mean - 0.0164, mean + 0.0164)))
             errors.append(abs(score - 0.6))
             assert min(score - low, high - score) > 0.02 * (high - low)
         assert np.mean(errors) < at_most * alone

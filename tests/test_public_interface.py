@@ -69,3 +69,15 @@ def test_the_example_that_a_room_opens_with_runs(room, tmp_path, monkeypatch):
     outcome = doctest.testmod(import_module(f"dpbo_core.{room}"))
     assert outcome.attempted > 0
     assert outcome.failed == 0
+
+
+EXAMPLES = ("PrivacyLedger", "PrivateSearch", "PrivateSelection", "plan_study", "run_study")
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_example_in_its_docstring_runs(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    thing = getattr(dpbo_core, name)
+    (example,) = doctest.DocTestFinder(recurse=False).find(thing, name, globs={})
+    assert example.examples
+    assert doctest.DocTestRunner().run(example).failed == 0

@@ -18,6 +18,7 @@ from benchmarks.papers.cells import Cell
 from benchmarks.papers.digits import EPOCHS, GRIDS, landscape, sampling_rate
 from dpbo_core.bo.adaptive_sampling import GaussianProcessSampler
 from dpbo_core.gp.kernels import kernel_named
+from dpbo_core.gp.posterior import Posterior
 from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping
 from dpbo_core.mechanisms.repeat_and_select import selection_epsilon
 from dpbo_core.private_training.dp_sgd import DpSgd
@@ -109,12 +110,12 @@ def searched(which: int, mean: Any, bounds: tuple[float, float], beta: float, K:
         tried = rng.integers(N, size=K)
         return float(mean[tried[np.argmax(mean[tried] + ORACLE * rng.normal(size=K))]])
     kernel, encoded = kernel_named("matern52", 0.3, 0.0625), GRIDS[which].encoded
-    sampler = GaussianProcessSampler(
-        encoded, kernel, noise_variance=ORACLE**2, prior_mean=0.5, prior=np.full(N, 1 / N),
-        lower=bounds[0], upper=bounds[1], exploration=0.1, inverse_temperature=beta,
-    )  # fmt: skip
+    posterior: Any = Posterior(encoded, kernel, ORACLE**2, 0.5)
     if N < 1000:
-        sampler._posterior = MatrixPosterior(_covariance(which), ORACLE**2, 0.5)  # type: ignore[assignment]
+        posterior = MatrixPosterior(_covariance(which), ORACLE**2, 0.5)
+    sampler = GaussianProcessSampler(
+        posterior, prior=np.full(N, 1 / N), bounds=bounds, exploration=0.1, inverse_temperature=beta
+    )
     best, found = -math.inf, 0.0
     for _ in range(K):
         i = min(N - 1, int(np.searchsorted(np.cumsum(sampler.density()), rng.random())))

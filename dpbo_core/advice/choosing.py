@@ -98,7 +98,7 @@ def forms_of(problem: Problem) -> list[tuple[AnyMethod, Expected]]:
 def _drowned(form: AnyMethod, problem: Problem) -> bool:
     """Whether its noise is so near the score's whole range that no choice of its own can be worth anything."""
     simulated = form.traits.simulated
-    return simulated is not None and form.n_steps(problem) > 1 and simulated(form, problem).chosen_by < DROWNED
+    return simulated is not None and form.n_steps(problem) > 1 and simulated(form, problem).choice_records < DROWNED
 
 
 def choice_of(forms: list[tuple[AnyMethod, Expected]], problem: Problem) -> Choice | None:

@@ -86,16 +86,16 @@ def expected(method: AnyMethod, problem: Problem) -> Expected | None:
         return None
     G, d = problem.score_range, max(1, problem.candidates.encoded.shape[1])
     n, at, known = method.n_steps(problem), simulated(method, problem), public_records(problem)
-    noises = (at.chosen_by, at.chosen_by / NARROWEST) if at.paired else (at.chosen_by,)
+    noises = (at.choice_records, at.choice_records / NARROWEST) if at.paired else (at.choice_records,)
     found = [
         _interpolated(at.form, 0, degree, d, n, public, records)
         for degree in DEGREES
         for public in ((FEWEST, MOST) if known is None else (known,))
         for records in noises
     ]
-    error = _interpolated(at.form, 1, DEGREES[0], d, n, known or FEWEST, at.said_by)
-    beyond = min(1.0, RECORDS[-1] / at.said_by)
-    beyond = max(beyond, min(RECORDS[0] / at.said_by, 1.0 / error))  # a few records, or pairs of a few
+    error = _interpolated(at.form, 1, DEGREES[0], d, n, known or FEWEST, at.score_records)
+    beyond = min(1.0, RECORDS[-1] / at.score_records)
+    beyond = max(beyond, min(RECORDS[0] / at.score_records, 1.0 / error))  # a few records, or pairs of a few
     low, high = min(found), max(found)
     middle = STEEPER * math.sqrt((low + TOLD) * (high + TOLD))
     low, high = max(0.0, middle / math.sqrt(SPAN) - TOLD), min(1.0, middle * math.sqrt(SPAN) - TOLD)

@@ -29,11 +29,11 @@ Seed = tuple[int, int] | np.random.Generator  # for `numpy.random.default_rng`; 
 
 
 class Surrogate(Protocol):
-    """What is believed of the score at every candidate."""
+    """A model of the score at every candidate: its mean, its deviation and joint draws."""
 
     @property
     def candidates(self) -> NDArray[np.float64]:
-        """In the unit cube, (N, d); read-only."""
+        """The candidates in the unit cube, (N, d); read-only."""
         ...
 
     @property
@@ -43,7 +43,7 @@ class Surrogate(Protocol):
 
     @property
     def std(self) -> NDArray[np.float64]:
-        """Standard deviation, (N,); a fresh array at each call."""
+        """Standard deviation of each candidate's score, (N,); a fresh array at each call."""
         ...
 
     def joint_draw(self, rng: np.random.Generator, indices: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -52,7 +52,7 @@ class Surrogate(Protocol):
 
 
 class Acquisition(Protocol):
-    """A function of the posterior, the step, this step's own seed and the candidates visited so far."""
+    """A rule for the next candidate: from the posterior, the step, its own seed and the candidates visited."""
 
     def scores(self, posterior: Surrogate, step: int, seed: Seed, visited: Sequence[int]) -> NDArray[np.float64]:
         """How promising each candidate is, shape (N,): the largest is tried next."""
@@ -138,7 +138,7 @@ class Thompson:
             raise StudyInvalid(f"Thompson sampling over {self.n_drawn} candidates", remedy="draw at least 1")
 
     def scores(self, posterior: Surrogate, step: int, seed: Seed, visited: Sequence[int]) -> NDArray[np.float64]:
-        """One joint draw, shape (N,); −∞ outside the step's subset."""
+        """One joint draw of the scores, shape (N,); −∞ outside the step's subset."""
         N = len(posterior.mean)
         drawn, rng = np.arange(N), np.random.default_rng(seed)
         if self.n_drawn < N:
@@ -150,7 +150,7 @@ class Thompson:
 
 @dataclass(frozen=True)
 class OwnFunction:
-    """A user's function of the candidates (N, d), the mean (N,) and the deviation (N,), and of nothing else.
+    """A user's acquisition: a function of candidates (N, d), mean (N,) and deviation (N,), and nothing else.
 
     Attributes:
         function: always answers, with (N,) numbers.
@@ -159,7 +159,7 @@ class OwnFunction:
     function: Callable[[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
 
     def scores(self, posterior: Surrogate, step: int, seed: Seed, visited: Sequence[int]) -> NDArray[np.float64]:
-        """What the function answers for every candidate, shape (N,)."""
+        """The user's answer for every candidate, shape (N,)."""
         return self.function(posterior.candidates, posterior.mean, posterior.std)
 
 
@@ -171,7 +171,7 @@ ACQUISITIONS: dict[str, type[UCB] | type[ExpectedImprovement] | type[Thompson]] 
 
 
 def acquisition_named(name: str, *, beta: float | None = None) -> Acquisition:
-    """The acquisition a study calls `name`; `beta` is for "ucb" alone.
+    """The acquisition that a study calls `name`; `beta` is for "ucb" alone.
 
     Raises:
         StudyInvalid: an unknown name, with the nearest valid one, or an impossible β.

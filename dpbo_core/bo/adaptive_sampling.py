@@ -17,7 +17,6 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.gp.kernels import Kernel
 from dpbo_core.gp.posterior import Posterior
 
 Vector = NDArray[np.float64]
@@ -53,7 +52,7 @@ def project(density: Vector, *, prior: Vector, lower: float, upper: float) -> Ve
 
 
 def project_with_kl(density: Vector, *, prior: Vector, lower: float, upper: float, penalty: float) -> Vector:
-    """argmin ‖f − π‖₂² + κ·KL(π, f) over the same set, by bisection on the multiplier of Σf = 1.
+    """argmin ‖f − π‖₂² + κ·KL(π, f) over {cπ₀ ≤ f ≤ Cπ₀, Σf = 1}, by bisection on the multiplier of Σf = 1.
 
     Where no bound binds 2(f − π) − κπ/f + ν = 0: f is the positive root of 2f² + (ν − 2π)f − κπ = 0, which falls in
     ν; clipping it is the minimiser of each coordinate. κ = 0 is `project`, κ → ∞ the moment projection.
@@ -89,58 +88,50 @@ def project_with_kl(density: Vector, *, prior: Vector, lower: float, upper: floa
 
 
 def softmax(scores: Vector, *, inverse_temperature: float) -> Vector:
-    """π ∝ exp(βs). Algorithm 3."""
+    """The density π ∝ exp(βs) of scores s, (N,): Algorithm 3."""
     weights = np.exp(inverse_temperature * (scores - scores.max()))
     return np.asarray(weights / weights.sum(), dtype=np.float64)
 
 
 class UniformSampler:
-    """Algorithm 2: never adapts, c = C = 1."""
+    """Algorithm 2: every trial is drawn from the prior π₀, whatever came out before (c = C = 1)."""
 
     def __init__(self, prior: Vector) -> None:
         self._prior = prior
 
     def density(self) -> Vector:
-        """π₀: the density that trials are drawn from before any was told, over the N candidates; sums to 1."""
+        """π₀, the density that every trial is drawn from, over the N candidates; sums to 1."""
         return self._prior
 
     def tell(self, index: int, quality: float) -> None:
-        """Take note of a trial's score; a uniform sampler learns nothing from it."""
+        """Ignore a trial's quality: a uniform sampler learns nothing."""
 
 
 class GaussianProcessSampler:
-    """Algorithm 3: a Gaussian process on the trials so far, its upper bound through a softmax, projected."""
+    """Algorithm 3: trials are drawn from a softmax of a Gaussian process's upper bound, projected."""
 
     def __init__(
         self,
-        encoded: Vector,
-        kernel: Kernel,
+        posterior: Posterior,
         *,
-        noise_variance: float,
-        prior_mean: float,
         prior: Vector,
-        lower: float,
-        upper: float,
+        bounds: tuple[float, float],
         exploration: float,
         inverse_temperature: float,
         penalty: float = 0.0,
     ) -> None:
-        """Nothing tried yet.
+        """A sampler before the first trial.
 
         Args:
-            encoded: Λ in the unit cube, (N, d).
-            kernel: prior covariance of the quality, in units of the quality.
-            noise_variance: of one quality.
-            prior_mean: of the quality.
+            posterior: of the quality, nothing observed yet; it is this sampler's own.
             prior: π₀, (N,).
-            lower: c.
-            upper: C.
+            bounds: c and C.
             exploration: τ.
             inverse_temperature: β.
             penalty: κ; 0 for the ℓ₂ projection.
         """
-        self._posterior = Posterior(encoded, kernel, noise_variance, prior_mean)
-        self._prior, self._lower, self._upper, self._penalty = prior, lower, upper, penalty
+        self._posterior, self._prior, self._penalty = posterior, prior, penalty
+        self._lower, self._upper = bounds
         self._tau, self._beta = exploration, inverse_temperature
 
     def density(self) -> Vector:
@@ -148,14 +139,14 @@ class GaussianProcessSampler:
         if len(self._posterior) == 0:
             return self._prior  # Alg. 3: π⁽⁰⁾
         s = self._posterior.mean + self._tau * self._posterior.std
-        wanted = softmax(s, inverse_temperature=self._beta) * self._prior
-        wanted /= wanted.sum()
+        target = softmax(s, inverse_temperature=self._beta) * self._prior
+        target /= target.sum()
         return project_with_kl(
-            wanted, prior=self._prior, lower=self._lower, upper=self._upper, penalty=self._penalty
+            target, prior=self._prior, lower=self._lower, upper=self._upper, penalty=self._penalty
         )
 
     def tell(self, index: int, quality: float) -> None:
-        """One trial's candidate and quality."""
+        """Add a trial's candidate and quality to the posterior."""
         self._posterior.observe(index, quality)
 
 

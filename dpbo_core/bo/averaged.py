@@ -12,6 +12,7 @@ the mixture over all of them.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,83 +20,90 @@ from numpy.typing import NDArray
 from dpbo_core.bo.acquisition import Acquisition
 from dpbo_core.bo.loop import BayesianSearch
 from dpbo_core.gp.kernels import kernel_named, typical_lengthscale
-from dpbo_core.gp.mixture import Mixture, Prior, Weighed, average
+from dpbo_core.gp.mixture import KernelMixture, Mixture, Prior, average
+from dpbo_core.gp.posterior import Posterior
 
 ALWAYS, GROWTH = 20, 1.1  # the kernel is found anew at each of the first 20 values, then at every tenth more
 
 
-class AveragedSearch:
-    """Ask and tell, as `BayesianSearch`; determined by its arguments and the values it is told."""
+@dataclass(frozen=True, eq=False)
+class SearchDomain:
+    """The public half of a search on noisy values: the candidates, and what is believed of their scores beforehand.
 
-    def __init__(
-        self,
-        encoded: NDArray[np.float64],
-        prior: Prior,
-        noise_variance: float,
-        acquisition: Acquisition,
-        seed: int,
-        guess: NDArray[np.float64] | None = None,
-    ) -> None:
-        """A search that has seen nothing; `guess` is None where there is none."""
-        self._encoded, self._prior, self._acquisition, self._seed = encoded, prior, acquisition, seed
-        self._noise_variance = noise_variance
-        self._guess = np.zeros(len(encoded)) if guess is None else guess
-        self._told: list[tuple[int, float]] = []
+    Attributes:
+        encoded: Λ in the unit cube, (N, d).
+        prior: of the score, on the prior's scale.
+        noise_variance: σ² of one value that the search is told.
+        guess: h, (N,); zeros where there is none.
+    """
+
+    encoded: NDArray[np.float64]
+    prior: Prior
+    noise_variance: float
+    guess: NDArray[np.float64]
+
+    def moments(
+        self, mixture: Mixture, indices: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Each component's mean and standard deviation of the score at some candidates, (C, n) twice."""
+        return mixture.moments(self.encoded[indices], self.guess[indices])
+
+
+class AveragedSearch:
+    """Bayesian optimisation by ask and tell that finds its kernel as it goes and averages over kernels at the end.
+
+    It is determined by its arguments and the values that it is told.
+    """
+
+    def __init__(self, domain: SearchDomain, acquisition: Acquisition, seed: int) -> None:
+        """Begin a search that was told no value."""
+        self.domain, self._acquisition, self._seed = domain, acquisition, seed
+        self._observations: list[tuple[int, float]] = []
         self._fitted_at = 0
-        trust, start = (1.0 if prior.guessed else 0.0), prior.deviation**2 + prior.offset_deviation**2
-        self._path = self._search(prior.lengthscale, start, trust * self._guess)
+        prior, trust = domain.prior, (1.0 if domain.prior.guessed else 0.0)
+        start = prior.deviation**2 + prior.offset_deviation**2
+        self._path = self._search(prior.lengthscale, start, trust * domain.guess)
 
     def ask(self) -> int:
-        """The candidate to try next. With a guess and nothing told, the guess's own maximum."""
-        if not self._told and self._prior.guessed:
-            return int(np.argmax(self._guess))
+        """The candidate to try next; before any value the maximum of the guess, where there is one."""
+        if not self._observations and self.domain.prior.guessed:
+            return int(np.argmax(self.domain.guess))
         return self._path.ask()
 
     def tell(self, index: int, value: float) -> None:
-        """Take in what was seen at `index`."""
-        self._told.append((index, value))
-        t = len(self._told)
+        """Add the value observed at `index`."""
+        self._observations.append((index, value))
+        t = len(self._observations)
         if t > ALWAYS and t < GROWTH * self._fitted_at:
             self._path.tell(index, value)
             return
-        self._fitted_at, found = t, self.mixture()
-        mean = found.trusts[0] * self._guess + found.offset
-        self._path = self._search(float(found.lengthscales[0]), float(found.variances[0]), mean)
-        for i, y in self._told:
+        self._fitted_at, posterior = t, self.mixture()
+        mean = posterior.trusts[0] * self.domain.guess + posterior.offset
+        self._path = self._search(float(posterior.lengthscales[0]), float(posterior.variances[0]), mean)
+        for i, y in self._observations:
             self._path.tell(i, y)
 
-    def mixture(self) -> Mixture:
-        """The posterior over kernels given everything told."""
-        visited, values, times = averages(self._told)
+    def mixture(self) -> KernelMixture:
+        """The posterior over kernels given every value so far."""
+        domain, (visited, values, times) = self.domain, averages(self._observations)
         return average(
-            self._encoded[visited], values, self._noise_variance / times, self._guess[visited], self._prior
+            domain.encoded[visited], values, domain.noise_variance / times, domain.guess[visited], domain.prior
         )
 
-    def moments(
-        self, found: Weighed, indices: NDArray[np.int64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Each component's mean and standard deviation of the score at some candidates, (C, n) twice."""
-        return found.moments(self._encoded[indices], self._guess[indices])
-
-    def _search(self, lengthscale: float, variance: float, mean: float | NDArray[np.float64]) -> BayesianSearch:
-        return BayesianSearch(
-            self._encoded,
-            kernel_named(self._prior.kernel, lengthscale, variance),
-            noise_variance=self._noise_variance,
-            acquisition=self._acquisition,
-            seed=self._seed,
-            prior_mean=mean,
-        )
+    def _search(self, lengthscale: float, variance: float, mean: NDArray[np.float64]) -> BayesianSearch:
+        domain, kernel = self.domain, kernel_named(self.domain.prior.kernel, lengthscale, variance)
+        posterior = Posterior(domain.encoded, kernel, domain.noise_variance, mean)
+        return BayesianSearch(posterior, self._acquisition, self._seed)
 
 
 def averages(
-    told: Sequence[tuple[int, float]],
+    observations: Sequence[tuple[int, float]],
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-    """The candidates visited, in order of their index, with the mean of their values and how often."""
-    indices = np.array([index for index, _ in told], dtype=np.int64)
+    """The candidates visited, ascending, with the mean of the values at each and how many these were."""
+    indices = np.array([index for index, _ in observations], dtype=np.int64)
     visited, place = np.unique(indices, return_inverse=True)
     times = np.bincount(place).astype(np.float64)
-    return visited, np.bincount(place, weights=[value for _, value in told]) / times, times
+    return visited, np.bincount(place, weights=[value for _, value in observations]) / times, times
 
 
 def prior_of(

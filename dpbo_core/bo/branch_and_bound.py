@@ -52,10 +52,10 @@ def dyadic_levels(encoded: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 class BranchAndBound:
-    """The search, turned inside out: ask which candidate to evaluate, tell its exact score."""
+    """Branch and bound by ask and tell: ask which candidate to evaluate, tell its exact score."""
 
     def __init__(self, encoded: NDArray[np.float64], kernel: Kernel, *, failure_probability: float = 0.01) -> None:
-        """A search that has seen nothing.
+        """A search before the first evaluation.
 
         Args:
             encoded: Λ in the unit cube, shape (N, d).
@@ -65,8 +65,8 @@ class BranchAndBound:
         self._posterior = Posterior(encoded, kernel, JITTER)
         self._levels = dyadic_levels(encoded)
         self._region = np.ones(len(encoded), dtype=bool)
-        self._seen = np.zeros(len(encoded), dtype=bool)
-        self._delta, self._level, self._told = failure_probability, 0, 0
+        self._evaluated = np.zeros(len(encoded), dtype=bool)
+        self._delta, self._level, self._n_evaluated = failure_probability, 0, 0
 
     @property
     def region(self) -> NDArray[np.int64]:
@@ -79,31 +79,31 @@ class BranchAndBound:
         return self._posterior.mean
 
     def ask(self) -> int:
-        """The next candidate on the lattice; the best of R, again and again, once every one of R is known."""
-        if self._told:
+        """The next candidate on the lattice; once every one of R was evaluated, the best of R again and again."""
+        if self._n_evaluated:
             self._shrink()
         while True:
-            waiting = np.flatnonzero(self._region & ~self._seen & (self._levels <= self._level))
+            waiting = np.flatnonzero(self._region & ~self._evaluated & (self._levels <= self._level))
             if waiting.size:
                 return int(waiting[np.argmax(self._upper()[waiting])])
-            if not (self._region & ~self._seen).any():
+            if not (self._region & ~self._evaluated).any():
                 region = self.region
                 return int(region[np.argmax(self._posterior.mean[region])])
             self._level += 1
 
     def tell(self, index: int, value: float) -> None:
-        """Take in the exact value at `index`; one that is known already adds nothing.
+        """Add the exact value at `index`; a second value of one candidate adds nothing.
 
         Raises:
             ValueError: no such candidate, or a value that is not finite (the message does not show it).
         """
-        if not self._seen[index]:
+        if not self._evaluated[index]:
             self._posterior.observe(index, value)
-            self._seen[index] = True
-            self._told += 1
+            self._evaluated[index] = True
+            self._n_evaluated += 1
 
     def _width(self) -> NDArray[np.float64]:
-        t, N = max(1, self._told), len(self._region)
+        t, N = max(1, self._n_evaluated), len(self._region)
         beta = 2.0 * math.log(N * t**2 * math.pi**2 / (6.0 * self._delta))
         return np.asarray(math.sqrt(beta) * self._posterior.std)
 
@@ -111,7 +111,7 @@ class BranchAndBound:
         return np.asarray(self._posterior.mean + self._width())
 
     def _shrink(self) -> None:
-        """R ← {λ ∈ R: UCB(λ) ≥ max LCB}; the candidate with the largest LCB always stays."""
+        """Drop the candidates that cannot be the maximiser: R ← {λ ∈ R: UCB(λ) ≥ max LCB}."""
         width = self._width()
         lower, upper = self._posterior.mean - width, self._posterior.mean + width
         self._region &= upper >= lower[self._region].max()

@@ -20,21 +20,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.bo.acquisition import Acquisition
-from dpbo_core.bo.averaged import averages
-from dpbo_core.gp.drifting import Drifting, Seen, of_the_past
-from dpbo_core.gp.mixture import Mixture, Prior, Weighed, average
+from dpbo_core.bo.averaged import SearchDomain, averages
+from dpbo_core.gp.drifting import Drifting, Observations, of_the_past
+from dpbo_core.gp.mixture import KernelMixture, average
 from dpbo_core.gp.posterior import joint_normal
 
 FRESH = 0.3
 FOLLOWED, MOST_FOLLOWED = 0.95, 16  # of the weight, and how many: the components that the path follows
-MOST_SEEN = 120  # of the past: the newest whole editions, or of one that saw more what it saw most often
+MOST_PAST = 120  # of the past: the newest whole editions, or of one that saw more what it saw most often
 
 Edition = Sequence[tuple[int, float, float]]  # (candidate, value, variance of its noise), on the prior's scale
 
 
 @dataclass(frozen=True, eq=False)
 class Beliefs:
-    """Both kinds of components, weighed together; those of the past first.
+    """The posterior of the present score: components that follow from the past, and fresh ones, weighed together.
 
     Attributes:
         learned: what follows from the past and the present.
@@ -43,7 +43,7 @@ class Beliefs:
     """
 
     learned: Drifting
-    fresh: Mixture | None
+    fresh: KernelMixture | None
     weights: NDArray[np.float64]
 
     def moments(
@@ -56,7 +56,7 @@ class Beliefs:
 
     @property
     def followed(self) -> "Beliefs":
-        """The fewest components that hold most of the weight."""
+        """The posterior reduced to the fewest components that hold most of the weight."""
         order = np.argsort(-self.weights, kind="stable")
         enough = int(np.searchsorted(np.cumsum(self.weights[order]), FOLLOWED)) + 1
         chosen = np.sort(order[: min(enough, MOST_FOLLOWED)])
@@ -66,15 +66,15 @@ class Beliefs:
         return Beliefs(self.learned.of(chosen[chosen < C]), fresh, weights / weights.sum())
 
     def covariance(self, component: int, candidates: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Of the present scores at (n, d) candidates under one component, (n, n)."""
+        """Covariance of the present scores at (n, d) candidates under one component, (n, n)."""
         C = len(self.learned.weights)
         if self.fresh is None or component < C:
             return self.learned.covariance(component, candidates)
         return self.fresh.covariance(component - C, candidates)
 
 
-class Followed:
-    """Mean and deviation of the present score at every candidate: what an acquisition asks."""
+class PresentSurrogate:
+    """The surrogate that an acquisition asks: mean and deviation of the present score at every candidate."""
 
     def __init__(self, beliefs: Beliefs, encoded: NDArray[np.float64], guess: NDArray[np.float64]) -> None:
         self._beliefs, self.candidates = beliefs, encoded
@@ -95,87 +95,73 @@ class Followed:
 
 
 class LearningSearch:
-    """Ask and tell, as `AveragedSearch`; determined by its arguments and the values it is told."""
+    """Bayesian optimisation by ask and tell that begins with the scores of earlier editions.
+
+    It is determined by its arguments and the values that it is told.
+    """
 
     def __init__(
-        self,
-        encoded: NDArray[np.float64],
-        prior: Prior,
-        noise_variance: float,
-        acquisition: Acquisition,
-        seed: int,
-        guess: NDArray[np.float64] | None = None,
-        *,
-        past: Sequence[Edition],
+        self, domain: SearchDomain, acquisition: Acquisition, seed: int, *, past: Sequence[Edition]
     ) -> None:
-        """A search that has seen nothing of this edition.
+        """Begin a search that was told no value of this edition.
 
         Args:
-            encoded: Λ in the unit cube, (N, d).
-            prior: of a fresh start.
-            noise_variance: of one value told now.
+            domain: candidates, guess, the prior of a fresh start, and the noise of this edition's values.
             acquisition: how the next candidate is chosen.
             seed: of this search alone.
-            guess: a public guess of the score, centred, (N,); None where there is none.
             past: the editions before this one, oldest first; at least one value in all.
         """
-        self._encoded, self._prior, self._acquisition, self._seed = encoded, prior, acquisition, seed
-        self._noise_variance = noise_variance
-        self._guess = np.zeros(len(encoded)) if guess is None else guess
-        self._past = of_the_past(self._seen(past), prior)
-        self._told: list[tuple[int, float]] = []
+        self.domain, self._acquisition, self._seed = domain, acquisition, seed
+        self._past = of_the_past(self._past_observations(past), domain.prior)
+        self._observations: list[tuple[int, float]] = []
 
     def ask(self) -> int:
-        """The candidate to try next: first where the past expects the best score, of equals the lowest index."""
-        followed = Followed(self.mixture().followed, self._encoded, self._guess)
-        if not self._told:
+        """The candidate to try next; before any value of this edition, the best by the past."""
+        followed = PresentSurrogate(self.mixture().followed, self.domain.encoded, self.domain.guess)
+        if not self._observations:
             return int(np.argmax(followed.mean))
-        step, visited = len(self._told) + 1, [index for index, _ in self._told]
+        step, visited = len(self._observations) + 1, [index for index, _ in self._observations]
         scores = self._acquisition.scores(followed, step, (self._seed, step), visited)
         return int(np.argmax(scores))
 
     def tell(self, index: int, value: float) -> None:
-        """Take in what was seen at `index`."""
-        self._told.append((index, value))
+        """Add the value observed at `index` in this edition."""
+        self._observations.append((index, value))
 
     def mixture(self) -> Beliefs:
-        """All components, weighed by everything told."""
-        if not self._told:
+        """The posterior of the present score given the past and every value of this edition."""
+        if not self._observations:
             return Beliefs(self._past, None, self._past.weights)
-        visited, values, times = averages(self._told)
-        present = self._at(visited, np.zeros(len(visited), dtype=np.int64), values, self._noise_variance / times)
-        fresh = average(present.points, present.values, present.noise, present.guess, self._prior)
-        learned = self._past.given(self._past.seen.and_then(present))
-        foretold = learned.log_likelihoods - self._past.log_likelihoods
-        log_w = np.log((1.0 - FRESH) * self._past.weights) + foretold
+        visited, values, times = averages(self._observations)
+        present = self._at(
+            visited, np.zeros(len(visited), dtype=np.int64), values, self.domain.noise_variance / times
+        )
+        fresh = average(present.points, present.values, present.noise, present.guess, self.domain.prior)
+        learned = self._past.conditioned_on(self._past.observations.followed_by(present))
+        log_predictive = learned.log_likelihoods - self._past.log_likelihoods
+        log_w = np.log((1.0 - FRESH) * self._past.weights) + log_predictive
         log_w = np.concatenate([log_w, np.log(FRESH * fresh.weights) + fresh.log_evidence])
         weights = np.exp(log_w - log_w.max())
         return Beliefs(learned, fresh, weights / weights.sum())
 
-    def moments(
-        self, found: Weighed, indices: NDArray[np.int64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Each component's mean and standard deviation of the score at some candidates, (C, n) twice."""
-        return found.moments(self._encoded[indices], self._guess[indices])
-
-    def _seen(self, past: Sequence[Edition]) -> Seen:
-        """The newest of the past, what was seen of one candidate in one edition averaged by its precision."""
-        found: list[Seen] = []
-        left = MOST_SEEN
+    def _past_observations(self, past: Sequence[Edition]) -> Observations:
+        """The newest past values, those of one candidate in one edition averaged by their precision."""
+        editions: list[Observations] = []
+        left = MOST_PAST
         for age, edition in enumerate(reversed([edition for edition in past if edition]), start=1):
             indices, values, variances = (np.array(column) for column in zip(*edition, strict=True))
             visited, place = np.unique(indices, return_inverse=True)
             precision = np.bincount(place, weights=1.0 / variances)
             means = np.bincount(place, weights=values / variances) / precision
-            if len(visited) > left and found:
+            if len(visited) > left and editions:
                 break
-            kept = np.sort(np.argsort(-precision, kind="stable")[:left])
-            ages = np.full(len(kept), age, dtype=np.int64)
-            found.append(self._at(visited[kept], ages, means[kept], 1.0 / precision[kept]))
-            left -= len(kept)
-        whole, *others = reversed(found)
+            chosen = np.sort(np.argsort(-precision, kind="stable")[:left])
+            ages = np.full(len(chosen), age, dtype=np.int64)
+            editions.append(self._at(visited[chosen], ages, means[chosen], 1.0 / precision[chosen]))
+            left -= len(chosen)
+        whole, *others = reversed(editions)
         for other in others:
-            whole = whole.and_then(other)
+            whole = whole.followed_by(other)
         return whole
 
     def _at(
@@ -184,5 +170,5 @@ class LearningSearch:
         ages: NDArray[np.int64],
         values: NDArray[np.float64],
         noise: NDArray[np.float64],
-    ) -> Seen:
-        return Seen(self._encoded[indices], ages, values, noise, self._guess[indices])
+    ) -> Observations:
+        return Observations(self.domain.encoded[indices], ages, values, noise, self.domain.guess[indices])

@@ -9,15 +9,13 @@
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpbo_core.bo.acquisition import Acquisition
-from dpbo_core.gp.kernels import Kernel
 from dpbo_core.gp.posterior import Posterior
 
 
 class BayesianSearch:
-    """Bayesian optimisation over Λ, determined by its arguments and the values it is told.
+    """Bayesian optimisation over Λ by ask and tell, determined by its arguments and the values it is told.
 
     Step t draws its randomness from (seed, t) alone. So `ask` may be repeated, and a search told the same values
     again, in another process too, takes the same path.
@@ -25,38 +23,30 @@ class BayesianSearch:
 
     def __init__(
         self,
-        encoded: NDArray[np.float64],
-        kernel: Kernel,
-        noise_variance: float,
+        posterior: Posterior,
         acquisition: Acquisition,
         seed: int,
-        prior_mean: float | NDArray[np.float64] = 0.0,
-        expected: int = 0,
     ) -> None:
-        """A search that has seen nothing.
+        """A search before its first value.
 
         Args:
-            encoded: Λ in the unit cube, shape (N, d).
-            kernel: prior covariance of the scores.
-            noise_variance: of one told value, on the prior's scale, ≥ 0; below 1e-10 it is raised to that.
+            posterior: nothing observed yet; it is this search's own, which adds what it is told.
             acquisition: how the next candidate is chosen.
             seed: of this search alone, ≥ 0.
-            prior_mean: a number or one for each candidate, shape (N,), on the prior's scale.
-            expected: how many values to make room for at once; there may be more or fewer.
 
         Raises:
-            ValueError: an argument out of its range.
+            ValueError: a seed below 0.
         """
         if seed < 0:
             raise ValueError("the seed of a search is at least 0")
-        self._posterior = Posterior(encoded, kernel, noise_variance, prior_mean, expected)
+        self._posterior = posterior
         self._acquisition = acquisition
         self._seed = seed
         self._visited: list[int] = []
 
     @property
     def posterior(self) -> Posterior:
-        """The posterior given everything told so far."""
+        """The posterior given every value so far."""
         return self._posterior
 
     @property
@@ -71,7 +61,7 @@ class BayesianSearch:
 
     @property
     def visited(self) -> tuple[int, ...]:
-        """The candidates that values were told of so far, in order; one may be there more than once."""
+        """The candidates with values so far, in order; one may be there more than once."""
         return tuple(self._visited)
 
     def ask(self) -> int:
@@ -85,7 +75,7 @@ class BayesianSearch:
         return int(self._acquisition.scores(self._posterior, step, (self._seed, step), self._visited).argmax())
 
     def tell(self, index: int, value: float) -> None:
-        """Take in what was seen at `index`, which need not be the candidate asked for.
+        """Add the value observed at `index`, which need not be the candidate asked for.
 
         Raises:
             ValueError: no such candidate, or a value that is not finite (the message does not show it).

@@ -4,8 +4,8 @@
 |---|---|---|---|
 | G | `top` | scores lie in [0, G] | scalar |
 | — | `centre`, `scale` | the prior's mean and unit, in units of the score; public | scalars |
-| y, σ | `seen`, `deviation` | a fresh look at the choice's score, and the deviation of its noise | scalars |
-| m, s | `believed` | mean and deviation of the choice's score by the noised path alone | scalars |
+| y, σ | `observed`, `deviation` | a fresh look at the choice's score, and the deviation of its noise | scalars |
+| m, s | `posterior` | mean and deviation of the choice's score by the noised path alone | scalars |
 | τ² | `doubt` | how much further apart path and look are than their noise explains | scalar |
 
 The look owes nothing to the path that made the choice, so an interval about it covers the score nine times in ten
@@ -19,56 +19,58 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.gp.mixture import Weighed, within
+from dpbo_core.gp.mixture import Mixture, within
 from dpbo_core.theorems.feldman_cousins_1998 import LEVEL, bounded_interval
 
 NORMAL_90 = 1.6448536269514722  # a normal variable lies within so many deviations with probability 0.9
 CENTRE, SPREAD = 0.5, 0.25  # the prior's mean and unit where nobody knows better, as shares of G
 
-Said = tuple[float, tuple[float, float]]  # a score and its interval
+ScoreInterval = tuple[float, tuple[float, float]]  # a score and its interval
 
 
 @dataclass(frozen=True)
 class ScoreMap:
-    """score = centre + scale · (the prior's units)."""
+    """The affine map between a score and the Gaussian process's units: score = centre + scale · unit."""
 
     centre: float
     scale: float
     top: float
 
     def mapped(self, score: float) -> float:
-        """A score in the prior's units: less its centre, by its scale."""
+        """A score in the prior's units."""
         return (score - self.centre) / self.scale
 
     def unmapped(self, value: float) -> float:
-        """In units of the score."""
+        """A value in the prior's units as a score."""
         return self.centre + self.scale * value
 
-    def believed(self, found: Weighed, means: NDArray[np.float64], deviations: NDArray[np.float64]) -> Said:
+    def posterior(
+        self, mixture: Mixture, means: NDArray[np.float64], deviations: NDArray[np.float64]
+    ) -> ScoreInterval:
         """The posterior of one candidate's score, given that it lies in [0, G]: mean and central interval.
 
         Args:
-            found: the posterior over kernels.
+            mixture: the posterior over kernels.
             means: of the score under each, in the prior's units, (C,).
             deviations: likewise.
         """
         ends = (self.mapped(0.0), self.mapped(self.top))
-        mean, (low, high) = within(found.weights, means, deviations, ends, LEVEL)
+        mean, (low, high) = within(mixture.weights, means, deviations, ends, LEVEL)
         return self.unmapped(mean), (self.unmapped(low), self.unmapped(high))
 
-    def looked(self, seen: float, deviation: float, believed: Said) -> Said:
-        """The fresh look's interval, and in it one estimate from all the evidence: the path and the look.
+    def with_look(self, observed: float, deviation: float, posterior: ScoreInterval) -> ScoreInterval:
+        """One estimate of a score from the path's posterior and a fresh look at it, with the look's own interval.
 
         The two are weighted by their precisions. Where they are further apart than noise puts them nine times in
         ten, the path's variance grows by the excess τ² = max(0, (m − y)² − 1.645²·(s² + σ²)), so that a path whose
         model is wrong gives way; then the mean of what lies inside the interval.
         """
-        low, high = bounded_interval(seen, deviation, self.top)
-        mean, ends = believed
+        low, high = bounded_interval(observed, deviation, self.top)
+        mean, ends = posterior
         s2, noise = ((ends[1] - ends[0]) / (2.0 * NORMAL_90)) ** 2, deviation**2
-        doubt = max(0.0, (mean - seen) ** 2 - NORMAL_90**2 * (s2 + noise))
+        doubt = max(0.0, (mean - observed) ** 2 - NORMAL_90**2 * (s2 + noise))
         trust = noise / (noise + s2 + doubt)
-        combined, spread = trust * mean + (1.0 - trust) * seen, math.sqrt(trust * (s2 + doubt))
+        combined, spread = trust * mean + (1.0 - trust) * observed, math.sqrt(trust * (s2 + doubt))
         return _mean_inside(combined, spread, low, high), (low, high)
 
 

@@ -29,6 +29,7 @@ from dpbo_core.bo.acquisition import UCB
 from dpbo_core.bo.loop import BayesianSearch
 from dpbo_core.comparison.tasks import TableScorer
 from dpbo_core.gp.kernels import Matern52, typical_lengthscale
+from dpbo_core.gp.posterior import Posterior
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise
 from dpbo_core.methods.contract import Method
 from dpbo_core.privacy.plan import Spend
@@ -85,7 +86,8 @@ def gp_ucb(problem: Problem, scores: NDArray[np.float64], *, seed: int) -> Outco
     """NOT private: GP-UCB on exact scores, β = 4; the best candidate visited. Deterministic but for its start."""
     encoded, (low, high) = problem.candidates.encoded, (scores.min(), scores.max())
     unit = (scores - low) / ((high - low) or 1.0)
-    search = BayesianSearch(encoded, Matern52(typical_lengthscale(encoded.shape[1]), 0.1), 1e-4, UCB(4.0), 0, 0.5)
+    posterior = Posterior(encoded, Matern52(typical_lengthscale(encoded.shape[1]), 0.1), 1e-4, 0.5)
+    search = BayesianSearch(posterior, UCB(4.0), 0)
     visited = [int(np.random.default_rng(seed).integers(len(scores)))]
     search.tell(visited[0], float(unit[visited[0]]))
     while len(visited) < problem.search.steps:

@@ -26,7 +26,7 @@ _EXPECTED = 1024  # rows that are believed at once
 
 
 class GrowingCholesky:
-    """L and V = L⁻¹ k(X, Λ), grown by `append`.
+    """The Cholesky factor L of K + σ²I, and V = L⁻¹ k(X, Λ), grown by one row an observation.
 
     Memory: 8·N·(max(t, expected) + 3) bytes, or 2 MB more for a small N. One stack for all the rows halves the
     traffic: each further stack reads and writes the row under way once more.
@@ -48,7 +48,7 @@ class GrowingCholesky:
     def append(
         self, index: int, column: NDArray[np.float64], product: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], float]:
-        """Observe candidate `index` once more.
+        """Observe candidate `index` once more: compute row t of V and the pivot of L.
 
         Args:
             index: which candidate, from 0 to N − 1.
@@ -58,13 +58,13 @@ class GrowingCholesky:
         Returns:
             The new row of V, shape (N,), not to be written to; and the pivot L[t, t].
         """
-        known = self._column(index)
+        V_x = self._column(index)
         # The exact difference k(x, x) − ‖V_x‖² is never negative: the pivot is never below σ.
-        pivot = math.sqrt(max(float(column[index]) - float(known.dot(known)), 0.0) + self.noise_variance)
+        pivot = math.sqrt(max(float(column[index]) - float(V_x.dot(V_x)), 0.0) + self.noise_variance)
         row = self._new_row()
         before = column
         for start, stack in zip(self._starts, self._stacks, strict=True):
-            part = known[start : start + len(stack)]
+            part = V_x[start : start + len(stack)]
             if len(part) > 0:
                 part.dot(stack[: len(part)], out=product)
                 before = np.subtract(before, product, out=row)
@@ -74,7 +74,7 @@ class GrowingCholesky:
         return row, pivot
 
     def _new_row(self) -> NDArray[np.float64]:
-        """Room for row t, not yet written."""
+        """An uninitialised array, (N,), that will hold row t of V."""
         t = len(self)
         if not self._stacks or t == self._starts[-1] + len(self._stacks[-1]):
             self._stacks.append(np.empty((self._height if self._stacks else self._first, self._n_candidates)))
@@ -83,17 +83,17 @@ class GrowingCholesky:
         return row
 
     def _column(self, index: int) -> NDArray[np.float64]:
-        """V at one candidate, (t,)."""
+        """The column of V at one candidate, (t,)."""
         if len(self._stacks) == 1:  # no list of parts: on few candidates that is a tenth of an observation
             return self._stacks[0][: len(self), index].copy()
         return np.concatenate([stack[:, index] for stack in self._stacks] or [np.empty(0)])[: len(self)]
 
     def columns(self, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
-        """V at some candidates: (m,) indices → (t, m)."""
+        """The columns of V at some candidates: (m,) indices → (t, m)."""
         parts = [stack[:, chosen] for stack in self._stacks]
         return np.concatenate([np.empty((0, len(chosen))), *parts])[: len(self)]
 
     def lower(self) -> NDArray[np.float64]:
-        """L, lower triangular, shape (t, t): L·Lᵀ is the matrix so far."""
+        """The factor L, lower triangular, shape (t, t): L·Lᵀ is the matrix so far."""
         L = np.tril(self.columns(np.array(self.indices, dtype=np.int64)).T, -1)
         return L + np.diag(self._pivots)

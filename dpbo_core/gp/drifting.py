@@ -1,9 +1,9 @@
-"""A score that drifts from edition to edition and may change suddenly: what earlier observations say of it now.
+"""The posterior of a score that drifts from edition to edition and may change suddenly, from their observations.
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
 | u | — | observations, each of one candidate in one edition | scalar ≥ 1 |
-| X, ȳ, S | `points`, `values`, `noise` | where, the mean seen there, its KNOWN variance | (u, d), (u,), (u,) |
+| X, ȳ, S | `points`, `values`, `noise` | where, the mean observed there, its KNOWN variance | (u, d), (u,), (u,) |
 | e | `ages` | how many editions ago; 0 is the present | (u,) of integers |
 | h | `guess` | a public guess of the score, centred | (u,) |
 | ℓ, s², a | — | of the kernel, and the trust in the guess, as in `mixture` | scalars |
@@ -31,12 +31,12 @@ from dpbo_core.gp.mixture import ENTRIES, TRUSTS, Prior, correlations, grid_of
 DRIFTS = (0.003, 0.02, 0.08, 0.3)
 LEVEL = 0.1  # υ, on the prior's scale: a fortieth of the score's range
 CHANGE = 0.05  # probability of a change between two editions
-KEPT, NEGLIGIBLE = 48, 1e-3  # of the grid: the components that the past thinks most of
+MOST_COMPONENTS, NEGLIGIBLE = 48, 1e-3  # of the grid: the components that the past thinks most of
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
-    """Observations, each of one candidate in one edition.
+class Observations:
+    """Noisy scores, each of one candidate in one edition.
 
     Attributes:
         points: X in the unit cube, (u, d).
@@ -52,28 +52,28 @@ class Seen:
     noise: NDArray[np.float64]
     guess: NDArray[np.float64]
 
-    def and_then(self, other: "Seen") -> "Seen":
-        """These, and the others after them."""
+    def followed_by(self, other: "Observations") -> "Observations":
+        """These observations and then the others, as one."""
         pairs = (
             (getattr(self, name), getattr(other, name)) for name in ("points", "ages", "values", "noise", "guess")
         )
-        return Seen(*(np.concatenate(pair) for pair in pairs))
+        return Observations(*(np.concatenate(pair) for pair in pairs))
 
 
 @dataclass(frozen=True, eq=False)
 class Drifting:
-    """Some (ℓ, s², a, q, b), heaviest first, and what they make of some observations.
+    """A mixture of drifting Gaussian processes (ℓ, s², a, q, b), heaviest first, given some observations.
 
     Attributes:
         prior: public.
-        seen: the observations.
+        observations: what they were fitted to.
         weights: of each component, (C,).
         lengthscales, variances, trusts, drifts, changes: ℓ, s², a, q and b, (C,) each.
         factors, whitened: L with LLᵀ = A, and L⁻¹(ȳ − a·h): (C, u, u), (C, u).
     """
 
     prior: Prior
-    seen: Seen
+    observations: Observations
     weights: NDArray[np.float64]
     lengthscales: NDArray[np.float64]
     variances: NDArray[np.float64]
@@ -88,17 +88,19 @@ class Drifting:
         """log N(ȳ; a·h, A) of each component, without u/2·log 2π, (C,)."""
         return _log_likelihood(self.factors, self.whitened)
 
-    def given(self, seen: Seen) -> "Drifting":
-        """The same components, in their order, with what they make of other observations.
+    def conditioned_on(self, observations: Observations) -> "Drifting":
+        """The same components, in their order, given other observations.
 
         A component that explains what is new weighs more by its probability of that, given the old.
         """
-        R = correlations(self.prior.kernel, self.lengthscales, seen.points, seen.points)
+        R = correlations(self.prior.kernel, self.lengthscales, observations.points, observations.points)
         A = self.variances[:, None, None] * R
-        A *= _between(self.drifts, self.changes, seen.ages, seen.ages)
-        L = np.asarray(np.linalg.cholesky(A + _shared(self.prior, seen)), dtype=np.float64)
-        Z = np.asarray(np.linalg.solve(L, (seen.values - self.trusts[:, None] * seen.guess)[..., None])[..., 0])
-        return replace(self, seen=seen, factors=L, whitened=Z)
+        A *= _between(self.drifts, self.changes, observations.ages, observations.ages)
+        L = np.asarray(np.linalg.cholesky(A + _shared(self.prior, observations)), dtype=np.float64)
+        Z = np.asarray(
+            np.linalg.solve(L, (observations.values - self.trusts[:, None] * observations.guess)[..., None])[..., 0]
+        )
+        return replace(self, observations=observations, factors=L, whitened=Z)
 
     def moments(
         self, candidates: NDArray[np.float64], guess: NDArray[np.float64]
@@ -115,12 +117,12 @@ class Drifting:
         return means, deviations
 
     def of(self, chosen: NDArray[np.int64]) -> "Drifting":
-        """Some of the components, their weights as they are."""
+        """The mixture of some of the components only, their weights as they are."""
         names = ("weights", "lengthscales", "variances", "trusts", "drifts", "changes", "factors", "whitened")
         return replace(self, **{name: getattr(self, name)[chosen] for name in names})
 
     def covariance(self, component: int, candidates: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Of the present scores at (n, d) candidates under one component, (n, n)."""
+        """Covariance of the present scores at (n, d) candidates under one component, (n, n)."""
         one = self.of(np.array([component]))
         V, R = (
             one._solved(candidates)[0],
@@ -134,18 +136,18 @@ class Drifting:
         return self.prior.offset_deviation**2 + LEVEL**2
 
     def _solved(self, candidates: NDArray[np.float64]) -> NDArray[np.float64]:
-        """L⁻¹ k(X, candidates now), (C, u, n)."""
+        """L⁻¹ k(X, candidates now) of each component, (C, u, n)."""
         now = np.zeros(len(candidates), dtype=np.int64)
         K = self.variances[:, None, None] * correlations(
-            self.prior.kernel, self.lengthscales, self.seen.points, candidates
+            self.prior.kernel, self.lengthscales, self.observations.points, candidates
         )
-        K *= _between(self.drifts, self.changes, self.seen.ages, now)
-        K += self.prior.offset_deviation**2 + LEVEL**2 * (self.seen.ages == 0)[:, None]
+        K *= _between(self.drifts, self.changes, self.observations.ages, now)
+        K += self.prior.offset_deviation**2 + LEVEL**2 * (self.observations.ages == 0)[:, None]
         return np.asarray(np.linalg.solve(self.factors, K), dtype=np.float64)
 
 
-def of_the_past(past: Seen, prior: Prior) -> Drifting:
-    """What the past says of the kernel, the drift and its changes: the components that it thinks most of.
+def of_the_past(past: Observations, prior: Prior) -> Drifting:
+    """The mixture given earlier editions: its kernels, drifts and changes, the most probable ones alone.
 
     Args:
         past: at least one observation, all of age 1 or more.
@@ -157,8 +159,8 @@ def of_the_past(past: Seen, prior: Prior) -> Drifting:
     changes = np.arange(oldest + 1, 1, -1)  # none that could be seen comes first
     R = correlations(prior.kernel, lengthscales, past.points, past.points)
     shared, residuals = _shared(prior, past), past.values[:, None] - past.guess[:, None] * trusts
-    found = np.empty((len(changes), len(drifts), len(lengthscales), len(deviations), len(trusts)))
-    for place in np.ndindex(found.shape[:2]):
+    log_weights = np.empty((len(changes), len(drifts), len(lengthscales), len(deviations), len(trusts)))
+    for place in np.ndindex(log_weights.shape[:2]):
         b, q = changes[place[0]], drifts[place[1]]
         correlated = R * _between(np.array([q]), np.array([b]), past.ages, past.ages)
         L = np.asarray(
@@ -166,39 +168,47 @@ def of_the_past(past: Seen, prior: Prior) -> Drifting:
             dtype=np.float64,
         )
         Z = np.asarray(np.linalg.solve(L, np.broadcast_to(residuals, (*L.shape[:2], *residuals.shape))))
-        found[place] = _log_likelihood(L[:, :, None], np.moveaxis(Z, -1, 2)) + log_prior[:, :, None]
-        found[place] += 0.0 if b > oldest else math.log(CHANGE)
-    weights = np.exp(found - found.max())
-    order = np.argsort(-weights, axis=None, kind="stable")[:KEPT]
+        log_weights[place] = _log_likelihood(L[:, :, None], np.moveaxis(Z, -1, 2)) + log_prior[:, :, None]
+        log_weights[place] += 0.0 if b > oldest else math.log(CHANGE)
+    weights = np.exp(log_weights - log_weights.max())
+    order = np.argsort(-weights, axis=None, kind="stable")[:MOST_COMPONENTS]
     order = order[weights.flat[order] >= NEGLIGIBLE * weights.sum()]
     c, d, i, j, k = np.unravel_index(order, weights.shape)
-    kept = weights.flat[order]
-    unseen = np.empty((0, 0))
-    return Drifting(
-        prior, past, kept / kept.sum(), lengthscales[i], deviations[j] ** 2, trusts[k], drifts[d], changes[c],
-        unseen, unseen,
-    ).given(past)  # fmt: skip
+    heaviest = weights.flat[order]
+    components = Drifting(
+        prior=prior,
+        observations=past,
+        weights=heaviest / heaviest.sum(),
+        lengthscales=lengthscales[i],
+        variances=deviations[j] ** 2,
+        trusts=trusts[k],
+        drifts=drifts[d],
+        changes=changes[c],
+        factors=np.empty((0, 0)),
+        whitened=np.empty((0, 0)),
+    )
+    return components.conditioned_on(past)
 
 
-def _shared(prior: Prior, seen: Seen) -> NDArray[np.float64]:
-    """What of A is the same for every component, (u, u)."""
-    same = LEVEL**2 * (seen.ages[:, None] == seen.ages)
-    shared: NDArray[np.float64] = prior.offset_deviation**2 + same + np.diag(np.maximum(seen.noise, JITTER))
+def _shared(prior: Prior, observations: Observations) -> NDArray[np.float64]:
+    """The part of A that is the same for every component, (u, u): the levels and the noise."""
+    same = LEVEL**2 * (observations.ages[:, None] == observations.ages)
+    shared: NDArray[np.float64] = prior.offset_deviation**2 + same + np.diag(np.maximum(observations.noise, JITTER))
     return shared
 
 
 def _between(
     drifts: NDArray[np.float64], changes: NDArray[np.int64], ages: NDArray[np.int64], others: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """How the shapes of two editions correlate: (C,), (C,), (n,), (m,) → (C, n, m)."""
+    """Correlation of the shapes of two editions under each component: (C,), (C,), (n,), (m,) → (C, n, m)."""
     apart = np.abs(ages[:, None] - others)
-    before, also = ages >= changes[:, None], others >= changes[:, None]
-    related = before[:, :, None] == also[:, None, :]
+    older, others_older = ages >= changes[:, None], others >= changes[:, None]
+    related = older[:, :, None] == others_older[:, None, :]
     return np.where(related, np.exp(-drifts[:, None, None] * apart), 0.0)
 
 
 def _log_likelihood(factors: NDArray[np.float64], whitened: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(…, u, u), (…, u) → (…)."""
+    """log N(ȳ; a·h, A) without u/2·log 2π, from L and L⁻¹(ȳ − a·h): (…, u, u), (…, u) → (…)."""
     log_det = np.log(np.diagonal(factors, axis1=-2, axis2=-1)).sum(axis=-1)
-    found: NDArray[np.float64] = -0.5 * (whitened * whitened).sum(axis=-1) - log_det
-    return found
+    log_likelihood: NDArray[np.float64] = -0.5 * (whitened * whitened).sum(axis=-1) - log_det
+    return log_likelihood

@@ -12,6 +12,7 @@ Source: Rasmussen and Williams (2006), equations 4.9 and 4.17. Differences are s
 """
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,8 +26,8 @@ _BLOCK = 32_768  # and by `column`: its temporaries stay in the processor's cach
 
 
 @dataclass(frozen=True)
-class SquaredExponential:
-    """k(a, b) = s² exp(−r²/(2ℓ²)): samples have derivatives of every order."""
+class StationaryKernel(ABC):
+    """A prior covariance k(a, b) that depends on the distance of a and b alone."""
 
     lengthscale: float
     variance: float = 1.0
@@ -35,12 +36,29 @@ class SquaredExponential:
         _check(self.lengthscale, self.variance)
 
     def column(self, candidates: NDArray[np.float64], point: NDArray[np.float64]) -> NDArray[np.float64]:
-        """k(λ, point) for every candidate: (N, d), (d,) → (N,)."""
-        return _in_blocks(self, candidates, point)
+        """k(λ, point) for every candidate: (N, d), (d,) → (N,); a block of candidates at a time."""
+        column = np.empty(len(candidates))
+        for start in range(0, len(candidates), _BLOCK):
+            block = slice(start, start + _BLOCK)
+            self.at(squared_distance(candidates[block], point, column[block]))
+        return column
 
     def matrix(self, A: NDArray[np.float64], B: NDArray[np.float64]) -> NDArray[np.float64]:
-        """k(a, b) for every pair: (n, d), (m, d) → (n, m)."""
-        return _in_row_blocks(self, A, B)
+        """k(a, b) for every pair: (n, d), (m, d) → (n, m); each entry is computed as `column` computes it."""
+        K = np.empty((len(A), len(B)))
+        rows = max(1, _ROWS // max(1, len(B)))
+        for start in range(0, len(A), rows):
+            K[start : start + rows] = self.at(squared_distance(A[start : start + rows, None, :], B))
+        return K
+
+    @abstractmethod
+    def at(self, squared: NDArray[np.float64]) -> NDArray[np.float64]:
+        """k at squared distances r², of any shape; they are overwritten."""
+
+
+@dataclass(frozen=True)
+class SquaredExponential(StationaryKernel):
+    """k(a, b) = s² exp(−r²/(2ℓ²)): samples have derivatives of every order."""
 
     def at(self, squared: NDArray[np.float64]) -> NDArray[np.float64]:
         """k at squared distances r², of any shape; they are overwritten."""
@@ -52,22 +70,8 @@ class SquaredExponential:
 
 
 @dataclass(frozen=True)
-class Matern52:
+class Matern52(StationaryKernel):
     """k(a, b) = s² (1 + u + u²/3) exp(−u), u = √5·r/ℓ: samples have two derivatives."""
-
-    lengthscale: float
-    variance: float = 1.0
-
-    def __post_init__(self) -> None:
-        _check(self.lengthscale, self.variance)
-
-    def column(self, candidates: NDArray[np.float64], point: NDArray[np.float64]) -> NDArray[np.float64]:
-        """k(λ, point) for every candidate: (N, d), (d,) → (N,)."""
-        return _in_blocks(self, candidates, point)
-
-    def matrix(self, A: NDArray[np.float64], B: NDArray[np.float64]) -> NDArray[np.float64]:
-        """k(a, b) for every pair: (n, d), (m, d) → (n, m)."""
-        return _in_row_blocks(self, A, B)
 
     def at(self, squared: NDArray[np.float64]) -> NDArray[np.float64]:
         """k at squared distances r², of any shape; they are overwritten."""
@@ -85,8 +89,8 @@ class Matern52:
 
 
 @dataclass(frozen=True)
-class BlurredSquaredExponential:
-    """The squared exponential where each candidate is seen at a place blurred by Gaussian noise of scale τ.
+class BlurredSquaredExponential(StationaryKernel):
+    """The squared exponential where each candidate's place is blurred by Gaussian noise of scale τ.
 
     The place behind z is z + N(0, τ²I), independent between candidates, so with q = ℓ²/(ℓ² + 2τ²)
 
@@ -97,13 +101,11 @@ class BlurredSquaredExponential:
     such closed form, so there is none of them here.
     """
 
-    lengthscale: float
-    variance: float = 1.0
     blur: float = 0.0
     dimensions: int = 1
 
     def __post_init__(self) -> None:
-        _check(self.lengthscale, self.variance)
+        super().__post_init__()
         if not 0.0 <= self.blur <= 1e100:
             raise StudyInvalid(f"kernel blur = {self.blur}", cause="a blur is a finite number of at least 0")
 
@@ -116,14 +118,6 @@ class BlurredSquaredExponential:
     def shared(self) -> float:
         """q^{d/2}: the part of the variance that near candidates share."""
         return (self.lengthscale / self.width) ** self.dimensions
-
-    def column(self, candidates: NDArray[np.float64], point: NDArray[np.float64]) -> NDArray[np.float64]:
-        """k(λ, point) for every candidate: (N, d), (d,) → (N,)."""
-        return self.at(squared_distance(candidates, point))
-
-    def matrix(self, A: NDArray[np.float64], B: NDArray[np.float64]) -> NDArray[np.float64]:
-        """k(a, b) for every pair: (n, d), (m, d) → (n, m)."""
-        return _in_row_blocks(self, A, B)
 
     def at(self, squared: NDArray[np.float64]) -> NDArray[np.float64]:
         """k at squared distances r², of any shape; they are overwritten."""
@@ -141,12 +135,12 @@ KERNELS: dict[str, type[SquaredExponential] | type[Matern52]] = {"matern52": Mat
 
 
 def typical_lengthscale(dimensions: int) -> float:
-    """0.3√d, where a lengthscale in the unit cube is looked for first: distances in the cube grow like √d."""
+    """0.3√d, the lengthscale to begin with in the unit cube, where distances grow like √d."""
     return TYPICAL * math.sqrt(max(1, dimensions))
 
 
 def kernel_named(name: str, lengthscale: float, variance: float = 1.0) -> Kernel:
-    """The kernel a study calls `name`.
+    """The kernel that a study calls `name`.
 
     Raises:
         StudyInvalid: an unknown name, with the nearest valid one, or an impossible lengthscale or variance.
@@ -176,26 +170,6 @@ def squared_distance(
         difference *= difference
         total += difference
     return total
-
-
-def _in_blocks(kernel: Kernel, candidates: NDArray[np.float64], point: NDArray[np.float64]) -> NDArray[np.float64]:
-    """`kernel` between every candidate and one point, a block of candidates at a time."""
-    if len(candidates) <= _BLOCK:
-        return kernel.at(squared_distance(candidates, point))
-    column = np.empty(len(candidates))
-    for start in range(0, len(candidates), _BLOCK):
-        block = slice(start, start + _BLOCK)
-        kernel.at(squared_distance(candidates[block], point, column[block]))
-    return column
-
-
-def _in_row_blocks(kernel: Kernel, A: NDArray[np.float64], B: NDArray[np.float64]) -> NDArray[np.float64]:
-    """`kernel` on all pairs, a few rows at a time; each entry is computed as `column` computes it."""
-    K = np.empty((len(A), len(B)))
-    rows = max(1, _ROWS // max(1, len(B)))
-    for start in range(0, len(A), rows):
-        K[start : start + rows] = kernel.at(squared_distance(A[start : start + rows, None, :], B))
-    return K
 
 
 def _check(lengthscale: float, variance: float) -> None:

@@ -38,23 +38,23 @@ from dpbo_core.gp.kernels import TYPICAL, Kernel, kernel_named, typical_lengthsc
 
 @dataclass(frozen=True, eq=False)
 class Spectrum:
-    """ω, Qᵀ1 and Qᵀy."""
+    """The eigenvalues ω of a correlation matrix R = QΩQᵀ, with Qᵀ1 and Qᵀy."""
 
     omega: NDArray[np.float64]
     one: NDArray[np.float64]
     rotated: NDArray[np.float64]
 
     def means(self, weights: NDArray[np.float64], precision: float = 0.0) -> NDArray[np.float64]:
-        """m, where `precision` is that of a prior m ~ N(0, 1/precision); 0 for none."""
+        """The best m at each of k kernels, (k,), where `precision` is that of m ~ N(0, 1/precision); 0 for none."""
         return np.asarray((weights @ (self.one * self.rotated)) / (weights @ self.one**2 + precision))
 
     def residuals(self, means: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Qᵀ(y − m1), (k, t)."""
+        """Qᵀ(y − m1) at each of k means, (k, t)."""
         return self.rotated - means[:, None] * self.one
 
 
 def spectrum(correlations: NDArray[np.float64], values: NDArray[np.float64]) -> Spectrum:
-    """Of R (t, t) and y (t,). O(t³)."""
+    """The spectrum of correlations R (t, t) with the values y (t,). O(t³)."""
     omega, Q = np.linalg.eigh(correlations)
     return Spectrum(np.maximum(omega, 0.0), Q.sum(axis=0), values @ Q)
 
@@ -78,7 +78,7 @@ class Fitted:
 def fit(
     points: NDArray[np.float64], values: NDArray[np.float64], noise_variance: float, kernel_name: str
 ) -> Fitted:
-    """The most probable ℓ, s² and m given y, under the priors above. O(t³); about 25 ms at t = 50.
+    """The most probable ℓ, s² and m given y, under the public priors on them. O(t³); about 25 ms at t = 50.
 
     Args:
         points: X in the unit cube, shape (t, d); repeats allowed.
@@ -100,9 +100,9 @@ def fit(
     for refinement in range(_REFINEMENTS + 1):
         if refinement:
             log_l = _around(log_l, best)
-        found = [_profile(X, y, sigma2, kernel_name, float(log_at), root_d) for log_at in log_l]
-        best = int(np.argmax([objective for objective, _ in found]))
-    return found[best][1]
+        profiles = [_profile(X, y, sigma2, kernel_name, float(log_at), root_d) for log_at in log_l]
+        best = int(np.argmax([objective for objective, _ in profiles]))
+    return profiles[best][1]
 
 
 def log_marginal_likelihood(
@@ -133,15 +133,15 @@ def _profile(
     log_lengthscale: float,
     root_d: float,
 ) -> tuple[float, Fitted]:
-    """At one ℓ: the objective (up to a constant) at the best s² and m, and the three of them."""
-    known = spectrum(kernel_named(kernel_name, math.exp(log_lengthscale)).matrix(X, X), y)
+    """The best s² and m at one ℓ, with the objective there, up to a constant."""
+    spectral = spectrum(kernel_named(kernel_name, math.exp(log_lengthscale)).matrix(X, X), y)
     log_v, best = np.log(np.geomspace(*_VARIANCES, 12)), 0
     for refinement in range(_REFINEMENTS + 1):
         if refinement:
             log_v = _around(log_v, best)
-        weights = 1.0 / (np.exp(log_v)[:, None] * known.omega + sigma2)  # eigenvalues of A⁻¹
-        mean = known.means(weights, 1.0 / _MEAN_VARIANCE)
-        objective = 0.5 * (np.log(weights) - weights * known.residuals(mean) ** 2).sum(axis=1)
+        weights = 1.0 / (np.exp(log_v)[:, None] * spectral.omega + sigma2)  # eigenvalues of A⁻¹
+        mean = spectral.means(weights, 1.0 / _MEAN_VARIANCE)
+        objective = 0.5 * (np.log(weights) - weights * spectral.residuals(mean) ** 2).sum(axis=1)
         objective -= 0.5 * mean**2 / _MEAN_VARIANCE + 0.5 * (log_v / _LOG_VARIANCE_SPREAD) ** 2
         best = int(np.argmax(objective))
     prior = -0.5 * (log_lengthscale - math.log(TYPICAL * root_d)) ** 2

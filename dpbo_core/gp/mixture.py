@@ -37,7 +37,7 @@ TRUSTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25)
 
 @dataclass(frozen=True)
 class Prior:
-    """What is believed before anything is observed; public.
+    """The public prior of a score: what is believed of its kernel and its mean before anything is observed.
 
     Attributes:
         kernel: "matern52" or "se".
@@ -58,12 +58,12 @@ class Prior:
     guessed: bool = False
 
 
-class Weighed(Protocol):
-    """A posterior over components: the heaviest that matter, whatever they are components of."""
+class Mixture(Protocol):
+    """A posterior that is a weighted sum of Gaussian components."""
 
     @property
     def weights(self) -> NDArray[np.float64]:
-        """How far each component is believed, (C,); they sum to 1."""
+        """The posterior probability of each component, (C,); they sum to 1."""
         ...
 
     def moments(
@@ -74,8 +74,8 @@ class Weighed(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Mixture:
-    """The components that matter, heaviest first, with what is needed to ask them about other candidates."""
+class KernelMixture:
+    """The posterior over kernels (ℓ, s², a), heaviest first, with what predictions at other candidates need."""
 
     prior: Prior
     points: NDArray[np.float64]
@@ -109,13 +109,13 @@ class Mixture:
             deviations[:, block] = np.sqrt(np.maximum(left, 0.0))
         return means, deviations
 
-    def of(self, chosen: NDArray[np.int64]) -> "Mixture":
-        """Some of the components, their weights as they are."""
+    def of(self, chosen: NDArray[np.int64]) -> "KernelMixture":
+        """The mixture of some of the components only, their weights as they are."""
         names = ("weights", "lengthscales", "variances", "trusts", "factors", "whitened")
         return replace(self, **{name: getattr(self, name)[chosen] for name in names})
 
     def covariance(self, component: int, candidates: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Of the scores at (n, d) candidates under one component, (n, n)."""
+        """Covariance of the scores at (n, d) candidates under one component, (n, n)."""
         length, shared = self.lengthscales[component : component + 1], self.prior.offset_deviation**2
         kernel, s2 = self.prior.kernel, self.variances[component]
         V = s2 * correlations(kernel, length, self.points, candidates)[0] + shared
@@ -178,8 +178,8 @@ def within(
         end = float(np.clip(weights @ means, *ends))
         return end, (end, end)
     w /= w.sum()
-    known = w > 0.0
-    w, m, s, sign, low, high, inside = (x[known] for x in (w, means, s, sign, low, high, inside))
+    possible = w > 0.0
+    w, m, s, sign, low, high, inside = (x[possible] for x in (w, means, s, sign, low, high, inside))
 
     def cdf(x: float) -> float:
         below = ndtr((x - m) / s) - ndtr((ends[0] - m) / s)
@@ -205,8 +205,8 @@ def average(
     noise: NDArray[np.float64],
     guess: NDArray[np.float64],
     prior: Prior,
-) -> Mixture:
-    """The mixture given (X, ȳ, S) and the guess there. O(C·u³); about 4 ms at u = 20.
+) -> KernelMixture:
+    """The posterior over kernels from (X, ȳ, S) and the guess there. O(C·u³); about 4 ms at u = 20.
 
     Args:
         points: X in the unit cube, (u, d), all different.
@@ -236,11 +236,11 @@ def average(
     order = np.argsort(-weights, axis=None, kind="stable")
     order = order[weights.flat[order] >= NEGLIGIBLE * weights.sum()]
     i, j, k = np.unravel_index(order, weights.shape)
-    kept = weights[i, j, k]
-    return Mixture(
+    heaviest = weights[i, j, k]
+    return KernelMixture(
         prior=prior,
         points=points,
-        weights=kept / kept.sum(),
+        weights=heaviest / heaviest.sum(),
         lengthscales=lengthscales[i],
         variances=deviations[j] ** 2,
         trusts=trusts[k],
@@ -261,7 +261,7 @@ def grid_of(prior: Prior) -> tuple[NDArray[np.float64], NDArray[np.float64], NDA
 def _log_total(
     lengthscales: NDArray[np.float64], deviations: NDArray[np.float64], n_trusts: int, prior: Prior
 ) -> float:
-    """Log of what the grid's prior weights add up to."""
+    """The log of the sum of the prior weights over the whole grid."""
     lengths = _log_prior(lengthscales, prior.lengthscale, prior.lengthscale_spread)
     spreads = _log_prior(deviations, prior.deviation, prior.deviation_spread)
     return float(np.log(np.exp(lengths).sum() * np.exp(spreads).sum() * n_trusts))
@@ -270,14 +270,14 @@ def _log_total(
 def correlations(
     kernel: str, lengthscales: NDArray[np.float64], A: NDArray[np.float64], B: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """R_ℓ for each ℓ, equal ones worked out once: (n, d), (m, d) → (C, n, m)."""
+    """The correlation matrix R_ℓ for each ℓ, computed once for equal ones: (n, d), (m, d) → (C, n, m)."""
     squared = squared_distance(A[:, None, :], B)
     lengths, which = np.unique(lengthscales, return_inverse=True)
     return np.stack([kernel_named(kernel, float(length)).at(squared.copy()) for length in lengths])[which]
 
 
 def _spread(median: float, spread: float) -> NDArray[np.float64]:
-    """`STEPS` values over two standard deviations of the logarithm either way; one where it is fixed."""
+    """`STEPS` values over two standard deviations of the logarithm either way; the median where it is fixed."""
     if spread == 0.0:
         return np.array([median])
     return median * np.exp(spread * np.linspace(-2.0, 2.0, STEPS))

@@ -25,7 +25,7 @@ from dpbo_core.gp.kernels import Kernel
 
 
 class Posterior:
-    """Mean, variance and joint draws at every candidate.
+    """A Gaussian process given its observations: mean, variance and joint draws at every candidate.
 
     Memory: 8·N·(t + 8) bytes (2 MB more for a small N), where t is not below what was expected.
 
@@ -40,7 +40,7 @@ class Posterior:
         prior_mean: float | NDArray[np.float64] = 0.0,
         expected: int = 0,
     ) -> None:
-        """Nothing observed yet.
+        """A posterior without observations, which is the prior.
 
         Args:
             candidates: Λ, shape (N, d), N ≥ 1, finite.
@@ -81,16 +81,16 @@ class Posterior:
 
     @property
     def variance(self) -> NDArray[np.float64]:
-        """s² ≥ 0, shape (N,)."""
+        """The posterior variance s² ≥ 0 at every candidate, shape (N,)."""
         return self._variance
 
     @property
     def std(self) -> NDArray[np.float64]:
-        """s, shape (N,); a fresh array at each call."""
+        """The posterior standard deviation s at every candidate, shape (N,); a fresh array at each call."""
         return np.sqrt(self._variance)
 
     def observe(self, index: int, value: float) -> None:
-        """Take in one observation of candidate `index`, which may have been observed before.
+        """Add one observation of candidate `index`, which may have been observed before.
 
         Raises:
             ValueError: no such candidate, or a value that is not finite (the message does not show it).

@@ -49,8 +49,8 @@ def selection_epsilon(
             pure *= 1.0 + 1e-15
         if delta == 0.0:
             return pure
-        first = partial(wang_2023.first_part, lower=lower, upper=upper, calibration=calibration)
-        second = partial(wang_2023.second_part, lower=lower, upper=upper, calibration=calibration)
+        first = partial(wang_2023.first_part, bounds=(lower, upper), calibration=calibration)
+        second = partial(wang_2023.second_part, bounds=(lower, upper), calibration=calibration)
         log_mean = math.log(papernot_steinke_2022.negative_binomial_mean(shape=shape, gamma=stopping.gamma))
         others = min(
             second(alpha_hat=alpha, base_epsilon_hat=trial.at(alpha), shape=shape, gamma=stopping.gamma)

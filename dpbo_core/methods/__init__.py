@@ -22,14 +22,14 @@ METHODS: Mapping[str, type[AnyMethod]] = {cls.kind: cls for cls in get_args(AnyM
 
 # What two parties do with files is no study's method: it has no start and no step. Campaigns take both maps.
 EXCHANGES: Mapping[str, type[Outsourced]] = {Outsourced.kind: Outsourced}
-CERTIFIED = Declared({kind: cls.traits.shown for kind, cls in {**METHODS, **EXCHANGES}.items()}, WORTH)
+CERTIFIED = Declared({kind: cls.traits.certificate_rules for kind, cls in {**METHODS, **EXCHANGES}.items()}, WORTH)
 NO_STUDY = (
     "two parties run it over files, dpbo curate and dpbo model; a study has one, and its candidates are public"
 )
 
 
 def method_named(kind: str, options: Mapping[str, Any]) -> AnyMethod:
-    """The method a study names, with its [method] options checked.
+    """The method that a study names, with its [method] options checked.
 
     Raises:
         StudyInvalid: an unknown method, option or value, with the nearest valid one.
@@ -48,13 +48,13 @@ def method_named(kind: str, options: Mapping[str, Any]) -> AnyMethod:
         )
     cls = METHODS[kind]
     hints = get_type_hints(cls)
-    known = [item.name for item in fields(cls) if item.name != "kind"]
+    option_names = [item.name for item in fields(cls) if item.name != "kind"]
     for key, value in options.items():
-        if key not in known:
+        if key not in option_names:
             raise StudyInvalid(
-                f"[method] has an unknown key {key!r}{suggestion(key, known)}",
+                f"[method] has an unknown key {key!r}{suggestion(key, option_names)}",
                 cause=f"it is not an option of {kind}",
-                remedy=f"its options are {', '.join(known)}",
+                remedy=f"its options are {', '.join(option_names)}",
             )
         hint = hints[key]
         if type(None) in get_args(hint):  # float | None: None is what was not said
@@ -63,15 +63,18 @@ def method_named(kind: str, options: Mapping[str, Any]) -> AnyMethod:
             hint = tuple
         valid = value in get_args(hint) if get_args(hint) and get_origin(hint) is not None else _fits(value, hint)
         if not valid:
-            wanted = ", ".join(map(repr, get_args(hint))) if get_args(hint) else f"a {hint.__name__}"
+            valid_values = ", ".join(map(repr, get_args(hint))) if get_args(hint) else f"a {hint.__name__}"
             raise StudyInvalid(
-                f"method.{key} = {value!r} is not valid", cause="a misspelt value", remedy=f"use {wanted}"
+                f"method.{key} = {value!r} is not valid", cause="a misspelt value", remedy=f"use {valid_values}"
             )
-    given: dict[str, Any] = {key: tuple(value) if type(value) is list else value for key, value in options.items()}
-    return cls(**given)
+    arguments: dict[str, Any] = {
+        key: tuple(value) if type(value) is list else value for key, value in options.items()
+    }
+    return cls(**arguments)
 
 
 def _fits(value: object, hint: type) -> bool:
+    """Whether a TOML value may stand for an option of this type."""
     return type(value) is hint or (hint is float and type(value) is int) or (hint is tuple and type(value) is list)
 
 
@@ -81,7 +84,7 @@ def counts_pairs(problem: Problem) -> bool:
 
 
 def check_counts(method: AnyMethod, problem: Problem) -> None:
-    """The method can search by the study's score, where that is a count of pairs.
+    """Refuse a method that cannot search by the study's score, where that is a count of pairs.
 
     Raises:
         StudyInvalid: it cannot; names the methods that can.
@@ -91,7 +94,7 @@ def check_counts(method: AnyMethod, problem: Problem) -> None:
 
 
 def check_scored_in_public(method: AnyMethod, problem: Problem) -> None:
-    """There are public records, where the method asks what candidates score on them.
+    """Refuse a method that needs candidates' public scores where there are no public records.
 
     Raises:
         StudyInvalid: there are none.

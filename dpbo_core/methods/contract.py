@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from dpbo_core.mechanisms.noise import Mechanism, Noise
-from dpbo_core.privacy.certified import Shown
+from dpbo_core.privacy.certified import CertificateRules
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import Release
 from dpbo_core.problem import Problem
@@ -29,7 +29,7 @@ Draws = tuple[tuple[Spend, Mechanism[Any]], ...]
 
 @dataclass(frozen=True)
 class Outlook:
-    """What the price buys, from public facts alone, in units of the score.
+    """What to expect of a study's price, from public facts alone: noise, error and trainings.
 
     Attributes:
         noise_scale: scale of the noise on the score that is released (on one observation, for a trajectory).
@@ -46,24 +46,24 @@ class Outlook:
 
 @dataclass(frozen=True)
 class Simulated:
-    """Where the advice's simulation has a form of a method, at ε = 1, k = 1, δ = 1e-6 and the usual shares.
+    """The place of a method in the advice's simulation, at ε = 1, k = 1, δ = 1e-6 and the usual shares.
 
     Attributes:
         form: the table's name of it.
-        chosen_by: records at which the choice has this noise there.
-        said_by: records at which the score has this noise there.
+        choice_records: number of records at which the simulated choice has this method's noise.
+        score_records: number of records at which the simulated score has this method's noise.
         paired: whether the choice may have less noise than that, by differences that only the public set tells.
     """
 
     form: str
-    chosen_by: float
-    said_by: float
+    choice_records: float
+    score_records: float
     paired: bool = False
 
 
 @dataclass(frozen=True)
-class Told:
-    """What a release says of candidates: its private choice, if it made one, and each score with its noise.
+class ReleasedScores:
+    """The candidates that a release names: its private choice, if it made one, and each score with its noise.
 
     Attributes:
         choice: hyperparameters; None where nothing was chosen by the records.
@@ -76,7 +76,7 @@ class Told:
 
 @dataclass(frozen=True)
 class MethodTraits:
-    """What a method is beside its verbs: one value a class. None where it has no such thing.
+    """What the rest of the house may ask of a method beside its verbs: one value a class, None for what it lacks.
 
     A function of a method with its options takes that method first; a problem for planning will do for each but
     `prepare`.
@@ -87,7 +87,7 @@ class MethodTraits:
         needs: what it asks for.
         delta: whether its δ is above 0.
         trainings: how many models are trained.
-        shown: what the certificate of one of its releases must show; raises where the release is none of it.
+        certificate_rules: what the certificate of one of its releases must show; raises if it is none.
         command: how it is asked for, where no study names it.
         counts_pairs: whether it can search by a count of pairs as well as by a mean of record scores.
         shows_all: whether what it releases beside the choice is what it is chosen for: no advice can know that.
@@ -97,12 +97,12 @@ class MethodTraits:
         simulated: where the advice's simulation has the method.
         private_forms: its forms for a sensitive training set, in the order of preference.
         begins_with_editions: whether its search begins with what earlier editions released (`problem.earlier`).
-        told: what a release says of candidates. Raises KeyError, TypeError, ValueError where it is none.
+        released_scores: what a release says of candidates. Raises KeyError, TypeError, ValueError where it is none.
         scores_ahead: whether it can score all candidates in one pass over the records, where its path is public.
         fixed_path: indices of the candidates that it trains whatever comes out.
         trains_first: whether its price is measured on the models themselves: then all of Λ is trained before
             anything is charged, as where the path is private.
-        prepare: the problem with what a search on public data found, made before anything is charged. Raises
+        prepare: the problem with the result of a search on public data, made before anything is charged. Raises
             StudyInvalid where a public training fails.
         cross_validated: candidates whose public scores that search needs whatever they are.
     """
@@ -112,7 +112,7 @@ class MethodTraits:
     needs: str
     delta: str
     trainings: str
-    shown: Callable[[Release], Shown]
+    certificate_rules: Callable[[Release], CertificateRules]
     command: str = ""
     counts_pairs: bool = False
     shows_all: bool = False
@@ -121,7 +121,7 @@ class MethodTraits:
     simulated: Callable[[Any, Problem], Simulated] | None = None
     private_forms: Callable[[], tuple[Any, ...]] | None = None
     begins_with_editions: bool = False
-    told: Callable[[Release], Told] | None = None
+    released_scores: Callable[[Release], ReleasedScores] | None = None
     scores_ahead: bool = False
     fixed_path: Callable[[Any, Problem], tuple[int, ...]] | None = None
     trains_first: Callable[[Any], bool] | None = None
@@ -130,24 +130,24 @@ class MethodTraits:
 
 
 class Search(Protocol):
-    """A method under way. Its state may be sensitive; it never leaves the process."""
+    """A search under way. Its state may be sensitive; it never leaves the process."""
 
     def step(self, objective: Scorer, noise: Noise) -> Released | None:
         """Score a model, and return what this step released (already recorded), or None."""
         ...
 
     def finish(self, noise: Noise) -> Release:
-        """Make the remaining draws and state the release."""
+        """Make the remaining draws and return the release."""
         ...
 
 
 @runtime_checkable
 class Method(Protocol):
-    """One algorithm box, whole: what is asked of every member of the closed union."""
+    """One published algorithm, whole: what every member of the closed union has."""
 
     @property
     def kind(self) -> str:
-        """Its name in a study."""
+        """The method's name in a study."""
         ...
 
     traits: ClassVar[MethodTraits]
@@ -155,17 +155,17 @@ class Method(Protocol):
 
     @property
     def public_path(self) -> bool:
-        """Whether the candidates it asks about may be seen by anyone."""
+        """Whether anyone may see which candidates are scored."""
         ...
 
     @property
     def releases_hyperparameters(self) -> bool:
-        """Whether its release names a candidate, so that a final model can be trained."""
+        """Whether the release names a candidate, so that a final model can be trained."""
         ...
 
     @property
     def fits_lengthscale(self) -> bool:
-        """Whether a study may leave the kernel's lengthscale to it: it fits one, or has no kernel."""
+        """Whether a study may leave the kernel's lengthscale to the method, which fits it or has no kernel."""
         ...
 
     def plan(self, problem: Problem) -> PrivacyPlan:
@@ -173,15 +173,15 @@ class Method(Protocol):
         ...
 
     def draws(self, problem: Problem) -> Draws:
-        """The plan's draws, each with the mechanism that will make it."""
+        """The draws of the plan, each with the mechanism that will make it."""
         ...
 
     def outlook(self, problem: Problem) -> Outlook:
-        """What the price buys, in units of the score; needs no data."""
+        """What to expect of the noise, in units of the score; needs no data."""
         ...
 
     def n_steps(self, problem: Problem) -> int:
-        """How many steps the search takes: public, and fixed in advance."""
+        """The number of steps of the search: public, and fixed in advance."""
         ...
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> Search:

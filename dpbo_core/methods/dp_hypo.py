@@ -23,15 +23,16 @@ from numpy.typing import NDArray
 from dpbo_core.bo.adaptive_sampling import GaussianProcessSampler, Sampler, UniformSampler
 from dpbo_core.bo.score_map import CENTRE, SPREAD
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.gp.posterior import Posterior
 from dpbo_core.mechanisms.noise import try_out
 from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping, Stopping
 from dpbo_core.mechanisms.repeat_and_select import RepeatAndSelect, selection_epsilon
 from dpbo_core.methods.contract import Draws, MethodTraits, Outlook
-from dpbo_core.methods.hypo_search import HypoSearch, Law, assumed_of, informed, law_of
+from dpbo_core.methods.hypo_search import HypoSearch, Law, Trials, assumed_of, informed, law_of
 from dpbo_core.methods.pricing import guarantee_of, refuse_persons, too_small
 from dpbo_core.methods.stated_search import stated_kernel
 from dpbo_core.privacy.amounts import allowed_units, from_units
-from dpbo_core.privacy.certified import RECORDS, Shown
+from dpbo_core.privacy.certified import RECORDS, CertificateRules
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
@@ -60,7 +61,7 @@ TAIL_SHARE = 0.5  # of δ, where the duration is hidden
 
 @dataclass(frozen=True)
 class DpHypo:
-    """Framework 1 with Algorithm 2 (uniform) or 3 (Gaussian process).
+    """Private selection of the best of a hidden number of private trials (Framework 1 of Wang et al. 2023).
 
     Attributes:
         base: how a trial trains: a name of `private_training.union`, or the import path of a training function.
@@ -130,25 +131,25 @@ class DpHypo:
 
     @property
     def pure(self) -> bool:
-        """Pure trials, a negative binomial K, no capped tail."""
+        """Whether the whole is pure ε-DP: pure trials, a negative binomial K, no capped tail."""
         return base_named(self.base).pure and self.stopping == "negative_binomial" and not self.hide_duration
 
     @property
     def fits_lengthscale(self) -> bool:
-        """Uniform trials have no kernel to fit; adaptive ones keep theirs."""
+        """Whether a study may leave the lengthscale to it: uniform trials have no kernel."""
         return self.sampler == "uniform"
 
     @staticmethod
     def private_forms() -> tuple["DpHypo", ...]:
-        """One with each built-in training, in the order of their preference."""
+        """One form of the method with each built-in private training, in the order of preference."""
         return tuple(DpHypo(base=base.name) for base in BASES.values() if base.private)
 
     def n_steps(self, problem: Problem) -> int:  # noqa: ARG002  K is inside
-        """One: all trials are one step, so that nothing shows how many there were."""
+        """One step, which holds all trials, so that nothing shows how many there were."""
         return 1
 
     def plan(self, problem: Problem) -> PrivacyPlan:
-        """One spend for the whole.
+        """The price of a study: one spend for the whole selection, with its guarantee.
 
         Raises:
             StudyInvalid: the base algorithm does not fit the study, or the budget does not even pay for adaptivity.
@@ -175,8 +176,8 @@ class DpHypo:
         return ((mechanism.spend("best trial"), mechanism),)
 
     @staticmethod
-    def shown(release: Release) -> Shown:
-        """One draw holds all that is shown: the best trial. Its price is the theorems', not a noise scale's.
+    def certificate_rules(release: Release) -> CertificateRules:
+        """What a certificate must state: one draw, the best trial, priced by the theorems and not by a noise scale.
 
         Raises:
             StudyInvalid: its base is not known.
@@ -184,10 +185,10 @@ class DpHypo:
         options = release.facts["options"]
         assumed = (*base_named(options["base"]).assumptions, *assumed_of(options.get("prior", ())))
         units = (PrivacyUnit.TRAINING_RECORD, *RECORDS)
-        return Shown({"best trial": tuple(RepeatAndSelect.WORTH)}, 0.0, assumed, units)
+        return CertificateRules({"best trial": tuple(RepeatAndSelect.WORTH)}, 0.0, assumed, units)
 
     def outlook(self, problem: Problem) -> Outlook:
-        """The quality's noise at the best of K, and the share of Λ that E[K] trials leave unseen."""
+        """What to expect: the quality's noise at the best of K, and the share of Λ that E[K] trials leave out."""
         trial, _ = self._calibrated(problem)
         scale, mean = trial.score_scale * problem.score_per_step, float(problem.search.steps)
         # the best of K noisy qualities is too good by about b(1 + log K); a random K sees the top 1/(K+1)
@@ -195,17 +196,16 @@ class DpHypo:
         return Outlook(scale, min(problem.score_range, error), problem.search.steps, self._why(problem, trial))
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "HypoSearch":
-        """A search with nothing tried."""
+        """A search before its first trial."""
         trial, mechanism = self._calibrated(problem)
         try_out([(trial.score.spend("quality"), trial.score)])  # each trial draws it anew
         prior = informed(self.prior, problem)
-        return HypoSearch(
-            self, problem, plan, trial, mechanism, lambda: self._sampler(problem, trial, prior), prior.tolist()
-        )
+        trials = Trials(trial, mechanism, prior, lambda: self._sampler(problem, trial, prior))
+        return HypoSearch(self, problem, plan, trials)
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """C and c as they are paid for: 1 and 1 where nothing adapts."""
+        """The bounds (c, C) on the densities that are paid for: (1, 1) where nothing adapts."""
         return (self.c, self.C) if self.sampler == "gaussian_process" else (1.0, 1.0)
 
     @property
@@ -224,7 +224,7 @@ class DpHypo:
         return 1.0 if self.inverse_temperature is None else self.inverse_temperature
 
     def law(self, problem: Problem) -> Stopping:
-        """The law of K.
+        """The law of the number of trials K, with the study's `steps` as its mean.
 
         Raises:
             StudyInvalid: no such law has the study's `steps` as its mean.
@@ -234,7 +234,7 @@ class DpHypo:
     def _calibrated(
         self, problem: Problem, bounds: tuple[float, float] | None = None
     ) -> tuple[Trial, RepeatAndSelect]:
-        """The dearest trial whose selection stays within the study's (ε, δ)."""
+        """The dearest trial, and its selection, that stay within the study's (ε, δ)."""
         refuse_persons(problem, self.kind, "its price is proved for neighbours of equally many records alone")
         check_base(base_named(self.base), problem)
         law, (lower, upper) = self.law(problem), bounds or self.bounds
@@ -277,6 +277,7 @@ class DpHypo:
         return trial, mechanism
 
     def _check_delta(self, problem: Problem, delta_units: int) -> None:
+        """Refuse a release that is only (ε, δ) where the study's δ is 0 or its cap keeps none."""
         if self.pure:
             return
         if problem.training is None:
@@ -294,26 +295,24 @@ class DpHypo:
             )
 
     def _sampler(self, problem: Problem, trial: Trial, prior: NDArray[np.float64]) -> Sampler:
-        """Algorithm 2 or 3, with nothing tried."""
+        """The sampler of Algorithm 2 or 3 before the first trial."""
         G = problem.score_range
         lower, upper = self.bounds
         if lower == 1.0 or upper == 1.0:  # the only density in the box is the prior
             return UniformSampler(prior)
         deviation = min(1.0, trial.score_scale / problem.range_steps)
-        return GaussianProcessSampler(  # qualities in units of their range: no range is too small or large for it
-            problem.candidates.encoded,
-            stated_kernel(problem, SPREAD**2),
-            noise_variance=max(deviation**2, 1e-8),
-            prior_mean=CENTRE,
+        kernel = stated_kernel(problem, SPREAD**2)  # of qualities as shares of their range
+        return GaussianProcessSampler(
+            Posterior(problem.candidates.encoded, kernel, max(deviation**2, 1e-8), CENTRE),
             prior=prior,
-            lower=lower,
-            upper=upper,
+            bounds=self.bounds,
             exploration=self.exploration,
             inverse_temperature=self.beta * G,  # β is stated per unit of the quality
             penalty=self.kl_penalty,
         )
 
     def _too_dear(self, problem: Problem, lower: float, upper: float) -> StudyInvalid:
+        """The refusal of a budget that does not pay for a trial: what costs so much, and what to change."""
         if base_named(self.base).fixed_cost:
             return StudyInvalid(
                 f"{self.base} costs more than ε = {problem.epsilon:g} allows for the best of many trials",
@@ -336,8 +335,9 @@ class DpHypo:
         )
 
     def _why(self, problem: Problem, trial: Trial) -> str:
+        """One sentence for the person choosing: the cost of a trial, and what the other sampler would leave."""
         law, mean = self.law(problem), problem.search.steps
-        said = f"the best of a hidden random number of trials, {mean} on average; {trial.described} a trial"
+        text = f"the best of a hidden random number of trials, {mean} on average; {trial.described} a trial"
         try:
             other, _ = self._calibrated(problem, (1.0, 1.0) if self.bounds != (1.0, 1.0) else (self.c, self.C))
             compared = other.described
@@ -345,9 +345,9 @@ class DpHypo:
             compared = "nothing left"
         wide = f"c = {self.c:g}, C = {self.C:g}"
         if self.bounds == (1.0, 1.0):
-            said += f" (with adaptive densities, {wide}, {compared})"
+            text += f" (with adaptive densities, {wide}, {compared})"
         else:
-            said += f" with {wide} (uniform: {compared})"
+            text += f" with {wide} (uniform: {compared})"
             if isinstance(law, NegativeBinomialStopping):
                 published = selection_epsilon(
                     law,
@@ -357,14 +357,14 @@ class DpHypo:
                     delta=0.0 if self.pure else problem.delta,
                     calibration="published",
                 )
-                said += f"; as published the same trials would cost ε = {published:.3g}"
+                text += f"; as published the same trials would cost ε = {published:.3g}"
             if self.base_epsilon is None:
-                said += "; uniform trials did as well at the same ε in every simulation, or better"
+                text += "; uniform trials did as well at the same ε in every simulation, or better"
             elif self.beta < BLACK_BETA:
-                said += (
+                text += (
                     f"; below β = {BLACK_BETA:g} a density hardly leaves the prior, and uniform trials cost less"
                 )
-        return said
+        return text
 
     traits: ClassVar = MethodTraits(
         wants="a model, where the training set is sensitive too",
@@ -372,7 +372,7 @@ class DpHypo:
         needs="[public bounds and labels](docs/private_training.md); ε above 1",
         delta="mostly > 0",
         trainings="a hidden number",
-        shown=shown,
+        certificate_rules=certificate_rules,
         private_forms=private_forms,
         hides_evaluations=True,
     )

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from dpbo_core.bo.score_map import NORMAL_90
 from dpbo_core.gp.kernels import SquaredExponential
-from dpbo_core.methods.contract import Told
+from dpbo_core.methods.contract import ReleasedScores
 from dpbo_core.privacy.release import Release
 from dpbo_core.problem import Problem
 
@@ -28,8 +28,8 @@ FADING, NEARBY = 0.8, 0.05  # and how far a neighbour is, times √d
 EQUAL = 1e-9  # relative: two numbers that were computed alike
 
 
-def chosen_and_scored(release: Release, *, choice: str, score: str) -> Told:
-    """Of a release of one candidate and its score, with Laplace noise; where no draw chose it, the public did.
+def chosen_and_scored(release: Release, *, choice: str, score: str) -> ReleasedScores:
+    """The choice and the score of a release of one candidate; no choice where none of its draws made it.
 
     Args:
         release: of one candidate.
@@ -38,11 +38,11 @@ def chosen_and_scored(release: Release, *, choice: str, score: str) -> Told:
     """
     point, spends = release.value["hyperparameters"], {spend.what: spend for spend in release.spends}
     deviation = 2.0**0.5 * spends[score].noise_scale * release.score_per_unit
-    return Told(point if choice in spends else None, ((point, float(release.value["score"]), deviation),))
+    return ReleasedScores(point if choice in spends else None, ((point, float(release.value["score"]), deviation),))
 
 
-def steps_and_look(release: Release, look: str) -> Told:
-    """Of a trajectory: every step's score, and the fresh look at the choice where the interval is the look's own.
+def steps_and_look(release: Release, look: str) -> ReleasedScores:
+    """Every step's score of a released trajectory, its choice, and the fresh look where the interval is the look's.
 
     Args:
         release: the trajectory.
@@ -51,20 +51,20 @@ def steps_and_look(release: Release, look: str) -> Told:
     value, unit = release.value, release.score_per_unit
     scales = {spend.what: spend.noise_scale * unit for spend in release.spends}
     scores = [
-        (seen["hyperparameters"], float(seen["score"]), scales[f"score of step {seen['step']}"])
-        for seen in value["trajectory"]
+        (step["hyperparameters"], float(step["score"]), scales[f"score of step {step['step']}"])
+        for step in value["trajectory"]
     ]
     if look in scales:
         low, high = value["interval"]
         if abs((high - low) / 2.0 - NORMAL_90 * scales[look]) <= EQUAL * (high - low):
             scores.append((value["hyperparameters"], (low + high) / 2.0, scales[look]))
-    return Told(value["hyperparameters"], tuple(scores))
+    return ReleasedScores(value["hyperparameters"], tuple(scores))
 
 
 def followed(
     problem: Problem, listed: Sequence[int], choices: Sequence[int | None], measure: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """π from π₀ and what earlier editions chose; every entry stays above a sixth of π₀'s.
+    """The law π over the listed candidates: π₀, moved towards what earlier editions chose.
 
     Args:
         problem: whose candidates are listed.

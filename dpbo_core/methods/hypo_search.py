@@ -23,6 +23,7 @@ are, so the study says it (`public_prior`).
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -58,7 +59,7 @@ Law = Literal["negative_binomial", "poisson"]
 
 
 def law_of(name: Law, shape: float, mean: int) -> Stopping:
-    """The law of K.
+    """The law of the number of trials K, of which a study gives the mean.
 
     Args:
         name: which family.
@@ -81,7 +82,7 @@ def law_of(name: Law, shape: float, mean: int) -> Stopping:
 
 
 def _law(name: Law, shape: float, mean: int) -> Stopping | None:
-    """The law, None where there is none."""
+    """The law of K, or None where there is none of this shape and mean."""
     try:
         return PoissonStopping(float(mean)) if name == "poisson" else NegativeBinomialStopping(shape, float(mean))
     except ValueError:
@@ -89,7 +90,7 @@ def _law(name: Law, shape: float, mean: int) -> Stopping | None:
 
 
 def _too_long(name: Law, shape: float, mean: int) -> StudyInvalid:
-    """Which mean would do at this η, and which η at this mean."""
+    """The refusal of a K that is too often huge: which mean would do at this η, and which η at this mean."""
 
     def drawable(eta: float, steps: int) -> bool:
         law = _law(name, eta, steps)
@@ -121,7 +122,7 @@ def uniform(problem: Problem) -> NDArray[np.float64]:
 
 
 def informed(prior: Sequence[Any], problem: Problem) -> NDArray[np.float64]:
-    """π₀ of what a study says; uniform where it says nothing.
+    """The prior π₀ that a study states, (N,); the uniform one where it states none.
 
     Raises:
         StudyInvalid: it is neither of the two forms.
@@ -134,11 +135,12 @@ def informed(prior: Sequence[Any], problem: Problem) -> NDArray[np.float64]:
 
 
 def assumed_of(prior: Sequence[Any]) -> tuple[str, ...]:
-    """What somebody must answer for where scores make the prior."""
+    """The assumption that a prior made of scores rests on, by name; none for weights."""
     return (PUBLIC_PRIOR.name,) if any(isinstance(one, Mapping) for one in prior) else ()
 
 
 def _of_weights(weights: Sequence[Any], problem: Problem) -> NDArray[np.float64]:
+    """The prior of a study that states a weight for each candidate, (N,)."""
     N = len(problem.candidates)
     numbers = all(type(one) in (int, float) and 0.0 < one < np.inf for one in weights)
     if not numbers or len(weights) != N or max(weights) > MOST * min(weights):
@@ -147,11 +149,12 @@ def _of_weights(weights: Sequence[Any], problem: Problem) -> NDArray[np.float64]
             cause=f"a weight for each, in their order, is positive and at most {MOST:g} times another",
             remedy="give so many numbers, or a public study's tables of hyperparameters and score",
         )
-    found = np.array(weights, dtype=np.float64)
-    return np.asarray(found / found.sum())
+    positive = np.array(weights, dtype=np.float64)
+    return np.asarray(positive / positive.sum())
 
 
 def _of_public_study(tables: Sequence[Mapping[str, Any]], problem: Problem) -> NDArray[np.float64]:
+    """The prior that a Gaussian process makes of a public study's scores, (N,)."""
     points, scores = [], []
     for table in tables:
         point = {name: value for name, value in table.items() if name != SCORE}
@@ -169,32 +172,49 @@ def _of_public_study(tables: Sequence[Mapping[str, Any]], problem: Problem) -> N
     X = np.array(points).reshape(len(y), -1)
     fitted = fit(X, standard, NOISE_VARIANCE, problem.search.kernel)
     kernel = kernel_named(problem.search.kernel, fitted.lengthscale, fitted.variance)
-    known = Posterior(np.vstack([problem.candidates.encoded, X]), kernel, NOISE_VARIANCE, fitted.mean, len(y))
+    posterior = Posterior(np.vstack([problem.candidates.encoded, X]), kernel, NOISE_VARIANCE, fitted.mean, len(y))
     N = len(problem.candidates)
     for place, value in enumerate(standard, start=N):
-        known.observe(place, float(value))
-    mean = known.mean[:N]
+        posterior.observe(place, float(value))
+    mean = posterior.mean[:N]
     z = (mean - mean.mean()) / (float(mean.std()) or 1.0)
     weights = np.exp(SHARPNESS * (z - z.max()))
     return np.asarray((1.0 - FLOOR) * weights / weights.sum() + FLOOR / N)
 
 
 def _place(point: Mapping[str, Any], problem: Problem) -> NDArray[np.float64] | None:
-    """The point in the unit cube; None for one that is none of the space."""
+    """The point in the unit cube, (d,); None where it is no point of the space."""
     if set(point) != set(problem.candidates.space.axes):
         return None
     try:
-        found = problem.candidates.space.encode(point)
+        encoded = problem.candidates.space.encode(point)
     except (TypeError, ValueError, KeyError):
         return None
-    return found if np.isfinite(found).all() else None
+    return encoded if np.isfinite(encoded).all() else None
 
 
 WORST = -(2**60)  # below every quality: a trial that failed
 
 
+@dataclass(frozen=True)
+class Trials:
+    """All that the trials of one selection have in common.
+
+    Attributes:
+        trial: M_λ, calibrated.
+        mechanism: that selects the best of them.
+        prior: π₀, (N,), each positive.
+        sampler: makes the density of the first trial, which follows no quality yet.
+    """
+
+    trial: Trial
+    mechanism: RepeatAndSelect
+    prior: NDArray[np.float64]
+    sampler: Callable[[], Sampler]
+
+
 class HypoSearch(Opaque):
-    """The trials under way. They run in memory; the best one is recorded, and the others are forgotten."""
+    """The trials of one study under way: they run in memory; the best is recorded, and the others are forgotten."""
 
     __slots__ = ("_make_sampler", "_mechanism", "_method", "_plan", "_prior", "_problem", "_trial")
 
@@ -203,22 +223,19 @@ class HypoSearch(Opaque):
         method: Method,
         problem: Problem,
         plan: PrivacyPlan,
-        trial: Trial,
-        mechanism: RepeatAndSelect,
-        make_sampler: Callable[[], Sampler],
-        prior: list[float],
+        trials: Trials,
     ) -> None:
-        self._prior = prior_weights(prior)
+        self._prior = prior_weights(trials.prior.tolist())
         self._method, self._problem, self._plan = method, problem, plan
-        self._trial, self._mechanism, self._make_sampler = trial, mechanism, make_sampler
+        self._trial, self._mechanism, self._make_sampler = trials.trial, trials.mechanism, trials.sampler
 
     def step(self, objective: Scorer, noise: Noise) -> None:
-        """Every trial; nothing is shown before the best one is recorded."""
+        """Run every trial; nothing is shown before the best one is recorded."""
         procedure = Sensitive(lambda source: self._select(objective, source))
         noise.rehearse(self._plan.spends[0], self._mechanism, procedure)
 
     def finish(self, noise: Noise) -> Release:
-        """Record the best trial, and state it."""
+        """Record the best trial, and return the release of it."""
         never: Sensitive[Procedure] = Sensitive(_not_rehearsed)
         done = noise.release(self._plan.spends[0], self._mechanism, never)["draw"]
         value = {
@@ -230,7 +247,7 @@ class HypoSearch(Opaque):
         return make_release(self._method, self._problem, self._plan, noise, value)
 
     def _select(self, objective: Scorer, source: NoiseSource) -> dict[str, Any]:
-        """Framework 1: K trials, the best one."""
+        """Run K trials of Framework 1 and return the best one."""
         sampler = self._make_sampler()  # nothing was tried: it knows nothing of any record
         K = self._mechanism.stopping.draw(source)  # Framework 1, line 3
         runs = K if self._mechanism.cap is None else self._mechanism.cap
@@ -252,7 +269,7 @@ class HypoSearch(Opaque):
         return {"candidate": best[1], "quality": best[0], "model": model_json(model, self._problem)}  # line 8
 
     def _try(self, index: int, objective: Scorer, source: NoiseSource) -> tuple[int, Scorable | None]:
-        """(x, q) ~ M_λ; a failing trial is the worst, and counts."""
+        """Run one trial (x, q) ~ M_λ; a trial that fails is the worst, and counts."""
 
         def trial() -> tuple[int, Scorable | None]:
             with np.errstate(all="ignore"):  # a warning that depends on a record must not be seen either
@@ -263,6 +280,7 @@ class HypoSearch(Opaque):
         return attempted(trial, (WORST, None))  # an error that depends on a record must not be seen
 
     def _train(self, index: int, objective: Scorer, source: NoiseSource) -> Scorable:
+        """The model x of one trial: private, or trained on the public set."""
         if self._trial.training is None:
             return self._problem.train(index)
         records = objective.training
@@ -271,7 +289,7 @@ class HypoSearch(Opaque):
         return self._trial.training.train(records.expose(), self._problem.candidates.points[index], source)
 
     def _draw_candidate(self, sampler: Sampler, source: NoiseSource) -> int:
-        """By the prior exactly, or by integer weights whose ratio to it lies between c and C, exactly.
+        """Draw a candidate by the prior, or by integer weights whose ratio to it lies between c and C, exactly.
 
         A density that cannot be computed is the prior: any in the box is as private as any other.
         """
@@ -284,19 +302,21 @@ class HypoSearch(Opaque):
 
     @property
     def _uniform(self) -> bool:
+        """Whether the prior prefers no candidate."""
         return self._of_prior is None
 
     @property
     def _of_prior(self) -> list[int] | None:
-        """The prior's weights; None for the uniform ones."""
+        """The prior's integer weights; None for the uniform one."""
         return None if max(self._prior) == min(self._prior) else self._prior
 
     def _tell(self, sampler: Sampler, index: int, quality: int) -> None:
-        """In units of the quality's range. What cannot be learned from is forgotten."""
+        """Tell the sampler a trial's quality, as a share of its range; what it cannot learn from is dropped."""
         share = min(max(quality / self._problem.range_steps, 0.0), 1.0)
         attempted(lambda: sampler.tell(index, share), None)
 
 
 def _not_rehearsed(source: NoiseSource) -> Any:
+    """Refuse to select: the trials were to be run in `step`."""
     del source
     raise ValueError("the trials were not run")

@@ -24,6 +24,7 @@ can count.
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -34,6 +35,7 @@ from dpbo_core.bo.acquisition import UCB, Acquisition
 from dpbo_core.bo.branch_and_bound import JITTER, BranchAndBound
 from dpbo_core.bo.loop import BayesianSearch
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.gp.posterior import Posterior
 from dpbo_core.mechanisms.gaussian import observation_noise
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
@@ -44,12 +46,12 @@ from dpbo_core.methods.releasing import make_release
 from dpbo_core.methods.stated_search import (
     acquisition_of,
     assumed_of_acquisition,
-    shown_of_acquisition,
+    assumed_of_released_acquisition,
     stated_kernel,
 )
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.privacy.assumption import DE_FREITAS_CONSTANTS, GP_PRIOR
-from dpbo_core.privacy.certified import MEANS, Shown
+from dpbo_core.privacy.certified import MEANS, CertificateRules
 from dpbo_core.privacy.guarantee import Evidence
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import Release
@@ -61,7 +63,7 @@ from dpbo_core.theorems.kusner_2015 import Calibration
 
 
 class OnThePrior(ABC):
-    """What both algorithms have: a prior that the study states, two outputs, T scored models on a private path."""
+    """The half that Algorithms 1 and 2 share: a stated prior, two outputs, T models on a private path."""
 
     public_path: ClassVar = False  # the path follows scores that are not private
     fits_lengthscale: ClassVar = False  # k₂ is fixed: nothing private may be fitted
@@ -73,21 +75,25 @@ class OnThePrior(ABC):
 
     @property
     def scale(self) -> pricing.PriorScale:
-        """The public map between scores and the prior."""
+        """The public map between scores and the prior's units."""
         return pricing.PriorScale(self.score_center, self.score_spread, capped=self.cap_at_range)
 
     @property
     def releases_hyperparameters(self) -> bool:
-        """Where λ̃ is among the outputs."""
+        """Whether λ̃ is among the outputs."""
         return self.outputs != "score"
 
     def n_steps(self, problem: Problem) -> int:
-        """T: how many models are scored, `[search] steps`."""
+        """T, the number of models that are scored: `[search] steps`."""
         return problem.search.steps
 
     def draws(self, problem: Problem) -> Draws:
         """The draws of the plan, each with its δ where the range does not cap it."""
         return pricing.priced_draws(problem, self.scale, self.sensitivities(problem), self.score_draw)
+
+    def uncapped(self, problem: Problem) -> list[pricing.Output]:
+        """The outputs whose Δ rests on a theorem, since the score's range does not bound them as well."""
+        return [output for output, bound in self.sensitivities(problem).items() if not self.scale.binds(bound)]
 
     @abstractmethod
     def sensitivities(self, problem: Problem) -> dict[pricing.Output, float]:
@@ -95,12 +101,12 @@ class OnThePrior(ABC):
 
     @abstractmethod
     def score_draw(self, problem: Problem, sensitivity: float, epsilon_units: int) -> tuple[Spend, DiscreteLaplace]:
-        """The noise on the score, and its spend."""
+        """The noise on the score with its spend, at its sensitivity on the prior's scale and its ε in 10⁻¹²."""
 
 
 @dataclass(frozen=True)
 class NoisyGP(OnThePrior):
-    """Algorithm 1.
+    """Algorithm 1 of Kusner et al.: Gaussian-process search on noisy observations, which releases λ̃ and ṽ.
 
     Attributes:
         calibration: "corrected", or "published" to reproduce the paper; with a score among the outputs that is
@@ -128,31 +134,38 @@ class NoisyGP(OnThePrior):
         _ = self.scale
 
     def plan(self, problem: Problem) -> PrivacyPlan:
-        """At most one selection and one Laplace draw.
+        """The price of a study: at most one selection and one Laplace draw, with their guarantee.
 
         Raises:
             StudyInvalid: an ε or δ too small to be split, or an acquisition that Theorem 3 does not speak of.
         """
-        pure = all(map(self.scale.binds, self.sensitivities(problem).values()))
-        if not pure and self.outputs != "candidate" and problem.search.acquisition != "ucb":
+        uncapped = self.uncapped(problem)
+        if uncapped and self.outputs != "candidate" and problem.search.acquisition != "ucb":
             raise StudyInvalid(
                 f"noisy_gp with search.acquisition = {problem.search.acquisition!r}",
                 cause="Theorem 3 bounds the regret of UCB alone",
                 remedy='use acquisition = "ucb", or outputs = "candidate"',
             )
-        evidence = self._evidence(pure=pure)
-        assumptions = () if evidence.refuted else (GP_PRIOR.name,) * (not pure) + assumed_of_acquisition(problem)
-        spends = tuple(spend for spend, _ in self.draws(problem))
-        return PrivacyPlan(guarantee_of(problem, pure=pure, evidence=evidence, assumptions=assumptions), spends)
+        evidence = self._evidence(uncapped)
+        assumptions = (GP_PRIOR.name,) * bool(uncapped) + assumed_of_acquisition(problem)
+        if evidence.refuted:
+            assumptions = ()
+        guarantee = guarantee_of(problem, pure=not uncapped, evidence=evidence, assumptions=assumptions)
+        return PrivacyPlan(guarantee, tuple(spend for spend, _ in self.draws(problem)))
 
     @staticmethod
-    def shown(release: Release) -> Shown:
-        """A draw for each output. Where one says less than the range, that rests on the prior."""
+    def certificate_rules(release: Release) -> CertificateRules:
+        """What a certificate must state: a draw for each output; the prior where one pays less than the range."""
         draws, uncapped = pricing.certified_draws(release, "best score")
-        return Shown(draws, 0.0, (GP_PRIOR.name,) * bool(uncapped) + shown_of_acquisition(release), relations=MEANS)
+        return CertificateRules(
+            draws,
+            0.0,
+            (GP_PRIOR.name,) * bool(uncapped) + assumed_of_released_acquisition(release),
+            relations=MEANS,
+        )
 
     def outlook(self, problem: Problem) -> Outlook:
-        """Theorem 2's loss of the selection, or Theorem 4's error of the score if larger, both with a = 1."""
+        """What to expect: Theorem 2's loss of the choice or Theorem 4's error of the score, the larger."""
         spends, error = self.plan(problem).spends, 0.0
         words = pricing.score_noise_words(problem, spends[-1])
         if self.outputs != "score":
@@ -162,11 +175,11 @@ class NoisyGP(OnThePrior):
         return Outlook(spends[-1].noise_scale, error, len(problem.candidates), words)
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "NoisyGPSearch":
-        """A search with nothing observed."""
+        """A search before its first observation."""
         return NoisyGPSearch(self, problem, plan)
 
     def acquisition(self, problem: Problem) -> Acquisition:
-        """UCB with the β_t of line 4, or what the study asks for where no theorem needs it."""
+        """The acquisition: UCB with the β_t of line 4, or the study's own where no theorem needs UCB."""
         if problem.search.acquisition != "ucb":
             return acquisition_of(problem.search)
         events = 2.0 if self.calibration == "published" else 5.0
@@ -190,33 +203,39 @@ class NoisyGP(OnThePrior):
         return bounds
 
     def score_draw(self, problem: Problem, sensitivity: float, epsilon_units: int) -> tuple[Spend, DiscreteLaplace]:
-        """The noise on max_t v_t, in steps of the grid that real scores are rounded on."""
+        """The noise on max_t v_t with its spend, in steps of the grid that real scores are rounded on."""
         steps = self.scale.sensitivity_steps(sensitivity)
         mechanism = DiscreteLaplace(steps, epsilon_units, problem.score_range / GRID)
         return mechanism.spend("best score"), mechanism
 
-    def _evidence(self, *, pure: bool) -> Evidence:
+    def _evidence(self, uncapped: Sequence[pricing.Output]) -> Evidence:
+        """The standing of the proof for what is released, given the outputs that the range does not bound."""
         if self.calibration == "published" and self.outputs != "candidate":
             return pricing.REFUTED
-        if pure:
+        if not uncapped:
             return pricing.CAPPED
         if self.calibration == "published":
             return pricing.PRINTED
         return {"both": pricing.BOTH, "candidate": pricing.CHOICE, "score": pricing.SCORE}[self.outputs]
 
     def _score_error(self, problem: Problem, spend: Spend) -> float:
-        """Theorem 4 at the Δ that is really paid for; before the noise, no score is further off than the range."""
+        """Theorem 4's bound on the score's error at the Δ that is paid for, at most the range and the noise."""
         unit = self.score_spread * problem.score_range  # of the prior's scale
+        T, delta = problem.search.steps, pricing.last_delta(problem, self.outputs)
         bound = kusner_2015.theorem_4_error_bound(
-            n_candidates=len(problem.candidates),
-            n_steps=problem.search.steps,
-            delta=pricing.last_delta(problem, self.outputs),
-            noise_variance=self.noise_variance,
-            information_gain=self._information_gain(problem),
-            sensitivity=spend.sensitivity / unit,
-            epsilon=spend.epsilon,
+            noise=kusner_2015.theorem_4_noise_bound(
+                n_steps=T, delta=delta, noise_variance=self.noise_variance, calibration=self.calibration
+            ),
+            regret=kusner_2015.average_regret(
+                n_candidates=len(problem.candidates),
+                n_steps=T,
+                delta=delta,
+                noise_variance=self.noise_variance,
+                information_gain=self._information_gain(problem),
+                calibration=self.calibration,
+            ),
+            scale=kusner_2015.corollary_2_scale(sensitivity=spend.sensitivity / unit, epsilon=spend.epsilon),
             failure_probability=pricing.FAILURE,
-            calibration=self.calibration,
         )
         return min(bound * unit, problem.score_range + spend.noise_scale)
 
@@ -233,13 +252,13 @@ class NoisyGP(OnThePrior):
         needs="ε far above 1, or the paper's prior taken on by name",
         delta="see [errata](docs/errata.md)",
         trainings="one a candidate",
-        shown=shown,
+        certificate_rules=certificate_rules,
     )
 
 
 @dataclass(frozen=True)
 class ExactGP(OnThePrior):
-    """Algorithm 2.
+    """Algorithm 2 of Kusner et al.: branch and bound on exact scores, which releases f̃, or λ̃.
 
     Attributes:
         rate_constant: A > 0 on the prior's scale; yours to assert, no default is possible. For a score alone.
@@ -268,30 +287,30 @@ class ExactGP(OnThePrior):
         _ = self.scale
 
     def plan(self, problem: Problem) -> PrivacyPlan:
-        """At most one selection and one Laplace draw.
+        """The price of a study: at most one selection and one Laplace draw, with their guarantee.
 
         Raises:
             StudyInvalid: a score is asked for, and the constants A and τ were not given, or T < 2; or an ε or δ too
                 small to be split.
         """
-        uncapped = [output for output, bound in self.sensitivities(problem).items() if not self.scale.binds(bound)]
+        uncapped = self.uncapped(problem)
         assumptions = (GP_PRIOR.name,) * bool(uncapped) + (DE_FREITAS_CONSTANTS.name,) * ("score" in uncapped)
-        evidence = self._evidence(pure=not uncapped)
+        evidence = self._evidence(uncapped)
         guarantee = guarantee_of(problem, pure=not uncapped, evidence=evidence, assumptions=assumptions)
         return PrivacyPlan(guarantee, tuple(spend for spend, _ in self.draws(problem)))
 
     @staticmethod
-    def shown(release: Release) -> Shown:
-        """A draw for each output. Below the range it rests on the prior, and a score on the constants too."""
+    def certificate_rules(release: Release) -> CertificateRules:
+        """What a certificate must state: a draw for each output; below the range the prior, and constants."""
         draws, uncapped = pricing.certified_draws(release, "last score")
         constants = "last score" in uncapped
         if "best candidate" in draws and constants:
             raise ValueError("outputs")  # no theorem
         assumed = (GP_PRIOR.name,) * bool(uncapped) + (DE_FREITAS_CONSTANTS.name,) * constants
-        return Shown(draws, 0.0, assumed, relations=MEANS)
+        return CertificateRules(draws, 0.0, assumed, relations=MEANS)
 
     def outlook(self, problem: Problem) -> Outlook:
-        """Theorem 6 and Theorem 2 with a = 1, at the Δ that is paid; nothing is further off than the range."""
+        """What to expect: Theorem 6's error of the score or Theorem 2's loss of the choice, the larger."""
         spends = [spend for spend, _ in self.draws(problem)]
         spend, error, words = spends[-1], 0.0, list[str]()
         if self.outputs != "score":
@@ -311,7 +330,7 @@ class ExactGP(OnThePrior):
         return Outlook(spend.noise_scale, error, len(problem.candidates), "; ".join(words))
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "ExactGPSearch":
-        """A search with nothing observed."""
+        """A search before its first observation."""
         return ExactGPSearch(self, problem, plan)
 
     def sensitivities(self, problem: Problem) -> dict[pricing.Output, float]:
@@ -345,16 +364,17 @@ class ExactGP(OnThePrior):
         return bounds
 
     def score_draw(self, problem: Problem, sensitivity: float, epsilon_units: int) -> tuple[Spend, DiscreteLaplace]:
-        """The noise on f_V(λ_T), in steps of the exact sum, which is an integer already; Δ is rounded up."""
+        """The noise on f_V(λ_T) with its spend, in steps of the exact sum; Δ is rounded up."""
         steps = problem.range_steps
         if not self.scale.binds(sensitivity):
             steps = math.ceil(sensitivity * self.score_spread * problem.range_steps) + 1
         mechanism = DiscreteLaplace(steps, epsilon_units, problem.score_per_step)
         return mechanism.spend("last score"), mechanism
 
-    def _evidence(self, *, pure: bool) -> Evidence:
+    def _evidence(self, uncapped: Sequence[pricing.Output]) -> Evidence:
+        """The standing of the proof for what is released, given the outputs that the range does not bound."""
         choice = self.outputs != "score"
-        if pure:
+        if not uncapped:
             return pricing.CAPPED if choice else pricing.CAPPED_SCORE
         if self.calibration == "published":
             return pricing.PRINTED_EXACT_CHOICE if choice else pricing.PRINTED_EXACT_SCORE
@@ -366,12 +386,12 @@ class ExactGP(OnThePrior):
         needs="as above, and for a score two constants that nobody can know",
         delta="see [errata](docs/errata.md)",
         trainings="one a candidate",
-        shown=shown,
+        certificate_rules=certificate_rules,
     )
 
 
 class NoisyGPSearch(Opaque):
-    """Algorithm 1 under way. The path, the scores and the posterior are private until `finish`."""
+    """The search of Algorithm 1. The path, the scores and the posterior are private until `finish`."""
 
     __slots__ = ("_bo", "_method", "_noise", "_plan", "_problem", "_values")
 
@@ -379,17 +399,14 @@ class NoisyGPSearch(Opaque):
         self._method, self._problem, self._plan = method, problem, plan
         self._noise: Sensitive[tuple[float, ...]] | None = None
         self._values: Sensitive[list[float]] = Sensitive([])
-        self._bo = BayesianSearch(
-            problem.candidates.encoded,
-            stated_kernel(problem),
-            noise_variance=method.noise_variance,
-            acquisition=method.acquisition(problem),
-            seed=problem.search.seed,
-            expected=method.n_steps(problem),
+        expected = method.n_steps(problem)
+        posterior = Posterior(
+            problem.candidates.encoded, stated_kernel(problem), method.noise_variance, expected=expected
         )
+        self._bo = BayesianSearch(posterior, method.acquisition(problem), problem.search.seed)
 
     def step(self, objective: Scorer, noise: Noise) -> None:
-        """One observation, v_t = f_V(λ_t) + N(0, σ²)."""
+        """Add one noisy observation, v_t = f_V(λ_t) + N(0, σ²), to the private posterior."""
         if self._noise is None:
             sigma, T = self._method.noise_variance**0.5, self._method.n_steps(self._problem)
             self._noise = noise.unreleased(lambda source: observation_noise(sigma, T, source))
@@ -401,13 +418,13 @@ class NoisyGPSearch(Opaque):
         self._values.expose().append(value)
 
     def finish(self, noise: Noise) -> Release:
-        """λ̃ by the exponential mechanism on μ_T over all of Λ, then ṽ = max_t v_t + Lap(Δ/ε)."""
+        """Draw λ̃ by the exponential mechanism on μ_T over all of Λ, then ṽ = max_t v_t + Lap(Δ/ε)."""
         best = self._method.scale.to_steps(np.array([max(self._values.expose())]))
         return _release(self, noise, self._bo.posterior.mean, Sensitive(int(best[0])))
 
 
 class ExactGPSearch(Opaque):
-    """Algorithm 2 under way. The path and the scores are private: nothing is returned before `finish`."""
+    """The search of Algorithm 2. The path and the scores are private: nothing is returned before `finish`."""
 
     __slots__ = ("_bo", "_last", "_method", "_noise", "_plan", "_problem", "_step")
 
@@ -431,14 +448,14 @@ class ExactGPSearch(Opaque):
         self._step += 1
 
     def finish(self, noise: Noise) -> Release:
-        """λ̃ by the exponential mechanism on μ_T over all of Λ; f̃ = f_V(λ_T) + Lap(Δ/ε)."""
+        """Draw λ̃ by the exponential mechanism on μ_T over all of Λ, or f̃ = f_V(λ_T) + Lap(Δ/ε)."""
         return _release(self, noise, self._bo.mean, self._last)
 
 
 def _release(
     search: NoisyGPSearch | ExactGPSearch, noise: Noise, mean: NDArray[np.float64], score: Sensitive[int]
 ) -> Release:
-    """The draws of a search that ended, on its μ_T, (N,), and on its score in steps."""
+    """Make the draws of a search that ended, from its posterior mean μ_T, (N,), and its score in steps."""
     method, problem, value = search._method, search._problem, dict[str, object]()
     for spend, mechanism in method.draws(problem):
         if isinstance(mechanism, DiscreteLaplace):  # Alg. 1, lines 13 to 15; Alg. 2, lines 4 and 5

@@ -107,20 +107,20 @@ class PriorScale:
 
     @property
     def low(self) -> float:
-        """a: where a score of 0 lies on the prior's standard scale."""
+        """The score 0 on the prior's standard scale, a."""
         return -self.center / self.spread
 
     @property
     def width(self) -> float:
-        """b − a: how wide the score's range is on the prior's standard scale."""
+        """The width b − a of the score's range on the prior's standard scale."""
         return 1.0 / self.spread
 
     def to_prior(self, total: int, range_steps: int) -> float:
-        """z of an exact integer sum."""
+        """The score z of an exact integer sum, on the prior's scale."""
         return ScoreMap(self.center, self.spread, 1.0).mapped(total / range_steps)
 
     def to_steps(self, z: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Whole steps of h above a, shape of `z`; clipped to [0, 2²⁴] where the range caps."""
+        """Scores z as whole steps of h above a, shape of `z`; clipped to [0, 2²⁴] where the range caps."""
         steps = np.rint((z - self.low) / self.width * GRID)
         limits = (0.0, float(GRID)) if self.capped else (-(2.0**52), 2.0**52)
         return np.asarray(np.clip(steps, *limits), dtype=np.int64)
@@ -130,7 +130,7 @@ class PriorScale:
         return self.capped and sensitivity >= self.width
 
     def sensitivity_steps(self, sensitivity: float) -> int:
-        """Δ_int: rounding can add one step, and the quotient is rounded up; the range is exact."""
+        """The sensitivity Δ_int of the rounded query, in steps of h: rounded up, plus one; the range is exact."""
         if self.binds(sensitivity):
             return GRID
         steps = sensitivity / self.width * GRID
@@ -143,12 +143,12 @@ class PriorScale:
         return math.ceil(steps) + 1
 
     def one_record(self, problem: Problem) -> float:
-        """k·G/m on the prior's scale: what one person moves the score at a fixed λ, whatever the prior says."""
+        """The most that one person moves the score at a fixed λ, k·G/m on the prior's scale, whatever the prior."""
         return problem.record_steps / problem.range_steps / self.spread
 
 
 def check_prior(dataset_similarity: float, noise_variance: float) -> None:
-    """The two constants of the prior that a study states.
+    """Refuse constants of the stated prior that are out of range.
 
     Raises:
         StudyInvalid: out of range.
@@ -168,19 +168,19 @@ def check_prior(dataset_similarity: float, noise_variance: float) -> None:
 
 
 def _deltas(problem: Problem, outputs: Outputs) -> tuple[int, ...]:
-    """δ of each output, in the ledger's units."""
+    """The δ of each output, in the ledger's units."""
     return split_delta(problem, (1.0, 1.0) if outputs == "both" else (1.0,))
 
 
 def last_delta(problem: Problem, outputs: Outputs) -> float:
-    """δ of the last output, which is the score where there is one."""
+    """The δ of the last output, which is the score where there is one."""
     return from_units(_deltas(problem, outputs)[-1])
 
 
 def choice_sensitivity(
     problem: Problem, outputs: Outputs, scale: PriorScale, dataset_similarity: float, calibration: Calibration
 ) -> dict[Output, float]:
-    """Δ of μ_T, on the prior's scale, where λ̃ is among the outputs."""
+    """The sensitivity Δ of μ_T on the prior's scale, where λ̃ is among the outputs; empty elsewhere."""
     if outputs == "score":
         return {}
     bound = kusner_2015.theorem_1_sensitivity(
@@ -200,7 +200,7 @@ def priced_draws(
     sensitivities: Mapping[Output, float],
     score_draw: Callable[[Problem, float, int], tuple[Spend, DiscreteLaplace]],
 ) -> Draws:
-    """The draws of a plan, each with its δ where the range does not cap it.
+    """The draws of a plan of either algorithm, each with its δ where the range does not cap it.
 
     Args:
         problem: the study's.
@@ -223,13 +223,13 @@ def priced_draws(
 
 
 def _up_to(delta_units: int, spend: Spend) -> Spend:
-    """A spend whose ε holds up to δ: priced ε²/2 in zCDP (rounded up), with its δ beside it."""
+    """The spend with a δ: its ε holds only up to it, so it is priced ε²/2 in zCDP, rounded up."""
     epsilon = from_units(spend.epsilon_units or 0)
     return replace(spend, delta_units=delta_units, rho_units=spent_units(0.5 * epsilon**2 * (1.0 + 1e-12)))
 
 
 def certified_draws(release: Release, score: str) -> tuple[dict[str, tuple[str, ...]], set[str]]:
-    """The draws that a certificate must show, and the names of those that say less than the score's range.
+    """The draws that a certificate must state, and the names of those that pay less than the score's range.
 
     Raises:
         ValueError, KeyError: the release is none of these two methods.
@@ -246,7 +246,7 @@ def certified_draws(release: Release, score: str) -> tuple[dict[str, tuple[str, 
 
 
 def choice_outlook(problem: Problem, scale: PriorScale, spend: Spend) -> tuple[float, str]:
-    """Theorem 2's loss of the selection at a = 1, in units of the score, and what it says in words."""
+    """Theorem 2's loss of the selection at a = 1, in units of the score and as a sentence."""
     loss = kusner_2015.theorem_2_utility_bound(
         n_candidates=len(problem.candidates),
         sensitivity=spend.sensitivity,
@@ -260,12 +260,12 @@ def choice_outlook(problem: Problem, scale: PriorScale, spend: Spend) -> tuple[f
 
 
 def score_noise_words(problem: Problem, spend: Spend) -> str:
-    """The noise on a score, in words."""
+    """The noise on a score, as half a sentence."""
     return f"its noise has scale {spend.noise_scale:.3g} on a score between 0 and {problem.score_range:g}"
 
 
 def _best_words(problem: Problem, spend: Spend) -> str:
-    """What Corollary 1's weights leave of a choice whose utilities all lie in the score's range, in words."""
+    """How little Corollary 1's weights prefer the best candidate at the range's sensitivity, as a sentence."""
     N = len(problem.candidates)
     utilities = np.where(np.arange(N) == 0, problem.score_range, 0.0)
     weights = kusner_2015.corollary_1_weights(
@@ -279,7 +279,7 @@ def _best_words(problem: Problem, spend: Spend) -> str:
 
 
 def checked_rate(problem: Problem, A: float, tau: float) -> float:
-    """Theorem 5's rate at the constants that a study asserts.
+    """Theorem 5's rate at the constants that a study asserts, once they are checked.
 
     Raises:
         StudyInvalid: they are not positive numbers, or T < 2.

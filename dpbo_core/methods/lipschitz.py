@@ -26,6 +26,7 @@ import numpy as np
 from dpbo_core.bo.loop import BayesianSearch
 from dpbo_core.bo.score_map import CENTRE, SPREAD, ScoreMap
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.gp.posterior import Posterior
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
 from dpbo_core.methods.contract import Draws, MethodTraits, Outlook
@@ -34,7 +35,7 @@ from dpbo_core.methods.releasing import make_release
 from dpbo_core.methods.stated_search import (
     acquisition_of,
     assumed_of_acquisition,
-    shown_of_acquisition,
+    assumed_of_released_acquisition,
     stated_kernel,
 )
 from dpbo_core.models.linear.certificates import default_tolerance
@@ -43,7 +44,7 @@ from dpbo_core.models.linear.losses import loss_named
 from dpbo_core.models.scores.declared import Numbers
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.union import SCORES
-from dpbo_core.privacy.certified import MEANS, Shown, only_shows
+from dpbo_core.privacy.certified import MEANS, CertificateRules, only_shows
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import Release
@@ -70,7 +71,9 @@ REFUTED = Evidence(
 
 @dataclass(frozen=True)
 class Lipschitz:
-    """Algorithm 3. Pure ε-DP, no prior assumed; logistic or hinge models, a Lipschitz score, Λ of one λ axis.
+    """Algorithm 3 of Kusner et al.: the best score of a regularisation path, pure ε-DP, no prior assumed.
+
+    It needs a logistic or hinge model, a Lipschitz score and a Λ of one λ axis.
 
     Attributes:
         evaluate: "all" of Λ, or the "path" of a search, as printed, which trains as many models, scores fewer, and
@@ -102,34 +105,34 @@ class Lipschitz:
 
     @property
     def scores_all(self) -> bool:
-        """Whether all of Λ is scored."""
+        """Whether all of Λ is scored, and not a path through it."""
         return self.evaluate == "all" or (self.evaluate == "auto" and self.calibration == "corrected")
 
     @property
     def public_path(self) -> bool:
-        """The path follows raw scores, unless it is the whole of Λ in its own order."""
+        """Whether the order of scoring is public: all of Λ has its own order, a path follows raw scores."""
         return self.scores_all
 
     def trains_first(self) -> bool:
-        """Where Δ is measured on the models themselves."""
+        """Whether Δ is measured on the models themselves, which are then trained beforehand."""
         return self.sensitivity == "trained"
 
     @property
     def fits_lengthscale(self) -> bool:
-        """A path's kernel is fixed, since nothing private is fitted; all of Λ needs none."""
+        """Whether a study may leave the lengthscale to it: all of Λ needs none, a path's is fixed."""
         return self.scores_all
 
     def n_steps(self, problem: Problem) -> int:
-        """T, `[search] steps`: one scored model each; or one chunk of Λ each, of which there are at most N."""
+        """T, `[search] steps`: one scored model each, or one chunk of Λ each, of which there are at most N."""
         steps = problem.search.steps
         return min(steps, len(problem.candidates)) if self.scores_all else steps
 
     def fixed_path(self, problem: Problem) -> tuple[int, ...]:
-        """All of Λ, in either form."""
+        """The candidates that are trained whatever comes out: all of Λ, in either form."""
         return tuple(range(len(problem.candidates)))
 
     def plan(self, problem: Problem) -> PrivacyPlan:
-        """One draw of discrete Laplace noise at Δ/ε.
+        """The price of a study: one draw of discrete Laplace noise at Δ/ε, with its guarantee.
 
         Raises:
             StudyInvalid: a score that is not Lipschitz, or another estimator.
@@ -141,22 +144,22 @@ class Lipschitz:
         return PrivacyPlan(guarantee, tuple(spend for spend, _ in self.draws(problem)))
 
     def draws(self, problem: Problem) -> Draws:
-        """The one draw of the plan."""
+        """The one draw of the plan: the best score."""
         mechanism = self._mechanism(problem)
         return ((mechanism.spend("best score"), mechanism),)
 
     @staticmethod
-    def shown(release: Release) -> Shown:
-        """One draw, of the score. Theorem 7 may bound it below one record's share."""
+    def certificate_rules(release: Release) -> CertificateRules:
+        """What a certificate must state: one draw, of the score, and Theorem 8's bound on its noise."""
         if not only_shows(release, "score"):
             raise ValueError("value")
         draws = {"best score": tuple(DiscreteLaplace.WORTH)}
         spend = max(release.spends, key=lambda spend: spend.noise_scale)  # the one there should be
-        assumed = shown_of_acquisition(release)
-        return Shown(draws, 0.0, assumed, relations=MEANS, score_bound=_score_bound(spend))
+        assumed = assumed_of_released_acquisition(release)
+        return CertificateRules(draws, 0.0, assumed, relations=MEANS, score_bound=_score_bound(spend))
 
     def outlook(self, problem: Problem) -> Outlook:
-        """The error is the Laplace noise: its mean absolute value is its scale."""
+        """What to expect: the mean absolute value of the Laplace noise, which is its scale."""
         ((spend, _),) = self.draws(problem)
         scale = spend.noise_scale
         published = kusner_2015.corollary_4_scale(sensitivity=self._published(problem), epsilon=problem.epsilon)
@@ -169,16 +172,17 @@ class Lipschitz:
         return Outlook(scale, scale, len(problem.candidates), why)
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "WholePath | LipschitzSearch":
-        """A search with nothing observed."""
+        """A search before its first observation."""
         form = WholePath if self.scores_all else LipschitzSearch
         return form(self, problem, plan, self._mechanism(problem))
 
     def _mechanism(self, problem: Problem) -> DiscreteLaplace:
+        """The Laplace noise on the best score, at the whole of ε."""
         (epsilon,) = split_epsilon(problem, (1.0,))
         return DiscreteLaplace(self._sensitivity_steps(problem), epsilon, problem.score_per_step)
 
     def _sensitivity_steps(self, problem: Problem) -> int:
-        """Δ in integer steps of the sum (MATH: Δ_int), or the published real-valued Δ rounded up to steps.
+        """The sensitivity Δ of the best sum in integer steps; as published, the real-valued Δ rounded up to steps.
 
         Where each person counts once the two ends of a path differ for every person present, how many these are is
         private, and the clamp at n_p does not bound it. All of Λ moves by R: an absent person scores φ(0).
@@ -212,16 +216,15 @@ class Lipschitz:
             )
         return kusner_2015.theorem_7_integer_sensitivity(
             n_validation=problem.n_averaged,
-            lipschitz=L,
             score_range=G,
-            path_length=D,
+            path_change=L * D,
             record_range=R,
             grid=GRID,
             max_records_per_person=problem.max_records_per_person,
         )
 
     def _trained(self, problem: Problem, tau: float, D: float, R: float) -> tuple[float, float]:
-        """D and R measured on the public models; the whole of Λ, or a subset that holds both ends."""
+        """The bounds D and R measured on the public models: on all of Λ, or on a subset that holds both ends."""
         lambdas = np.array([float(point["lambda"]) for point in problem.candidates.points])
         order = np.argsort(lambdas, kind="stable")
         up = 1.0 + 1e-9  # past every rounding of the norms
@@ -239,7 +242,7 @@ class Lipschitz:
         return min(D, (widest + 2.0 * gap + 4.0 * tau) * up), R
 
     def _published(self, problem: Problem) -> float:
-        """Δ as printed in Theorem 7 (k = 1 in the paper)."""
+        """The sensitivity Δ as printed in Theorem 7 (k = 1 in the paper)."""
         lambda_min, lambda_max = _ends(problem)
         return kusner_2015.theorem_7_sensitivity(
             n_validation=problem.n_averaged,
@@ -258,7 +261,7 @@ class Lipschitz:
         needs="a logistic or hinge model, a Lipschitz score",
         delta="0",
         trainings="one a candidate",
-        shown=shown,
+        certificate_rules=certificate_rules,
         scores_ahead=True,
         fixed_path=fixed_path,
         trains_first=trains_first,
@@ -266,7 +269,7 @@ class Lipschitz:
 
 
 class BestScore(Opaque):
-    """The largest sum so far. The scores are private: nothing is returned before `finish`."""
+    """A search for the largest sum. The scores are private: nothing is returned before `finish`."""
 
     __slots__ = ("_best", "_mechanism", "_method", "_plan", "_problem")
 
@@ -275,7 +278,7 @@ class BestScore(Opaque):
         self._best = Sensitive(-1)
 
     def finish(self, noise: Noise) -> Release:
-        """f̃_L = f_BO + Lap(Δ/ε)."""
+        """Draw the best score f̃_L = f_BO + Lap(Δ/ε), and return the release of it."""
         (spend,) = self._plan.spends
         drawn = noise.release(spend, self._mechanism, self._best)  # Alg. 3, lines 5 and 6
         value = {"score": drawn["draw"] * self._problem.score_per_step}
@@ -283,7 +286,7 @@ class BestScore(Opaque):
 
 
 class WholePath(BestScore):
-    """All of Λ under way, a chunk a step."""
+    """The search that scores all of Λ, a chunk a step."""
 
     __slots__ = ("_chunks", "_left", "_trained")
 
@@ -300,30 +303,24 @@ class WholePath(BestScore):
             self._left -= 1
             if self._left and len(self._trained) < together:
                 continue
-            found = evaluate_all(objective, self._trained, again=self._left > 0)  # Alg. 3, line 2
-            self._best = Sensitive(max(self._best.expose(), *(total.expose() for total in found.sums)))  # line 3
+            totals = evaluate_all(objective, self._trained, again=self._left > 0)  # Alg. 3, line 2
+            self._best = Sensitive(max(self._best.expose(), *(total.expose() for total in totals.sums)))  # line 3
             self._trained.clear()
 
 
 class LipschitzSearch(BestScore):
-    """Algorithm 3 under way. The path is private too."""
+    """The search that follows the raw scores, Algorithm 3 as printed. The path is private too."""
 
     __slots__ = ("_bo", "_map")
 
     def __init__(self, method: Lipschitz, problem: Problem, plan: PrivacyPlan, mechanism: DiscreteLaplace) -> None:
         super().__init__(method, problem, plan, mechanism)
         search, self._map = problem.search, ScoreMap(CENTRE, SPREAD, 1.0)
-        self._bo = BayesianSearch(
-            problem.candidates.encoded,
-            stated_kernel(problem),
-            noise_variance=1e-6,
-            acquisition=acquisition_of(search),
-            seed=search.seed,
-            expected=search.steps,
-        )
+        posterior = Posterior(problem.candidates.encoded, stated_kernel(problem), 1e-6, expected=search.steps)
+        self._bo = BayesianSearch(posterior, acquisition_of(search), search.seed)
 
     def step(self, objective: Scorer, noise: Noise) -> None:  # noqa: ARG002  no noise before the end
-        """One observation of Bayesian optimisation on the raw scores."""
+        """Add one raw score to the private search."""
         index = self._bo.ask()
         total = objective.evaluate(self._problem.train(index)).expose()  # Alg. 3, line 2
         self._bo.tell(index, self._map.mapped(total / self._problem.range_steps))
@@ -331,7 +328,7 @@ class LipschitzSearch(BestScore):
 
 
 def _score_bound(spend: Spend) -> str:
-    """Theorem 8, in words: how far the noise alone takes the score."""
+    """Theorem 8's bound on the noise of the best score, as a sentence."""
     bound = kusner_2015.theorem_8_error_bound(
         sensitivity=spend.sensitivity, epsilon=spend.epsilon, failure_probability=FAILURE
     )
@@ -339,7 +336,7 @@ def _score_bound(spend: Spend) -> str:
 
 
 def _ends(problem: Problem) -> tuple[float, float]:
-    """λ_min and λ_max of Λ, after checking that Theorem 7 speaks of this problem at all."""
+    """The ends λ_min and λ_max of Λ; refuses a study that Theorem 7 does not speak of."""
     if not problem.model.linear:
         raise StudyInvalid(
             f"lipschitz cannot tune {problem.model.estimator}",
@@ -359,7 +356,7 @@ def _ends(problem: Problem) -> tuple[float, float]:
 
 
 def _tolerance(problem: Problem) -> float:
-    """τ: no model of Λ is trained to a larger certificate."""
+    """The largest certificate τ that any model of Λ is trained to."""
     if problem.model.tolerance is not None:
         return problem.model.tolerance
     lambdas = {float(point["lambda"]) for point in problem.candidates.points}
@@ -367,5 +364,6 @@ def _tolerance(problem: Problem) -> float:
 
 
 def _linear(model: object) -> LinearModel:
+    """The model as a linear one, which `_ends` has made sure of."""
     assert isinstance(model, LinearModel)  # noqa: S101  _ends has refused every other estimator
     return model

@@ -40,7 +40,7 @@ USUAL = 0.75  # r where nothing public says better: halfway between a guess and 
 
 @dataclass(frozen=True)
 class Unit:
-    """How a draw is said: score = offset + draw · per_step.
+    """The map from a draw to a score: score = offset + draw · per_step.
 
     Attributes:
         per_step: score per step of the draw; 1/D̂ of pairs.
@@ -52,44 +52,44 @@ class Unit:
     offset: float = 0.0
     error: float = 0.0
 
-    def said(self, draw: int) -> float:
-        """The score that was drawn."""
+    def score(self, draw: int) -> float:
+        """The score that a draw stands for."""
         return self.offset + draw * self.per_step
 
-    def deviation(self, scale: float, said: float) -> float:
-        """Of a score whose draw has noise of this deviation in steps, and that came out as `said`."""
+    def deviation(self, scale: float, score: float) -> float:
+        """The standard deviation of a score's noise, from that of its draw in steps and the score itself."""
         return (
-            math.hypot(scale * self.per_step, self.error * (said - self.offset))
+            math.hypot(scale * self.per_step, self.error * (score - self.offset))
             if self.error
             else scale * self.per_step
         )
 
 
 def in_pairs(problem: Problem) -> PairCount | None:
-    """The count of pairs that a problem is about; None where it is about a mean."""
+    """The count of pairs that the study's score is; None where it is a mean."""
     return problem.aggregate if isinstance(problem.aggregate, PairCount) else None
 
 
 def unit_of(problem: Problem) -> Unit:
-    """Of a mean; of pairs before any is drawn, at the public share of positives."""
+    """The map from a draw to a score before the number of pairs is drawn: of a mean, or at the public share."""
     return Unit(problem.metric_per_step)
 
 
 def unit_drawn(pairs: PairCount, drawn: int, deviation: float, beside: float) -> Unit:
-    """Of pairs, once their number was drawn with noise of this deviation, in steps."""
+    """The map from a draw to a score once the number of pairs was drawn with noise of this deviation."""
     n_pairs = min(max(drawn, pairs.fewest_likely), pairs.range_steps)
     return Unit(1.0 / n_pairs, beside, deviation / n_pairs)
 
 
 def shares_of(problem: Problem, whole: float) -> tuple[float, ...]:
-    """Of a score's share of ε: for the number of pairs where such are counted, and for the score itself."""
+    """The shares of ε for the number of pairs, where such are counted, and for the score, adding up to `whole`."""
     if in_pairs(problem) is None:
         return (whole,)
     return whole * SHARE_OF_PAIRS, whole * (1.0 - SHARE_OF_PAIRS)
 
 
 def score_caption(problem: Problem, noise: Noise, index: int, score: Drawn, number: Drawn | None) -> dict[str, Any]:
-    """What is released of the score of one candidate: the score, its interval, and the number of pairs.
+    """Draw the score of one candidate: the score, its interval and, of pairs, their number.
 
     Args:
         problem: whose candidate it is.
@@ -111,24 +111,24 @@ def score_caption(problem: Problem, noise: Noise, index: int, score: Drawn, numb
         drawn = noise.release(spend, laplace, shifted(total, all_pairs, share), beside=round(share * SHARES))
         unit = unit_drawn(pairs, D, mechanism.scale, drawn["beside"] / SHARES)
         also = {PAIRS: problem.score_per_step / unit.per_step}
-    said = unit.said(drawn["draw"])
-    interval = bounded_laplace_interval(said, unit.deviation(laplace.scale, said), problem.score_range)
-    return {"score": said, "interval": list(interval), **also}
+    value = unit.score(drawn["draw"])
+    interval = bounded_laplace_interval(value, unit.deviation(laplace.scale, value), problem.score_range)
+    return {"score": value, "interval": list(interval), **also}
 
 
 def beside(problem: Problem, index: int) -> float:
-    """r: the public score of a candidate, the usual one where it cannot be had. Public, and never raises."""
-    found = attempted(lambda: problem.public_score(index), USUAL)
-    return on_grid(min(max(found, 0.0), 1.0))
+    """The public score r of a candidate, the usual one where it cannot be had. Public, and never raises."""
+    public = attempted(lambda: problem.public_score(index), USUAL)
+    return on_grid(min(max(public, 0.0), 1.0))
 
 
 def on_grid(share: float) -> float:
-    """A share rounded to the nearest 2⁻¹⁶."""
+    """The share rounded to the nearest 2⁻¹⁶."""
     return round(share * SHARES) / SHARES
 
 
 def one_unit_moves(release: Release) -> float:
-    """What one unit's records can move each draw's query by, in the unit of the draws.
+    """The most that one unit's records can move each draw's query by, in the unit of the draws.
 
     Raises:
         KeyError, TypeError, ValueError: the facts do not say.
@@ -143,12 +143,12 @@ def one_unit_moves(release: Release) -> float:
 
 
 def relations_of(release: Release) -> tuple[NeighboringRelation, ...]:
-    """Which neighbours a release can be about: pairs are counted of records, whose number is public, alone."""
+    """The neighbours that a release can be about: where pairs are counted, those of single records alone."""
     return (NeighboringRelation.REPLACE_ONE,) if COUNTS in release.facts else MEANS
 
 
 def check_unpaired(problem: Problem) -> None:
-    """For a choice by each record's difference: the records have scores of their own.
+    """Refuse a choice by each record's difference where pairs are counted.
 
     Raises:
         StudyInvalid: pairs are counted.
@@ -162,7 +162,7 @@ def check_unpaired(problem: Problem) -> None:
 
 
 def refused(problem: Problem, methods: tuple[str, ...]) -> StudyInvalid:
-    """The message of a method that needs a mean of record scores; names those that do not."""
+    """The refusal of a method that needs a mean of record scores; names those that do not."""
     named = (
         f"method = {' or '.join(map(repr, methods))}"
         if methods

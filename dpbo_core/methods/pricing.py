@@ -48,28 +48,29 @@ def split_epsilon(problem: Problem, shares: tuple[float, ...]) -> tuple[int, ...
     Raises:
         StudyInvalid: ε is too small for the ledger's unit.
     """
-    try:
-        return split_units(allowed_units(problem.epsilon), shares)
-    except ValueError:
-        pass
-    raise too_small(problem)
+    return _split(problem, problem.epsilon, shares)
 
 
 def split_delta(problem: Problem, shares: tuple[float, ...]) -> tuple[int, ...]:
-    """The study's δ, as `split_epsilon` splits its ε.
+    """The study's δ in 10⁻¹² (rounded down: never above the guarantee), split so that the parts sum exactly to it.
 
     Raises:
         StudyInvalid: δ is too small for the ledger's unit.
     """
+    return _split(problem, problem.delta, shares)
+
+
+def _split(problem: Problem, amount: float, shares: tuple[float, ...]) -> tuple[int, ...]:
+    """The amount in 10⁻¹², rounded down and split in proportion to the shares."""
     try:
-        return split_units(allowed_units(problem.delta), shares)
+        return split_units(allowed_units(amount), shares)
     except ValueError:
         pass
     raise too_small(problem)
 
 
 def too_small(problem: Problem) -> StudyInvalid:
-    """The message for an ε (or δ) that the ledger's unit cannot divide."""
+    """The refusal of an ε (or δ) that the ledger's unit cannot divide."""
     return StudyInvalid(
         f"ε = {problem.epsilon:g} is too small to be divided among the draws of this method",
         cause="the ledger counts privacy in units of 1e-12",
@@ -78,7 +79,7 @@ def too_small(problem: Problem) -> StudyInvalid:
 
 
 def refuse_persons(problem: Problem, kind: str, cause: str) -> None:
-    """For a method of which nothing is proved where each person's mean counts once.
+    """Refuse a method of which nothing is proved where each person's mean counts once.
 
     Raises:
         StudyInvalid: the study counts so.

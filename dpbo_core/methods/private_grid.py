@@ -25,7 +25,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.exponential import EXPONENTIAL, PERMUTE_AND_FLIP, PrivateSelection
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
-from dpbo_core.methods.contract import Draws, MethodTraits, Outlook, Simulated, Told
+from dpbo_core.methods.contract import Draws, MethodTraits, Outlook, ReleasedScores, Simulated
 from dpbo_core.methods.earlier_editions import chosen_and_scored, followed
 from dpbo_core.methods.pair_draws import (
     check_unpaired,
@@ -37,7 +37,7 @@ from dpbo_core.methods.pair_draws import (
 )
 from dpbo_core.methods.pricing import guarantee_of, split_epsilon
 from dpbo_core.methods.releasing import make_release
-from dpbo_core.privacy.certified import Shown
+from dpbo_core.privacy.certified import CertificateRules
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, Release
@@ -72,7 +72,7 @@ SIMULATED_SHARE = 0.25  # of ε = 1, for the score, in the advice's simulation
 
 @dataclass(frozen=True)
 class PrivateGrid:
-    """Pure ε-DP: scores Λ or a public subset of it, releases the winner and its score.
+    """Private selection from a list: scores Λ or a public subset, releases the winner and its score; pure ε-DP.
 
     Attributes:
         evaluate: "all" of Λ; "tried", those that are cross-validated on the public training set; or as many
@@ -116,13 +116,13 @@ class PrivateGrid:
             )
 
     def n_steps(self, problem: Problem) -> int:
-        """|Λ′|: how many candidates are scored."""
-        wanted = {"all": len(problem.candidates), "tried": self.public_trials}
-        return min(wanted.get(self.evaluate, problem.search.steps), len(problem.candidates))
+        """The number of candidates that are scored, |Λ′|."""
+        sizes = {"all": len(problem.candidates), "tried": self.public_trials}
+        return min(sizes.get(self.evaluate, problem.search.steps), len(problem.candidates))
 
     @staticmethod
     def forms(problem: Problem) -> tuple["PrivateGrid", ...]:
-        """All that was cross-validated: the public search trains each five times, and scoring it costs one more.
+        """The form that the advice compares: all that was cross-validated, or a shortlist where scoring is slow.
 
         Where every record is scored in a process of its own scoring is the cost: then as many as there are steps.
         """
@@ -135,9 +135,11 @@ class PrivateGrid:
         return (PrivateGrid(evaluate="tried", base_measure="public", paired=paired, editions=planned),)
 
     def simulated(self, problem: Problem) -> Simulated:
-        """As the whole of Λ, or as its subset."""
-        spends, seen = self.plan(problem).spends, problem.metric_per_step / problem.score_per_step
-        choice, score = (spend.noise_scale * seen / problem.score_range for spend in (spends[0], spends[-1]))
+        """The place in the advice's simulation: as the whole of Λ, or as its subset."""
+        spends, metric_per_score = self.plan(problem).spends, problem.metric_per_step / problem.score_per_step
+        choice, score = (
+            spend.noise_scale * metric_per_score / problem.score_range for spend in (spends[0], spends[-1])
+        )
         form = "all" if self.n_steps(problem) == len(problem.candidates) else self.evaluate
         return Simulated(
             f"{self.kind}/{'base_measure' if self.base_measure == 'public' else form}",
@@ -147,12 +149,12 @@ class PrivateGrid:
         )
 
     def fixed_path(self, problem: Problem) -> tuple[int, ...]:
-        """Λ′, unless the public scores say what that is."""
-        known = self.evaluate in ("all", "sobol") or self.n_steps(problem) == len(problem.candidates)
-        return self._spread(problem) if known and self.evaluate != "public_shortlist" else ()
+        """The candidates Λ′ in order; none where the public scores decide which they are."""
+        fixed = self.evaluate in ("all", "sobol") or self.n_steps(problem) == len(problem.candidates)
+        return self._spread(problem) if fixed and self.evaluate != "public_shortlist" else ()
 
     def plan(self, problem: Problem) -> PrivacyPlan:
-        """One selection and one score, which is two draws where pairs are counted."""
+        """The price of a study: one selection and one score, which is two draws where pairs are counted."""
         spends = tuple(spend for spend, _ in self.draws(problem))
         if self.paired:
             check_unpaired(problem)
@@ -161,27 +163,27 @@ class PrivateGrid:
         return PrivacyPlan(guarantee, spends)
 
     def draws(self, problem: Problem) -> Draws:
-        """The draws of the plan."""
+        """The draws of the plan: the choice, the number of pairs where such are counted, and the score."""
         (selection, laplace), number = self._mechanisms(problem), self.number(problem)
         drawn = ((selection.spend(CHOICE), selection), (laplace.spend(SCORE), laplace))
         return drawn if number is None else (drawn[0], (number.spend(ALL_PAIRS), number), drawn[1])
 
     @staticmethod
-    def shown(release: Release) -> Shown:
-        """A draw for the choice and one for its score, each of a mean that every record moves by its own share."""
+    def certificate_rules(release: Release) -> CertificateRules:
+        """What a certificate must state: a draw for the choice and one for its score, of means or of pairs."""
         laplace = tuple(DiscreteLaplace.WORTH)
         made = {CHOICE: tuple(PrivateSelection.WORTH), SCORE: laplace}
         if COUNTS in release.facts:
             made[ALL_PAIRS] = laplace
-        return Shown(made, one_unit_moves(release), relations=relations_of(release))
+        return CertificateRules(made, one_unit_moves(release), relations=relations_of(release))
 
     @staticmethod
-    def told(release: Release) -> Told:
-        """Its choice, and the score of it."""
+    def released_scores(release: Release) -> ReleasedScores:
+        """The choice of a release, and the score of it."""
         return chosen_and_scored(release, choice=CHOICE, score=SCORE)
 
     def outlook(self, problem: Problem) -> Outlook:
-        """The selection's expected regret (a bound) plus the mean absolute error of the score."""
+        """What to expect: the selection's expected regret (a bound) plus the mean absolute error of the score."""
         selection, laplace = self._mechanisms(problem)
         scale, n = laplace.scale * problem.metric_per_step, self.n_steps(problem)
         regret = theorem_2_expected_error(
@@ -199,19 +201,19 @@ class PrivateGrid:
         return Outlook(scale, error, n, why)
 
     def prepare(self, problem: Problem) -> Problem:
-        """Cross-validate where the public scores have a say."""
+        """The problem with public scores cross-validated, where these have a say."""
         return searched(problem, self._trials(problem)) if self._asks_public else problem
 
     def cross_validated(self, problem: Problem) -> tuple[int, ...]:
-        """What the public search begins with."""
+        """The candidates whose public scores the search begins with; none where it asks for none."""
         return required_trials(problem, self._trials(problem)) if self._asks_public else ()
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "GridSearch":
-        """A search with nothing scored."""
+        """A search before its first scoring."""
         return GridSearch(self, problem, plan, *self._mechanisms(problem))
 
     def subset(self, problem: Problem) -> tuple[tuple[int, ...], Pairing | None, NDArray[np.int64]]:
-        """The indices that will be scored, in order, how they are paired, and their head start in steps of the sum.
+        """The candidates that will be scored, in order; how they are paired; their head start in steps of the sum.
 
         All of it is public. The head start is what the public training set has to say in the choice; no record
         moves it.
@@ -219,25 +221,28 @@ class PrivateGrid:
         if not self._asks_public:
             listed = self._spread(problem)
             return listed, None, self._begun(problem, listed, np.zeros(len(listed)))
-        found, (selection, _) = search_on_public_data(problem, self._trials(problem)), self._mechanisms(problem)
+        public_search, (selection, _) = (
+            search_on_public_data(problem, self._trials(problem)),
+            self._mechanisms(problem),
+        )
         match self.evaluate:
             case "public_shortlist":
-                listed = public_shortlist(problem, self.n_steps(problem), found)
+                listed = public_shortlist(problem, self.n_steps(problem), public_search)
             case "tried":
-                listed = tuple(sorted(found.tried))
+                listed = tuple(sorted(public_search.tried))
             case _:
                 listed = self._spread(problem)
         noise = selection.scale * problem.metric_per_step
-        pair = pairing(problem, found, noise) if self.paired else None
+        pair = pairing(problem, public_search, noise) if self.paired else None
         start = np.zeros(len(listed))
         if self.base_measure == "public":
-            start = selection.scale * np.log(base_measure(problem, found.mean[list(listed)], noise))
+            start = selection.scale * np.log(base_measure(problem, public_search.mean[list(listed)], noise))
         elif self.evaluate == "public_shortlist" and pair is None:
-            start = head_start(problem, listed, found, noise).astype(np.float64)
+            start = head_start(problem, listed, public_search, noise).astype(np.float64)
         return listed, pair, self._begun(problem, listed, start)
 
     def _begun(self, problem: Problem, listed: tuple[int, ...], start: NDArray[np.float64]) -> NDArray[np.int64]:
-        """The head start with what earlier editions chose, in whole steps of the sum."""
+        """The head start moved towards what earlier editions chose, in whole steps of the sum."""
         choices = [edition.choice for edition in problem.earlier or ()]
         if any(choice is not None for choice in choices):
             scale = self._mechanisms(problem)[0].scale
@@ -253,10 +258,11 @@ class PrivateGrid:
         return self.evaluate in ("tried", "public_shortlist") or self.base_measure == "public" or self.paired
 
     def _spread(self, problem: Problem) -> tuple[int, ...]:
+        """The candidates spread evenly over the cube, as indices; all of Λ where there are no more."""
         return sobol_subset(problem.candidates, self.n_steps(problem), seed=problem.search.seed)
 
     def _trials(self, problem: Problem) -> int:
-        """R: at least as many as are listed."""
+        """The number R of candidates to cross-validate: at least as many as are listed."""
         listed = self.n_steps(problem) if self.evaluate == "public_shortlist" else 0
         return max(self.public_trials, listed)
 
@@ -268,7 +274,7 @@ class PrivateGrid:
         return DiscreteLaplace(problem.record_steps, epsilon, problem.score_per_step)
 
     def _mechanisms(self, problem: Problem) -> tuple[PrivateSelection, DiscreteLaplace]:
-        """For the choice and for its score."""
+        """The mechanisms of the choice and of its score."""
         select, *_, score = self._parts(problem)
         steps, per_step = problem.record_steps, problem.score_per_step
         selection = PrivateSelection(
@@ -281,7 +287,7 @@ class PrivateGrid:
         return max(self.editions, problem.editions) >= MANY
 
     def _parts(self, problem: Problem) -> tuple[int, ...]:
-        """Of ε in 10⁻¹²: for the choice, for the number of pairs where such are counted, and for the score."""
+        """The study's ε in 10⁻¹², split: for the choice, the number of pairs where counted, and the score."""
         return split_epsilon(problem, (1.0 - self.score_share, *shares_of(problem, self.score_share)))
 
     traits: ClassVar = MethodTraits(
@@ -291,11 +297,11 @@ class PrivateGrid:
         delta="0",
         trainings="one a candidate",
         counts_pairs=True,
-        shown=shown,
+        certificate_rules=certificate_rules,
         forms=forms,
         simulated=simulated,
         begins_with_editions=True,
-        told=told,
+        released_scores=released_scores,
         scores_ahead=True,
         fixed_path=fixed_path,
         prepare=prepare,
@@ -304,7 +310,7 @@ class PrivateGrid:
 
 
 class GridSearch(Opaque):
-    """The scoring under way. Nothing is drawn before `finish`.
+    """The search of `private_grid`. Nothing is drawn before `finish`.
 
     Each step trains a candidate and scores it. Of a folder of files, which are read each time, those that are
     trained wait: they are scored in one reading once all are, or as many as `Problem.scored_together`.
@@ -358,13 +364,13 @@ class GridSearch(Opaque):
         beside = None
         if self._pairing is not None and self._reference is not None:
             beside = (self._reference, self._pairing.clipped)
-        found = evaluate_all(objective, self._trained, beside, again=left > 0)
-        self._sums += found.sums
-        self._differences += found.differences
+        totals = evaluate_all(objective, self._trained, beside, again=left > 0)
+        self._sums += totals.sums
+        self._differences += totals.differences
         self._trained.clear()
 
     def finish(self, noise: Noise) -> Release:
-        """Choose by permute-and-flip, then say the chosen candidate's score with Laplace noise.
+        """Choose by permute-and-flip, then draw the chosen candidate's score with Laplace noise.
 
         A public list is recorded with the choice, which means nothing without it.
         """

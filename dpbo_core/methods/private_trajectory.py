@@ -26,14 +26,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.accounting.composition import largest_rho
-from dpbo_core.bo.averaged import AveragedSearch, prior_of
+from dpbo_core.bo.averaged import AveragedSearch, SearchDomain, prior_of
 from dpbo_core.bo.learning import LearningSearch
 from dpbo_core.bo.score_map import CENTRE, SPREAD, ScoreMap
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.exponential import PrivateSelection
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.noise import Mechanism, Noise
-from dpbo_core.methods.contract import Draws, MethodTraits, Outlook, Released, Simulated, Told
+from dpbo_core.methods.contract import Draws, MethodTraits, Outlook, Released, ReleasedScores, Simulated
 from dpbo_core.methods.earlier_editions import steps_and_look
 from dpbo_core.methods.final_choice import MIXED_EVIDENCE, FinalChoice, selection
 from dpbo_core.methods.pair_draws import (
@@ -50,7 +50,7 @@ from dpbo_core.methods.pricing import guarantee_of, too_small
 from dpbo_core.methods.releasing import make_release
 from dpbo_core.methods.stated_search import acquisition_of, stated_kernel
 from dpbo_core.privacy.amounts import from_units, split_units
-from dpbo_core.privacy.certified import Shown, steps_shown
+from dpbo_core.privacy.certified import CertificateRules, stated_steps
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, PAIRS, Release
@@ -74,7 +74,7 @@ SIMULATED_SHARE, SIMULATED_DELTA = (
 
 @dataclass(frozen=True)
 class PrivateTrajectory:
-    """GP search on noised observations; releases the whole trajectory and the chosen hyperparameter.
+    """Gaussian-process search on noised scores: releases the whole trajectory and the chosen hyperparameters.
 
     Attributes:
         look_share: share of the budget for one fresh look at the choice's score, whose 90% interval covers nine
@@ -123,27 +123,30 @@ class PrivateTrajectory:
         check_trials(self.public_trials)
 
     def n_steps(self, problem: Problem) -> int:
-        """T: how many models are trained and scored, `[search] steps`."""
+        """T, the number of models that are trained and scored: `[search] steps`."""
         return problem.search.steps
 
     @staticmethod
     def forms(problem: Problem) -> tuple["PrivateTrajectory", ...]:  # noqa: ARG004  the same on every problem
-        """With the public prior, and without."""
+        """The forms that the advice compares: with the public prior, and without."""
         return PrivateTrajectory(prior="public", amplitude="public"), PrivateTrajectory()
 
     def simulated(self, problem: Problem) -> Simulated:
-        """By the noise of one observation of the path; where permute-and-flip ends it, of a path without that."""
+        """The place in the advice's simulation, by the noise of one observation of the path."""
         if self.final_choice == "permute_and_flip":
             plain = replace(self, final_choice="exponential", final_share=0.0, look_share=USUAL_LOOK)
-            found = plain.simulated(problem)
-            return replace(found, said_by=found.said_by * math.sqrt(self.look_share / USUAL_LOOK) or found.said_by)
+            path = plain.simulated(problem)
+            return replace(
+                path,
+                score_records=path.score_records * math.sqrt(self.look_share / USUAL_LOOK) or path.score_records,
+            )
         observed = self.observations(problem)[0].scale * problem.metric_per_step / problem.score_range
         rho = SIMULATED_SHARE * from_units(largest_rho(1.0, SIMULATED_DELTA))
         records = math.sqrt(self.n_steps(problem) / (2.0 * rho)) / observed
         return Simulated(f"{self.kind}/{self.prior}", records, records)
 
     def plan(self, problem: Problem) -> PrivacyPlan:
-        """T draws of discrete Gaussian noise, perhaps one exponential mechanism, and the fresh look.
+        """The price of a study: T draws of Gaussian noise, perhaps a final choice, and the fresh look.
 
         Raises:
             StudyInvalid: δ = 0, or an ε too small for the ledger's unit.
@@ -154,7 +157,7 @@ class PrivateTrajectory:
         return PrivacyPlan(guarantee, spends)
 
     def draws(self, problem: Problem) -> Draws:
-        """The number of pairs where such are counted, the T observations, then choice and look where there are."""
+        """The draws of the plan: number of pairs, T observations, final choice, look; those that there are."""
         drawn: list[tuple[Spend, Mechanism[Any]]] = []
         if (number := self.number(problem)) is not None:
             drawn.append((number.spend(ALL_PAIRS), number))
@@ -167,11 +170,11 @@ class PrivateTrajectory:
         return tuple(drawn)
 
     @staticmethod
-    def shown(release: Release) -> Shown:
-        """A draw a step, and those that its options buy, each of a mean that a record moves by its own share."""
+    def certificate_rules(release: Release) -> CertificateRules:
+        """What a certificate must state: a draw a step and those that the options buy, of means or of pairs."""
         options, gaussian = release.facts["options"], tuple(DiscreteGaussian.WORTH)
         made = {f"score of step {t}": gaussian for t in range(1, len(release.value["trajectory"]) + 1)}
-        if len(made) != steps_shown(release):
+        if len(made) != stated_steps(release):
             raise ValueError("steps")
         if options["final_share"] != 0.0:
             made["final choice"] = tuple(PrivateSelection.WORTH)
@@ -179,15 +182,15 @@ class PrivateTrajectory:
             made[LOOK] = gaussian
         if COUNTS in release.facts:
             made[ALL_PAIRS] = gaussian
-        return Shown(made, one_unit_moves(release), relations=relations_of(release))
+        return CertificateRules(made, one_unit_moves(release), relations=relations_of(release))
 
     @staticmethod
-    def told(release: Release) -> Told:
-        """Every step's score, the choice, and the fresh look at it."""
+    def released_scores(release: Release) -> ReleasedScores:
+        """Every released step's score, the choice, and the fresh look at it."""
         return steps_and_look(release, LOOK)
 
     def outlook(self, problem: Problem) -> Outlook:
-        """Mean absolute error of the posterior mean at T evenly spread candidates, by the prior alone."""
+        """What to expect: the mean absolute error of the posterior mean at T evenly spread candidates."""
         sigma = self.observations(problem)[0].scale * problem.metric_per_step
         T, scale = self.n_steps(problem), SPREAD * problem.score_range
         spread = np.unique(np.linspace(0, len(problem.candidates) - 1, T).round().astype(int))
@@ -207,29 +210,29 @@ class PrivateTrajectory:
         return Outlook(sigma, error, T, why)
 
     def prepare(self, problem: Problem) -> Problem:
-        """Cross-validate for the public prior."""
+        """The problem with public scores cross-validated, where they are the prior."""
         return searched(problem, self.public_trials) if self.prior == "public" else problem
 
     def cross_validated(self, problem: Problem) -> tuple[int, ...]:
-        """What the public prior's search begins with."""
+        """The candidates whose public scores the public prior begins with; none without that prior."""
         return required_trials(problem, self.public_trials) if self.prior == "public" else ()
 
     def guess(self, problem: Problem) -> NDArray[np.float64] | None:
-        """The public score of every candidate, (N,), or None."""
+        """The public score of every candidate, (N,); None without the public prior."""
         return search_on_public_data(problem, self.public_trials).mean if self.prior == "public" else None
 
     def deviation(self, problem: Problem, public: NDArray[np.float64] | None, scale: float) -> float | None:
-        """Median of the prior's s, on its own scale; None for the usual."""
+        """The median of the prior's deviation s, on the prior's scale; None for the usual one."""
         if public is None or self.amplitude == "fixed":
             return None
         return AMPLITUDE * doubt(problem, float(public.max())) / scale
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "TrajectorySearch":
-        """A search with nothing observed."""
+        """A search before its first observation."""
         return TrajectorySearch(self, problem, plan)
 
     def observations(self, problem: Problem) -> tuple[DiscreteGaussian, ...]:
-        """The mechanism of each step."""
+        """The mechanism of each of the T observations."""
         T, whole = self.n_steps(problem), self._rho(problem)[0]
         try:
             parts = split_units(whole, (1.0,) * T)
@@ -246,7 +249,7 @@ class PrivateTrajectory:
         return selection(problem, self._rho(problem)[1], self.final_choice)
 
     def look(self, problem: Problem) -> DiscreteGaussian | None:
-        """The mechanism of the fresh look."""
+        """The mechanism of the fresh look at the choice's score; None without one."""
         return None if self.look_share == 0.0 else _gaussian(problem, self._rho(problem)[2])
 
     def number(self, problem: Problem) -> DiscreteGaussian | None:
@@ -254,7 +257,7 @@ class PrivateTrajectory:
         return None if in_pairs(problem) is None else _gaussian(problem, self._rho(problem)[3])
 
     def _rho(self, problem: Problem) -> tuple[int, int, int, int]:
-        """ρ* in 10⁻¹², as (observations, final choice, fresh look, number of pairs)."""
+        """The largest ρ that the study holds in 10⁻¹², split: observations, final choice, look, number of pairs."""
         if problem.delta == 0.0:
             raise StudyInvalid(
                 "private_trajectory needs δ > 0, and the study says delta = 0",
@@ -275,11 +278,11 @@ class PrivateTrajectory:
         trainings="one a step",
         counts_pairs=True,
         shows_all=True,
-        shown=shown,
+        certificate_rules=certificate_rules,
         forms=forms,
         simulated=simulated,
         begins_with_editions=True,
-        told=told,
+        released_scores=released_scores,
         scores_ahead=True,
         prepare=prepare,
         cross_validated=cross_validated,
@@ -287,14 +290,14 @@ class PrivateTrajectory:
 
 
 def _gaussian(problem: Problem, rho: int) -> DiscreteGaussian:
-    """The mechanism of one score at its share of ρ*, in 10⁻¹²."""
+    """The discrete Gaussian on one score at its share of ρ*, in 10⁻¹²."""
     if rho < 1:
         raise too_small(problem)
     return DiscreteGaussian(problem.record_steps, rho, problem.score_per_step)
 
 
 class TrajectorySearch(Opaque):
-    """The search under way. Exact sums are kept, sealed, only where a final choice has been paid for."""
+    """The search of `private_trajectory`. Exact sums stay, sealed, only where a final choice was paid for."""
 
     __slots__ = (
         "_all_pairs",
@@ -343,16 +346,16 @@ class TrajectorySearch(Opaque):
             drawn = noise.release(spend, self._observations[t], self._observed(total), candidate=index)
             index = drawn["candidate"]  # another process may have drawn first
         self._path.append((index, drawn["draw"]))
-        self._bo.tell(index, self._map.mapped(self._unit.said(drawn["draw"])))
-        return self._shown(t)
+        self._bo.tell(index, self._map.mapped(self._unit.score(drawn["draw"])))
+        return self._released_step(t)
 
     def finish(self, noise: Noise) -> Release:
         """Choose, and state the choice with its posterior mean and 90% interval beside the trajectory."""
         visited = sorted({index for index, _ in self._path})
         allowed = visited if self._method.choose == "visited" else list(range(len(self._problem.candidates)))
-        found = self._bo.mixture()
-        means, deviations = self._bo.moments(found, np.array(allowed))
-        mean = found.weights @ means
+        mixture = self._bo.mixture()
+        means, deviations = self._bo.domain.moments(mixture, np.array(allowed))
+        mean = mixture.weights @ means
         if self._selection is not None:
             sums = Sensitive(np.array([self._sums[index].expose() for index in visited], dtype=np.int64))
             spend = self._spends["final choice"]
@@ -360,24 +363,24 @@ class TrajectorySearch(Opaque):
         else:
             chosen = allowed[int(np.argmax(mean))]
         place = allowed.index(chosen)
-        score, interval = self._map.believed(found, means[:, place], deviations[:, place])
+        score, interval = self._map.posterior(mixture, means[:, place], deviations[:, place])
         if self._look is not None and self._objective is not None:
             total = self._observed(self._total(self._objective, chosen))
-            seen = self._unit.said(noise.release(self._spends[LOOK], self._look, total)["draw"])
-            deviation = self._unit.deviation(self._look.scale, seen)
-            score, interval = self._map.looked(seen, deviation, (score, interval))
+            observed = self._unit.score(noise.release(self._spends[LOOK], self._look, total)["draw"])
+            deviation = self._unit.deviation(self._look.scale, observed)
+            score, interval = self._map.with_look(observed, deviation, (score, interval))
         value = {
             "hyperparameters": dict(self._problem.candidates.points[chosen]),
             "score": score,
             "interval": list(interval),
-            "trajectory": [self._shown(t) for t in range(len(self._path))],
+            "trajectory": [self._released_step(t) for t in range(len(self._path))],
         }
         if self._all_pairs is not None:
             value[PAIRS] = self._problem.score_per_step / self._unit.per_step
         return make_release(self._method, self._problem, self._plan, noise, value)
 
     def _count_pairs(self, objective: Scorer, noise: Noise) -> None:
-        """Draw D where pairs are counted, and begin the search in its unit."""
+        """Draw the number of pairs D where such are counted, and begin the search in its unit."""
         pairs, number = in_pairs(self._problem), self._method.number(self._problem)
         if pairs is None or number is None:
             return
@@ -396,24 +399,25 @@ class TrajectorySearch(Opaque):
             Lambda, together = range(len(self._problem.candidates)), self._problem.scored_together
             for at in Lambda[::together]:
                 models = [self._problem.train(i) for i in Lambda[at : at + together]]
-                found = evaluate_all(objective, models, again=at + together < len(Lambda))
-                self._scored |= dict(zip(Lambda[at : at + together], found.sums, strict=True))
+                totals = evaluate_all(objective, models, again=at + together < len(Lambda))
+                self._scored |= dict(zip(Lambda[at : at + together], totals.sums, strict=True))
         return self._scored[index]
 
     def _observed(self, total: Sensitive[int]) -> Sensitive[int]:
-        """What noise is added to."""
+        """The integer that noise is added to: the sum, or of pairs B = C₂ − ⌊rD⌋."""
         return total if self._all_pairs is None else shifted(total, self._all_pairs, self._beside)
 
-    def _shown(self, t: int) -> Released:
+    def _released_step(self, t: int) -> Released:
+        """Step t as it is released: its number, hyperparameters and noised score."""
         index, total = self._path[t]
         return {
             "step": t + 1,
             "hyperparameters": dict(self._problem.candidates.points[index]),
-            "score": self._unit.said(total),
+            "score": self._unit.score(total),
         }
 
     def _search(self) -> tuple[ScoreMap, AveragedSearch | LearningSearch]:
-        """The public map of the score, and a search that has seen nothing of this edition."""
+        """The public map of the score, and a search before its first observation of this edition."""
         problem, search = self._problem, self._problem.search
         public = self._method.guess(problem)
         centre = CENTRE * problem.score_range if public is None else float(public.mean())
@@ -428,17 +432,13 @@ class TrajectorySearch(Opaque):
             for item in problem.earlier or ()
         ]
         begin = partial(LearningSearch, past=past) if any(past) else AveragedSearch
-        return score_map, begin(
-            encoded,
-            prior_of(
-                kernel=search.kernel,
-                lengthscale=search.lengthscale,
-                dimensions=encoded.shape[1],
-                guessed=public is not None,
-                deviation=self._method.deviation(problem, public, scale),
-            ),
-            noise_variance=max(sigma**2, 1e-10),
-            acquisition=acquisition_of(search),
-            seed=search.seed,
-            guess=None if public is None else (public - centre) / scale,
+        prior = prior_of(
+            kernel=search.kernel,
+            lengthscale=search.lengthscale,
+            dimensions=encoded.shape[1],
+            guessed=public is not None,
+            deviation=self._method.deviation(problem, public, scale),
         )
+        guess = np.zeros(len(encoded)) if public is None else (public - centre) / scale
+        domain = SearchDomain(encoded, prior, max(sigma**2, 1e-10), guess)
+        return score_map, begin(domain, acquisition_of(search), search.seed)

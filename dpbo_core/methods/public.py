@@ -19,12 +19,12 @@ import numpy as np
 
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
-from dpbo_core.methods.contract import Draws, MethodTraits, Outlook, Simulated, Told
+from dpbo_core.methods.contract import Draws, MethodTraits, Outlook, ReleasedScores, Simulated
 from dpbo_core.methods.earlier_editions import chosen_and_scored
 from dpbo_core.methods.pair_draws import in_pairs, one_unit_moves, relations_of, score_caption, shares_of
 from dpbo_core.methods.pricing import guarantee_of, split_epsilon
 from dpbo_core.methods.releasing import make_release
-from dpbo_core.privacy.certified import Shown
+from dpbo_core.privacy.certified import CertificateRules
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, Release
@@ -56,45 +56,45 @@ class Public:
         check_trials(self.public_trials)
 
     def n_steps(self, problem: Problem) -> int:  # noqa: ARG002  the same on every problem
-        """1: only the public choice is scored."""
+        """One step: only the public choice is scored."""
         return 1
 
     @staticmethod
     def forms(problem: Problem) -> tuple["Public", ...]:  # noqa: ARG004  the same on every problem
-        """The one form that it has, on every problem."""
+        """The form that the advice compares, on every problem."""
         return (Public(),)
 
     def simulated(self, problem: Problem) -> Simulated:
-        """No noise is in the choice; the score has all of ε, but for the number of pairs."""
-        seen = problem.metric_per_step / problem.score_per_step
-        records = problem.score_range / (self.plan(problem).spends[-1].noise_scale * seen)
+        """The place in the advice's simulation: no noise in the choice, and all of ε for the score."""
+        metric_per_score = problem.metric_per_step / problem.score_per_step
+        records = problem.score_range / (self.plan(problem).spends[-1].noise_scale * metric_per_score)
         return Simulated(self.kind, records, records)
 
     def plan(self, problem: Problem) -> PrivacyPlan:
-        """One draw, for the score; two where pairs are counted."""
+        """The price of a study: one draw, for the score; two where pairs are counted."""
         spends = tuple(spend for spend, _ in self.draws(problem))
         guarantee = guarantee_of(problem, pure=True, evidence=EVIDENCE, counts_pairs=self.traits.counts_pairs)
         return PrivacyPlan(guarantee, spends)
 
     def draws(self, problem: Problem) -> Draws:
-        """The number of pairs where such are counted, and the score."""
+        """The draws of the plan: the number of pairs where such are counted, and the score."""
         names = (SCORE,) if in_pairs(problem) is None else (ALL_PAIRS, SCORE)
         return tuple((m.spend(name), m) for name, m in zip(names, self.laplaces(problem), strict=True))
 
     @staticmethod
-    def shown(release: Release) -> Shown:
-        """A draw of what every record moves by its own share, and one of the number of pairs where it says so."""
+    def certificate_rules(release: Release) -> CertificateRules:
+        """What a certificate must state: a draw of the score, and one of the number of pairs where counted."""
         names = (SCORE, ALL_PAIRS) if COUNTS in release.facts else (SCORE,)
         made = {name: tuple(DiscreteLaplace.WORTH) for name in names}
-        return Shown(made, one_unit_moves(release), relations=relations_of(release))
+        return CertificateRules(made, one_unit_moves(release), relations=relations_of(release))
 
     @staticmethod
-    def told(release: Release) -> Told:
-        """Its score; the choice was public."""
+    def released_scores(release: Release) -> ReleasedScores:
+        """The released score; the choice was public."""
         return chosen_and_scored(release, choice="", score=SCORE)
 
     def outlook(self, problem: Problem) -> Outlook:
-        """The noise of the score. What the choice loses is not the noise's doing."""
+        """What to expect: the noise of the score. What the choice loses is not the noise's doing."""
         scale = self.laplaces(problem)[-1].scale * problem.metric_per_step
         why = (
             "chooses by the public score alone, which costs no privacy and is as good as the public set is like "
@@ -103,20 +103,20 @@ class Public:
         return Outlook(scale, scale, 1, why)
 
     def prepare(self, problem: Problem) -> Problem:
-        """Cross-validate, which is all of the choosing."""
+        """The problem with its candidates cross-validated on the public set, which makes the choice."""
         return searched(problem, self.public_trials)
 
     def cross_validated(self, problem: Problem) -> tuple[int, ...]:
-        """What the public search begins with."""
+        """The candidates whose public scores the search begins with."""
         return required_trials(problem, self.public_trials)
 
     def choice(self, problem: Problem) -> int:
-        """λ⁺, the first of the largest public scores."""
-        found = search_on_public_data(problem, self.public_trials)
-        return found.tried[int(np.argmax(found.scores))]
+        """The candidate λ⁺ of the largest public score, as an index; the first of equals."""
+        public_search = search_on_public_data(problem, self.public_trials)
+        return public_search.tried[int(np.argmax(public_search.scores))]
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "PublicChoice":
-        """A choice made, and nothing scored."""
+        """A search whose choice is made, before its one scoring."""
         return PublicChoice(self, problem, plan)
 
     def laplaces(self, problem: Problem) -> tuple[DiscreteLaplace, ...]:
@@ -131,17 +131,17 @@ class Public:
         delta="0",
         trainings="1",
         counts_pairs=True,
-        shown=shown,
+        certificate_rules=certificate_rules,
         forms=forms,
         simulated=simulated,
-        told=told,
+        released_scores=released_scores,
         prepare=prepare,
         cross_validated=cross_validated,
     )
 
 
 class PublicChoice(Opaque):
-    """The one scoring under way. Nothing is drawn before `finish`."""
+    """The search of `public`, which scores one candidate. Nothing is drawn before `finish`."""
 
     __slots__ = ("_choice", "_drawn", "_method", "_plan", "_problem")
 
@@ -157,7 +157,7 @@ class PublicChoice(Opaque):
         self._drawn.append(objective.evaluate(self._problem.train(self._choice)))
 
     def finish(self, noise: Noise) -> Release:
-        """Say its score with Laplace noise."""
+        """Draw the score of the public choice with Laplace noise."""
         laplaces = self._method.laplaces(self._problem)
         *number, score = zip(self._plan.spends, laplaces, self._drawn, strict=True)
         value = {

@@ -67,7 +67,7 @@ def make_release(
 
 
 def averaged_facts(problem: Problem) -> dict[str, int | None]:
-    """What the score is a mean of: how many persons' means, or how many records of which k are one person's."""
+    """The public facts of what the score averages: the persons, or the records and how many are one person's."""
     if problem.n_persons is not None:
         return {"n_persons": problem.n_persons}
     return {
@@ -77,4 +77,5 @@ def averaged_facts(problem: Problem) -> dict[str, int | None]:
 
 
 def _named(earlier: tuple[EarlierEdition, ...]) -> list[dict[str, str]]:
+    """The editions that a search began with, by name and release."""
     return [{"edition": item.edition, "release_id": item.release_id} for item in earlier]

@@ -36,13 +36,13 @@ def stated_kernel(problem: Problem, variance: float = 1.0) -> Kernel:
 
 
 def check_lengthscale(method: Method, problem: Problem) -> None:
-    """A study that asks for a fitted lengthscale gets one.
+    """Refuse a study that asks for a fitted lengthscale of a method that would use a fixed one.
 
     Raises:
         StudyInvalid: the method would use a fixed one all the same.
     """
-    asked = isinstance(problem.search.lengthscale, str)
-    if asked and not method.fits_lengthscale:
+    fitted = isinstance(problem.search.lengthscale, str)
+    if fitted and not method.fits_lengthscale:
         raise StudyInvalid(
             f'{method.kind} fits no kernel, and the study says search.lengthscale = "fit"',
             cause="what it could be fitted to is private, and its price holds for a kernel fixed in advance",
@@ -55,7 +55,7 @@ FACT = "acquisition"
 
 
 def acquisition_of(search: SearchSection) -> Acquisition:
-    """The acquisition of a study.
+    """The acquisition that a study states: one of ours, or its own function.
 
     Raises:
         StudyInvalid: a function that cannot be imported, or gives no such answer on made-up numbers.
@@ -78,26 +78,26 @@ def acquisition_of(search: SearchSection) -> Acquisition:
 
 
 def _checked(function: Callable[..., Any], candidates: Arrays, mean: Arrays, deviation: Arrays) -> Arrays:
-    """Its answer, (N,) numbers of our own.
+    """The answer of a user's function, (N,) numbers of our own; raises on any other answer.
 
     Raises:
         Exception: anything; there is none.
     """
-    given = [np.array(array) for array in (candidates, mean, deviation)]
-    for array in given:
+    arrays = [np.array(array) for array in (candidates, mean, deviation)]
+    for array in arrays:
         array.flags.writeable = False
     with contained():  # what it prints, logs or warns of would tell of the scores
-        answer = np.array(function(*given), dtype=np.float64)
+        answer = np.array(function(*arrays), dtype=np.float64)
     if answer.shape != mean.shape or np.isnan(answer).any():
         raise ValueError
     return answer
 
 
 def assumed_of_acquisition(problem: Problem) -> tuple[str, ...]:
-    """What a method on a private path assumes of the study's own function."""
+    """The assumption that a private path makes of the study's own acquisition function; none for ours."""
     return (ACQUISITION_FUNCTION.name,) if problem.search.own_acquisition else ()
 
 
-def shown_of_acquisition(release: Release) -> tuple[str, ...]:
-    """The same, of a release."""
+def assumed_of_released_acquisition(release: Release) -> tuple[str, ...]:
+    """The assumption that a release makes of its study's own acquisition function; none for ours."""
     return (ACQUISITION_FUNCTION.name,) if FACT in release.facts else ()

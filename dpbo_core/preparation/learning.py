@@ -36,7 +36,7 @@ def learns(spec: StudySpec, method: Method, *, scheduled: bool) -> bool:
         scheduled: whether it is one run of a schedule, which learns unless the study says otherwise.
     """
     asked = spec.search.learn_from or (EDITIONS if scheduled else NOTHING)
-    return asked == EDITIONS and method.traits.told is not None
+    return asked == EDITIONS and method.traits.released_scores is not None
 
 
 def check_learns(spec: StudySpec, method: Method) -> None:
@@ -111,9 +111,9 @@ def edition_of(release: Release, places: Mapping[str, int]) -> EarlierEdition:
     """What a release says of candidates that this edition has too; nothing where it cannot be read."""
     method = METHODS.get(release.method)
     choice, scores = None, []
-    if method is not None and method.traits.told is not None:
+    if method is not None and method.traits.released_scores is not None:
         with suppress(KeyError, TypeError, ValueError):
-            told = method.traits.told(release)
+            told = method.traits.released_scores(release)
             choice = None if told.choice is None else places.get(_named(told.choice))
             for point, score, deviation in told.scores:
                 index = places.get(_named(point))

@@ -135,7 +135,20 @@ def planning_problem(spec: StudySpec, folder: str | Path = ".", *, unlisted: str
 
 
 def plan_study(spec: StudySpec, folder: str | Path = ".") -> PrivacyPlan:
-    """The price of a study. Opens no data file."""
+    """The price of a study. Opens no data file.
+
+    Example:
+        >>> from dpbo_core import StudySpec, plan_study
+        >>> spec = StudySpec.from_dict({
+        ...     "study": {"name": "first", "method": "private_grid"},
+        ...     "privacy": {"dataset": "clinic", "epsilon": 1.0},
+        ...     "data": {"source": "breast_cancer"},
+        ...     "model": {"estimator": "logistic", "score": "accuracy"},
+        ...     "space": {"lambda": {"low": 1e-4, "high": 10.0, "log": True, "points": 4}},
+        ... })
+        >>> [(spend.what, spend.epsilon) for spend in plan_study(spec).spends]
+        [('best candidate', 0.75), ('its score', 0.25)]
+    """
     study = resolve(spec, folder)
     check_lengthscale(study.method, study.problem)
     check_learns(spec, study.method)

@@ -21,7 +21,7 @@ def allowed_units(amount: float) -> int:
 
 
 def from_units(units: int) -> float:
-    """The nearest double. For people and JSON; the ledger itself never goes back from it."""
+    """An amount in units as the nearest double, for people and JSON; the ledger never goes back from it."""
     return units / UNITS_PER_ONE
 
 

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class VerifiedBy(StrEnum):
-    """CODE checks the hypothesis at run time; a CALLER takes it on by name, in the study and in the cap."""
+    """Who answers for a hypothesis: CODE, checked at run time, or the CALLER, who takes it on by name."""
 
     CODE = "code"
     CALLER = "caller"
@@ -13,7 +13,7 @@ class VerifiedBy(StrEnum):
 
 @dataclass(frozen=True)
 class Assumption:
-    """`name` is what a study writes under `accepts`; `statement` is the hypothesis in one sentence."""
+    """A theorem's hypothesis: the name that a study writes under `accepts`, one sentence, and who verifies it."""
 
     name: str
     statement: str

@@ -23,8 +23,8 @@ MEANS = (
 
 
 @dataclass(frozen=True)
-class Shown:
-    """What the certificate of one release must show.
+class CertificateRules:
+    """The draws, sensitivity and guarantee that the certificate of one release must state.
 
     Attributes:
         draws: the name of every draw, and who may have made it: no other, none missing, none twice.
@@ -43,7 +43,7 @@ class Shown:
     score_bound: str = ""
 
     def fits(self, release: Release) -> bool:
-        """Whether the release lists these draws and guarantees what such draws can keep."""
+        """Whether the release lists exactly these draws and its guarantee is one that they can keep."""
         guarantee, names = release.guarantee, [spend.what for spend in release.spends]
         return (
             sorted(names) == sorted(self.draws)
@@ -58,7 +58,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class Worth:
-    """What a mechanism's noise is worth as (ε, ρ).
+    """The privacy cost (ε, ρ) of a mechanism's noise, from a printed spend.
 
     Attributes:
         of: from the printed spend.
@@ -71,19 +71,19 @@ class Worth:
 
 @dataclass(frozen=True)
 class Declared:
-    """What is declared, by kind of method and by name of mechanism; whatever is not in here is refused."""
+    """The certificate rules of each kind of method and the cost of each mechanism; anything else is refused."""
 
-    methods: Mapping[str, Callable[[Release], Shown]]
+    methods: Mapping[str, Callable[[Release], CertificateRules]]
     mechanisms: Mapping[str, Worth]
 
 
 def ratio(spend: Spend) -> float:
-    """Δ/s of a sensitivity and a noise scale, both positive."""
+    """The ratio Δ/s of a spend's sensitivity and noise scale, both positive."""
     return spend.sensitivity / spend.noise_scale
 
 
 def one_record_moves(release: Release) -> float:
-    """min(k, m)·G/m, what one unit's records can move a mean of m scores in [0, G] by; G/n_p for persons' means.
+    """The most that one unit's records can move a mean score by: min(k, m)·G/m, or G/n_p for persons' means.
 
     Raises:
         KeyError, TypeError, ValueError: the facts do not say.
@@ -94,7 +94,7 @@ def one_record_moves(release: Release) -> float:
 
 
 def counted_of_one(release: Release) -> int:
-    """min(k, m): how many records of one unit count at most.
+    """The most records of one unit that count: min(k, m).
 
     Raises:
         KeyError, ValueError: the facts do not say.
@@ -104,19 +104,19 @@ def counted_of_one(release: Release) -> int:
 
 
 def score_range(release: Release) -> float:
-    """G, a finite number above 0.
+    """The range G of the released score, a finite number above 0.
 
     Raises:
         KeyError, ValueError: the facts do not say.
     """
-    found = release.facts["score_range"]
-    if type(found) not in (int, float) or not 0.0 < found < math.inf:
+    G = release.facts["score_range"]
+    if type(G) not in (int, float) or not 0.0 < G < math.inf:
         raise ValueError("score_range")
-    return float(found)
+    return float(G)
 
 
-def steps_shown(release: Release) -> int:
-    """How many steps the release says its method took, a whole number from 1.
+def stated_steps(release: Release) -> int:
+    """The number of steps that the release says its method took, a whole number from 1.
 
     Raises:
         KeyError, ValueError: the facts do not say.
@@ -125,14 +125,14 @@ def steps_shown(release: Release) -> int:
 
 
 def _whole(release: Release, name: str) -> int:
-    found = release.facts[name]
-    if type(found) is not int or found < 1:
+    number = release.facts[name]
+    if type(number) is not int or number < 1:
         raise ValueError(name)
-    return found
+    return number
 
 
 def _of_what_it_averages(release: Release) -> bool:
-    """Whether the neighbours are those of what the facts say was averaged: persons' means, or records."""
+    """Whether the neighbours fit what the facts say was averaged: persons' means, or records."""
     by_person = release.guarantee.relation is NeighboringRelation.REPLACE_ONE_PERSON
     if not by_person:
         return "n_persons" not in release.facts
@@ -141,5 +141,5 @@ def _of_what_it_averages(release: Release) -> bool:
 
 
 def only_shows(release: Release, *names: str) -> bool:
-    """Whether the release's value has no other parts than these; its metric is the score, said again."""
+    """Whether the release's value has no other parts than these; a score's metric is the score once more."""
     return set(release.value) - ({"metric"} if "score" in names else set()) <= set(names)

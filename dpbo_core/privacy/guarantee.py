@@ -60,23 +60,25 @@ class PrivacyGuarantee:
     person: str | None = None
 
     def in_words(self) -> str:
-        """One sentence a reader of the release can quote."""
+        """The guarantee in one sentence that a reader of the release can quote."""
         if self.evidence.refuted:
             return f"No privacy guarantee: {self.evidence.note}."
         kind = f"ε = {self.epsilon:g}" if self.delta == 0 else f"(ε, δ) = ({self.epsilon:g}, {self.delta:g})"
         under = f" under the assumptions {', '.join(self.assumptions)}" if self.assumptions else ""
         private = "holds" if self.assumptions else "differentially private"
-        told_by = "" if self.person is None else f", as column {self.person!r} tells them apart"
-        return f"{kind}, {private}{under}, for {whom(self.unit)}{told_by} ({self.relation.replace('_', ' ')})."
+        person_clause = "" if self.person is None else f", as column {self.person!r} tells them apart"
+        return (
+            f"{kind}, {private}{under}, for {whom(self.unit)}{person_clause} ({self.relation.replace('_', ' ')})."
+        )
 
     def as_drawn(self, standing: str) -> "PrivacyGuarantee":
-        """What is kept of it where the noise came from there: nothing, where it was injected."""
+        """This guarantee, or none at all (ε = ∞) where the noise was injected."""
         if standing == OPERATING_SYSTEM:
             return self
         return replace(self, epsilon=float("inf"), evidence=NOT_PRIVATE)
 
     def to_json(self) -> dict[str, Any]:
-        """JSON with null for an infinite ε."""
+        """The guarantee as plain JSON, with null for an infinite ε."""
         return {
             "epsilon": self.epsilon if self.epsilon < float("inf") else None,
             "delta": self.delta,
@@ -89,7 +91,7 @@ class PrivacyGuarantee:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "PrivacyGuarantee":
-        """The inverse of `to_json`."""
+        """The guarantee that `to_json` wrote."""
         return cls(
             epsilon=float("inf") if data["epsilon"] is None else float(data["epsilon"]),
             delta=float(data["delta"]),

@@ -18,7 +18,7 @@ from dpbo_core.privacy.guarantee import PrivacyGuarantee
 
 @dataclass(frozen=True)
 class Spend:
-    """One draw of noise, priced.
+    """The price of one draw of noise: its ε, δ and ρ, its sensitivity and its scale.
 
     Attributes:
         what: what the draw releases, unique within a plan.
@@ -54,7 +54,7 @@ class Spend:
         return from_units(self.rho_units)
 
     def to_json(self) -> dict[str, Any]:
-        """JSON in plain numbers; an infinite ε is null."""
+        """The spend as plain JSON; an infinite ε is null."""
         return {
             "what": self.what,
             "mechanism": self.mechanism,
@@ -67,7 +67,7 @@ class Spend:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Spend":
-        """The inverse of `to_json`."""
+        """The spend that `to_json` wrote."""
 
         def units(amount: float) -> int:
             return round(amount * 10**12)
@@ -85,7 +85,7 @@ class Spend:
 
 @dataclass(frozen=True)
 class PrivacyPlan:
-    """What a study will guarantee, and every draw it will make. Made without any data."""
+    """The guarantee that a study will state and every draw it will make, priced without any data."""
 
     guarantee: PrivacyGuarantee
     spends: tuple[Spend, ...]

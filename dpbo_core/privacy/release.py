@@ -16,7 +16,7 @@ LEARNED_FROM = "learned_from"  # the fact of which editions a search began with,
 
 @dataclass(frozen=True)
 class Release:
-    """The value of one study edition with the guarantee it was made under.
+    """The value that leaves one edition of a study, with the guarantee and the draws that it was made under.
 
     Attributes:
         value: plain JSON, by method (hyperparameters, score, interval, trajectory).
@@ -49,18 +49,18 @@ class Release:
 
     @property
     def score_per_unit(self) -> float:
-        """Score per unit that its draws are priced in: 1, or of counts of pairs 1 over their noised number."""
+        """The score of one unit that its draws are priced in: 1, or 1 over the noised number of pairs."""
         return 1.0 / float(self.value[PAIRS]) if COUNTS in self.facts else 1.0
 
     @property
     def noise_of_one(self) -> float:
-        """Scale of the noise of its first draw, in score; the number of pairs is drawn for all others."""
+        """The scale of the noise of its first draw, in score, the number of pairs left aside."""
         spend = next(spend for spend in self.spends if spend.what != ALL_PAIRS)
         return spend.noise_scale * self.score_per_unit
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON: no NaN, no Infinity."""
-        told = {
+        """The release as plain JSON: no NaN, no Infinity."""
+        document = {
             "release_id": self.release_id,
             "released_at": self.released_at,
             "study": self.study,
@@ -73,11 +73,11 @@ class Release:
             "facts": dict(self.facts),
             "noise": self.noise,
         }
-        return told | ({"ledger": dict(self.ledger)} if self.ledger else {})
+        return document | ({"ledger": dict(self.ledger)} if self.ledger else {})
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Release":
-        """The inverse of `to_json`."""
+        """The release that `to_json` wrote."""
         return cls(
             value=data["value"],
             guarantee=PrivacyGuarantee.from_json(data["guarantee"]),

@@ -20,7 +20,7 @@ ORDERS = tuple(1.0 + 10.0 ** (k / 24.0) for k in range(-60, 145))  # 1.003 … a
 
 @dataclass(frozen=True)
 class RenyiCurve:
-    """Three parts that add up: pure ε, ρ-zCDP, and a table for what is known at some orders only.
+    """The Rényi cost of a mechanism at every order: pure ε, ρ-zCDP and a table of orders, which add up.
 
     Attributes:
         epsilon: of the pure part.

@@ -31,7 +31,7 @@ def sealed(
     failure: Callable[[], BaseException] = Sealed,
     message: Message | None = None,
 ) -> T:
-    """Run `work`.
+    """Run `work`; whatever it raises is replaced by an error that says nothing of the data.
 
     Args:
         work: holds sensitive data.
@@ -54,7 +54,7 @@ def sealed(
 
 
 def messages(*kinds: type[DpboError]) -> Message:
-    """A message of exactly one of these kinds, newly made: for work in which nobody else's code could raise one."""
+    """A function that makes an error of exactly one of these kinds anew, for work that runs nobody else's code."""
 
     def message(error: BaseException) -> BaseException | None:
         if type(error) not in kinds or not isinstance(error, DpboError):
@@ -65,7 +65,7 @@ def messages(*kinds: type[DpboError]) -> Message:
 
 
 def attempted(work: Callable[[], T], otherwise: D) -> T | D:
-    """Run `work`; `otherwise` whatever it raises.
+    """Run `work`, and return `otherwise` in place of its result whatever it raises.
 
     Raises:
         KeyboardInterrupt: the operator's own, made anew.
@@ -81,7 +81,7 @@ def attempted(work: Callable[[], T], otherwise: D) -> T | D:
 
 
 def each(work: Callable[[I], T], items: Iterable[I], otherwise: D) -> list[T | D]:
-    """`work` on every item; `otherwise` for an item on which it raises anything.
+    """Run `work` on every item; an item on which it raises anything gets `otherwise`.
 
     Raises:
         KeyboardInterrupt: the operator's own, made anew.
@@ -104,24 +104,24 @@ def each(work: Callable[[I], T], items: Iterable[I], otherwise: D) -> list[T | D
 
 @contextmanager
 def _operator() -> Iterator[list[int]]:
-    """A list that holds something once the operator has interrupted; what Python does then is left as it was.
+    """A list that holds something once the operator has interrupted; afterwards Python's handler is as before.
 
     Signals reach the main thread alone. In any other, and where nobody handles the signal in Python, no
     KeyboardInterrupt is the operator's.
     """
-    seen: list[int] = []
+    interrupts: list[int] = []
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):
-        yield seen
+        yield interrupts
         return
 
     def noted(number: int, frame: object) -> None:
-        seen.append(number)
+        interrupts.append(number)
         before(number, frame)  # type: ignore[arg-type]
 
     signal.signal(signal.SIGINT, noted)
     try:
-        yield seen
+        yield interrupts
     finally:
         if signal.getsignal(signal.SIGINT) is noted:
             signal.signal(signal.SIGINT, before)

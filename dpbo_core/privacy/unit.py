@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class PrivacyUnit(StrEnum):
-    """What one side of a neighbouring pair may differ in."""
+    """Whom a guarantee protects: what one side of a neighbouring pair may differ in."""
 
     VALIDATION_RECORD = "validation_record"
     PERSON = "person"
@@ -13,7 +13,7 @@ class PrivacyUnit(StrEnum):
 
 
 class NeighboringRelation(StrEnum):
-    """How neighbours arise. Guarantees under different relations never share a budget.
+    """Which data sets are neighbours. Guarantees under different relations never share a budget.
 
     REPLACE_ONE replaces records in their places, so neighbours have equally many. REPLACE_ONE_PERSON replaces all
     records of one person by any number of records of one person not otherwise present, or by none.
@@ -26,7 +26,7 @@ class NeighboringRelation(StrEnum):
 
 
 def whom(unit: PrivacyUnit) -> str:
-    """The unit in plain words, for pages that people read."""
+    """The unit in plain words for pages: "each person in the validation set"."""
     return {
         PrivacyUnit.VALIDATION_RECORD: "each record of the validation set",
         PrivacyUnit.PERSON: "each person in the validation set",
@@ -36,7 +36,7 @@ def whom(unit: PrivacyUnit) -> str:
 
 
 def anyone(unit: PrivacyUnit) -> str:
-    """One of them, whichever it is."""
+    """One member of the unit in plain words for pages: "any one person in the validation set"."""
     return {
         PrivacyUnit.VALIDATION_RECORD: "any one record of the validation set",
         PrivacyUnit.PERSON: "any one person in the validation set",

@@ -21,7 +21,7 @@ PrivateModel = LinearModel | SoftmaxModel
 
 @dataclass(frozen=True)
 class Sizes:
-    """What is public of a sensitive training set: n, d and the number of classes."""
+    """The public sizes of a sensitive training set: n, d and the number of classes."""
 
     n_records: int
     n_features: int
@@ -29,15 +29,15 @@ class Sizes:
 
 
 class PrivateTraining(Protocol):
-    """One private training algorithm, calibrated to its price."""
+    """A private training algorithm, calibrated to its price."""
 
     @property
     def curve(self) -> RenyiCurve:
-        """What one training costs under replace-one, whichever point of Λ it is at."""
+        """The Rényi cost of one training under replace-one, the largest over the points of Λ."""
         ...
 
     def check(self, sizes: Sizes, point: Mapping[str, Any]) -> None:
-        """Every data set of these sizes can be trained on at `point`. Raises StudyInvalid where one cannot."""
+        """Refuse a point at which some data set of these sizes cannot be trained on, with StudyInvalid."""
         ...
 
     def train(self, records: Encoded, point: Mapping[str, Any], source: NoiseSource) -> PrivateModel:
@@ -47,14 +47,14 @@ class PrivateTraining(Protocol):
 
 @dataclass(frozen=True)
 class Axis:
-    """A hyperparameter an algorithm understands: its default, and what values make sense."""
+    """A hyperparameter that a training algorithm understands: its default, and whether it is a whole number."""
 
     default: float | None
     integer: bool = False
 
 
 def check_axes(algorithm: str, axes: Mapping[str, Axis], points: tuple[Mapping[str, Any], ...]) -> None:
-    """Every hyperparameter is known to the algorithm and positive, and none it needs is missing.
+    """Refuse hyperparameters that the algorithm does not have, or that are not positive, or that are missing.
 
     Raises:
         StudyInvalid: it is not so.
@@ -81,7 +81,7 @@ def check_axes(algorithm: str, axes: Mapping[str, Axis], points: tuple[Mapping[s
 
 
 def check_moderate(what: str, value: float) -> None:
-    """Between 1e-100 and 1e100, so that squares and quotients are numbers.
+    """Refuse a hyperparameter outside [1e-100, 1e100], where its square or quotient is no number.
 
     Raises:
         StudyInvalid: it is not.
@@ -95,6 +95,6 @@ def check_moderate(what: str, value: float) -> None:
 
 
 def value_of(name: str, axes: Mapping[str, Axis], point: Mapping[str, Any]) -> float:
-    """The point's value of a hyperparameter, or its default."""
+    """The point's value of a hyperparameter, or the hyperparameter's default."""
     default = axes[name].default
     return float(point[name]) if name in point or default is None else default

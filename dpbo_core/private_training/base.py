@@ -11,7 +11,7 @@ from dpbo_core.problem import Problem
 
 @dataclass(frozen=True)
 class Base:
-    """A base algorithm by its name.
+    """The declaration of one base algorithm: how it prices a trial, what it trains, which hyperparameters it has.
 
     Attributes:
         name: in a study.
@@ -36,11 +36,11 @@ class Base:
     assumptions: tuple[str, ...] = ()
 
     def trains(self, estimator: str) -> bool:
-        """Whether it can train such a model."""
+        """Whether the algorithm can train such an estimator."""
         return not self.models or estimator in self.models
 
     def check(self, problem: Problem, instead: str) -> None:
-        """It fits the study's model and knows its hyperparameters.
+        """Refuse a study whose model or hyperparameters the algorithm cannot use.
 
         Raises:
             StudyInvalid: it is not so; `instead` is a base that trains anything.
@@ -55,7 +55,7 @@ class Base:
             check_axes(self.name, self.axes, problem.candidates.points)
 
     def facts(self, problem: Problem, *, score_share: float, batch_size: int) -> TrialFacts:
-        """What a trial's price depends on in this study, whose hyperparameters were checked."""
+        """The public numbers that a trial's price depends on in this study, whose hyperparameters were checked."""
         points, axes = problem.candidates.points, self.axes or {}
         return TrialFacts(
             estimator=problem.model.estimator,

@@ -24,7 +24,7 @@ from dpbo_core.theorems.wang_2023 import Calibration
 
 @dataclass(frozen=True)
 class Terms:
-    """What a selection is to cost, and of which kind it is."""
+    """The price and the kind of a selection: (ε, δ), the law of K, the base algorithm, the densities' bounds."""
 
     base: str
     law: Stopping
@@ -39,7 +39,7 @@ class Terms:
 
 
 def calibrate(problem: Problem, terms: Terms) -> Trial | None:
-    """The dearest trial whose selection stays within the terms; None where not even a worthless trial does."""
+    """The dearest trial whose selection stays within the terms; None where no trial does, however worthless."""
     base = base_named(terms.base)
     facts = base.facts(problem, score_share=terms.score_share, batch_size=terms.batch_size)
     cost = _largest_cost(terms, facts)
@@ -47,7 +47,7 @@ def calibrate(problem: Problem, terms: Terms) -> Trial | None:
 
 
 def longest(law: Stopping, *, epsilon: float, delta: float) -> int:
-    """K_max: the fewest trials whose tail costs at most δ, (1 + e^ε)·Pr[K > K_max] ≤ δ.
+    """K_max, the fewest trials whose tail costs at most δ: (1 + e^ε)·Pr[K > K_max] ≤ δ.
 
     Raises:
         StudyInvalid: it would be millions.
@@ -64,7 +64,7 @@ def longest(law: Stopping, *, epsilon: float, delta: float) -> int:
 
 
 def trial_epsilon(curve: RenyiCurve, delta: float) -> float:
-    """ε of one trial at δ, rounded up; pure where it is."""
+    """The ε of one trial at δ, rounded up; its pure ε where it has one."""
     return curve.epsilon if curve.pure else wang_2023.best_epsilon(curve.at, curve.orders, delta=delta)
 
 
@@ -84,8 +84,8 @@ def _largest_cost(terms: Terms, facts: TrialFacts) -> float | None:
         )
         return math.isfinite(price) and spent_units(price) <= allowed_units(terms.epsilon)
 
-    given = terms.base_epsilon
-    if given is None:
+    fixed_epsilon = terms.base_epsilon
+    if fixed_epsilon is None:
         return largest(affordable)
-    fixed = largest(lambda cost: trial_epsilon(base.trial(cost, facts).curve, terms.delta) <= given)
+    fixed = largest(lambda cost: trial_epsilon(base.trial(cost, facts).curve, terms.delta) <= fixed_epsilon)
     return fixed if fixed is not None and affordable(fixed) else None

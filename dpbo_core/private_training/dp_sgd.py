@@ -45,28 +45,28 @@ class DpSgd:
 
     @property
     def curve(self) -> RenyiCurve:
-        """The table for the longest training of Λ: a shorter one costs less."""
+        """The Rényi cost of the longest training of Λ; a shorter one costs less."""
         return _curve(self.noise_multiplier, self.rate, self.steps(self.most_epochs))
 
     def steps(self, epochs: float) -> int:
-        """T: how many noisy gradient steps a training takes."""
+        """T: how many noisy gradient steps a training of so many epochs takes."""
         return math.ceil(epochs / self.rate)
 
     def check(self, sizes: Sizes, point: Mapping[str, Any]) -> None:
-        """The steps' numbers stay numbers, and their noise can be drawn."""
+        """Refuse a point whose numbers overflow, or whose noise cannot be drawn."""
         for name in ("learning_rate", "clipping_norm"):
             check_moderate(name, value_of(name, AXES, point))
         check_vector(self._noise(sizes))
 
     def _noise(self, sizes: Sizes) -> DiscreteGaussianVector:
-        """Of one step."""
+        """The noise of one step."""
         size = sizes.n_features * n_columns(self.estimator, sizes.n_classes)
         sensitivity = sum_sensitivity(moves=1, n_records=sizes.n_records, size=size)
         rho = 1.0 / (2.0 * self.noise_multiplier**2) * (1.0 - 1e-14)  # σ·Δ of noise, rounded up
         return DiscreteGaussianVector(sensitivity, rho, size)
 
     def train(self, records: Encoded, point: Mapping[str, Any], source: NoiseSource) -> PrivateModel:
-        """T noised steps from W = 0, each on its own sample."""
+        """The model after T noised steps from W = 0, each on its own sample of records."""
         n, d = records.X.shape
         K = n_columns(self.estimator, records.n_classes)
         eta, C, epochs = (value_of(name, AXES, point) for name in ("learning_rate", "clipping_norm", "epochs"))
@@ -99,7 +99,7 @@ def _curve(sigma: float, rate: float, steps: int) -> RenyiCurve:
 
 
 def _trial(cost: float, facts: TrialFacts) -> Trial:
-    """At ρ = `cost` for 1/2σ² and the quality together."""
+    """The trial of ρ = `cost`, which pays for T steps of 1/(2σ²) each and for the quality."""
     if facts.n_records is None:
         raise ValueError("a sampled training needs the number of its records")
     most = dict(facts.largest)["epochs"]

@@ -39,7 +39,7 @@ def n_columns(estimator: str, n_classes: int) -> int:
 
 
 def sum_sensitivity(*, moves: int, n_records: int, size: int) -> float:
-    """ℓ₂ sensitivity of `clipped_sum` in steps, rounded up; `moves` is 2 for replace-one, 1 for add-or-remove."""
+    """The ℓ₂ sensitivity of `clipped_sum` in steps, rounded up; `moves`: 2 for replace-one, 1 for add-or-remove."""
     gamma = (n_records + 4) * _U / (1.0 - (n_records + 4) * _U)
     return (moves * STEPS + math.sqrt(size) * (1.0 + 2.0 * gamma * n_records * STEPS)) * (1.0 + 1e-12)
 
@@ -47,7 +47,7 @@ def sum_sensitivity(*, moves: int, n_records: int, size: int) -> float:
 def clipped_sum(
     records: Encoded, weights: NDArray[np.float64], clipping_norm: float, rows: NDArray[np.bool_] | None = None
 ) -> NDArray[np.int64]:
-    """Σ_i v_i/h, rounded, as one vector (d·K,); over the records chosen by `rows` (n,) alone where given."""
+    """The sum of clipped gradients in grid steps, Σ_i v_i/h, (d·K,); over the records in `rows` (n,) alone."""
     X = records.X
     with np.errstate(all="ignore"):
         slopes = _slopes(records, X @ weights)
@@ -61,12 +61,12 @@ def clipped_sum(
 
 
 def bounded(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Weights after a step, kept finite whatever the learning rate: post-processing."""
+    """Weights after a step, clipped to finite numbers whatever the learning rate: post-processing."""
     return np.nan_to_num(np.clip(weights, -1e6, 1e6))
 
 
 def model_of(weights: NDArray[np.float64]) -> PrivateModel:
-    """One column is a logistic model, more are a softmax."""
+    """The linear model of weights (d, K): logistic for one column, softmax for more."""
     return LinearModel(weights[:, 0], 0.0, math.inf) if weights.shape[1] == 1 else SoftmaxModel(weights)
 
 
@@ -77,6 +77,6 @@ def _slopes(records: Encoded, scores: NDArray[np.float64]) -> NDArray[np.float64
         return -signs * np.where(signs * scores > 0.0, e, 1.0) / (1.0 + e)
     p = np.exp(scores - scores.max(axis=1, keepdims=True))
     p /= p.sum(axis=1, keepdims=True)
-    known = np.flatnonzero(records.labels >= 0)
-    p[known, records.labels[known]] -= 1.0
+    labelled = np.flatnonzero(records.labels >= 0)
+    p[labelled, records.labels[labelled]] -= 1.0
     return np.asarray(p, dtype=np.float64)

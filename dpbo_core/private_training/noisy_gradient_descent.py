@@ -32,30 +32,30 @@ AXES = {"learning_rate": Axis(1.0), "clipping_norm": Axis(1.0), "epochs": Axis(2
 
 @dataclass(frozen=True)
 class NoisyGradientDescent:
-    """ρ-zCDP training of a logistic or softmax model."""
+    """ρ-zCDP training of a logistic or softmax model by full-batch noised gradient steps."""
 
     estimator: str
     rho: float
 
     @property
     def curve(self) -> RenyiCurve:
-        """The Rényi divergence αρ at order α."""
+        """The Rényi cost of one training: αρ at order α."""
         return RenyiCurve(rho=self.rho)
 
     def check(self, sizes: Sizes, point: Mapping[str, Any]) -> None:
-        """The steps' numbers stay numbers, and their noise can be drawn."""
+        """Refuse a point whose numbers overflow, or whose noise cannot be drawn."""
         for name in ("learning_rate", "clipping_norm"):
             check_moderate(name, value_of(name, AXES, point))
         check_vector(self._noise(sizes, value_of("epochs", AXES, point)))
 
     def _noise(self, sizes: Sizes, epochs: float) -> DiscreteGaussianVector:
-        """Of one step."""
+        """The noise of one step."""
         size = sizes.n_features * n_columns(self.estimator, sizes.n_classes)
         sensitivity = sum_sensitivity(moves=2, n_records=sizes.n_records, size=size)
         return DiscreteGaussianVector(sensitivity, self.rho / epochs * (1.0 - 1e-14), size)
 
     def train(self, records: Encoded, point: Mapping[str, Any], source: NoiseSource) -> PrivateModel:
-        """T noised steps from W = 0."""
+        """The model after T noised steps from W = 0, each on all records."""
         n, d = records.X.shape
         K = n_columns(self.estimator, records.n_classes)
         eta, C, T = (value_of(name, AXES, point) for name in ("learning_rate", "clipping_norm", "epochs"))

@@ -45,22 +45,22 @@ GRID = 2.0**-20
 
 @dataclass(frozen=True)
 class ObjectivePerturbation:
-    """ε-DP training of a logistic model."""
+    """ε-DP training of a logistic model by noise in its objective."""
 
     epsilon: float
 
     @property
     def curve(self) -> RenyiCurve:
-        """The Rényi curve of a pure ε."""
+        """The Rényi cost of one training, which is a pure ε."""
         return RenyiCurve(epsilon=self.epsilon)
 
     def tilt_epsilon(self, *, n_records: int, regularization: float) -> float:
-        """ε_Z, rounded down; 0 or less where λ is too small for this ε."""
+        """The part ε_Z of ε that pays for the tilt, rounded down; 0 or less where λ is too small for this ε."""
         jacobian = theorem_9_jacobian(n_records=n_records, regularization=regularization, curvature=CURVATURE)
         return (self.epsilon * (1.0 - OUTPUT_SHARE) - jacobian) * (1.0 - 1e-12)
 
     def check(self, sizes: Sizes, point: Mapping[str, Any]) -> None:
-        """λ leaves enough of ε, every data set can be solved, and both noises can be drawn."""
+        """Refuse a λ that leaves too little of ε, that cannot be solved, or whose noise cannot be drawn."""
         n, d, regularization = sizes.n_records, sizes.n_features, float(point["lambda"])
         if self.tilt_epsilon(n_records=n, regularization=regularization) <= 0.01 * self.epsilon:
             raise StudyInvalid(
@@ -82,13 +82,13 @@ class ObjectivePerturbation:
         check_vector(noise_of(2.0 * _apart(tau, n, d, regularization), self.epsilon * OUTPUT_SHARE, d)[0])
 
     def _tilt(self, n_records: int, n_features: int, regularization: float) -> DiscreteLaplaceVector:
-        """Z."""
+        """The noise Z of the objective's tilt, in grid steps."""
         steps = math.ceil(2.0 * math.sqrt(n_features) / GRID * (1.0 + 1e-12)) + n_features
         epsilon = self.tilt_epsilon(n_records=n_records, regularization=regularization)
         return DiscreteLaplaceVector(steps, epsilon, n_features)
 
     def _tolerance(self, n_records: int, n_features: int, regularization: float) -> float:
-        """τ, from public numbers alone: with the tilt's own length in it, neighbours would have different ones."""
+        """The solver's tolerance τ from public numbers alone: neighbours must have the same one."""
         tilt_norm = _reach(self._tilt(n_records, n_features, regularization))
         return tolerance(
             n_records=n_records, n_features=n_features, regularization=regularization, tilt_norm=tilt_norm
@@ -107,12 +107,12 @@ class ObjectivePerturbation:
 
 
 def _apart(tau: float, n_records: int, n_features: int, regularization: float) -> float:
-    """τ′, rounded up."""
+    """The distance τ′ of solved weights from the exact minimiser under the continuous tilt, rounded up."""
     return (tau + GRID * math.sqrt(n_features) / (2.0 * n_records * regularization)) * (1.0 + 1e-9)
 
 
 def _reach(tilt: DiscreteLaplaceVector) -> float:
-    """No tilt hZ is longer, but with probability 2⁻¹²⁸: Pr[|Z_i| > t] ≤ 2e^{−t/s}."""
+    """A length that the tilt hZ exceeds with probability 2⁻¹²⁸ at most: Pr[|Z_i| > t] ≤ 2e^{−t/s}."""
     longest = tilt.scale * (129.0 * math.log(2.0) + math.log(tilt.size)) + 1.0
     return GRID * longest * math.sqrt(tilt.size)
 

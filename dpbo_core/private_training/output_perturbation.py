@@ -36,28 +36,28 @@ AXES = {"lambda": Axis(None)}
 
 @dataclass(frozen=True)
 class OutputPerturbation:
-    """ε-DP training of a logistic model."""
+    """ε-DP training of a logistic model by noise on its weights."""
 
     epsilon: float
 
     @property
     def curve(self) -> RenyiCurve:
-        """The Rényi curve of a pure ε."""
+        """The Rényi cost of one training, which is a pure ε."""
         return RenyiCurve(epsilon=self.epsilon)
 
     def check(self, sizes: Sizes, point: Mapping[str, Any]) -> None:
-        """Every data set can be solved, and the noise can be drawn."""
+        """Refuse a λ at which some data set cannot be solved, or whose noise cannot be drawn."""
         n, d, regularization = sizes.n_records, sizes.n_features, float(point["lambda"])
         check_solvable(OUTPUT_PERTURBATION.name, n_records=n, n_features=d, regularization=regularization)
         check_vector(noise_of(self._sensitivity(n, d, regularization), self.epsilon, d)[0])
 
     def _sensitivity(self, n_records: int, n_features: int, regularization: float) -> float:
-        """Δ₂."""
+        """The most that the weights move in ℓ₂ between neighbours, Δ₂."""
         tau = tolerance(n_records=n_records, n_features=n_features, regularization=regularization)
         return corollary_8_sensitivity(n_records=n_records, regularization=regularization, solver_tolerance=tau)
 
     def train(self, records: Encoded, point: Mapping[str, Any], source: NoiseSource) -> PrivateModel:
-        """The minimiser ŵ of the regularised loss, plus noise of norm Gamma(d, b)."""
+        """The minimiser of the regularised loss, plus discrete Laplace noise on every weight."""
         n, d = records.X.shape
         regularization = float(point["lambda"])
         tau = tolerance(n_records=n, n_features=d, regularization=regularization)

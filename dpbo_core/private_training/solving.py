@@ -33,7 +33,7 @@ from dpbo_core.models.linear.tilted import descent_steps
 
 
 def noise_of(sensitivity: float, epsilon: float, size: int) -> tuple[DiscreteLaplaceVector, float]:
-    """The noise on weights that move by at most `sensitivity` in ℓ₂; its grid h, a power of two: w/h is exact."""
+    """The noise on weights that move by at most `sensitivity` in ℓ₂; and its grid h, a power of two."""
     h = 2.0 ** (math.floor(math.log2(sensitivity)) - 20)
     steps = math.ceil(math.sqrt(size) * sensitivity / h * (1.0 + 1e-12)) + size
     return DiscreteLaplaceVector(steps, epsilon, size), h
@@ -55,7 +55,7 @@ LARGEST = 1e100  # of λ: squares of the weights stay numbers
 
 
 def tolerance(*, n_records: int, n_features: int, regularization: float, tilt_norm: float = 0.0) -> float:
-    """τ; infinite where doubles certify nothing."""
+    """The distance τ to the minimiser that a solver is asked for; infinite where doubles certify nothing."""
     least = certifiable(
         n_records=n_records, n_features=n_features, regularization=regularization, tilt_norm=tilt_norm
     )
@@ -75,7 +75,7 @@ def solvable(*, n_records: int, n_features: int, regularization: float, tilt_nor
 def check_solvable(
     algorithm: str, *, n_records: int, n_features: int, regularization: float, tilt_norm: float = 0.0
 ) -> None:
-    """Every data set of that size can be solved.
+    """Refuse a λ at which some data set of that size cannot be solved.
 
     Raises:
         StudyInvalid: it is not so; says from which λ on it is.
@@ -88,13 +88,13 @@ def check_solvable(
 
     if solvable(n_records=n_records, n_features=n_features, regularization=regularization, tilt_norm=tilt_norm):
         return
-    said = f"lambda = {regularization:g} cannot be solved by {algorithm} on {n_records:,} records"
+    problem = f"lambda = {regularization:g} cannot be solved by {algorithm} on {n_records:,} records"
     if regularization > LARGEST:
-        raise StudyInvalid(said, cause="its square is no number", remedy="lower the high end of lambda")
+        raise StudyInvalid(problem, cause="its square is no number", remedy="lower the high end of lambda")
     low, high = math.log(1e-300), math.log(0.99 * LARGEST)
     if not fine(high):
         raise StudyInvalid(
-            said,
+            problem,
             cause="the sum of so many gradients cannot be certified in double precision at any lambda",
             remedy="use a base that noises gradients",
         )
@@ -102,7 +102,7 @@ def check_solvable(
         middle = 0.5 * (low + high)
         low, high = (low, middle) if fine(middle) else (middle, high)
     raise StudyInvalid(
-        said,
+        problem,
         cause="double precision cannot guarantee its distance to the minimiser for every data set",
         remedy=f"raise the low end of lambda to {1.05 * math.exp(high):.1e} or more",
     )

@@ -28,7 +28,7 @@ _HALVINGS = 50
 
 @dataclass(frozen=True)
 class Trial:
-    """M_λ, calibrated. `training` is None where models are public."""
+    """One trial M_λ, calibrated: its private training (None where models are public), and its quality's noise."""
 
     training: PrivateTraining | None
     score: DiscreteLaplace | DiscreteGaussian
@@ -36,12 +36,12 @@ class Trial:
 
     @property
     def score_scale(self) -> float:
-        """Noise of q, in integer steps of the sum."""
+        """The scale of the noise of the quality q, in integer steps of the sum."""
         return self.score.scale
 
     @property
     def described(self) -> str:
-        """What it costs, in a few words."""
+        """The cost of one trial in a few words."""
         if self.curve.pure:
             return f"ε = {self.curve.epsilon:.3g}"
         if self.curve.table:
@@ -72,22 +72,22 @@ class TrialFacts:
     largest: tuple[tuple[str, float], ...]
 
     def laplace(self, epsilon: float) -> DiscreteLaplace:
-        """ε-DP noise on the quality."""
+        """Laplace noise that makes the quality ε-DP."""
         return DiscreteLaplace(self.record_steps, _units(epsilon), self.score_per_step)
 
     def gaussian(self, rho: float) -> DiscreteGaussian:
-        """ρ-zCDP noise on the quality."""
+        """Gaussian noise that makes the quality ρ-zCDP."""
         return DiscreteGaussian(self.record_steps, _units(rho), self.score_per_step)
 
 
 def pure_trial(facts: TrialFacts, cost: float, make: Callable[[float], PrivateTraining]) -> Trial:
-    """A trial of ε = `cost`: what the quality's share leaves pays for the training that `make` makes of it."""
+    """The trial of ε = `cost`: the quality takes its share, and `make` makes a training of the rest."""
     score = facts.laplace(facts.score_share * cost)
     return with_score(make((cost - from_units(score.epsilon_units)) * (1.0 - 1e-15)), score)
 
 
 def with_score(training: PrivateTraining | None, score: DiscreteLaplace | DiscreteGaussian) -> Trial:
-    """The trial of a training and a quality: their costs add up."""
+    """The trial of a training and a quality, whose costs add up."""
     if isinstance(score, DiscreteLaplace):
         cost = RenyiCurve(epsilon=from_units(score.epsilon_units))
     else:
@@ -96,7 +96,7 @@ def with_score(training: PrivateTraining | None, score: DiscreteLaplace | Discre
 
 
 def largest(affordable: Callable[[float], bool]) -> float | None:
-    """The most of a cost that can be paid, by halving on a logarithmic scale; None if not even 1e-7 can.
+    """The largest cost that can be afforded, by halving on a logarithmic scale; None if not even 1e-7 can.
 
     What is returned was itself found affordable, so an inexact end costs accuracy and never privacy.
     """
@@ -113,7 +113,7 @@ def largest(affordable: Callable[[float], bool]) -> float | None:
 
 
 def check_every_point(trial: Trial, problem: Problem) -> None:
-    """At every point of Λ every data set of the study's sizes can be trained on.
+    """Refuse a study where some data set of its sizes cannot be trained on at some point of Λ.
 
     Before the training file's header was read the features are not counted: one is the least there is.
 

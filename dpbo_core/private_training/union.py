@@ -14,7 +14,7 @@ from dpbo_core.problem import Problem
 
 
 def _public_trial(cost: float, facts: TrialFacts) -> Trial:
-    """Models of a public set cost nothing, and a trial's whole cost pays for its quality."""
+    """The trial of models of a public set: they cost nothing, so that all of `cost` pays for the quality."""
     return with_score(None, facts.laplace(cost))
 
 
@@ -32,7 +32,7 @@ BASES: Mapping[str, Base] = {
 
 
 def base_named(name: str) -> Base:
-    """The base algorithm a study names; with a dot in it, the import path of a function.
+    """The base algorithm that a study names; a name with a dot in it is the import path of a function.
 
     Raises:
         StudyInvalid: there is none of this name.
@@ -49,7 +49,7 @@ def base_named(name: str) -> Base:
 
 
 def check_base(base: Base, problem: Problem) -> None:
-    """It is for such a training set, fits the study's model and knows its hyperparameters.
+    """Refuse a base algorithm that is not for such a training set, model or hyperparameters.
 
     Raises:
         StudyInvalid: it is not so.

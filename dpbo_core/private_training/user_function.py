@@ -34,14 +34,14 @@ ORDERS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 48, 64, 128, 256)
 
 @dataclass(frozen=True)
 class UserFunction:
-    """Training by somebody else's code."""
+    """Private training by a user's own function."""
 
     estimator: str
     path: str
 
     @property
     def curve(self) -> RenyiCurve:
-        """As it says.
+        """The Rényi cost that the function states of itself.
 
         Raises:
             StudyInvalid: it says nothing usable.
@@ -49,10 +49,10 @@ class UserFunction:
         return _stated(self.path)
 
     def check(self, sizes: Sizes, point: Mapping[str, Any]) -> None:
-        """Nothing can be known of it: its failures, too, are as private as it says."""
+        """Refuse nothing: the function's failures, too, are as private as it says."""
 
     def train(self, records: Encoded, point: Mapping[str, Any], source: NoiseSource) -> PrivateModel:
-        """Its weights, kept finite; of another shape they are a failure, which becomes the worst trial."""
+        """The model of the function's weights, kept finite; weights of another shape are a failed trial."""
         del source
         d, K = records.X.shape[1], n_columns(self.estimator, records.n_classes)
         weights = algorithm_named(self.path).train(records.X, records.labels, records.n_classes, dict(point))
@@ -61,7 +61,7 @@ class UserFunction:
 
 @lru_cache(maxsize=16)  # looking through the installed packages takes a good part of a second
 def algorithm_named(path: str) -> Any:
-    """The object a study names.
+    """The object at the import path that a study names.
 
     Raises:
         StudyInvalid: there is none.
@@ -86,10 +86,10 @@ def _stated(path: str) -> RenyiCurve:
 
 
 def user_function(path: str) -> Base:
-    """The base algorithm that an import path names; nobody looks for the object before it is checked or priced."""
+    """The base algorithm at an import path; nobody looks for the object before it is checked or priced."""
 
     def trial(cost: float, facts: TrialFacts) -> Trial:
-        """The training costs what it says, whatever `cost` pays for the quality."""
+        """The trial whose training costs what it states, and whose quality costs `cost`."""
         training = UserFunction(facts.estimator, path)
         return with_score(training, facts.laplace(cost) if training.curve.pure else facts.gaussian(cost))
 

@@ -115,6 +115,19 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         classes_: of y, for a classification.
         n_features_in_: of X.
         feature_names_in_: of X where it has text names.
+
+    Example:
+        >>> from sklearn.datasets import load_breast_cancer
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> from dpbo_core import PrivateSearch, Real
+        >>> X, y = load_breast_cancer(return_X_y=True)
+        >>> search = PrivateSearch(
+        ...     LogisticRegression(solver="liblinear"), {"C": Real(1e-4, 1e2, log=True)}, epsilon=1.0, delta=0.0,
+        ...     dataset="clinic", budget=(5.0, 1e-5), method="private_grid", n_candidates=4,
+        ... )
+        >>> search = search.fit(X[0::2], y[0::2], X_validation=X[1::2], y_validation=y[1::2])
+        >>> sorted(search.best_params_), search.guarantee_.epsilon, search.replayed_
+        (['C'], 1.0, False)
     """
 
     def __init__(

@@ -69,6 +69,18 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
         release_: everything that was released.
         trajectory_: what each step released, for a method that releases its steps; else None.
         replayed_: whether all this had been released before, so that nothing was spent now.
+
+    Example:
+        >>> import pandas as pd
+        >>> from dpbo_core import PrivateSelection
+        >>> truth = [0, 1] * 200
+        >>> predictions = pd.DataFrame({"good": truth, "bad": [0] * 400})
+        >>> selection = PrivateSelection(
+        ...     ["good", "bad"], labels=[0, 1], epsilon=1.0, dataset="clinic", budget=(5.0, 1e-5),
+        ...     method="private_grid", accepts=("rowwise_predictions",),
+        ... )
+        >>> selection.fit(predictions, truth).best_candidate_
+        'good'
     """
 
     def __init__(

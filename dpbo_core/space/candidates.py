@@ -23,7 +23,10 @@ LARGEST = 2_000_000  # about 2 GB of posterior state at 100 steps; a larger Λ i
 
 @dataclass(frozen=True)
 class CandidateSet:
-    """Λ, in a fixed order. `points[i]` is a dict of hyperparameters, `encoded[i]` its place in the unit cube."""
+    """The finite candidate set Λ, in a fixed order.
+
+    `points[i]` is a dict of hyperparameters, `encoded[i]` its place in the unit cube.
+    """
 
     space: SearchSpace
     points: tuple[Mapping[str, Value], ...]
@@ -45,15 +48,15 @@ def grid(space: SearchSpace, points: Mapping[str, int]) -> CandidateSet:
                 f"axis {name!r} has {points[name]} points", remedy="give at least 1 point on each axis"
             )
     _refuse_too_many(_count(space, points))
-    found: list[dict[str, Value]] = [{}]
+    combinations: list[dict[str, Value]] = [{}]
     for name, axis in space.axes.items():
         values = axis.grid(points.get(name, 1))
-        found = [
+        combinations = [
             longer
-            for point in found
+            for point in combinations
             for longer in ([point | {name: value} for value in values] if space.exists(name, point) else [point])
         ]
-    return _candidates(space, found)
+    return _candidates(space, combinations)
 
 
 def sobol(space: SearchSpace, n_candidates: int, *, seed: int) -> CandidateSet:
@@ -102,7 +105,7 @@ def _candidates(space: SearchSpace, points: list[dict[str, Value]]) -> Candidate
 
 
 def _count(space: SearchSpace, points: Mapping[str, int]) -> int:
-    """How many points the grid will have, without listing them.
+    """The number of points that the grid will have, without listing them.
 
     Axes that others depend on are listed value by value (their values are few); every other one is a factor.
     """
@@ -127,7 +130,7 @@ def _count(space: SearchSpace, points: Mapping[str, int]) -> int:
 
 
 def _values(axis: Axis, points: int) -> int:
-    """How many values an axis will list, without listing them."""
+    """The number of values that an axis will list, without listing them."""
     if isinstance(axis, Categorical):
         return len(axis.values)
     return min(points, axis.high - axis.low + 1) if isinstance(axis, Integer) else points

@@ -20,7 +20,7 @@ class ReleasedScore:
 
 @dataclass(frozen=True)
 class EarlierEdition:
-    """What one edition released.
+    """The release of one earlier edition, as far as a later edition's search begins with it.
 
     Attributes:
         edition: what people tell it by.

@@ -71,14 +71,14 @@ class Real:
         return self.low + position * (self.high - self.low)
 
     def encode(self, value: Value) -> tuple[float, ...]:
-        """The position of `value`, clipped to [0, 1]."""
+        """The position of `value` on the axis, clipped to [0, 1]."""
         a, b, x = self.low, self.high, float(value)
         if self.log:
             a, b, x = math.log(a), math.log(b), math.log(x)
         return (min(1.0, max(0.0, (x - a) / (b - a))),)
 
     def grid(self, points: int) -> list[Value]:
-        """`points` values from end to end; the middle one where only one is asked for."""
+        """`points` values of the axis from end to end; the middle one where `points` is 1."""
         if points == 1:
             return [self.at(0.5)]
         return [self.at(i / (points - 1)) for i in range(points)]
@@ -125,7 +125,7 @@ class Integer:
 
 @dataclass(frozen=True)
 class Categorical:
-    """Unordered values; each takes a coordinate of its own, so that any two are equally far apart."""
+    """An axis of unordered values; each takes a coordinate of its own, so any two are equally far apart."""
 
     values: tuple[Value, ...]
 
@@ -146,13 +146,13 @@ class Categorical:
         return self.values[min(len(self.values) - 1, int(position * len(self.values)))]
 
     def encode(self, value: Value) -> tuple[float, ...]:
-        """One-hot at height 1/√2, so that two different values lie at distance 1."""
+        """The one-hot vector of `value`, at height 1/√2, so that two different values lie at distance 1."""
         if self.dimensions == 0:
             return ()
         return tuple(math.sqrt(0.5) if v == value and type(v) is type(value) else 0.0 for v in self.values)
 
     def grid(self, points: int) -> list[Value]:  # noqa: ARG002  every value is always listed
-        """All the values, whatever `points` is."""
+        """All the values of the axis, whatever `points` is."""
         return list(self.values)
 
 
@@ -164,7 +164,7 @@ Condition = tuple[str, tuple[Value, ...]]
 
 @dataclass(frozen=True)
 class SearchSpace:
-    """Named axes, in the order of the study; some exist only at certain values of an earlier one."""
+    """The hyperparameters of a study: named axes, some of which exist at certain values of an earlier one alone."""
 
     axes: Mapping[str, Axis]
     conditions: Mapping[str, Condition] = field(default_factory=dict)

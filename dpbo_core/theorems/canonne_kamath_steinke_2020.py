@@ -56,8 +56,8 @@ def proposition_12_cost(*, alpha: float, epsilon: float, delta: float) -> float:
 
 def proposition_12_worth(*, alpha: float, cost: float, delta: float) -> float:
     """The ε that a Rényi cost at ONE order α is worth at δ by Proposition 12, rounded up; at least 0."""
-    found = _converted(alpha - 1.0, cost, delta)
-    return max(0.0, found + _ROUNDING * (1.0 + abs(cost) + abs(found)))
+    epsilon = _converted(alpha - 1.0, cost, delta)
+    return max(0.0, epsilon + _ROUNDING * (1.0 + abs(cost) + abs(epsilon)))
 
 
 def _converted(excess: float, cost: float, delta: float) -> float:
@@ -96,7 +96,7 @@ def theorem_14_sigma(*, rho: float, sensitivity: float) -> float:
 
 
 def _golden_section_minimum(function: Callable[[float], float], low: float, high: float) -> tuple[float, float]:
-    """Where the least value was seen while narrowing [low, high] about a minimum of a unimodal function, and it."""
+    """The least value of a unimodal function on [low, high] and where it is, as (place, value)."""
     ratio = (math.sqrt(5.0) - 1.0) / 2.0
     a, b = high - ratio * (high - low), low + ratio * (high - low)
     fa, fb = function(a), function(b)

@@ -2,8 +2,8 @@
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
-| y, σ | `seen`, `deviation` | a look at f, and the deviation of its Gaussian noise | scalars |
-| y, b | `seen`, `scale` | a look at f, and the scale of its Laplace noise | scalars |
+| y, σ | `observed`, `deviation` | a look at f, and the deviation of its Gaussian noise | scalars |
+| y, b | `observed`, `scale` | a look at f, and the scale of its Laplace noise | scalars |
 | G | `top` | f lies in [0, G] | scalar |
 | R | — | density of y under f over its density under the best f in [0, G] | scalar ≤ 1 |
 """
@@ -14,21 +14,21 @@ LEVEL = 0.9
 _HALVINGS = 60
 
 
-def bounded_interval(seen: float, deviation: float, top: float) -> tuple[float, float]:
+def bounded_interval(observed: float, deviation: float, top: float) -> tuple[float, float]:
     """The 90% interval of f in [0, G] from y ~ N(f, σ²): those f under which y is among the likeliest 90%.
 
     Likeliest by the ratio of y's density under f to that under the best f in [0, G].
     Source: Feldman and Cousins (1998), section IV.B, with a bound on both sides.
     """
-    best = min(max(seen, 0.0), top)
+    best = min(max(observed, 0.0), top)
 
     def end(bound: float) -> float:
-        if _likelier(bound, seen, deviation, top) <= LEVEL:
+        if _likelier(bound, observed, deviation, top) <= LEVEL:
             return bound
         inside, outside = best, bound
         for _ in range(_HALVINGS):
             middle = (inside + outside) / 2.0
-            if _likelier(middle, seen, deviation, top) <= LEVEL:
+            if _likelier(middle, observed, deviation, top) <= LEVEL:
                 inside = middle
             else:
                 outside = middle
@@ -37,15 +37,15 @@ def bounded_interval(seen: float, deviation: float, top: float) -> tuple[float, 
     return end(0.0), end(top)
 
 
-def bounded_laplace_interval(seen: float, scale: float, top: float) -> tuple[float, float]:
-    """The 90% interval of f in [0, G] from y ~ Laplace(f, b), by the same ordering.
+def bounded_laplace_interval(observed: float, scale: float, top: float) -> tuple[float, float]:
+    """The 90% interval of f in [0, G] from y ~ Laplace(f, b): those f under which y is among the likeliest 90%.
 
     y's ratio is e^(−r/b), where r is y's distance from f, or that of the bound between them where y lies beyond it.
     So all values beyond a bound are equally likely, and f belongs to the interval iff y, put into [0, G], is within
     t(f) of it. Inside, y ± b·log 10; never empty, covers at least nine times in ten.
     Source: Feldman and Cousins (1998), section IV.B, worked out for the Laplace distribution.
     """
-    at = min(max(seen, 0.0), top)
+    at = min(max(observed, 0.0), top)
 
     def lower(value: float) -> float:
         low, high = 0.0, value
@@ -60,16 +60,16 @@ def bounded_laplace_interval(seen: float, scale: float, top: float) -> tuple[flo
 
 
 def _within(f: float, scale: float, top: float) -> float:
-    """t(f): the least distance within which y is nine times in ten, what lies beyond a bound counted as at it."""
+    """t(f): the least distance from f within which y is with probability 0.9, once y is put into [0, G]."""
     both, one = scale * math.log(10.0), scale * math.log(5.0)
     near, far = min(f, top - f), max(f, top - f)
     return both if near >= both else max(near, min(one, far))
 
 
-def _likelier(f: float, seen: float, deviation: float, top: float) -> float:
+def _likelier(f: float, observed: float, deviation: float, top: float) -> float:
     """The probability under f of values whose likelihood ratio is above that of y."""
-    best = min(max(seen, 0.0), top)
-    fall = (seen - f) ** 2 - (seen - best) ** 2  # −2σ² times the logarithm of y's ratio
+    best = min(max(observed, 0.0), top)
+    fall = (observed - f) ** 2 - (observed - best) ** 2  # −2σ² times the logarithm of y's ratio
     return _normal(_reach(top - f, fall) / deviation) - _normal(-_reach(f, fall) / deviation)
 
 

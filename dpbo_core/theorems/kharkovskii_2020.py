@@ -14,7 +14,7 @@ Numbers as in the proceedings (PMLR 119).
 | d | `scaled_diameter` | diam(X)/l in Theorem 3 alone | scalar > 0 |
 | L | `answer_bound` | bound on every answer, in absolute value | scalar > 0 |
 | ε_ucb | `approximation` | the regret that no number of steps removes | scalar > 0 |
-| C₁, C₂ | `c1`, `c2` | constants that the paper gives only up to a factor | scalar > 0 |
+| C₁, C₂ | `constants` | constants that the paper gives only up to a factor | two scalars > 0 |
 | K | `gram` | prior covariance of the rows asked about | (t, t) |
 
 Erratum: Theorem 1 is false (n ≥ d + 2, X of full column rank). Z is a linear image of X's rows under ONE secret
@@ -137,8 +137,7 @@ def theorem_3_regret_bound(
     information_gain: float,
     noise_variance: float,
     n_steps: int,
-    c1: float,
-    c2: float,
+    constants: tuple[float, float],
 ) -> float:
     """S_T ≤ (ε_ucb² + 24 (C₂ + C₁√β_T)² log T/T + 24 β_T γ_T/(T log(1 + σ_n⁻²)))^½, with probability 1 − δ_ucb.
 
@@ -151,7 +150,7 @@ def theorem_3_regret_bound(
     Neighbours: none; not a privacy statement. Source: Theorem 3, for the published transform alone. The paper
         gives C₁ = O(σ_y√(σ_y² + σ_n²)(σ_y²/σ_n² + 1)) and C₂ = O(L σ_y²/σ_n²) without factors: the caller's.
     """
-    T = n_steps
+    T, (c1, c2) = n_steps, constants
     searched = 24.0 * beta * information_gain / (T * math.log1p(1.0 / noise_variance))
     distorted = 24.0 * (c2 + c1 * math.sqrt(beta)) ** 2 * math.log(T) / T
     return math.sqrt(approximation**2 + distorted + searched)

@@ -143,7 +143,7 @@ def theorem_3_sensitivity(
     Returns:
         Δ in prior standard deviations.
     """
-    omega_over_t = _omega_over_t(
+    omega_over_t = average_regret(
         n_candidates=n_candidates,
         n_steps=n_steps,
         delta=delta,
@@ -182,7 +182,7 @@ def noise_bound(*, n_steps: int, delta: float, noise_variance: float, calibratio
     return 2.0 * sigma * math.sqrt(2.0 * math.log(5.0 * n_steps / delta)) * _UP
 
 
-def _omega_over_t(
+def average_regret(
     *,
     n_candidates: int,
     n_steps: int,
@@ -191,7 +191,10 @@ def _omega_over_t(
     information_gain: float,
     calibration: Calibration,
 ) -> float:
-    """Ω/T = √(C₁ β_T γ_T/T), the average regret."""
+    """Ω/T = √(C₁ β_T γ_T/T), the average regret of Algorithm 1.
+
+    Holds when: Assumption 1 (taken on by the caller). Not a privacy statement. Source: the proof of Theorem 3.
+    """
     C1 = srinivas_2010.regret_constant(noise_variance=noise_variance)
     beta = theorem_3_beta(n_candidates=n_candidates, step=n_steps, delta=delta, calibration=calibration)
     return math.sqrt(C1 * beta * information_gain / n_steps)
@@ -206,40 +209,28 @@ def corollary_2_scale(*, sensitivity: float, epsilon: float) -> float:
     return sensitivity / epsilon
 
 
-def theorem_4_error_bound(
-    *,
-    n_candidates: int,
-    n_steps: int,
-    delta: float,
-    noise_variance: float,
-    information_gain: float,
-    sensitivity: float,
-    epsilon: float,
-    failure_probability: float,
-    calibration: Calibration,
-) -> float:
-    """|ṽ − f(λ*)| ≤ q₁ + Ω/T + a·Δ/ε with probability 1 − (δ + e^{−a}).
+def theorem_4_noise_bound(*, n_steps: int, delta: float, noise_variance: float, calibration: Calibration) -> float:
+    """q₁: how far the noise takes the best observation from its score.
 
-    Published: q₁ = σ√(8 log(1/δ)). Corrected: q₁ = σ√(2 log(5T/δ)), the union over T; one noise, not two.
-    Holds when: Assumption 1 (taken on by the caller). Not a privacy statement. Source: Theorem 4.
+    Published: σ√(8 log(1/δ)). Corrected: σ√(2 log(5T/δ)), the union over T; one noise, not two.
+    Source: the proof of Theorem 4.
     Erratum: the published q₁ is a bound on one noise, and the best observation is the data's choice among T; with
         |Λ| = 1, T = 2,000, σ² = 10⁴ and δ = 0.3 the statement fails with probability 0.73.
     """
     sigma = math.sqrt(noise_variance)
-    published = calibration == "published"
-    q1 = sigma * (
-        math.sqrt(8.0 * math.log(1.0 / delta)) if published else math.sqrt(2.0 * math.log(5.0 * n_steps / delta))
-    )
-    omega_over_t = _omega_over_t(
-        n_candidates=n_candidates,
-        n_steps=n_steps,
-        delta=delta,
-        noise_variance=noise_variance,
-        information_gain=information_gain,
-        calibration=calibration,
-    )
-    a = -math.log(failure_probability)
-    return q1 + omega_over_t + a * corollary_2_scale(sensitivity=sensitivity, epsilon=epsilon)
+    if calibration == "published":
+        return sigma * math.sqrt(8.0 * math.log(1.0 / delta))
+    return sigma * math.sqrt(2.0 * math.log(5.0 * n_steps / delta))
+
+
+def theorem_4_error_bound(*, noise: float, regret: float, scale: float, failure_probability: float) -> float:
+    """|ṽ − f(λ*)| ≤ q₁ + Ω/T + a·Δ/ε with probability 1 − (δ + e^{−a}), e^{−a} = `failure_probability`.
+
+    Holds when: Assumption 1 (taken on by the caller); `noise` is q₁ (`theorem_4_noise_bound`), `regret` is Ω/T
+        (`average_regret`) and `scale` is Δ/ε (`corollary_2_scale`), of one δ. Not a privacy statement.
+    Source: Theorem 4. Erratum: that of q₁.
+    """
+    return noise + regret - math.log(failure_probability) * scale
 
 
 def theorem_5_rate(*, n_steps: int, dimension: int, rate_constant: float, decay_constant: float) -> float:
@@ -366,9 +357,8 @@ def path_length_bound(
 def theorem_7_integer_sensitivity(
     *,
     n_validation: int,
-    lipschitz: float,
     score_range: float,
-    path_length: float,
+    path_change: float,
     record_range: float,
     grid: int,
     max_records_per_person: int = 1,
@@ -376,12 +366,12 @@ def theorem_7_integer_sensitivity(
     """Theorem 7 on exact integer sums: Δ_int = min{m·g, m(⌈g L D/G⌉ + 1) + k(⌈g R/G⌉ + 1)}, g = `grid`.
 
     The models of the two search paths differ, so every record's rounding counts: one step each.
-    Holds when: D and R bound what they name (`path_length_bound`; R = the range of one record's score).
+    Holds when: `path_change` is at least L·D (`path_length_bound`) and R the range of one record's score.
     Neighbours: those of Theorem 7. Source: Theorem 7, derived again for rounded scores; quotients round up.
     """
     m, k, g = n_validation, min(max_records_per_person, n_validation), grid
     up = 1.0 + 1e-12
-    drift = g * lipschitz * path_length / score_range * up
+    drift = g * path_change / score_range * up
     if drift >= g:
         return m * g
     moved = m * (math.ceil(drift) + 1) + k * (math.ceil(min(g, g * record_range / score_range * up)) + 1)

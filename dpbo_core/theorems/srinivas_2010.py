@@ -113,7 +113,10 @@ def _greedy(
     *,
     share: float,
 ) -> Iterator[tuple[float, float, float]]:
-    """A share of an observation where s² is largest, again and again: what it adds to F; then max s² and Σ n s²."""
+    """Observe again and again where s² is largest; yields (gain in F, max s², Σ n s²) after each.
+
+    Each observation is a share of a whole one.
+    """
     noise, variances, chosen = sigma2 / share, prior.copy(), []
     V = np.empty((picks, len(prior)))  # rows of L⁻¹K(chosen, D), L Lᵀ = K(chosen, chosen) + noise·I
     i = int(np.argmax(variances))

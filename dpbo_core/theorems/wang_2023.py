@@ -59,8 +59,7 @@ def theorem_1_renyi(
         alpha=alpha,
         base_epsilon=base_epsilon,
         log_mean=math.log(negative_binomial_mean(shape=shape, gamma=gamma)),
-        lower=lower,
-        upper=upper,
+        bounds=(lower, upper),
         calibration=calibration,
     )
     return first + second_part(
@@ -68,17 +67,19 @@ def theorem_1_renyi(
         base_epsilon_hat=base_epsilon_hat,
         shape=shape,
         gamma=gamma,
-        lower=lower,
-        upper=upper,
+        bounds=(lower, upper),
         calibration=calibration,
     )
 
 
 def first_part(
-    *, alpha: float, base_epsilon: float, log_mean: float, lower: float, upper: float, calibration: Calibration
+    *, alpha: float, base_epsilon: float, log_mean: float, bounds: tuple[float, float], calibration: Calibration
 ) -> float:
-    """What Theorem 1 has of α: ε + the trial's own density ratio + log E[K]/(α−1)."""
-    log_C, log_c = math.log(upper), math.log(1.0 / lower)
+    """The terms of Theorem 1 that depend on α: ε + the trial's own density ratio + log E[K]/(α−1).
+
+    `bounds` are (c, C).
+    """
+    log_c, log_C = math.log(1.0 / bounds[0]), math.log(bounds[1])
     each = alpha / (alpha - 1.0)
     ratio = each * (log_C + log_c) if calibration == "published" else each * log_C + log_c
     return base_epsilon + ratio + log_mean / (alpha - 1.0)
@@ -90,12 +91,14 @@ def second_part(
     base_epsilon_hat: float,
     shape: float,
     gamma: float,
-    lower: float,
-    upper: float,
+    bounds: tuple[float, float],
     calibration: Calibration,
 ) -> float:
-    """What Theorem 1 has of α̂: the other trials, (1+θ)(…). α and α̂ can be optimised one by one."""
-    log_C, log_c = math.log(upper), math.log(1.0 / lower)
+    """The terms of Theorem 1 that depend on α̂: (1+θ) times those of the other trials.
+
+    α and α̂ can be optimised one by one; `bounds` are (c, C).
+    """
+    log_c, log_C = math.log(1.0 / bounds[0]), math.log(bounds[1])
     rest = 1.0 - 1.0 / alpha_hat
     ratio = log_C + log_c if calibration == "published" else log_C + rest * log_c
     return (1.0 + shape) * (rest * base_epsilon_hat + ratio - math.log(gamma) / alpha_hat)
@@ -105,12 +108,6 @@ def theorem_2_epsilon(*, base_epsilon: float, shape: float, lower: float, upper:
     """ε′ = (2+θ)(ε + log(C/c)), pure, when every trial is ε-DP. Source: Theorem 2."""
     _check_bounds(lower, upper)
     return (2.0 + shape) * (base_epsilon + math.log(upper / lower))
-
-
-def theorem_2_base_epsilon(*, epsilon: float, shape: float, lower: float, upper: float) -> float:
-    """The inverse of Theorem 2: the ε of one trial; 0 or less where adaptivity alone costs too much."""
-    _check_bounds(lower, upper)
-    return epsilon / (2.0 + shape) - math.log(upper / lower)
 
 
 def poisson_renyi(
@@ -131,8 +128,7 @@ def poisson_renyi(
         alpha=alpha,
         base_epsilon=base_epsilon + mean * upper * base_delta_hat,
         log_mean=math.log(mean),
-        lower=lower,
-        upper=upper,
+        bounds=(lower, upper),
         calibration="corrected",
     )
     return with_default(B, alpha=alpha, mean=mean)

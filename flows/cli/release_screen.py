@@ -9,7 +9,7 @@ from dpbo.flows.cli.report_screen import print_figures, report_facts
 from dpbo.flows.cli.terminal import Screen, named
 from dpbo.tasks.reporting.noise_words import noise_in_words
 from dpbo_core.accounting.account import Account
-from dpbo_core.privacy.metric_shown import MetricShown, metric_shown
+from dpbo_core.privacy.displayed_metric import DisplayedMetric, displayed_metric
 from dpbo_core.privacy.release import LEARNED_FROM, Release
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _facts(release: Release, screen: Screen, best: Mapping[str, Any] | None) -> 
     value, guarantee = release.value, release.guarantee
     chosen = value.get("hyperparameters", {})
     facts = [(named(name), f"[bold]{named(_number(item))}[/]") for name, item in chosen.items()]
-    metric = metric_shown(release)
+    metric = displayed_metric(release)
     if metric is not None:
         facts += _scored(metric)
     if "trajectory" in value:
@@ -118,7 +118,7 @@ def _begun(release: Release) -> Iterator[tuple[str, str]]:
         yield "began with", f"what editions {names} released"
 
 
-def _scored(metric: MetricShown) -> Iterator[tuple[str, str]]:
+def _scored(metric: DisplayedMetric) -> Iterator[tuple[str, str]]:
     """The metric with its interval, and what it has to beat."""
     interval = metric.interval
     more = f"   90% interval {interval[0]:.3f} … {interval[1]:.3f}" if interval else ""
@@ -149,7 +149,7 @@ def print_explained(release: Release, account: Account) -> None:
 def _paragraphs(release: Release, account: Account) -> Iterator[tuple[str, str]]:
     from dpbo.tasks.reporting.certificate_words import guess, meaning
 
-    metric = metric_shown(release)
+    metric = displayed_metric(release)
     if release.value.get("hyperparameters"):
         yield (
             "The choice",
@@ -183,7 +183,7 @@ def _paragraphs(release: Release, account: Account) -> Iterator[tuple[str, str]]
     )
 
 
-def _of_score(metric: MetricShown) -> str:
+def _of_score(metric: DisplayedMetric) -> str:
     better = "more is better" if metric.greater_is_better else "less is better"
     said = f"{metric.name.replace('_', ' ')} on the sensitive records, {better}, with noise in it"
     if metric.interval is not None:

@@ -6,8 +6,8 @@ from typing import Any
 
 from dpbo.tasks.reporting.evaluation_picture import is_report
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
+from dpbo_core.privacy.displayed_metric import displayed_metric
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
-from dpbo_core.privacy.metric_shown import metric_shown
 from dpbo_core.privacy.release import LEARNED_FROM, Release
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit, anyone
 from dpbo_core.queries.evaluation.multiclass import Multiclass
@@ -46,7 +46,7 @@ ALWAYS = (
 def values_shown(release: Release) -> Iterable[tuple[str, str]]:
     """(name, text) of what was chosen, of the score in its metric's unit, or of a report's headlines."""
     yield from choice_shown(release)
-    metric = metric_shown(release)
+    metric = displayed_metric(release)
     if metric is not None:
         less = "" if metric.greater_is_better else " (less is better)"
         yield f"{metric.name.replace('_', ' ')}{less}", _number(metric.value)

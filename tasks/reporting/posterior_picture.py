@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from dpbo_core.bo.averaged import prior_of
 from dpbo_core.bo.score_map import CENTRE, NORMAL_90, SPREAD
-from dpbo_core.gp.mixture import Mixture, average
+from dpbo_core.gp.mixture import KernelMixture, average
 from dpbo_core.privacy.release import LEARNED_FROM, Release
 from dpbo_core.space.search_space import Axis, Categorical, Integer, Real, SearchSpace
 
@@ -90,7 +90,7 @@ def _drawable(release: Release) -> bool:
     return known and alone
 
 
-def _mixture(release: Release, space: SearchSpace, t: int) -> Mixture:
+def _mixture(release: Release, space: SearchSpace, t: int) -> KernelMixture:
     """The posterior over kernels given the first t observations: repeats are averaged."""
     facts, points = release.facts, release.value["trajectory"][:t]
     scale, centre = SPREAD * facts["score_range"], CENTRE * facts["score_range"]

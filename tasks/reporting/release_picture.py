@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from dpbo.tasks.reporting.escaping import in_picture
-from dpbo_core.privacy.metric_shown import metric_shown
+from dpbo_core.privacy.displayed_metric import displayed_metric
 from dpbo_core.privacy.release import Release
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _chosen(axes: "Axes", release: Release, ends: list[Any]) -> None:
 
 def _one_score(axes: "Axes", release: Release) -> None:
     """A single score as its metric, with its 90% interval or that of its noise, beside what it has to beat."""
-    metric = metric_shown(release)
+    metric = displayed_metric(release)
     if metric is None:
         axes.set_visible(False)
         return

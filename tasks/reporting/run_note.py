@@ -14,7 +14,7 @@ from dpbo.tasks.reporting.evaluation_picture import is_report
 from dpbo.tasks.reporting.logged_model import FOLDER
 from dpbo.tasks.reporting.logged_numbers import metrics
 from dpbo_core.accounting.account import Account, balance_after
-from dpbo_core.privacy.metric_shown import metric_shown
+from dpbo_core.privacy.displayed_metric import displayed_metric
 from dpbo_core.privacy.release import Release
 
 FIRST = ("trajectory.png", "release.png", "evaluation.png")  # the picture that shows the release itself
@@ -80,7 +80,7 @@ def _metrics(release: Release, account: Account) -> str:
 def _value(release: Release) -> str:
     """The choice, its score and interval, what it has to beat: one line."""
     chosen = ", ".join(f"{in_markdown(name)} = **{in_markdown(text)}**" for name, text in choice_shown(release))
-    metric = metric_shown(release)
+    metric = displayed_metric(release)
     if metric is None:
         figures = ", ".join(f"{in_markdown(name)} **{in_markdown(text)}**" for name, text in figures_shown(release))
         return f"{'; '.join(part for part in (chosen, figures) if part)}."

@@ -25,6 +25,7 @@ from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.methods.dp_hypo import DpHypo
 from dpbo_core.methods.hypo_search import HypoSearch, informed
+from dpbo_core.methods.hypo_search import Trials as Selected
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.problem import Problem
@@ -82,15 +83,8 @@ class Trials:
         which, quality, trials = np.empty(n, dtype=np.int64), np.empty(n), np.empty(n)
         for i in range(n):
             table.asked = 0
-            search = HypoSearch(
-                self.method,
-                self.problem,
-                plan,
-                faster,
-                mechanism,
-                lambda: self.method._sampler(self.problem, trial, prior),
-                prior.tolist(),
-            )
+            together = Selected(faster, mechanism, prior, lambda: self.method._sampler(self.problem, trial, prior))
+            search = HypoSearch(self.method, self.problem, plan, together)
             noise, _ = doors.noise()
             search.step(table, noise)
             value = search.finish(noise).value

@@ -102,7 +102,7 @@ def test_theorem_3_by_hand_and_its_conditions():
     assert paper.theorem_3_distortion(approximation=1e9, scaled_diameter=10.0, answer_bound=1.0) == 0.02
     assert paper.theorem_3_distortion(approximation=1e9, scaled_diameter=0.1, answer_bound=1.0) == 0.5
     bound = paper.theorem_3_regret_bound(
-        approximation=0.5, beta=4.0, information_gain=3.0, noise_variance=1.0, n_steps=100, c1=0.5, c2=1.0
+        approximation=0.5, beta=4.0, information_gain=3.0, noise_variance=1.0, n_steps=100, constants=(0.5, 1.0)
     )
     by_hand = 0.25 + 24 * 4 * math.log(100) / 100 + 24 / math.log(2) * 4 * 3 / 100
     assert bound == pytest.approx(math.sqrt(by_hand))

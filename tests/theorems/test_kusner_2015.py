@@ -111,11 +111,11 @@ def test_path_and_norm_bounds_hold_on_random_training_sets(seed, loss):
 
 
 def test_integer_sensitivity_covers_the_real_one_and_stops_at_the_range():
-    common = {"n_validation": 100, "lipschitz": 0.25, "score_range": 1.0, "grid": GRID}
-    steps = theorems.theorem_7_integer_sensitivity(**common, path_length=1e-3, record_range=0.5)
+    common = {"n_validation": 100, "score_range": 1.0, "grid": GRID}
+    steps = theorems.theorem_7_integer_sensitivity(**common, path_change=0.25e-3, record_range=0.5)
     real = 0.5 / 100 + 0.25e-3
     assert real <= steps / (100 * GRID) <= real + 2 / GRID
-    assert theorems.theorem_7_integer_sensitivity(**common, path_length=1e9, record_range=1.0) == 100 * GRID
+    assert theorems.theorem_7_integer_sensitivity(**common, path_change=0.25e9, record_range=1.0) == 100 * GRID
 
 
 def test_theorem_8_is_the_laplace_tail():

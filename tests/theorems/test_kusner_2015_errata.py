@@ -115,10 +115,16 @@ def test_theorem_4_as_printed_is_false_of_one_candidate_observed_often_enough(ca
         "calibration": calibration,
     }
     Delta = theorems.theorem_3_sensitivity(**given_, dataset_similarity=1.0)
+    scale = theorems.corollary_2_scale(sensitivity=Delta, epsilon=epsilon)
     bound = theorems.theorem_4_error_bound(
-        **given_, sensitivity=Delta, epsilon=epsilon, failure_probability=math.exp(-a)
+        noise=theorems.theorem_4_noise_bound(
+            n_steps=T, delta=delta, noise_variance=sigma2, calibration=calibration
+        ),
+        regret=theorems.average_regret(**given_),
+        scale=scale,
+        failure_probability=math.exp(-a),
     )
-    noise = 20.0 * theorems.corollary_2_scale(sensitivity=Delta, epsilon=epsilon)  # not exceeded but for e^{−20}
+    noise = 20.0 * scale  # not exceeded but for e^{−20}
     fails = 1 - norm.cdf((bound + noise) / sigma) ** T
     allowed = delta + math.exp(-a)
     assert bool(fails < allowed) is holds

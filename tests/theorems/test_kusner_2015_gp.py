@@ -88,8 +88,12 @@ def test_theorems_2_and_4_by_hand():
         ("published", sigma * math.sqrt(8 * math.log(10)), 2 * math.log(64 * 400 * math.pi**2 / 0.3)),
         ("corrected", sigma * math.sqrt(2 * math.log(1000)), 2 * math.log(5 * 64 * 400 * math.pi**2 / 0.6)),
     ):
+        noise = theorems.theorem_4_noise_bound(n_steps=20, delta=0.1, noise_variance=0.25, calibration=calibration)
         error = theorems.theorem_4_error_bound(
-            **given_, sensitivity=3.0, epsilon=0.5, failure_probability=0.05, calibration=calibration
+            noise=noise,
+            regret=theorems.average_regret(**given_, calibration=calibration),
+            scale=theorems.corollary_2_scale(sensitivity=3.0, epsilon=0.5),
+            failure_probability=0.05,
         )
         by_hand = q1 + math.sqrt(C1 * beta * 9.0 / 20) + math.log(20) * 6.0
         assert error == pytest.approx(by_hand, rel=1e-12)

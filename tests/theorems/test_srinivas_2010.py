@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dpbo_core.bo.acquisition import UCB
 from dpbo_core.bo.loop import BayesianSearch
 from dpbo_core.gp.kernels import Matern52
+from dpbo_core.gp.posterior import Posterior
 from dpbo_core.theorems.srinivas_2010 import beta, information_gain_bound, regret_constant
 
 QUIET = settings(deadline=None, database=None, derandomize=True, max_examples=60)
@@ -151,7 +152,7 @@ def test_confidence_and_regret_of_drawn_scores() -> None:
     beta_T = beta(n_candidates=40, step=T, delta=delta)
     allowed = math.sqrt(regret_constant(noise_variance=sigma2) * T * beta_T * gamma)
     for _ in range(300):
-        f, search = L @ rng.normal(size=40), BayesianSearch(X, kernel, sigma2, UCB(delta=delta), 0)
+        f, search = L @ rng.normal(size=40), BayesianSearch(Posterior(X, kernel, sigma2), UCB(delta=delta), seed=0)
         regret, left = 0.0, False
         for t in range(1, T + 1):
             index, width = search.ask(), math.sqrt(beta(n_candidates=40, step=t, delta=delta))

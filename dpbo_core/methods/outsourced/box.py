@@ -30,7 +30,7 @@ from dpbo_core.mechanisms.random_projection import RandomProjection
 from dpbo_core.methods.contract import MethodTraits
 from dpbo_core.methods.outsourced.geometry import REFUTED, AnyRow, Geometry, NearRow, Neighbours
 from dpbo_core.privacy.amounts import from_units, spent_units
-from dpbo_core.privacy.certified import Shown
+from dpbo_core.privacy.certified import CertificateRules
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import Release
@@ -55,7 +55,7 @@ BY_ONE, REPLACE = NeighboringRelation.ROW_MOVES_BY_ONE, NeighboringRelation.REPL
 
 @dataclass(frozen=True)
 class Outsourced:
-    """PO-GP-UCB, the curator's part.
+    """The curator's part of PO-GP-UCB: how a table of candidates is published, and its price.
 
     Attributes:
         epsilon: ε of the table.
@@ -99,7 +99,7 @@ class Outsourced:
 
     @property
     def neighbours(self) -> Neighbours:
-        """Which tables are neighbours, with the bound on their rows.
+        """The neighbouring relation of tables, with the bound on their rows.
 
         Raises:
             StudyInvalid: a row may become any other, of whatever length.
@@ -115,12 +115,12 @@ class Outsourced:
         return AnyRow(self.norm_bound)
 
     def width(self, n_columns: int) -> int:
-        """r: the gaussian transform never publishes more columns than there are."""
-        wanted = n_columns if self.dim is None else self.dim
-        return wanted if self.transform == "published" else min(wanted, n_columns)
+        """The number of columns published, r; the gaussian transform never publishes more than there are."""
+        requested = n_columns if self.dim is None else self.dim
+        return requested if self.transform == "published" else min(requested, n_columns)
 
     def floor(self, n_columns: int) -> float:
-        """ω of the published transform."""
+        """The floor ω that the published transform raises singular values to."""
         return singular_value_floor(epsilon=self.epsilon, delta=self.delta, projection_dim=self.width(n_columns))
 
     def geometry(self, n_columns: int) -> Geometry:
@@ -134,22 +134,22 @@ class Outsourced:
         return Geometry(n_columns, self.width(n_columns), self.neighbours, self.centre)
 
     def mechanism(self, n_rows: int, n_columns: int) -> GaussianRows:
-        """The mechanism that adds the gaussian transform's noise to the published rows."""
+        """The noise of the gaussian transform on the published rows."""
         geometry = self.geometry(n_columns)
         return GaussianRows(
             geometry.sensitivity, _rho(self.epsilon, self.delta), geometry.step, (n_rows, geometry.width)
         )
 
     @staticmethod
-    def shown(release: Release) -> Shown:
-        """One draw, of the table or of all answers about it; the curator's bounds say how far a row moves it."""
+    def certificate_rules(release: Release) -> CertificateRules:
+        """What a certificate must state: one draw, of the table or of all answers about it, for candidate rows."""
         made = {TABLE: (*GaussianRows.WORTH, *RandomProjection.WORTH)}
         if "publication" in release.value:
             made = {ANSWERS: tuple(DiscreteGaussian.WORTH)}
-        return Shown(made, 0.0, (), (PrivacyUnit.CANDIDATE_ROW,), (BY_ONE, REPLACE))
+        return CertificateRules(made, 0.0, (), (PrivacyUnit.CANDIDATE_ROW,), (BY_ONE, REPLACE))
 
     def spend(self, n_rows: int, n_columns: int) -> Spend:
-        """The one draw of the plan."""
+        """The spend of the one draw, which makes the published table."""
         if self.transform == "gaussian":
             return self.mechanism(n_rows, n_columns).spend(TABLE)
         claimed = spent_units(self.epsilon)
@@ -164,7 +164,7 @@ class Outsourced:
         )
 
     def plan(self, n_rows: int, n_columns: int) -> PrivacyPlan:
-        """The price: ρ_Z once for all rows, since neighbours differ in one.
+        """The price of a publication: ρ_Z once for all rows, since neighbours differ in one.
 
         Raises:
             StudyInvalid: sizes or amounts that no noise fits.
@@ -189,11 +189,12 @@ class Outsourced:
         delta="> 0",
         trainings="none",
         command="`dpbo curate`, `dpbo model`",
-        shown=shown,
+        certificate_rules=certificate_rules,
     )
 
 
 def _check_guarantee(epsilon: float, delta: float) -> None:
+    """Refuse an (ε, δ) that Gaussian noise cannot give."""
     if not (math.isfinite(epsilon) and epsilon > 0.0 and 0.0 < delta < 1.0):
         raise StudyInvalid(
             f"ε = {epsilon:g} and δ = {delta:g} are no guarantee of this exchange",
@@ -214,7 +215,7 @@ def _rho(epsilon: float, delta: float) -> int:
 
 @dataclass(frozen=True)
 class PrivateAnswers:
-    """How answers are noised: clipped to [low, high], at (epsilon, delta) for all of them together."""
+    """The noise on answers: each is clipped to [low, high], at (epsilon, delta) for all of them together."""
 
     low: float
     high: float
@@ -242,12 +243,12 @@ class PrivateAnswers:
         return PrivacyPlan(guarantee, (self.mechanism.spend(ANSWERS),))
 
     def steps(self, answer: float) -> int:
-        """An answer on the grid; one that is no finite number counts as the middle."""
+        """The answer in grid steps; one that is no finite number counts as the middle."""
         if not math.isfinite(answer):
             return STEPS // 2
         clipped = min(max(answer, self.low), self.high)
         return min(STEPS, max(0, round((clipped - self.low) / (self.high - self.low) * STEPS)))
 
     def value(self, drawn: int) -> float:
-        """The answer that a draw stands for."""
+        """The answer of so many grid steps."""
         return self.low + drawn * self.mechanism.unit

@@ -47,7 +47,7 @@ REFUTED = Evidence(
 
 
 def public_projection(n_columns: int, dim: int) -> NDArray[np.float64]:
-    """P, (d, min(r, d)): the first columns of the orthogonal factor of a fixed Gaussian matrix.
+    """The public projection P, (d, min(r, d)): the first columns of a fixed random orthogonal matrix.
 
     A projection drawn in ignorance of the data keeps, on the average, r/d of every squared distance; the public
     choice costs nothing in privacy because the guarantee holds for every fixed P.
@@ -93,7 +93,7 @@ Neighbours = AnyRow | NearRow
 
 @dataclass(frozen=True)
 class Geometry:
-    """Public facts of the image, before any row is read."""
+    """The public facts of a published table's image, before any row is read."""
 
     n_columns: int
     dim: int
@@ -102,33 +102,33 @@ class Geometry:
 
     @cached_property
     def projection(self) -> NDArray[np.float64]:
-        """P: the public orthogonal projection of the rows, shape (d, r)."""
+        """The public orthogonal projection P of the rows, shape (d, r)."""
         return public_projection(self.n_columns, self.dim)
 
     @property
     def width(self) -> int:
-        """r = min(dim, d): how many columns are published."""
+        """The number of columns published, r = min(dim, d)."""
         return min(self.dim, self.n_columns)
 
     @property
     def distance(self) -> float:
-        """Δ: how far one row of neighbouring tables moves, ℓ₂."""
+        """The distance Δ that one row of neighbouring tables moves by at most, ℓ₂."""
         return self.neighbours.distance
 
     @property
     def radius(self) -> float:
-        """R: the norm bound of a replace-one publication; without one that of a row of clamped columns."""
+        """The bound R on the length of every row: the norm bound, or without one that of clamped columns."""
         bound = self.neighbours.norm_bound
         return CLAMP * math.sqrt(self.n_columns) if bound is None else bound
 
     @property
     def step(self) -> float:
-        """h: the width of the integer grid on which rows are noised, in the table's units."""
+        """The width h of the integer grid on which rows are noised, in the table's units."""
         return 2.0 ** (math.floor(math.log2(self.distance)) - _GRID_BITS)
 
     @property
     def sensitivity(self) -> float:
-        """ℓ₂ sensitivity of one row of Q, rounded up: (Δ‖P‖₂ + 2√r·e)/h + √r.
+        """The ℓ₂ sensitivity of one row of the image Q, rounded up: (Δ‖P‖₂ + 2√r·e)/h + √r.
 
         e bounds the error of one coordinate in doubles: a product of d terms with |x||p| ≤ R, and the clipping
         before it, lose at most (4d + 64)·2⁻⁵³·R.
@@ -139,17 +139,18 @@ class Geometry:
 
 
 def image(table: Table, geometry: Geometry) -> Sensitive[NDArray[np.int64]]:
-    """Q of a table whose columns may hold anything."""
+    """The image Q of a table whose columns may hold anything: clipped, projected, on the integer grid."""
     raw = np.stack([numbers(column) for column in table.columns.values()], axis=1)
     return Sensitive(_image(raw, table.broken, geometry))
 
 
 def in_order(value: Sensitive[NDArray[np.int64]], order: NDArray[np.int64]) -> Sensitive[NDArray[np.int64]]:
-    """The same rows, row i of the result being row order[i]."""
+    """The rows in another order: row i of the result is row order[i]."""
     return Sensitive(np.ascontiguousarray(value.expose()[order]))
 
 
 def _image(raw: NDArray[np.float64], broken: NDArray[np.bool_], geometry: Geometry) -> NDArray[np.int64]:
+    """The image Q, (n, r) int64, of raw rows (n, d); a broken row counts as the centre."""
     centre = np.array(geometry.centre or (0.0,) * geometry.n_columns)
     finite = np.isfinite(raw).all(axis=1) & ~broken
     X = np.where(finite[:, None], raw, centre)
@@ -167,7 +168,7 @@ def _image(raw: NDArray[np.float64], broken: NDArray[np.bool_], geometry: Geomet
 
 
 def _product(X: NDArray[np.float64], P: NDArray[np.float64]) -> NDArray[np.float64]:
-    """XP, column by column: a matrix library may round a row by its place, and a row's place must not matter."""
+    """The product XP column by column: a matrix library may round a row by its place, which must not matter."""
     total = np.zeros((len(X), P.shape[1]))
     for x, p in zip(X.T, P, strict=True):
         total += x[:, None] * p
@@ -175,14 +176,14 @@ def _product(X: NDArray[np.float64], P: NDArray[np.float64]) -> NDArray[np.float
 
 
 def algorithm_1_rows(table: Table, floor: float, order: NDArray[np.int64]) -> Sensitive[NDArray[np.float64]]:
-    """The rows that M multiplies, in the published order. An unreadable entry counts as 0."""
+    """The rows that Algorithm 1 multiplies by M, in the published order; an unreadable entry counts as 0."""
     X = np.stack([numbers(column) for column in table.columns.values()], axis=1)
     X = np.where(np.isfinite(X) & ~table.broken[:, None], X, 0.0)
     return Sensitive(raised(X, floor)[order])
 
 
 def raised(X: NDArray[np.float64], floor: float) -> NDArray[np.float64]:
-    """X centred if σ_min ≥ ω, else X̃."""
+    """The centred table X where σ_min ≥ ω, else X̃ with raised singular values."""
     X = X - X.mean(axis=0)  # Alg. 1, line 2
     U, S, Vt = np.linalg.svd(X, full_matrices=False)  # line 4
     if S.min() >= floor:  # line 6

@@ -57,8 +57,8 @@ class Expected:
 
     def __post_init__(self) -> None:
         positive = (self.signal_variance, self.noise_variance, self.approximation)
-        given = (self.diameter, self.lengthscale, self.answer_bound)
-        numbers = [*positive, *(one for one in given if one is not None)]
+        optional = (self.diameter, self.lengthscale, self.answer_bound)
+        numbers = [*positive, *(one for one in optional if one is not None)]
         least = [one for one in (self.singular_value, self.information_gain) if one is not None]
         if not (
             all(0.0 < one < math.inf for one in numbers)
@@ -75,7 +75,7 @@ class Expected:
 
 @dataclass(frozen=True)
 class ByDim:
-    """The paper's transform with r columns.
+    """What the paper says of its own transform with r columns.
 
     Attributes:
         dim: r.
@@ -98,7 +98,7 @@ class ByDim:
 
 @dataclass(frozen=True)
 class Utility:
-    """What to expect of a publication.
+    """What a publication will be good for, from public numbers.
 
     Attributes:
         noise_scale: τ of the sound transform in every entry, in the table's units.
@@ -141,12 +141,12 @@ def utility(box: Outsourced, n_rows: int, n_columns: int, expected: Expected) ->
     spend = box.plan(n_rows, n_columns).spends[0]
     scaled = diameter / (0.1 * diameter if expected.lengthscale is None else expected.lengthscale)
     bound = _answer_bound(expected)
-    wanted = kharkovskii_2020.theorem_3_distortion(
+    required = kharkovskii_2020.theorem_3_distortion(
         approximation=expected.approximation, scaled_diameter=scaled, answer_bound=bound
     )
     mu, largest = 0.5 * expected.delta_ucb, None
     wanted_dim = kharkovskii_2020.lemma_1_projection_dim(
-        n_rows=n_rows, failure_probability=mu, distortion=min(wanted, math.nextafter(0.5, 0.0))
+        n_rows=n_rows, failure_probability=mu, distortion=min(required, math.nextafter(0.5, 0.0))
     )
     if expected.singular_value is not None:
         largest = kharkovskii_2020.largest_projection_dim(
@@ -164,7 +164,7 @@ def utility(box: Outsourced, n_rows: int, n_columns: int, expected: Expected) ->
         told_apart=spend.noise_scale * math.sqrt(2.0 * n_columns),
         diameter=diameter,
         sound_dim=n_columns,
-        wanted_distortion=wanted,
+        wanted_distortion=required,
         wanted_dim=wanted_dim,
         largest_dim=largest,
         dominant=_can_dominate(expected.n_steps, n_columns, scaled),
@@ -173,6 +173,7 @@ def utility(box: Outsourced, n_rows: int, n_columns: int, expected: Expected) ->
 
 
 def _by_dim(box: Outsourced, n_rows: int, r: int, expected: Expected, scaled: float, bound: float) -> ByDim:
+    """What the paper says of its own transform with r columns, at the public guesses."""
     floor = kharkovskii_2020.singular_value_floor(epsilon=box.epsilon, delta=box.delta, projection_dim=r)
     mu = 0.5 * expected.delta_ucb
     nu = kharkovskii_2020.lemma_1_distortion(n_rows=n_rows, failure_probability=mu, projection_dim=r)
@@ -191,7 +192,7 @@ def _by_dim(box: Outsourced, n_rows: int, r: int, expected: Expected, scaled: fl
 
 
 def _regret(n_rows: int, expected: Expected, approximation: float, bound: float) -> float:
-    """Theorem 3 with factor 1 in C₁ and C₂, of which the paper gives the order."""
+    """The regret bound of Theorem 3 with factor 1 in C₁ and C₂, of which the paper gives the order."""
     signal, noise, T = expected.signal_variance, expected.noise_variance, expected.n_steps
     gain = 0.5 * T * math.log1p(signal / noise) if expected.information_gain is None else expected.information_gain
     return kharkovskii_2020.theorem_3_regret_bound(
@@ -200,13 +201,15 @@ def _regret(n_rows: int, expected: Expected, approximation: float, bound: float)
         information_gain=gain,
         noise_variance=noise,
         n_steps=T,
-        c1=math.sqrt(signal * (signal + noise)) * (signal / noise + 1.0),
-        c2=signal / noise * bound,
+        constants=(
+            math.sqrt(signal * (signal + noise)) * (signal / noise + 1.0),
+            signal / noise * bound,
+        ),
     )
 
 
 def _can_dominate(T: int, d: int, scaled: float) -> bool | None:
-    """Whether any T distinct rows within the diameter can have a diagonally dominant K; None for too many to look.
+    """Whether T distinct rows within the diameter can have a diagonally dominant K; None for too many to try.
 
     T balls of half the least distance s are disjoint, and lie within D + s/2 of one of the rows: T(s/2)^d ≤
     (D + s/2)^d, so two rows are within s = 2D/(T^{1/d} − 1), and their covariance alone may be too large.
@@ -220,12 +223,14 @@ def _can_dominate(T: int, d: int, scaled: float) -> bool | None:
 
 
 def _answer_bound(expected: Expected) -> float:
+    """The bound L on answers: as guessed, or three standard deviations."""
     if expected.answer_bound is not None:
         return expected.answer_bound
     return 3.0 * math.sqrt(expected.signal_variance + expected.noise_variance)
 
 
 def _diameter(box: Outsourced, expected: Expected) -> float:
+    """The diameter D of the table: as guessed, or twice the norm bound."""
     if expected.diameter is not None:
         return expected.diameter
     if box.norm_bound is None:

@@ -3,7 +3,7 @@
 from dpbo_core.mechanisms.above_threshold import AboveThreshold
 from dpbo_core.mechanisms.histogram import LaplaceHistogram
 from dpbo_core.methods import CERTIFIED as OF_METHODS
-from dpbo_core.privacy.certified import MEANS, RECORDS, Declared, Shown, counted_of_one, only_shows
+from dpbo_core.privacy.certified import MEANS, RECORDS, CertificateRules, Declared, counted_of_one, only_shows
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.unit import PrivacyUnit
 from dpbo_core.queries.evaluation import KIND
@@ -16,7 +16,7 @@ PARTS = ("table", "metrics", "roc", "confusion", "calibration", "classes", "erro
 WATCH_PARTS = ("alarm", "look", "looks")
 
 
-def report_shown(release: Release) -> Shown:
+def report_shown(release: Release) -> CertificateRules:
     """One draw for the whole table, which a unit's records can move by two each: out of a cell and into another.
 
     Where each person counts once, in persons: by two, however many records a person has.
@@ -27,10 +27,10 @@ def report_shown(release: Release) -> Shown:
     if not only_shows(release, *PARTS):
         raise ValueError("value")
     moved = 2.0 if "n_persons" in release.facts else 2.0 * counted_of_one(release)
-    return Shown({DRAW: tuple(LaplaceHistogram.WORTH)}, moved, units=UNITS, relations=MEANS)
+    return CertificateRules({DRAW: tuple(LaplaceHistogram.WORTH)}, moved, units=UNITS, relations=MEANS)
 
 
-def watch_shown(release: Release) -> Shown:
+def watch_shown(release: Release) -> CertificateRules:
     """One draw for all looks, which a unit's records move by k·G/least_records each.
 
     Raises:
@@ -42,7 +42,7 @@ def watch_shown(release: Release) -> Shown:
     if not (type(counted) is type(least) is int and counted >= 1 and least >= 1 and float(per_record) > 0.0):
         raise ValueError("facts")
     sensitivity = float(per_record) * min(counted, least) / least
-    return Shown({LOOKS: tuple(AboveThreshold.WORTH)}, sensitivity, relations=MEANS)
+    return CertificateRules({LOOKS: tuple(AboveThreshold.WORTH)}, sensitivity, relations=MEANS)
 
 
 CERTIFIED = Declared({**OF_METHODS.methods, KIND: report_shown, WATCH: watch_shown}, OF_METHODS.mechanisms)

@@ -30,6 +30,7 @@ from dpbo_core.bo.acquisition import UCB
 from dpbo_core.bo.loop import BayesianSearch
 from dpbo_core.gp.kernels import TYPICAL, BlurredSquaredExponential, typical_lengthscale
 from dpbo_core.gp.likelihood import spectrum
+from dpbo_core.gp.posterior import Posterior
 
 LENGTHSCALES = np.geomspace(0.03, 3.0, 24)  # times √r
 SHARES = (1e-6, 1e-4, 1e-2, 1e-1)  # σ_n²/s² tried where the answers' noise is not known
@@ -221,9 +222,7 @@ class Modeler:
     def _search(self) -> BayesianSearch:
         r = self._points.shape[1]
         kernel = BlurredSquaredExponential(self._fit.lengthscale, self._fit.variance, self._blur, r)
-        return BayesianSearch(
-            self._points, kernel, noise_variance=self._fit.noise_variance, acquisition=self._ucb, seed=0
-        )
+        return BayesianSearch(Posterior(self._points, kernel, self._fit.noise_variance), self._ucb, 0)
 
 
 def _due(t: int) -> bool:

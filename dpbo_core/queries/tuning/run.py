@@ -197,6 +197,24 @@ def run_study(
         scheduled: whether this is one run of a schedule, whose search begins with what earlier runs released.
 
     Raises: as `open_study`, and Sealed: a step failed; run it again and it continues.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> from dpbo_core import PrivacyBudget, PrivacyLedger, StudySpec, run_study
+        >>> spec = StudySpec.from_dict({
+        ...     "study": {"name": "first", "method": "private_grid"},
+        ...     "privacy": {"dataset": "clinic", "epsilon": 1.0},
+        ...     "data": {"source": "breast_cancer"},
+        ...     "model": {"estimator": "logistic", "score": "accuracy"},
+        ...     "space": {"lambda": {"low": 1e-4, "high": 10.0, "log": True, "points": 4}},
+        ... })
+        >>> folder = TemporaryDirectory()
+        >>> ledger = PrivacyLedger(f"sqlite:///{folder.name}/ledger.db")
+        >>> ledger.set_budget(PrivacyBudget.of("clinic", epsilon=5.0, delta=1e-5))
+        True
+        >>> result = run_study(spec, ledger=ledger)
+        >>> sorted(result.release.value), run_study(spec, ledger=ledger).replayed
+        (['hyperparameters', 'interval', 'metric', 'score'], True)
     """
     opened = open_study(study, Run(ledger, folder, source or OS_NOISE, scheduled=scheduled), data=data)
     if isinstance(opened, StudyRun):

@@ -9,8 +9,8 @@ from dpbo_core.privacy.release import Release
 
 
 @dataclass(frozen=True)
-class MetricShown:
-    """One metric of a release.
+class DisplayedMetric:
+    """One metric of a release in its own unit, clipped to its range for people to read.
 
     Attributes:
         name: of the metric; "score" in a release that named none.
@@ -31,8 +31,8 @@ class MetricShown:
     ends: tuple[float, float]
 
 
-def metric_shown(release: Release) -> MetricShown | None:
-    """The metric of a release's score; None where it releases no score."""
+def displayed_metric(release: Release) -> DisplayedMetric | None:
+    """The metric of a release's score, clipped to its range; None where it releases no score."""
     if "score" not in release.value:
         return None
     score, ends = release.value["score"], release.value.get("interval")
@@ -41,11 +41,11 @@ def metric_shown(release: Release) -> MetricShown | None:
     value, more, top = metric["value"], metric["greater_is_better"], release.facts.get("score_range")
     zero, width = (value - score if more else value + score), 1.0 if top is None else float(top)
     low, high = sorted((zero, zero + width if more else zero - width))
-    shown = value if top is None else min(max(value, low), high)
+    displayed = value if top is None else min(max(value, low), high)
     interval = metric["interval"]
-    return MetricShown(
+    return DisplayedMetric(
         metric["name"],
-        shown,
+        displayed,
         None if interval is None else (interval[0], interval[1]),
         top is not None and not 0.0 <= score <= top,
         more,

@@ -1,0 +1,149 @@
+"""A thing is named by its noun: no clause about a value is its name, and no module has a name that was given up.
+
+`python tests/test_words.py` prints STANDING as it is now. A number in it only ever goes down, and a room that is
+clean is not in it.
+"""
+
+import ast
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+REFUSED = {"found", "told", "known", "kept", "given", "said"}
+PRINTED = {"told_apart": "a key of what `dpbo curate plan --json` prints"}
+STANDING = {
+    "dpbo_core": 3,
+    "dpbo_core/accounting": 3,
+    "dpbo_core/advice": 9,
+    "dpbo_core/comparison": 6,
+    "dpbo_core/data": 26,
+    "dpbo_core/final_model": 6,
+    "dpbo_core/ledger": 15,
+    "dpbo_core/mechanisms": 6,
+    "dpbo_core/models": 14,
+    "dpbo_core/models/estimator_allowlist": 4,
+    "dpbo_core/models/linear": 1,
+    "dpbo_core/models/one_by_one": 12,
+    "dpbo_core/models/scores": 6,
+    "dpbo_core/preparation": 17,
+    "dpbo_core/queries/evaluation": 13,
+    "dpbo_core/queries/modeler": 9,
+    "dpbo_core/queries/publication": 4,
+    "dpbo_core/queries/tuning": 2,
+    "dpbo_core/queries/watch": 5,
+    "dpbo_core/scoring": 9,
+    "dpbo_core/sklearn_api": 6,
+    "dpbo_core/study_file": 10,
+    "flows": 3,
+    "flows/cli": 10,
+    "flows/prefect_runtime": 24,
+    "flows/viewer": 6,
+    "tasks/reporting": 25,
+}
+GIVEN_UP = re.findall(
+    r"\w+",
+    """
+    again alone also answer approvals asking at_once by_content cells consent elsewhere enforced facts foreseen
+    generation informed_prior leash learned legible listed literal near_steps nodes of_rows opening outcome
+    own_address pad patience pen places plain question recorded_in renamed resuming said_of seen shown subject
+    surely_tried told_of wanted within worth writing
+    """,
+)
+STANDING_MODULES = ["dpbo_core/data/cells", "dpbo_core/ledger/approvals", "flows/plain"]
+
+
+def parts(name):
+    """The words of a name, split at underscores and at capitals inside it."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().split("_")
+
+
+def defined(tree):
+    """The names that a module gives to values, arguments, functions, classes, attributes and what it imports."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name
+            case ast.arg(arg=name) | ast.alias(asname=str(name)) | ast.ExceptHandler(name=str(name)):
+                yield name
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                yield name
+            case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
+                yield name
+
+
+def refused(text):
+    """The names in a module's text that are no nouns."""
+    names = set(defined(ast.parse(text))) - set(PRINTED)
+    return {name for name in names if REFUSED & set(parts(name))}
+
+
+def modules():
+    return [path for room in ("dpbo_core", "flows", "tasks") for path in sorted((ROOT / room).rglob("*.py"))]
+
+
+def room_of(path):
+    return path.parent.relative_to(ROOT).as_posix()
+
+
+def standing():
+    """How many names of each room are no nouns yet, one of a module counted once."""
+    counts = Counter()
+    for path in modules():
+        counts[room_of(path)] += len(refused(path.read_text(encoding="utf-8")))
+    return {room: count for room, count in sorted(counts.items()) if count}
+
+
+def test_values_are_named_by_nouns():
+    now = standing()
+    rooms = sorted(room for room in now.keys() | STANDING if now.get(room, 0) > STANDING.get(room, 0))
+    named = {
+        path.relative_to(ROOT).as_posix(): sorted(names)
+        for path in modules()
+        if room_of(path) in rooms and (names := refused(path.read_text(encoding="utf-8")))
+    }
+    assert not rooms, f"say what these are, and not what somebody did with them: {named}"
+    assert now == STANDING, "fewer than before: python tests/test_words.py prints the dictionary"
+
+
+def test_modules_have_no_name_that_was_given_up():
+    stems = {path.relative_to(ROOT).with_suffix("").as_posix() for path in modules()}
+    assert sorted(stem for stem in stems if Path(stem).name in GIVEN_UP) == STANDING_MODULES
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "found = 1",
+        "def f(told): ...",
+        "def f(*, known_kinds): ...",
+        "class Kept: ...",
+        "class RowGiven: ...",
+        "def said(): ...",
+        "self._told = 1",
+        "import json as found",
+        "[given for given in x]",
+        "with x as kept: ...",
+        "if (found := x): ...",
+        "try: ...\nexcept ValueError as told: ...",
+        "match x:\n    case [known, *kept]: ...",
+        "FOUND_AT: int = 3",
+        "lambda told: 1",
+    ],
+)
+def test_a_clause_is_caught_wherever_it_names_something(planted):
+    assert refused(planted)
+
+
+@pytest.mark.parametrize("fine", ["unknown = 1", "foundation = 1", "x.found", "f(told=1)", "'said'"])
+def test_other_words_and_other_peoples_names_are_not(fine):
+    assert not refused(fine)
+
+
+if __name__ == "__main__":
+    print("STANDING = {")
+    for room, count in standing().items():
+        print(f'    "{room}": {count},')
+    print("}")
