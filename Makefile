@@ -16,6 +16,7 @@
 # make bench   time every part beside its peers; the figures go to docs/performance.md (a quarter of an hour)
 # make papers  every printed number of the three papers beside ours, in docs/printed_numbers.md and docs/dp_hypo.md;
 #              resumed where it was interrupted (forty minutes, afresh)
+# make pages   write every list, page and printed plan of the documentation that comes from the code (a minute)
 # make check   format, lint, types, import rules
 # make lock    pin the dependencies again (after editing pyproject.toml; LOCK=--upgrade for today's releases)
 
@@ -27,7 +28,7 @@ STAMP  := $(VENV)/.installed
 # Processes that tests and measurements start find the package compiled, wherever this is set for other reasons.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup tune test planted audit intruder supply deployment newest pythons look check bench papers docs docs-run frameworks format \
+.PHONY: setup tune test planted audit intruder supply deployment newest pythons look check pages bench papers docs docs-run frameworks format \
 	lock clean
 
 setup: $(STAMP)
@@ -99,6 +100,9 @@ check: $(STAMP)
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
+
+pages: $(STAMP)
+	@$(BIN)/python tests/write_pages.py
 
 format: $(STAMP)
 	@$(BIN)/ruff format .

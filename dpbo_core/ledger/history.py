@@ -186,4 +186,7 @@ def _row(table: sa.Table, key: tuple[Any, ...]) -> str:
 def _changes(written: str, found: str) -> str:
     """Which columns differ. Their values stay out: a message is short, and an export shows them."""
     before, after = json.loads(written), json.loads(found)
-    return ", ".join(sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name)))
+    differing = sorted(name for name in before.keys() & after.keys() if before[name] != after[name])
+    alone = sorted(before.keys() ^ after.keys())
+    schemas = [f"written under another schema, with or without the column {name}" for name in alone]
+    return ", ".join([*differing, *schemas])

@@ -290,6 +290,7 @@ class PrivateGrid:
         needs="time to score the list",
         delta="0",
         trainings="one a candidate",
+        observable="the fixed order of the candidates; how long scoring takes",
         counts_pairs=True,
         shown=shown,
         forms=forms,

@@ -47,7 +47,7 @@ ADAPTIVE = DpHypo(sampler="gaussian_process", lower=0.98, upper=1.02, shape=-0.5
 
 
 def studies(epsilon: float = EPSILON) -> dict[str, tuple[Pair, ...]]:
-    """By kind, so that a method nobody thought of here fails; ε is in proportion to `epsilon`.
+    """By kind: a test says which is missing; ε is in proportion to `epsilon`.
 
     Gaussian rows and those that need rare outcomes have a larger ε: what is seen grows with it, at the same cost.
     """
