@@ -1,5 +1,7 @@
 # make tune    set everything up into .venv and run the first private study
 # make test    set everything up and run the tests
+# make one WHAT=method   the tests of one kind of change, about a minute: method, score, mechanism, base, query,
+#              column, command, pages
 # make planted plant the mistake of every line of tests/promises.md in a copy, and see its test fail (twenty minutes)
 # make audit   kill, fuzz and search campaigns; their figures go to docs/audit.md (half an hour)
 # make intruder  attack every server, budget and ledger as another user, an operator and a web page; the figures
@@ -28,7 +30,7 @@ STAMP  := $(VENV)/.installed
 # Processes that tests and measurements start find the package compiled, wherever this is set for other reasons.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup tune test planted audit intruder supply deployment newest pythons look check pages bench papers docs docs-run frameworks format \
+.PHONY: setup tune test one planted audit intruder supply deployment newest pythons look check pages bench papers docs docs-run frameworks format \
 	lock clean
 
 setup: $(STAMP)
@@ -48,6 +50,20 @@ tune: $(STAMP)
 test: $(STAMP)
 	@$(BIN)/dpbo doctor --prepare
 	@$(BIN)/python -m pytest -n 2 -m "not slow"
+
+ALWAYS      := test_architecture test_errata
+one_method  := test_contract test_pairs_contract test_standings test_comparison $(ALWAYS)
+one_score   := test_score_contract test_record_scores test_spec $(ALWAYS)
+one_mechanism := test_mechanisms test_sensitive $(ALWAYS)
+one_base    := test_private_training $(ALWAYS)
+one_query   := test_adding $(ALWAYS)
+one_column  := test_ledger test_ledger_audit test_ledger_meaning $(ALWAYS)
+one_command := test_cli $(ALWAYS)
+one_pages   := test_docs $(ALWAYS)
+
+one: $(STAMP)
+	@test -n "$(one_$(WHAT))" || { echo "WHAT is method, score, mechanism, base, query, column, command or pages."; exit 2; }
+	@$(BIN)/python -m pytest -q -n 2 -m "not slow" $(foreach name,$(one_$(WHAT)),$(shell find tests -name $(name).py))
 
 planted: $(STAMP)
 	@cd tests && ../$(BIN)/python -m planted -j 2

@@ -165,7 +165,7 @@ def unlike_tables(history: Iterable[Link], connection: sa.Connection) -> Iterato
             if key not in rows:
                 yield f"{_row(table, key)} was removed (entry {link.sequence} of the history has it)"
             elif rows[key] != link.row:
-                yield f"{_row(table, key)} was changed: {_changes(link.row, rows[key])}"
+                yield f"{_row(table, key)} {_changes(link.row, rows[key])}"
         for key in rows.keys() - written.keys():
             yield f"{_row(table, key)} is not in the history"
 
@@ -187,6 +187,8 @@ def _changes(written: str, found: str) -> str:
     """Which columns differ. Their values stay out: a message is short, and an export shows them."""
     before, after = json.loads(written), json.loads(found)
     differing = sorted(name for name in before.keys() & after.keys() if before[name] != after[name])
-    alone = sorted(before.keys() ^ after.keys())
-    schemas = [f"written under another schema, with or without the column {name}" for name in alone]
-    return ", ".join([*differing, *schemas])
+    if differing:
+        return f"was changed: {', '.join(differing)}"
+    added, dropped = sorted(after.keys() - before.keys()), sorted(before.keys() - after.keys())
+    schemas = [f"{word} {', '.join(names)}" for word, names in (("without", added), ("with", dropped)) if names]
+    return f"was written under another schema, {' and '.join(schemas)}: a new column is a new number of the schema"
