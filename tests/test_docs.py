@@ -166,6 +166,18 @@ def test_every_page_is_in_the_site_and_every_picture_is_made_by_a_script():
         assert picture.stem in scripts, picture.name
 
 
+def test_where_is_what_is_there():
+    """Every file and folder that CONTRIBUTING names, and each name that it says to look for in one."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    for path in re.findall(r"`((?:dpbo_core|flows|tasks|tests)/[\w/.]+)`", text):
+        assert (ROOT / path).exists(), path
+    for name, path in re.findall(r"`(?:\w+\.)?(\w+)` in `([\w/]+\.py)`", text):
+        assert re.search(rf"\b(def|class) {name}\b|^{name} = ", (ROOT / path).read_text(), re.MULTILINE), (
+            name,
+            path,
+        )
+
+
 def test_the_threat_model_speaks_of_every_method_and_exchange():
     """All are in its table; a section is a method's or an exchange's."""
     text = (ROOT / "docs" / "threat_model.md").read_text()
