@@ -1,5 +1,7 @@
 # make tune    set everything up into .venv and run the first private study
 # make test    set everything up and run the tests
+# make one WHAT=method   the tests of one kind of change, about a minute: method, score, mechanism, base, query,
+#              column, command, pages
 # make planted plant the mistake of every line of tests/promises.md in a copy, and see its test fail (twenty minutes)
 # make audit   kill, fuzz and search campaigns; their figures go to docs/audit.md (half an hour)
 # make intruder  attack every server, budget and ledger as another user, an operator and a web page; the figures
@@ -16,6 +18,7 @@
 # make bench   time every part beside its peers; the figures go to docs/performance.md (a quarter of an hour)
 # make papers  every printed number of the three papers beside ours, in docs/printed_numbers.md and docs/dp_hypo.md;
 #              resumed where it was interrupted (forty minutes, afresh)
+# make pages   write every list, page and printed plan of the documentation that comes from the code (a minute)
 # make check   format, lint, types, import rules
 # make lock    pin the dependencies again (after editing pyproject.toml; LOCK=--upgrade for today's releases)
 
@@ -27,7 +30,7 @@ STAMP  := $(VENV)/.installed
 # Processes that tests and measurements start find the package compiled, wherever this is set for other reasons.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup tune test planted audit intruder supply deployment newest pythons look check bench papers docs docs-run frameworks format \
+.PHONY: setup tune test one planted audit intruder supply deployment newest pythons look check pages bench papers docs docs-run frameworks format \
 	lock clean
 
 setup: $(STAMP)
@@ -47,6 +50,22 @@ tune: $(STAMP)
 test: $(STAMP)
 	@$(BIN)/dpbo doctor --prepare
 	@$(BIN)/python -m pytest -n 2 -m "not slow"
+
+ALWAYS      := test_architecture test_errata
+BRIEF       := not planted_violation and not two_hundred_runs and not measured_loss and not measures and not faults and not postgresql \
+	and not runs_from_top
+one_method  := test_contract test_standings test_audit $(ALWAYS)
+one_score   := test_score_contract $(ALWAYS)
+one_mechanism := test_mechanisms test_sensitive $(ALWAYS)
+one_base    := test_private_training $(ALWAYS)
+one_query   := test_adding $(ALWAYS)
+one_column  := test_ledger test_ledger_audit test_ledger_meaning $(ALWAYS)
+one_command := test_cli $(ALWAYS)
+one_pages   := test_docs $(ALWAYS)
+
+one: $(STAMP)
+	@test -n "$(one_$(WHAT))" || { echo "WHAT is method, score, mechanism, base, query, column, command or pages."; exit 2; }
+	@$(BIN)/python -m pytest -q -n 2 -m "not slow" -k "$(BRIEF)" $(foreach name,$(one_$(WHAT)),$(shell find tests -name $(name).py))
 
 planted: $(STAMP)
 	@cd tests && ../$(BIN)/python -m planted -j 2
@@ -99,6 +118,9 @@ check: $(STAMP)
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
+
+pages: $(STAMP)
+	@$(BIN)/python tests/write_pages.py
 
 format: $(STAMP)
 	@$(BIN)/ruff format .

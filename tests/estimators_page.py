@@ -1,13 +1,6 @@
-"""Writes docs/estimators.md: which estimators need no assumption, and why, from the list itself.
-
-python tests/estimators_page.py
-"""
-
-from pathlib import Path
+"""The page docs/estimators.md: which estimators need no assumption, and why, from the list itself."""
 
 from dpbo_core.models.estimator_allowlist.classes import PREDICTORS, READ, TRANSFORMERS, Listed
-
-PAGE = Path(__file__).parent.parent / "docs" / "estimators.md"
 
 
 def _versions() -> str:
@@ -40,7 +33,7 @@ Models of other frameworks, and predictions made elsewhere: [any model](any_mode
 Your own score function is called with one record at a time, and nobody knows what it remembers: it needs 2 or 3.
 
 The list was tried on neighbouring tables, with values that no public row holds: no other record's score moved, not
-by its last bit ([the audit](audit.md)). This page is written by `python tests/estimators_page.py`.
+by its last bit ([the audit](audit.md)). This page is written by `make pages`.
 """
 
 
@@ -66,7 +59,3 @@ def page() -> str:
     return (
         HEAD + section("Classifiers and regressors", dict(PREDICTORS)) + section("Transformers", dict(TRANSFORMERS))
     )
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page())

@@ -1,19 +1,22 @@
-"""Writes the lists of methods, scores and base algorithms into the pages, each as its own file declares it.
-
-python tests/lists.py
-"""
+"""The lists of methods, scores and base algorithms in the pages, each as its own file declares it."""
 
 import re
-from pathlib import Path
+
+from pages import ROOT
 
 from dpbo_core.methods import EXCHANGES, METHODS
 from dpbo_core.models.scores.bounded_function import FUNCTION
 from dpbo_core.models.scores.union import SCORES
 from dpbo_core.private_training.union import BASES
 
-ROOT = Path(__file__).parent.parent
-PAGES = ("README.md", "docs/which_method.md", "docs/study_file.md", "docs/private_training.md")
-LIST = re.compile(r"(<!-- list: (\w+), by python tests/lists.py -->\n).*?(<!-- end of the list -->)", re.DOTALL)
+LISTED_IN = (
+    "README.md",
+    "docs/which_method.md",
+    "docs/study_file.md",
+    "docs/private_training.md",
+    "docs/threat_model.md",
+)
+LIST = re.compile(r"(<!-- list: (\w+), by make pages -->\n).*?(<!-- end of the list -->)", re.DOTALL)
 
 
 def methods():
@@ -24,6 +27,12 @@ def methods():
         named = said.command or f"`{kind}`"
         rows.append((said.wants, named, said.gives, said.needs, said.delta, said.trainings))
     return table(("you want", "method", "what leaves", "needs", "δ", "trainings"), rows)
+
+
+def observable():
+    """What each method's run shows beside its plan and its release."""
+    rows = [(f"`{kind}`", cls.traits.observable) for kind, cls in {**METHODS, **EXCHANGES}.items()]
+    return table(("method", "to be seen beside the plan and the release"), rows)
 
 
 def scores():
@@ -55,15 +64,10 @@ def table(head, rows):
 
 def page(path):
     """A page with its lists as the code declares them; links are from the page's own folder."""
-    written = {"methods": methods, "scores": scores, "bases": bases}
+    written = {"methods": methods, "observable": observable, "scores": scores, "bases": bases}
 
     def listed(found):
         text = written[found[2]]()
         return found[1] + (text if "/" not in path else text.replace("](docs/", "](")) + found[3]
 
     return LIST.sub(listed, (ROOT / path).read_text())
-
-
-if __name__ == "__main__":
-    for name in PAGES:
-        (ROOT / name).write_text(page(name))

@@ -15,6 +15,7 @@ from dpbo_core.data.people import read_people
 from dpbo_core.models.estimator_trainer import EstimatorTrainer
 from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.models.linear_trainer import LinearTrainer
+from dpbo_core.models.scores.union import SCORES
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.problem import problem_of
 from dpbo_core.scoring.in_memory import Objective
@@ -110,20 +111,28 @@ class World:
             yield tuple(pair)
 
 
-def make_world(folder, *, estimator="logistic", score="sigmoid", m=5, k=1, n_persons=None, steps=4, points=6):
-    """A small study on public rows of two numbers and a colour."""
+def make_world(
+    folder, *, estimator="logistic", score="sigmoid", m=5, k=1, n_persons=None, steps=4, points=6, keys=None
+):
+    """A small study on public rows of two numbers and a colour.
+
+    Args:
+        keys: of [model] beside these two.
+    """
+    regression = SCORES[score].regression
     rng = random.Random(7)
     a, b = ([rng.gauss(0, 1) for _ in range(60)] for _ in range(2))
     colours = [rng.choice(("red", "blue", "green")) for _ in a]
     labels = ["yes" if x - y + (c == "red") > 0 else "no" for x, y, c in zip(a, b, colours, strict=True)]
-    public = table_of({"a": a, "b": b, "colour": colours, "y": labels})
+    numbers = [x - y + rng.gauss(0, 1) for x, y in zip(a, b, strict=True)] if regression else labels
+    public = table_of({"a": a, "b": b, "colour": colours, "y": numbers})
     linear = "." not in estimator
     axis = {"low": 1e-2, "high": 1.0, "log": True, "points": points} if linear else {"values": [1, 2, 3]}
     tables = {
         "study": {"name": "replay", "method": "private_grid"},
         "privacy": {"dataset": "people", "epsilon": 1.0, "delta": 1e-6, "max_records_per_person": k},
         "data": {"training": "t.csv", "validation": "v.csv", "n_validation": m, "target": "y"},
-        "model": {"estimator": estimator, "score": score},
+        "model": {"estimator": estimator, "score": score} | (keys or {}),
         "space": {"lambda" if linear else "max_depth": axis},
         "search": {"steps": steps},
     }
@@ -132,12 +141,14 @@ def make_world(folder, *, estimator="logistic", score="sigmoid", m=5, k=1, n_per
         tables["data"]["n_persons"] = n_persons
         tables["privacy"]["person"] = "who"
     spec = StudySpec.from_dict(tables)
-    fitted = Preprocessing.fit(public, "y", unit_ball=linear)
+    fitted = Preprocessing.fit(public, "y", unit_ball=linear, regression=regression)
     encoded = fitted.transform(public)
     trainer = (
         LinearTrainer.of(encoded.X, encoded.labels, estimator, score=margin_score(spec.model), tolerance=None)
         if linear
-        else EstimatorTrainer(encoded.X, encoded.labels, EstimatorFactory(estimator), score_of(spec.model))
+        else EstimatorTrainer(
+            encoded.X, encoded.truth, EstimatorFactory(estimator, {}, 0, regression), score_of(spec.model)
+        )
     )
     n_validation = m if n_persons is None else None
     return World(problem_of(spec, n_validation=n_validation, trainer=Kept(trainer)), fitted, folder)

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "pyproject.toml").is_file())
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 FENCE = re.compile(
     r"(?:<!-- (file|not run|slow|frameworks): ([^\n]+?) -->\n)?(?<!`)```([\w-]*)[^\n]*\n(.*?)^```$",

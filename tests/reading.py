@@ -1,7 +1,4 @@
-"""Writes docs/reading_with_the_papers.md: theorem → function → test, from the code itself.
-
-python tests/reading.py
-"""
+"""The page docs/reading_with_the_papers.md: theorem → function → test, from the code itself."""
 
 # ruff: noqa: E501  rows of a page
 
@@ -11,7 +8,7 @@ from pathlib import Path
 
 HEAD = """# Reading with the papers
 
-One file per paper, one function per statement, in the paper's order. `python tests/reading.py` writes this page
+One file per paper, one function per statement, in the paper's order. `make pages` writes this page
 from the code; a test keeps it true. Where a printed statement is wrong, see [the errata](errata.md). What no method,
 plan or command uses is a reading aid. Every printed number is on [a page of its own](printed_numbers.md).
 
@@ -110,8 +107,3 @@ def page(root: Path) -> str:
             used = ", ".join(f"`{name}`" if "/" in name else name for name in statement.used) or "a reading aid"
             parts.append(f"| `{statement.name}` | {statement.says} | {used} | {where} |\n")
     return "".join(parts)
-
-
-if __name__ == "__main__":
-    ROOT = Path(__file__).parent.parent
-    (ROOT / "docs" / "reading_with_the_papers.md").write_text(page(ROOT))

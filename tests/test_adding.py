@@ -15,8 +15,9 @@ PAGES = ("adding_a_method", "adding_a_score", "adding_a_mechanism", "adding_a_ba
 
 
 def tracked():
-    """The package's files as git knows them; all of them where there is no git."""
-    listed = subprocess.run(["git", "ls-files", "dpbo_core"], cwd=ROOT, capture_output=True, text=True, check=False)
+    """The package's files, new ones too, but what git ignores; all of them where there is no git."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "dpbo_core"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     files = listed.stdout.split("\n") if listed.returncode == 0 else []
     found = [ROOT / name for name in files if name] or [*(ROOT / "dpbo_core").rglob("*.py")]
     return [path for path in found if path.is_file()]

@@ -157,7 +157,7 @@ def test_help_says_more_than_a_symbol():
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not node.name.startswith("_")
         if (told := ast.get_docstring(node)) is not None and len(told.split()) < 4
     ]
-    assert short == []
+    assert short == [], "say in four words or more what it is or does: the first sentence of its docstring"
 
 
 ALIKE = {
@@ -174,7 +174,9 @@ def test_files_of_one_name_are_about_one_thing():
     """Those of the command are called by their verbs."""
     files = [path for room in ("dpbo_core", "flows", "tasks") for path in (ROOT / room).rglob("*.py")]
     names = Counter(path.stem for path in files if path.parent.name != "cli")
-    assert {name for name, times in names.items() if times > 1} - {"__init__"} == set(ALIKE)
+    twice = {name for name, times in names.items() if times > 1} - {"__init__"}
+    assert twice - set(ALIKE) == set(), "a file's name is its own in all rooms: find another noun"
+    assert set(ALIKE) - twice == set(), "no two files have this name now: take it out of ALIKE"
 
 
 ASSERTED = 2  # by what a method and a table's own trainer made, whose models no type tells apart
@@ -291,7 +293,7 @@ def elsewhere(texts):
 
 
 def test_methods_scores_mechanisms_and_bases_are_named_in_their_own_files_alone():
-    assert elsewhere(sources()) == {}
+    assert elsewhere(sources()) == {}, "a name stands in its own file alone: ask for what the file declares"
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,6 @@ from dpbo_core.methods.kusner_gp import ExactGP, NoisyGP
 from dpbo_core.methods.lipschitz import Lipschitz
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
-from dpbo_core.methods.public import Public
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.sigmoid import Sigmoid
 from dpbo_core.privacy.amounts import spent_units
@@ -188,19 +187,19 @@ def test_more_privacy_budget_never_means_more_noise(method):
 def test_more_records_a_person_never_means_less_noise(method):
     one, three = (plan_of(method, problem(k=k)).spends for k in (1, 3))
     assert all(b.noise_scale >= a.noise_scale for a, b in zip(one, three, strict=True))
-    if isinstance(method, PrivateTrajectory | PrivateGrid):
+    if method.public_path:  # of a private path the score's range may be the smaller bound
         assert three[0].sensitivity == pytest.approx(3 * one[0].sensitivity)
 
 
 @pytest.mark.parametrize("best", mostly_slow((0, 5, 11), 0, 5))  # both ends are alike
 def test_without_noise_it_finds_the_best_of_a_small_table(method, best):
-    steps = 300 if isinstance(method, DpHypo) else 40  # its trials are drawn at random from Λ
+    steps = 300 if method.traits.trials else 40  # these are drawn at random from Λ
     world = problem(steps=steps, n_validation=2000, epsilon=500.0)
     table = smooth_table(world, best=best)
     release = run_in(method, world, table, quiet())
     exact = table.scores.mean(axis=1)
-    if isinstance(method, Public):  # it says that its choice is the public set's, whatever the records are
-        best = method.choice(world)
+    if method.traits.choices is not None:  # it says that it does not choose from all of Λ
+        best = max(method.traits.choices(method, world), key=exact.__getitem__)
     if "hyperparameters" in release.value:
         found = [point["lambda"] for point in world.candidates.points].index(
             release.value["hyperparameters"]["lambda"]
@@ -209,7 +208,15 @@ def test_without_noise_it_finds_the_best_of_a_small_table(method, best):
     assert release.value["score"] == pytest.approx(exact[best], abs=0.02)
 
 
-@pytest.mark.parametrize("name", [name for name in VARIANTS if "trained" not in name and "hypo" not in name])
+STEPWISE = [
+    name
+    for name, variant in VARIANTS.items()
+    if not variant.traits.hides_evaluations
+    and not (variant.traits.trains_first and variant.traits.trains_first(variant))
+]
+
+
+@pytest.mark.parametrize("name", STEPWISE)
 def test_each_step_trains_once(name):
     """Once, or its chunk where all of Λ is trained in no more steps.
 
@@ -221,10 +228,10 @@ def test_each_step_trains_once(name):
     world = replace(world, trainer=trainer)
     search, noise, table = method.start(world, method.plan(world)), real(), smooth_table(world, best=3)
     begun = len(trainer.asked)
+    chunked = method.public_path and len(ahead(method, world)) > method.n_steps(world)
     assert begun == (name == "grid of paired scores")  # the public best, before anything is charged
     for step in range(1, method.n_steps(world) + 1):
         search.step(table, noise)
-        chunked = isinstance(method, Lipschitz) and method.scores_all
         assert len(trainer.asked) == begun + (step + min(step, 3) if chunked else step)  # 12 candidates in 9 steps
     assert len(set(trainer.asked)) == len(trainer.asked) or not chunked
 
@@ -246,8 +253,8 @@ def test_two_hundred_runs_scatter_as_the_noise_scale_says(method):
             search.step(table, noise)
         scores.append(search.finish(noise).value["score"])
         scale, law = plan.spends[-1].noise_scale, stats.expon
-    if isinstance(method, DpHypo):
-        law = BestOf(method.law(world))
+    if method.traits.trials is not None:
+        law = BestOf(method.traits.trials(method, world))
     spread = float(np.mean(np.abs(np.array(scores) - 0.5))) / scale
     tolerance = 5 * law.std() / math.sqrt(REPETITIONS)
     assert abs(spread - law.mean()) < tolerance
@@ -263,12 +270,12 @@ def test_on_neighbouring_tables_the_measured_loss_stays_under_the_promise(method
     one that draws no noise is caught. How much of ε a method really loses, `make audit` measures.
     """
     world = problem(steps=2, n_candidates=2, n_validation=4, epsilon=2.0)
-    if isinstance(method, DpHypo) and method.prior:
-        method = replace(method, prior=method.prior[:2])
+    of_twelve = [name for name, option in vars(method).items() if isinstance(option, tuple) and len(option) == 12]
+    method = replace(method, **{name: getattr(method, name)[:2] for name in of_twelve})  # a number a candidate
     low = np.tile(np.array([0.5, 0.5, 0.5, 0.0]), (2, 1))
     high = low.copy()
     high[:, 3] = 1.0
-    if isinstance(method, Lipschitz):  # a table that real models on a real record can have: scores φ(±w)
+    if method.traits.margins_only:  # a table that real models on a real record can have: scores φ(±w)
         weights = [OneWeightTrainer().train(point).weights[0] for point in world.candidates.points]
         low[:, 3], high[:, 3] = world.score.phi(-np.array(weights)), world.score.phi(np.array(weights))
 
@@ -308,12 +315,17 @@ def test_a_killed_search_continues_with_the_same_draws(method):
     assert set(memory.kept) == {spend.what for spend in plan.spends}
 
 
+def ahead(method, world):
+    """The candidates that the method says it trains whatever comes out."""
+    return () if method.traits.fixed_path is None else method.traits.fixed_path(method, world)
+
+
 def test_a_search_shows_and_carries_nothing(method):
     world = problem(steps=4)
     table = Table(np.full((12, 50), 0.7391))
     search, noise = start(method, world), real()
     shown = [search.step(table, noise) for _ in range(3)]
-    if isinstance(method, PrivateTrajectory):
+    if method.traits.shows_all:
         assert all(set(step) == {"step", "hyperparameters", "score"} for step in shown)
     else:
         assert shown == [None] * 3

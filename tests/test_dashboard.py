@@ -217,7 +217,7 @@ def test_artifacts_survive_moving_the_folder(shown, here, tmp_path_factory, monk
     assert fetched == release.to_json()
     pictures = {Path(item.path).stem for item in client.list_artifacts(run.info.run_id, "plots")}
     assert pictures >= {"noise", "budget"}
-    assert ("posterior" in pictures) == (kind == "private_trajectory")
+    assert ("posterior" in pictures) == ("trajectory" in release.value)
     with sqlite3.connect(new / "mlruns" / "mlflow.db") as store:
         places = store.execute("SELECT artifact_location FROM experiments UNION SELECT artifact_uri FROM runs")
         assert all(place.startswith("mlruns/artifacts") for (place,) in places)

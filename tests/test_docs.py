@@ -88,7 +88,7 @@ def run_page(name: str, folder: Path, *, slow: bool, frameworks: bool = False) -
             for line, shown in commands(block.body):
                 out = command(line, folder, alone=block.mark == "slow")
                 if line.startswith("dpbo plan"):  # nothing random: word for word
-                    assert out.split() == shown.split(), where
+                    assert out.split() == shown.split(), f"{where}: run make pages"
                 assert masked(out) == masked(shown), where
 
 
@@ -166,10 +166,24 @@ def test_every_page_is_in_the_site_and_every_picture_is_made_by_a_script():
         assert picture.stem in scripts, picture.name
 
 
-def test_the_threat_model_has_a_section_for_every_method_and_exchange():
+def test_where_is_what_is_there():
+    """Every file and folder that CONTRIBUTING names, and each name that it says to look for in one."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    for path in re.findall(r"`((?:dpbo_core|flows|tasks|tests)/[\w/.]+)`", text):
+        assert (ROOT / path).exists(), path
+    for name, path in re.findall(r"`(?:\w+\.)?(\w+)` in `([\w/]+\.py)`", text):
+        assert re.search(rf"\b(def|class) {name}\b|^{name} = ", (ROOT / path).read_text(), re.MULTILINE), (
+            name,
+            path,
+        )
+
+
+def test_the_threat_model_speaks_of_every_method_and_exchange():
+    """All are in its table; a section is a method's or an exchange's."""
     text = (ROOT / "docs" / "threat_model.md").read_text()
     sections = [line.removeprefix("### ").strip("`") for line in text.splitlines() if line.startswith("### ")]
-    assert sorted(sections) == sorted({*METHODS, *EXCHANGES})
+    assert {*sections} <= {*METHODS, *EXCHANGES}
+    assert all(f"| `{kind}` | {cls.traits.observable} |" in text for kind, cls in {**METHODS, **EXCHANGES}.items())
     for told in (
         "dpbo serve",
         "PrivateSearch",

@@ -31,6 +31,7 @@ from dpbo.tasks import policies
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.methods import METHODS
 from dpbo_core.models import linear_trainer
+from dpbo_core.preparation.resolve import resolve
 from dpbo_core.scoring.in_memory import Objective
 from dpbo_core.study_file import StudySpec
 
@@ -80,10 +81,7 @@ def logs(*runs):
 
 ALWAYS = ("reserve the budget", "draw the release", "show the release")
 POINTS = {"private_grid": 10, "noisy_gp": 4}  # candidates, of the others 16
-PUBLIC_WORK = {  # tasks before anything is charged
-    "noisy_gp": ["train candidates"] * POINTS["noisy_gp"],
-    "exact_gp": ["train candidates"] * 16,
-    "dp_hypo": ["train candidates"] * 16,
+PUBLIC_WORK = {  # tasks before anything is charged; of the others the training of all, or the trial of one
     "public": ["cross-validate candidates"] * 16 + ["search on public data", "try out a training"],
 }
 
@@ -122,11 +120,12 @@ def test_each_step_is_a_task_and_mlflow_shows_the_release(here, tables, kind, mo
     names = sorted(task.name.rsplit("-", 1)[0] for task in task_runs(run))
     filled = Artifact.get("steps-trial") if kind == "private_grid" else None  # of ten steps
     assert filled is None or (filled.data, filled.flow_run_id) == (100.0, run.id)
-    steps = {"private_grid": n, "public": 1, "dp_hypo": 1}.get(kind, 5)
-    final = (
-        ["train the final model"] if "hyperparameters" in tuned.result.release.value and kind != "dp_hypo" else []
-    )
-    public_work = PUBLIC_WORK.get(kind, ["try out a training"])
+    study = resolve(StudySpec.from_dict(with_method(tables, kind)))
+    steps, public_path = study.method.n_steps(study.problem), study.method.public_path
+    value = tuned.result.release.value
+    final = ["train the final model"] if "hyperparameters" in value and "model" not in value else []
+    trained_first = ["try out a training"] if public_path else ["train candidates"] * n
+    public_work = PUBLIC_WORK.get(kind, trained_first)
     assert names == sorted([*public_work, *ALWAYS, *final, *["search step"] * steps])
     assert all(task.state.is_completed() for task in task_runs(run))
     made = trainings_by_task(task_runs(run), trained)
@@ -137,11 +136,9 @@ def test_each_step_is_a_task_and_mlflow_shows_the_release(here, tables, kind, mo
     assert in_steps == {
         "lipschitz": [4, 3, 3, 3, 3],  # a chunk of 16 candidates each
         "private_trajectory": first_visits(tuned.result.release),  # a candidate again is a model that is kept
-        "private_grid": [1] * n,
-        "public": [1],
-    }.get(kind, [0] * steps)
+    }.get(kind, [int(public_path)] * steps)
     first = [count for name, count in made if name in ("train candidates", "try out a training")]
-    assert sum(first) == len(first) == (n if PUBLIC_WORK.get(kind, [""])[0] == "train candidates" else 1)
+    assert sum(first) == len(first) == (1 if public_path else n)
     folds = dict(trainings_by_task(task_runs(run), cross_validated))
     assert {name for name, count in folds.items() if count} <= {"cross-validate candidates"}
     client = MlflowClient(tracking_uri=Stores().tracking)
@@ -166,7 +163,7 @@ def test_each_step_is_a_task_and_mlflow_shows_the_release(here, tables, kind, mo
         "dpbo.noise",
     }
     told = [message for message in logs(run) if "released" in message]
-    assert len(told) == (5 if kind == "private_trajectory" else 0)  # of a private path nothing is told
+    assert len(told) == (steps if study.method.traits.shows_all else 0)  # of a private path nothing is told
     stepped = client.get_metric_history(tuned.tracked.run_id, "trajectory/score")
     assert [point.value for point in stepped] == [p["score"] for p in release.value.get("trajectory", [])]
     stored = json.loads(next(Path("mlruns/artifacts").rglob("release.json")).read_text())

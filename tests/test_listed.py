@@ -4,7 +4,6 @@ import functools
 import warnings
 from importlib.metadata import version
 
-import estimators_page
 import numpy as np
 import pytest
 import zoo
@@ -195,7 +194,3 @@ def test_the_planted_entry_would_have_been_released(monkeypatch):
     false, honest = (IterativeImputer, Listed("a sentence that is not true")), inspection._listed_in
     monkeypatch.setattr(inspection, "_listed_in", lambda module: (*honest(module), false))
     assert unlisted_part(PLANTED["IterativeImputer"]()) == ""
-
-
-def test_the_page_of_estimators_is_current():
-    assert estimators_page.PAGE.read_text() == estimators_page.page()

@@ -256,7 +256,7 @@ def test_one_pass_scores_all_of_it_when_the_first_score_is_needed(world, here, r
 def test_only_a_public_path_can_be_scored_at_once(world, here, method):
     spec = world(method=method)
     spec = replace(spec, search=replace(spec.search, one_pass=True))
-    if method in ("private_trajectory", "private_grid", "lipschitz"):
+    if METHODS[method].traits.scores_ahead:
         check_one_pass(spec, plain(method))
     else:
         with pytest.raises(StudyInvalid, match="one_pass"):

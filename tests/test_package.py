@@ -28,7 +28,12 @@ EXAMPLE_HERE = str(ROOT / "examples" / "breast_cancer.toml")
 def built(tmp_path_factory):
     """The sdist of a copy of the sources, and the wheel made of that sdist alone."""
     folder = tmp_path_factory.mktemp("package")
-    names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+    names = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
     if names.returncode:
         pytest.skip("the sources are no git checkout")
     source = folder / "source"

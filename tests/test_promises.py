@@ -23,7 +23,7 @@ def functions(file):
 
 def test_every_promise_has_one_fault_and_every_fault_a_promise():
     lines = Counter(name for name, _ in LINES if name != "id")
-    assert lines == Counter(fault.promise for fault in FAULTS)
+    assert lines == Counter(fault.promise for fault in FAULTS), "every promise has one fault, in faults.toml"
     assert set(lines.values()) == {1}
     assert len(lines) >= 100
 

@@ -81,7 +81,7 @@ def test_who_hides_the_number_of_evaluations_is_not_scored_there(certificate, he
     monkeypatch.setenv(ADDRESS, "tls://127.0.0.1:1")
     monkeypatch.setenv(SETTING, "3")
     method = resolve(StudySpec.from_dict(with_method(tables, kind))).method
-    assert workers_for(method) == (0 if kind == "dp_hypo" else standing_cluster())
+    assert workers_for(method) == (0 if method.traits.hides_evaluations else standing_cluster())
 
 
 class Cluster:

@@ -272,7 +272,7 @@ def uncovered(methods, rows):
 
 def test_every_method_calibration_and_label_is_in_the_table():
     poisson = vars(inspect.getmodule(DpHypo))["POISSON_EVIDENCE"].note  # needs a sensitive training set: below
-    assert uncovered(METHODS, ROWS) == [poisson]
+    assert uncovered(METHODS, ROWS) == [poisson], "a Row each in ROWS: what it must print and pay, computed apart"
     assert set(EXCHANGES) == set(ELSEWHERE)
     assert uncovered({**METHODS, "new": DpHypo}, ROWS)[1:] != []  # a method that nobody wrote down
     assert uncovered(METHODS, [row for row in ROWS if row.standing != "printed"])  # nor a label

@@ -321,7 +321,8 @@ def sizes_of(keys, dask_scheduler):
 @pytest.mark.parametrize("kind", METHODS)
 def test_no_worker_counts_the_evaluations_of_who_hides_them(world, monkeypatch, kind):
     monkeypatch.setenv(SETTING, "3")
-    assert workers_for(resolve(world("parts", method=kind)).method) == (0 if kind == "dp_hypo" else 3)
+    hidden = METHODS[kind].traits.hides_evaluations
+    assert workers_for(resolve(world("parts", method=kind)).method) == (0 if hidden else 3)
     monkeypatch.delenv(SETTING)
     assert workers_for(resolve(world("parts", method=kind)).method) == 0
 
@@ -330,7 +331,8 @@ def test_no_worker_counts_the_evaluations_of_who_hides_them(world, monkeypatch, 
 def test_what_is_trained_elsewhere_is_what_we_would_train(world, here, kind):
     spec = world("parts", method=kind)
     indices = known_candidates(resolve(spec))
-    assert bool(indices) == (kind in ("private_grid", "lipschitz") or not plain(kind).public_path)
+    fixed = METHODS[kind].traits.fixed_path is not None
+    assert bool(indices) == (fixed or not plain(kind).public_path)
     public = data_split.public_half(spec, here)
     models = {index: pickle.loads(pickle.dumps(train_candidate(spec, here, index))) for index in indices}
     given = remembering(public.problem, Precomputed(models=models))

@@ -1,7 +1,4 @@
-"""Writes every `dpbo plan` of the README and the documentation again, as it prints today; slow ones stay.
-
-python tests/transcripts.py
-"""
+"""Every `dpbo plan` of the README and the documentation, as it prints today; slow ones stay."""
 
 import shlex
 import subprocess
@@ -9,7 +6,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from pages import PAGES, ROOT, blocks, commands
+from pages import ROOT, blocks, commands
 
 
 def renewed(text: str, folder: Path) -> str:
@@ -27,7 +24,7 @@ def renewed(text: str, folder: Path) -> str:
     return new
 
 
-if __name__ == "__main__":
-    for page in PAGES:
-        with TemporaryDirectory() as name:
-            page.write_text(renewed(page.read_text(), Path(name)))
+def plans(page: Path) -> str:
+    """A page of the documentation whose plans are today's, run in a folder of their own."""
+    with TemporaryDirectory() as name:
+        return renewed(page.read_text(), Path(name))

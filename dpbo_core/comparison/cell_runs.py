@@ -21,7 +21,7 @@ from dpbo_core.comparison import rivals
 from dpbo_core.comparison.rivals import Outcome, run_on
 from dpbo_core.comparison.tasks import ScoreTable, TableScorer, on_table
 from dpbo_core.errors import DpboError
-from dpbo_core.methods import method_named
+from dpbo_core.methods import METHODS, method_named
 from dpbo_core.methods.contract import Method
 from dpbo_core.methods.kusner_gp import ExactGP, NoisyGP
 from dpbo_core.methods.lipschitz import Lipschitz
@@ -31,12 +31,13 @@ from dpbo_core.methods.public import Public
 from dpbo_core.problem import Problem
 
 SPREAD = PrivateGrid(evaluate="sobol")
-METHODS_COMPARED: tuple[tuple[str, Method], ...] = (
+PAIRED = PrivateGrid(evaluate="tried", base_measure="public", paired=True)
+CHOSEN_FORMS: tuple[tuple[str, Method], ...] = (
     ("private_grid, sobol", SPREAD),
     ("private_grid, public_shortlist", PrivateGrid(evaluate="public_shortlist")),
     ("private_grid, all", PrivateGrid()),
     ("private_grid, base measure", PrivateGrid(evaluate="tried", base_measure="public")),
-    ("private_grid, base measure, paired", PrivateGrid(evaluate="tried", base_measure="public", paired=True)),
+    ("private_grid, base measure, paired", PAIRED),
     ("public score alone", Public()),
     ("private_trajectory", PrivateTrajectory()),
     ("private_trajectory, public prior", PrivateTrajectory(prior="public", amplitude="public")),
@@ -49,6 +50,14 @@ METHODS_COMPARED: tuple[tuple[str, Method], ...] = (
     ("lipschitz", Lipschitz()),
     ("Algorithm 1 as published", NoisyGP(calibration="published", cap_at_range=False, outputs="candidate")),
     ("Algorithm 3 as published", Lipschitz(calibration="published")),
+)
+METHODS_COMPARED: tuple[tuple[str, Method], ...] = (
+    *CHOSEN_FORMS,
+    *(  # every other that tunes on validation records, as it is by default
+        (kind, cls())
+        for kind, cls in METHODS.items()
+        if cls.traits.private_forms is None and cls not in {type(method) for _, method in CHOSEN_FORMS}
+    ),
 )
 NOT_PRIVATE = "GP-UCB, not private"
 MORE_TRAININGS = ("all", "base measure")  # in a name: more of Λ is trained than the study has steps for
@@ -120,7 +129,7 @@ def _runs(problem: Problem, scorer: TableScorer, scores: NDArray[np.float64]) ->
         )
     )
     for name, method in METHODS_COMPARED:
-        if isinstance(method, PrivateGrid) and method.paired and not problem.score.graded:
+        if method == PAIRED and not problem.score.graded:
             continue  # it is the same without
         try:
             method.plan(problem)

@@ -171,7 +171,7 @@ def unlike_tables(history: Iterable[Link], connection: sa.Connection) -> Iterato
             if key not in rows:
                 yield f"{_row(table, key)} was removed (entry {link.sequence} of the history has it)"
             elif rows[key] != link.row:
-                yield f"{_row(table, key)} was changed: {_changes(link.row, rows[key])}"
+                yield f"{_row(table, key)} {_changes(link.row, rows[key])}"
         for key in rows.keys() - written.keys():
             yield f"{_row(table, key)} is not in the history"
 
@@ -190,9 +190,14 @@ def _row(table: sa.Table, key: tuple[Any, ...]) -> str:
 
 
 def _changes(written: str, present: str) -> str:
-    """The names of columns that differ. Their values stay out: a message is short, and an export shows them."""
+    """Which columns differ. Their values stay out: a message is short, and an export shows them."""
     before, after = json.loads(written), json.loads(present)
-    return ", ".join(sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name)))
+    differing = sorted(name for name in before.keys() & after.keys() if before[name] != after[name])
+    if differing:
+        return f"was changed: {', '.join(differing)}"
+    added, dropped = sorted(after.keys() - before.keys()), sorted(before.keys() - after.keys())
+    schemas = [f"{word} {', '.join(names)}" for word, names in (("without", added), ("with", dropped)) if names]
+    return f"was written under another schema, {' and '.join(schemas)}: a new column is a new number of the schema"
 
 
 def changed(problems: Sequence[str], name: str = "the ledger", *, hint: str = "") -> LedgerDamaged:

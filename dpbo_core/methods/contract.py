@@ -87,6 +87,7 @@ class MethodTraits:
         needs: what it asks for.
         delta: whether its δ is above 0.
         trainings: how many models are trained.
+        observable: what can be seen of a run beside its plan and its release; a row of the threat model.
         certificate_rules: what the certificate of one of its releases must show; raises if it is none.
         command: how it is asked for, where no study names it.
         counts_pairs: whether it can search by a count of pairs as well as by a mean of record scores.
@@ -105,6 +106,9 @@ class MethodTraits:
         prepare: the problem with the result of a search on public data, made before anything is charged. Raises
             StudyInvalid where a public training fails.
         cross_validated: candidates whose public scores that search needs whatever they are.
+        choices: indices of the candidates that it may choose, where these are not all of Λ.
+        trials: law of the hidden number of noised scores, where the largest of them is what it releases.
+        margins_only: whether its bounds hold for scores of a certified linear model's margins alone.
     """
 
     wants: str
@@ -112,6 +116,7 @@ class MethodTraits:
     needs: str
     delta: str
     trainings: str
+    observable: str
     certificate_rules: Callable[[Release], CertificateRules]
     command: str = ""
     counts_pairs: bool = False
@@ -127,6 +132,9 @@ class MethodTraits:
     trains_first: Callable[[Any], bool] | None = None
     prepare: Callable[[Any, Problem], Problem] | None = None
     cross_validated: Callable[[Any, Problem], tuple[int, ...]] | None = None
+    choices: Callable[[Any, Problem], tuple[int, ...]] | None = None
+    trials: Callable[[Any, Problem], Any] | None = None
+    margins_only: bool = False
 
 
 class Search(Protocol):

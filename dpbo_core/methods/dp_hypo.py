@@ -372,7 +372,9 @@ class DpHypo:
         needs="[public bounds and labels](docs/private_training.md); ε above 1",
         delta="mostly > 0",
         trainings="a hidden number",
+        observable="how long all trials take, which tells of their number",
         certificate_rules=certificate_rules,
         private_forms=private_forms,
         hides_evaluations=True,
+        trials=law,
     )

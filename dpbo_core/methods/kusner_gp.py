@@ -252,6 +252,7 @@ class NoisyGP(OnThePrior):
         needs="ε far above 1, or the paper's prior taken on by name",
         delta="see [errata](docs/errata.md)",
         trainings="one a candidate",
+        observable="of a private path how long a step searches",
         certificate_rules=certificate_rules,
     )
 
@@ -386,6 +387,7 @@ class ExactGP(OnThePrior):
         needs="as above, and for a score two constants that nobody can know",
         delta="see [errata](docs/errata.md)",
         trainings="one a candidate",
+        observable="of a private path how long a step searches",
         certificate_rules=certificate_rules,
     )
 

@@ -261,10 +261,12 @@ class Lipschitz:
         needs="a logistic or hinge model, a Lipschitz score",
         delta="0",
         trainings="one a candidate",
+        observable="the fixed order of the candidates; of a private path how long a step searches",
         certificate_rules=certificate_rules,
         scores_ahead=True,
         fixed_path=fixed_path,
         trains_first=trains_first,
+        margins_only=True,
     )
 
 

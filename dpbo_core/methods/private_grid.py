@@ -296,6 +296,7 @@ class PrivateGrid:
         needs="time to score the list",
         delta="0",
         trainings="one a candidate",
+        observable="the fixed order of the candidates; how long scoring takes",
         counts_pairs=True,
         certificate_rules=certificate_rules,
         forms=forms,

@@ -276,6 +276,7 @@ class PrivateTrajectory:
         needs="δ > 0",
         delta="> 0",
         trainings="one a step",
+        observable="each candidate and its noised score, step by step; how long scoring takes",
         counts_pairs=True,
         shows_all=True,
         certificate_rules=certificate_rules,

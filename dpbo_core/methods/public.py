@@ -115,6 +115,10 @@ class Public:
         public_search = search_on_public_data(problem, self.public_trials)
         return public_search.tried[int(np.argmax(public_search.scores))]
 
+    def choices(self, problem: Problem) -> tuple[int, ...]:
+        """The public choice alone, whatever the records are."""
+        return (self.choice(problem),)
+
     def start(self, problem: Problem, plan: PrivacyPlan) -> "PublicChoice":
         """A search whose choice is made, before its one scoring."""
         return PublicChoice(self, problem, plan)
@@ -130,6 +134,7 @@ class Public:
         needs="a public set that is like the sensitive one",
         delta="0",
         trainings="1",
+        observable="the public choice; how long scoring takes",
         counts_pairs=True,
         certificate_rules=certificate_rules,
         forms=forms,
@@ -137,6 +142,7 @@ class Public:
         released_scores=released_scores,
         prepare=prepare,
         cross_validated=cross_validated,
+        choices=choices,
     )
 
 

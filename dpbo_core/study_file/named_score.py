@@ -10,7 +10,6 @@ from typing import Any
 
 from dpbo_core.data.values import canonical, shown
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.scores.balanced_accuracy import BalancedAccuracy
 from dpbo_core.models.scores.bounded_function import BoundedFunction
 from dpbo_core.models.scores.brier import BRIER
 from dpbo_core.models.scores.declared import Numbers
@@ -112,7 +111,7 @@ def score_on(
         allowed = SCORES[model.score_name].allows
         also = f" (or give model.{' and '.join(allowed)})" if allowed else ""
         check_two_classes(model.score_name, len(classes), instead=(LOG_LOSS.name, BRIER.name), also=also)
-    if isinstance(model, ByName) and isinstance(score, BalancedAccuracy):
+    if isinstance(model, ByName) and model.class_shares is not None:  # whichever score takes them
         named = tuple(_shares(model))
         if named != classes:
             raise StudyInvalid(

@@ -23,7 +23,7 @@ from audit import worst, worst_rows, worst_trials
 from audit.bounds import LEVEL, Values, by_events, separation
 from audit.laws import Pure, weaker_than
 from audit.runs import quickly, weaker_noise
-from audit.worst import grid_case, last_case, margin_case, noisy_case, trajectory_case
+from audit.worst import draws_case, grid_case, last_case, margin_case, noisy_case, trajectory_case
 from audit.worst_rows import answers_case, moved_case, rows_case
 from audit.worst_trials import trials_case
 from dpbo_core.methods.dp_hypo import DpHypo
@@ -47,7 +47,7 @@ ADAPTIVE = DpHypo(sampler="gaussian_process", lower=0.98, upper=1.02, shape=-0.5
 
 
 def studies(epsilon: float = EPSILON) -> dict[str, tuple[Pair, ...]]:
-    """By kind, so that a method nobody thought of here fails; ε is in proportion to `epsilon`.
+    """By kind: a test says which is missing; ε is in proportion to `epsilon`.
 
     Gaussian rows and those that need rare outcomes have a larger ε: what is seen grows with it, at the same cost.
     """
@@ -66,7 +66,7 @@ def studies(epsilon: float = EPSILON) -> dict[str, tuple[Pair, ...]]:
             trajectory_case("with a final choice", choice, 6 * epsilon, crossed=True, runs=looks),
             trajectory_case("a person of two records", PrivateTrajectory(), 6 * epsilon, person=True, runs=looks),
         ),
-        "public": (last_case("its score", Public(), epsilon, runs=few),),
+        "public": (draws_case("its score", Public(), epsilon, runs=few),),
         "lipschitz": (
             margin_case("all of Λ", Lipschitz(), epsilon, runs=few),
             margin_case("bounds from λ", Lipschitz("path"), epsilon, runs=few),

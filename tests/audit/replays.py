@@ -10,12 +10,12 @@ from tempfile import TemporaryDirectory
 from neighbours import World, climb, make_world
 from replay import Compared, replayed
 
+from dpbo_core.methods import METHODS
 from dpbo_core.methods.contract import Method
-from dpbo_core.methods.kusner_gp import ExactGP, NoisyGP
+from dpbo_core.methods.kusner_gp import ExactGP
 from dpbo_core.methods.lipschitz import Lipschitz
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
-from dpbo_core.methods.public import Public
 
 WORLDS = {
     "sigmoid": {"score": "sigmoid"},
@@ -35,28 +35,34 @@ RANKINGS = {  # where pairs of records are counted
     "a tree's ranks": {"estimator": "sklearn.tree.DecisionTreeClassifier", "score": "roc_auc"},
     "balanced accuracy of two records a person": {"score": "balanced_accuracy", "k": 2},
 }
-LIPSCHITZ_SCORES = ("sigmoid", "ramp of a hinge")
+OF_MARGINS = ("sigmoid", "ramp of a hinge")
 BASED = PrivateGrid(evaluate="tried", base_measure="public")
 PAIRED = PrivateGrid(evaluate="tried", base_measure="public", paired=True)
 FLIPPED = PrivateTrajectory(final_share=0.6, look_share=0.1, final_choice="permute_and_flip")
-VARIANTS = {  # by kind, so that a method nobody thought of here fails: what is run, and in which worlds
-    "private_grid": ((PrivateGrid(), PrivateGrid(evaluate="sobol"), BASED, PAIRED), (*WORLDS, *RANKINGS)),
-    "public": ((Public(),), (*WORLDS, *RANKINGS)),
-    "private_trajectory": (
-        (PrivateTrajectory(), PrivateTrajectory(final_share=0.3), FLIPPED),
-        (*WORLDS, *RANKINGS),
-    ),
+FORMS = {  # of those that are run in more forms than their default, or have none
+    "private_grid": (PrivateGrid(), PrivateGrid(evaluate="sobol"), BASED, PAIRED),
+    "private_trajectory": (PrivateTrajectory(), PrivateTrajectory(final_share=0.3), FLIPPED),
     "lipschitz": (
-        (
-            Lipschitz(),
-            Lipschitz(sensitivity="trained"),
-            Lipschitz("path"),
-            Lipschitz("path", sensitivity="trained"),
-        ),
-        LIPSCHITZ_SCORES,
+        Lipschitz(),
+        Lipschitz(sensitivity="trained"),
+        Lipschitz("path"),
+        Lipschitz("path", sensitivity="trained"),
     ),
-    "noisy_gp": ((NoisyGP(),), tuple(WORLDS)),
-    "exact_gp": ((ExactGP(rate_constant=1e3, decay_constant=0.01),), tuple(WORLDS)),
+    "exact_gp": (ExactGP(rate_constant=1e3, decay_constant=0.01),),
+}
+
+
+def _worlds(cls: type[Method]) -> tuple[str, ...]:
+    """Where a method's bounds hold, as its traits say."""
+    if cls.traits.margins_only:
+        return OF_MARGINS
+    return (*WORLDS, *RANKINGS) if cls.traits.counts_pairs else tuple(WORLDS)
+
+
+VARIANTS = {  # what is run, and in which worlds; a hidden number of trials is told apart where it is tested
+    kind: (FORMS.get(kind) or (cls(),), _worlds(cls))
+    for kind, cls in METHODS.items()
+    if not cls.traits.hides_evaluations
 }
 
 

@@ -24,7 +24,6 @@ from dpbo_core.methods.kusner_gp import ExactGP, NoisyGP
 from dpbo_core.methods.lipschitz import Lipschitz
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
-from dpbo_core.methods.public import Public
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.privacy.amounts import from_units
@@ -153,7 +152,7 @@ def margin_case(
     return Case(name, method, asked, low, high, seen, Pure(lambda weaker: weaker * loss), runs, planned)
 
 
-def last_case(name: str, method: ExactGP | Public, epsilon: float, *, runs: tuple[int, int]) -> Case:
+def last_case(name: str, method: ExactGP, epsilon: float, *, runs: tuple[int, int]) -> Case:
     """One record is all of V: every score, and so that which is released, goes from 0 to the range that caps Δ."""
     asked = world(m=1, epsilon=epsilon)
     low, high = sums(asked, (0.0, 0.0), (1.0, 1.0))
@@ -162,6 +161,18 @@ def last_case(name: str, method: ExactGP | Public, epsilon: float, *, runs: tupl
 
     def seen(value: Any, kept: Mapping[str, Any]) -> float:
         return laplace(value["score"] / asked.score_per_step, 0.0, float(GRID), scale)
+
+    return Case(name, method, asked, low, high, seen, Pure(lambda weaker: weaker * epsilon), runs)
+
+
+def draws_case(name: str, method: Any, epsilon: float, *, runs: tuple[int, int]) -> Case:
+    """One record is all of V: every score goes from 0 to its range, and every Laplace draw tells."""
+    asked = world(m=1, epsilon=epsilon)
+    low, high = sums(asked, (0.0, 0.0), (1.0, 1.0))
+    scales = {spend.what: noise.scale for spend, noise in method.draws(asked)}
+
+    def seen(value: Any, kept: Mapping[str, Any]) -> float:
+        return sum(laplace(kept[what]["draw"], 0.0, float(GRID), scale) for what, scale in scales.items())
 
     return Case(name, method, asked, low, high, seen, Pure(lambda weaker: weaker * epsilon), runs)
 

@@ -188,6 +188,7 @@ class Outsourced:
         needs="[two parties](docs/outsourcing.md)",
         delta="> 0",
         trainings="none",
+        observable="the noised table, the answers, and to the curator which rows are asked about",
         command="`dpbo curate`, `dpbo model`",
         certificate_rules=certificate_rules,
     )

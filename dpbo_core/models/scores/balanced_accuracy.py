@@ -4,7 +4,6 @@ With public shares π it is a mean of record scores, and right where they are. W
 predicted class for a decision value, (recall + specificity)/2, whatever the shares among the records are.
 """
 
-import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.scores.declared import Declared
+from dpbo_core.models.scores.declared import Declared, check_shares
 from dpbo_core.models.scores.pairs import Asked, Integers, PairScore
 from dpbo_core.models.scores.record import RecordScore, Scores, equal
 
@@ -26,13 +25,7 @@ class BalancedAccuracy(RecordScore):
     shares: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        ok = len(self.shares) > 1 and all(math.isfinite(share) and share > 0.0 for share in self.shares)
-        if not ok or abs(sum(self.shares) - 1.0) > 1e-3:
-            raise StudyInvalid(
-                "model.class_shares are not the shares of at least two classes",
-                cause="a share is 0 or missing, or they do not add up to 1",
-                remedy="write the public share of every class, such as { no = 0.9, yes = 0.1 }",
-            )
+        check_shares(self.shares)
 
     @property
     def score_range(self) -> float:

@@ -8,9 +8,12 @@ A score in the unit that people know it by: a loss, where less is better; a func
 | z | `zero` | what f = 0 is in the natural unit: E for a loss clipped at E | scalar |
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from dpbo_core.errors import StudyInvalid
 
 
 @dataclass(frozen=True)
@@ -21,11 +24,33 @@ class Numbers:
         steepness: slope of a margin score.
         shares: the public share of every class, in the order of the classes.
         error_bound: E, None where the study leaves it out.
+
+    Raises:
+        StudyInvalid: shares that are none, whichever score they are for.
     """
 
     steepness: float
     shares: tuple[float, ...] = ()
     error_bound: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.shares:
+            check_shares(self.shares)
+
+
+def check_shares(shares: Sequence[float]) -> None:
+    """The numbers are the shares of two or more classes.
+
+    Raises:
+        StudyInvalid: one is not above 0, or they do not add up to 1.
+    """
+    positive = len(shares) > 1 and all(math.isfinite(share) and share > 0.0 for share in shares)
+    if not positive or abs(sum(shares) - 1.0) > 1e-3:
+        raise StudyInvalid(
+            "model.class_shares are not the shares of at least two classes",
+            cause="a share is 0 or missing, or they do not add up to 1",
+            remedy="write the public share of every class, such as { no = 0.9, yes = 0.1 }",
+        )
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,41 @@
+"""Writes every generated page, list and printed plan of the documentation from the code: `make pages`.
+
+What takes a campaign is not among them: docs/audit.md, performance.md, printed_numbers.md, dp_hypo.md,
+comparison.md and the pictures have commands of their own (Makefile).
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import estimators_page
+import lists
+import reading
+from pages import PAGES, ROOT
+from transcripts import plans
+
+WRITERS: Mapping[str, Callable[[], str]] = {
+    "docs/reading_with_the_papers.md": partial(reading.page, ROOT),
+    "docs/estimators.md": estimators_page.page,
+    **{name: partial(lists.page, name) for name in lists.LISTED_IN},
+}
+
+
+def stale() -> list[str]:
+    """Pages that say something else than the code does, without the printed plans: tests run those."""
+    return [name for name, written in WRITERS.items() if (ROOT / name).read_text() != written()]
+
+
+def main() -> None:
+    """Write them, and say which were another text before."""
+    before = {page: page.read_text() for page in PAGES}
+    for name, written in WRITERS.items():
+        (ROOT / name).write_text(written())
+    for page in PAGES:
+        page.write_text(plans(page))
+    for page, text in before.items():
+        if page.read_text() != text:
+            print(f"written: {page.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()
