@@ -31,8 +31,8 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.name_patterns import filled_at
 from dpbo_core.queries.watch.recorded_looks import WatchOver
 from dpbo_core.queries.watch.watching import plan_watch
+from dpbo_core.sections.reading import to_table
 from dpbo_core.study_file import WatchSection
-from dpbo_core.study_file.reading import to_table
 from dpbo_core.study_file.toml_file import read_study
 
 OVER = "Over: an alarm ended it"

@@ -24,11 +24,11 @@ from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.public import Public
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.preparation.resolve import advise_study, plan_study
-from dpbo_core.problem import problem_of
 from dpbo_core.queries.tuning.run import run_study
 from dpbo_core.space.candidates import sobol
 from dpbo_core.space.search_space import Real, SearchSpace
 from dpbo_core.study_file import StudySpec
+from dpbo_core.study_file.posed_problem import problem_of
 
 FORMS = (
     PrivateGrid(),
@@ -58,6 +58,10 @@ def spec_of(tables, method="auto", **privacy):
     tables["study"]["method"] = method
     tables["privacy"] |= privacy
     return StudySpec.from_dict(tables)
+
+
+def method_of(spec):
+    return spec.method, spec.options
 
 
 def problem_for(tables, m=285, **privacy):
@@ -110,18 +114,18 @@ def test_auto_takes_no_options(tables):
 
 def test_without_delta_auto_is_the_grid(tables):
     problem = problem_for(tables, delta=0.0)
-    assert choose(spec_of(tables, delta=0.0), problem)[0].kind == "private_grid"
+    assert choose(problem, *method_of(spec_of(tables, delta=0.0)))[0].kind == "private_grid"
 
 
 def test_an_epsilon_that_nothing_can_divide_is_refused(tables):
     spec = spec_of(tables, epsilon=1e-12, delta=0.0)
     with pytest.raises(StudyInvalid, match="finds no method"):
-        choose(spec, problem_of(spec, n_validation=285))
+        choose(problem_of(spec, n_validation=285), *method_of(spec))
 
 
 def test_a_method_that_releases_no_hyperparameter_is_never_recommended(tables):
     for m in (10, 10**9):
-        advice = advise(spec_of(tables, "lipschitz"), problem_for(tables, m=m))
+        advice = advise(problem_for(tables, m=m), *method_of(spec_of(tables, "lipschitz")))
         assert advice.recommended != "lipschitz"
         (line,) = (line for line in advice.methods if line.kind == "lipschitz")
         assert line.expected_regret is None
@@ -133,7 +137,7 @@ def test_auto_trains_at_most_a_fifth_more_than_the_public_search(tables):
     for points in (3, 16, 200, 400):
         tables["space"]["lambda"]["points"] = points
         problem = problem_for(tables)
-        method, _ = choose(spec_of(tables), problem)
+        method, _ = choose(problem, *method_of(spec_of(tables)))
         assert method.kind == "private_grid"
         assert method.n_steps(problem) == min(points, 256)
 
@@ -141,10 +145,10 @@ def test_auto_trains_at_most_a_fifth_more_than_the_public_search(tables):
 def test_where_the_noise_drowns_every_score_auto_chooses_in_public(tables):
     """One record at ε = 1: nothing private can tell two candidates apart, and the score has all of ε."""
     problem = problem_for(tables, m=1)
-    method, why = choose(spec_of(tables), problem)
+    method, why = choose(problem, *method_of(spec_of(tables)))
     assert method == Public()
     assert "no private choice" in why
-    assert choose(spec_of(tables), problem_for(tables, m=5_000))[0].kind == "private_grid"
+    assert choose(problem_for(tables, m=5_000), *method_of(spec_of(tables)))[0].kind == "private_grid"
 
 
 def named(form):
@@ -256,7 +260,7 @@ def test_on_landscapes_it_was_not_calibrated_on_the_recommended_loses_no_more_th
 def test_a_trajectory_is_never_chosen_for_anybody_and_says_what_it_costs(tables):
     """Whatever the simulation thinks of it: who must show the search asks for it, and reads its price."""
     for m in (60, 2_000, 10**6):
-        advice = advise(spec_of(tables, "private_trajectory"), problem_for(tables, m=m))
+        advice = advise(problem_for(tables, m=m), *method_of(spec_of(tables, "private_trajectory")))
         assert advice.recommended == "private_grid"
         (line,) = (line for line in advice.methods if line.kind == "private_trajectory")
         if m == 2_000:

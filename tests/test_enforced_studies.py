@@ -20,10 +20,10 @@ from dpbo_core.models.estimator_trainer import EstimatorTrainer
 from dpbo_core.models.one_by_one import available
 from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.preparation.resolve import plan_study
-from dpbo_core.problem import problem_of
 from dpbo_core.scoring.in_memory import exact_sum
+from dpbo_core.sections.model import read_model
 from dpbo_core.study_file import EstimatorSection, StudySpec
-from dpbo_core.study_file.model import read_model
+from dpbo_core.study_file.posed_problem import problem_of
 
 RNG = np.random.default_rng(0)
 X, V = RNG.random((60, 4)), RNG.random((12, 4))
@@ -98,7 +98,7 @@ def test_where_it_is_not_to_be_had_it_is_refused_at_plan(monkeypatch):
     with pytest.raises(StudyInvalid, match="no seccomp"):
         plan_study(spec)
     with pytest.raises(StudyInvalid, match="no seccomp"):
-        advise(spec, problem_of(spec, n_validation=100))
+        advise(problem_of(spec, n_validation=100), spec.method, spec.options)
 
 
 def test_plan_says_how_long_it_will_take(monkeypatch):
@@ -106,13 +106,15 @@ def test_plan_says_how_long_it_will_take(monkeypatch):
     assert available.seconds_expected(1000, 20) == pytest.approx(1000 * 20 * 0.014 / 4)
     monkeypatch.undo()
     spec = StudySpec.from_dict(tables(rowwise="enforced"))
-    lines = advise(spec, problem_of(spec, n_validation=1000)).to_json()["methods"]
+    lines = advise(problem_of(spec, n_validation=1000), spec.method, spec.options).to_json()["methods"]
     priced = [line for line in lines if line["epsilon"] is not None]
     assert priced
     for line in priced:
         assert line["estimated_seconds"] == available.seconds_expected(1000, line["trainings"])
     plain = StudySpec.from_dict(tables())
-    assert "estimated_seconds" not in json.dumps(advise(plain, problem_of(plain, n_validation=1000)).to_json())
+    assert "estimated_seconds" not in json.dumps(
+        advise(problem_of(plain, n_validation=1000), plain.method, plain.options).to_json()
+    )
 
 
 def test_the_key_changes_no_study_without_it():

@@ -296,7 +296,7 @@ def test_more_classes_are_refused_with_the_reason(url, name):
 
 
 def data_split_of_three(name):
-    from dpbo_core.study_file.named_score import score_on
+    from dpbo_core.sections.named_score import score_on
 
     spec = StudySpec.from_dict(
         study(model={"estimator": "sklearn.svm.SVC", "score": name}, space={"C": {"values": [1]}})
@@ -386,7 +386,7 @@ def test_what_auto_becomes_does_not_hang_on_the_share_that_the_plan_looked_up():
     spec = StudySpec.from_dict(study(study={"method": "auto"}))
     chosen = {advise_study(spec, positives=share).recommended for share in (None, 0.5, 0.01)}
     assert len(chosen) == 1
-    assert advise(spec, planning_problem(spec)).recommended in chosen
+    assert advise(planning_problem(spec), spec.method, spec.options).recommended in chosen
 
 
 def test_the_command_reads_the_public_file_alone(dpbo, here):

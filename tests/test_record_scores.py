@@ -25,9 +25,9 @@ from dpbo_core.models.scores.log_loss import LogLoss
 from dpbo_core.models.scores.regression_error import RegressionError
 from dpbo_core.preparation.resolve import plan_study
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.problem import problem_of
 from dpbo_core.scoring.in_memory import Objective
 from dpbo_core.study_file import StudySpec
+from dpbo_core.study_file.posed_problem import problem_of
 
 RNG = np.random.default_rng(11)
 M, C = 500, 3

@@ -13,8 +13,8 @@ from worlds import with_method
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods import METHODS
 from dpbo_core.preparation.resolve import plan_study
-from dpbo_core.problem import problem_of
 from dpbo_core.study_file import EstimatorSection, StudySpec
+from dpbo_core.study_file.posed_problem import problem_of
 from dpbo_core.study_file.toml_file import read_study
 
 

@@ -14,10 +14,10 @@ from dpbo_core.models.scores.sigmoid import Sigmoid
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.problem import Problem
 from dpbo_core.scoring.paired import stretched
+from dpbo_core.sections.named_score import score_of
 from dpbo_core.space.candidates import grid
 from dpbo_core.space.search_space import Real, SearchSpace
 from dpbo_core.study_file import LinearSection, SearchSection
-from dpbo_core.study_file.named_score import score_of
 
 OPTIONS = {  # what a study must say of a method whose options have no default
     "exact_gp": {"rate_constant": 1e3, "decay_constant": 0.01},  # so large that the score's range caps it

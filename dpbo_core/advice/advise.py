@@ -36,7 +36,6 @@ from dpbo_core.methods import (
 from dpbo_core.methods.stated_search import check_lengthscale
 from dpbo_core.models.one_by_one.available import check_enforceable, seconds_expected
 from dpbo_core.problem import Problem
-from dpbo_core.study_file import StudySpec
 
 Verdict = Literal["good", "poor", "useless", "refused"]
 POOR, USELESS = 0.1, 0.25  # expected error as a share of the score's range
@@ -176,15 +175,20 @@ class Advice:
         }
 
 
-def advise(spec: StudySpec, problem: Problem) -> Advice:
+def advise(problem: Problem, own_kind: str, options: Mapping[str, Any]) -> Advice:
     """Price every method; the study's own method with its own options, the others as they serve best.
+
+    Args:
+        problem: the study's.
+        own_kind: the study's own method, or "auto".
+        options: of [method].
 
     Raises:
         StudyInvalid: the study's own method or options are not valid, or this machine cannot score as it says.
     """
     check_scoring(problem)
-    own = None if spec.method == AUTO else method_named(spec.method, spec.options)
-    check_auto(spec)
+    own = None if own_kind == AUTO else method_named(own_kind, options)
+    check_auto(own_kind, options)
     forms = forms_of(replace(problem, positives=None, n_public=None))  # as "auto" chooses, which opens no file
     forms = [(form, expected(form, replace(problem, positives=None)) or found) for form, found in forms]
     least = expected(forms[0][0], problem) if forms else None

@@ -12,7 +12,6 @@ from dpbo_core.advice.expected_loss import Expected, expected
 from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.methods import METHODS, AnyMethod, check_scored_in_public, counts_pairs, method_named
 from dpbo_core.problem import Problem
-from dpbo_core.study_file import StudySpec
 
 AUTO = "auto"
 EVENLY = ", half of the records positive"
@@ -29,15 +28,20 @@ class Choice:
     why: str
 
 
-def choose(spec: StudySpec, problem: Problem) -> tuple[AnyMethod, str]:
-    """The study's method, and why: its own with its own options, or with "auto" the one advised.
+def choose(problem: Problem, kind: str, options: Mapping[str, Any]) -> tuple[AnyMethod, str]:
+    """The method of a study, and why: the one it names with its options, or with "auto" the one advised.
+
+    Args:
+        problem: the study's.
+        kind: a method's, or "auto".
+        options: of [method].
 
     Raises:
         StudyInvalid: the method or its options are not valid, or "auto" finds none that would run.
     """
-    if spec.method != AUTO:
-        return method_named(spec.method, spec.options), ""
-    check_auto(spec)
+    if kind != AUTO:
+        return method_named(kind, options), ""
+    check_auto(kind, options)
     choice = recommendation(problem)
     if choice is None:
         raise StudyInvalid(
@@ -53,15 +57,15 @@ def recommendation(problem: Problem) -> Choice | None:
     return choice_of(forms_of(problem), problem)
 
 
-def check_auto(spec: StudySpec) -> None:
+def check_auto(kind: str, options: Mapping[str, Any]) -> None:
     """A study that leaves the choice open states no options of a method.
 
     Raises:
         StudyInvalid: it does.
     """
-    if spec.method == AUTO and spec.options:
+    if kind == AUTO and options:
         raise StudyInvalid(
-            f'[method] has the key {next(iter(spec.options))!r}, and method = "auto" chooses the options too',
+            f'[method] has the key {next(iter(options))!r}, and method = "auto" chooses the options too',
             cause="an option of another method was left over",
             remedy="remove [method], or name the method",
         )

@@ -22,11 +22,12 @@ from dpbo_core.data import Encoded, bundled
 from dpbo_core.models.estimator_trainer import EstimatorTrainer
 from dpbo_core.preparation import data_split
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.problem import Problem, problem_of
+from dpbo_core.problem import Problem
 from dpbo_core.scoring.in_memory import Scorable, steps_of
 from dpbo_core.scoring.paired import stretched
 from dpbo_core.space.search_space import Value
 from dpbo_core.study_file import StudySpec
+from dpbo_core.study_file.posed_problem import problem_of
 
 
 @dataclass(frozen=True, eq=False)

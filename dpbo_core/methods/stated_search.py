@@ -22,7 +22,7 @@ from dpbo_core.privacy.assumption import ACQUISITION_FUNCTION
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sealing import attempted
 from dpbo_core.problem import Problem
-from dpbo_core.study_file import SearchSection
+from dpbo_core.sections.search import SearchSection
 
 UNFITTED = 0.3  # in the unit cube, where a study names no lengthscale
 

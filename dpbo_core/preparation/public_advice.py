@@ -19,9 +19,9 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.preparation.data_split import public_half, training_table
 from dpbo_core.preparation.training_set import training_parts
+from dpbo_core.sections.named_score import score_of, score_on
 from dpbo_core.space.candidates import sobol_subset
 from dpbo_core.study_file import LinearSection, SensitiveData, StudySpec
-from dpbo_core.study_file.named_score import score_of, score_on
 
 
 def public_share(spec: StudySpec, folder: str | Path) -> float | None:

@@ -34,8 +34,8 @@ from dpbo_core.problem import Problem
 from dpbo_core.scoring.in_memory import Objective, Scorer
 from dpbo_core.scoring.partitioned import KEPT_AT_MOST
 from dpbo_core.scoring.persons import PersonObjective, Persons
+from dpbo_core.sections.named_score import margin_score, score_on
 from dpbo_core.study_file import FunctionSection, LinearSection, PersonFiles, PublicData, PublicFiles, StudySpec
-from dpbo_core.study_file.named_score import margin_score, score_on
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,9 @@ from dpbo_core.preparation.learning import check_learns
 from dpbo_core.preparation.sizes import n_validation, training_facts
 from dpbo_core.preparation.training_set import named_prototype, study_fingerprint
 from dpbo_core.privacy.plan import PrivacyPlan
-from dpbo_core.problem import Problem, problem_of
+from dpbo_core.problem import Problem
 from dpbo_core.study_file import PersonFiles, PublicFiles, StudySpec
+from dpbo_core.study_file.posed_problem import problem_of
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ def resolve(spec: StudySpec, folder: str | Path = ".", *, unlisted: str | None =
         StudyInvalid: the study cannot be used as written, or "auto" finds no method that would run.
     """
     problem = planning_problem(spec, folder, unlisted=unlisted)
-    method, why = choose(spec, problem)
+    method, why = choose(problem, spec.method, spec.options)
     _check_asks(spec, method)
     return ResolvedStudy(spec, problem, method, why)
 
@@ -182,7 +183,7 @@ def advise_study(
     )
     if problem.training is None and spec.model.trained and not spec.model.ours:
         _build(spec, folder, problem.candidates.points[0])  # what would be refused at the first training
-    return advise(spec, problem)
+    return advise(problem, spec.method, spec.options)
 
 
 def _build(spec: StudySpec, folder: str | Path, point: Mapping[str, Any]) -> None:

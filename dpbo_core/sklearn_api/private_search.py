@@ -304,7 +304,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         training = frame_of(X, public_target(self.estimator, y), shown_as="X")
         spec, prototype = study_of(self, training, n_validation)
         problem = planning_problem(spec, unlisted=prototype.unlisted())
-        return advise(spec, replace(problem, positives=public_positives(spec, training)))
+        return advise(replace(problem, positives=public_positives(spec, training)), spec.method, spec.options)
 
     def evaluate(
         self,

@@ -21,12 +21,11 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.models.scores.union import OF_CLASSES
 from dpbo_core.preparation.resolve import planning_problem, resolve
 from dpbo_core.queries.tuning.run import run_study
+from dpbo_core.sections.model import PREDICTIONS, read_model
 from dpbo_core.sklearn_api.predictions_in_memory import PredictionSplit, told_by
 from dpbo_core.sklearn_api.row_marks import RowMarks
 from dpbo_core.sklearn_api.search_study import described
 from dpbo_core.study_file import AxisSection, PredictionTable, SearchSection, StudySpec
-from dpbo_core.study_file.model import read_model
-from dpbo_core.study_file.prediction_table import PREDICTIONS
 from dpbo_core.study_file.study import CANDIDATE
 
 TARGET = "the target"
@@ -181,7 +180,7 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
             public: whether there will be public predictions too.
         """
         spec = self._spec(n_validation, public=public)
-        return advise(spec, planning_problem(spec))
+        return advise(planning_problem(spec), spec.method, spec.options)
 
     def _names(self) -> tuple[str, ...]:
         if isinstance(self.candidates, str) or not all(isinstance(name, str) for name in self.candidates):

@@ -20,9 +20,9 @@ from dpbo_core.preparation.public_half import PublicHalf, check_names, fitted_ha
 from dpbo_core.preparation.sizes import check_n_validation
 from dpbo_core.problem import Problem
 from dpbo_core.scoring.in_memory import Scorer
+from dpbo_core.sections.model import read_model
 from dpbo_core.sklearn_api.row_marks import RowMarks
 from dpbo_core.study_file import ModelSection, StudySpec
-from dpbo_core.study_file.model import read_model
 
 PAIR = 2  # classes, of which pairs can be counted
 

@@ -4,18 +4,20 @@ Every key a study may hold is a field here; every default is the one shown in th
 a wrong type or an impossible number is a message that names the key and the nearest valid one.
 """
 
-from dpbo_core.study_file.evaluation import EvaluationSection, WatchSection
-from dpbo_core.study_file.model import (
+from dpbo_core.sections.model import (
     EstimatorSection,
     FunctionSection,
     LinearSection,
     ModelSection,
+    PredictionsSection,
     RecordModel,
     SoftmaxSection,
 )
-from dpbo_core.study_file.prediction_table import PredictionsSection, PredictionTable
+from dpbo_core.sections.search import SearchSection
+from dpbo_core.study_file.evaluation import EvaluationSection, WatchSection
+from dpbo_core.study_file.prediction_table import PredictionTable
 from dpbo_core.study_file.public_data import BundledData, PersonFiles, PublicData, PublicFiles
-from dpbo_core.study_file.sections import AxisSection, BudgetSection, PrivacySection, SearchSection
+from dpbo_core.study_file.sections import AxisSection, BudgetSection, PrivacySection
 from dpbo_core.study_file.sensitive_data import SensitiveBundled, SensitiveData, SensitiveFiles, SensitiveTraining
 from dpbo_core.study_file.study import Bundled, DataSection, StudySpec
 

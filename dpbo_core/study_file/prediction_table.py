@@ -1,14 +1,11 @@
-"""[data] and [model] where others made the predictions: nothing is trained, its columns are the candidates."""
+"""[data] where others made the predictions: nothing is trained, its columns are the candidates."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
+from dpbo_core.sections.reading import Section, require
 from dpbo_core.study_file.public_data import Labels, NRecords, check_target
-from dpbo_core.study_file.reading import Section, one_of, require
-from dpbo_core.study_file.written_model import ByName
-
-PREDICTIONS = "predictions"
 
 
 @dataclass(frozen=True)
@@ -60,19 +57,3 @@ def read_predictions(given: Mapping[str, Any]) -> PredictionTable:
         remedy="add the missing keys",
     )
     return PredictionTable(**given)
-
-
-@dataclass(frozen=True)
-class PredictionsSection(ByName):
-    """No model: what others predicted is scored, under a score that has a name."""
-
-    trained: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        one_of("model.estimator", self.estimator, (PREDICTIONS,))
-        require(
-            not self.params,
-            "model.params are given, and predictions have none",
-            remedy="remove [model.params]",
-        )
-        super().__post_init__()

@@ -5,16 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from dpbo_core.sections.reading import Section, at_least, check_name, require
 from dpbo_core.space.search_space import Value
-from dpbo_core.study_file.reading import Section, among, at_least, check_name, limit, one_of, positive, require
 
-ACQUISITIONS = ("ucb", "ei", "thompson")
-KERNELS = ("matern52", "se")
-CANDIDATE_KINDS = ("grid", "sobol")
-LEARN_FROM = ("editions", "nothing")
 LARGEST_EPSILON, LARGEST_CAP = 4000.0, 1e6  # the ledger counts ε, and ρ of about ε²/2, in 64 bits of 10⁻¹²
 RESERVED_DATASETS = ("allow", "export", "publish", "recover", "set", "verify")
-MOST_STEPS = 100_000
 
 
 def check_epsilon(key: str, epsilon: float, largest: float = LARGEST_EPSILON) -> None:
@@ -40,13 +35,6 @@ def _check_delta(key: str, delta: float) -> None:
         cause="δ is a probability, at least 0 and below 1",
         remedy="choose one far below 1/(number of records), 1e-6 say",
     )
-
-
-def _check_lengthscale(key: str, length: float | str) -> None:
-    if isinstance(length, str):
-        one_of(key, length, ("fit",))
-    else:
-        positive('give a positive length in the unit cube (0.3, say) or "fit"')(key, length)
 
 
 @dataclass(frozen=True)
@@ -133,41 +121,3 @@ class AxisSection:
             return None
         ((parent, values),) = self.when.items()
         return parent, values if isinstance(values, tuple) else (values,)
-
-
-@dataclass(frozen=True)
-class SearchSection(Section):
-    """[search]: the search's own settings. The seed is the search's alone; noise is never seeded.
-
-    `learn_from` = "editions": the search begins with what earlier editions of the study released. Where it is left
-    out a schedule's runs do, and other studies begin afresh. `one_pass`: all of Λ is scored in one pass over the
-    records when the first score is needed, and looked up afterwards; it changes no release, and no study's key.
-    """
-
-    heading: ClassVar[str] = "search"
-    steps: Annotated[
-        int,
-        at_least(1, "ask for at least 1 step; 20 is usual"),
-        limit(lambda steps: steps <= MOST_STEPS, f"ask for at most {MOST_STEPS:,} steps"),
-    ] = 20
-    acquisition: str = "ucb"
-    beta: Annotated[
-        float | None, at_least(0, "give a number of at least 0, or leave it out for the theoretical one")
-    ] = None
-    kernel: Annotated[str, among(*KERNELS)] = "matern52"
-    lengthscale: Annotated[float | str, _check_lengthscale] = 0.3
-    seed: Annotated[int, limit(lambda seed: 0 <= seed < 2**32, "choose one from 0 to 4294967295")] = 0
-    candidates: Annotated[str, among(*CANDIDATE_KINDS)] = "grid"
-    n_candidates: Annotated[int, at_least(1, "ask for at least 1")] = 256
-    learn_from: Annotated[str | None, among(*LEARN_FROM)] = None
-    one_pass: bool | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.own_acquisition:
-            one_of("search.acquisition", self.acquisition, ACQUISITIONS)
-
-    @property
-    def own_acquisition(self) -> bool:
-        """Whether the acquisition is a function of the user's, by its import path."""
-        return "." in self.acquisition

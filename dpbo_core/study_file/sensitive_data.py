@@ -6,6 +6,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.sections.reading import Section, require
 from dpbo_core.study_file.public_data import (
     FILES,
     Labels,
@@ -15,7 +16,6 @@ from dpbo_core.study_file.public_data import (
     refuse_files,
     require_files,
 )
-from dpbo_core.study_file.reading import Section, require
 
 
 def _check_n_training(_: str, n_training: int) -> None:

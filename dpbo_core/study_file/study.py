@@ -11,13 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
-from dpbo_core.space.candidates import CandidateSet, grid, sobol
-from dpbo_core.space.search_space import Axis, Categorical, Integer, Real, SearchSpace
-from dpbo_core.study_file.evaluation import EvaluationSection, WatchSection
-from dpbo_core.study_file.model import ModelSection, read_model
-from dpbo_core.study_file.prediction_table import PredictionsSection, PredictionTable, read_predictions
-from dpbo_core.study_file.public_data import BundledData, PersonFiles, PublicData, PublicFiles, read_public
-from dpbo_core.study_file.reading import (
+from dpbo_core.sections.model import ModelSection, PredictionsSection, read_model
+from dpbo_core.sections.reading import (
     check_name,
     one_of,
     read_section,
@@ -27,7 +22,13 @@ from dpbo_core.study_file.reading import (
     typed_values,
     union_hints,
 )
-from dpbo_core.study_file.sections import AxisSection, BudgetSection, PrivacySection, SearchSection
+from dpbo_core.sections.search import SearchSection
+from dpbo_core.space.candidates import CandidateSet, grid, sobol
+from dpbo_core.space.search_space import Axis, Categorical, Integer, Real, SearchSpace
+from dpbo_core.study_file.evaluation import EvaluationSection, WatchSection
+from dpbo_core.study_file.prediction_table import PredictionTable, read_predictions
+from dpbo_core.study_file.public_data import BundledData, PersonFiles, PublicData, PublicFiles, read_public
+from dpbo_core.study_file.sections import AxisSection, BudgetSection, PrivacySection
 from dpbo_core.study_file.sensitive_data import SensitiveBundled, SensitiveData, read_sensitive
 
 SENSITIVE = ("validation", "training")

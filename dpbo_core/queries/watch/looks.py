@@ -44,8 +44,8 @@ from dpbo_core.queries.watch.recorded_looks import (
 from dpbo_core.queries.watch.terms import THRESHOLD, Terms, look_of, noise_of
 from dpbo_core.queries.watch.todays_table import TodaysTable, todays_table
 from dpbo_core.queries.watch.watching import Watching, section_of, watching
+from dpbo_core.sections.reading import check_name
 from dpbo_core.study_file import StudySpec, WatchSection
-from dpbo_core.study_file.reading import check_name
 from dpbo_core.versions import library_version
 
 

@@ -4,7 +4,7 @@
 |---|---|
 | one of ours, by its name | `LinearSection`, with a certificate; `SoftmaxSection`, which is trained privately |
 | anybody's, by its import path | `EstimatorSection`, or `FunctionSection` under a user's function of one record |
-| none: predictions were made elsewhere | `prediction_table.PredictionsSection` |
+| none: predictions were made elsewhere | `PredictionsSection` |
 """
 
 import math
@@ -14,9 +14,8 @@ from typing import Any, ClassVar, get_args
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.scores.bounded_function import FUNCTION
 from dpbo_core.models.scores.union import MARGIN_SCORES, OF_CLASSES, OF_MARGINS, PAIR_SCORES
-from dpbo_core.study_file.prediction_table import PREDICTIONS, PredictionsSection
-from dpbo_core.study_file.reading import one_of, require, typed_values, union_hints
-from dpbo_core.study_file.written_model import (
+from dpbo_core.sections.reading import one_of, require, typed_values, union_hints
+from dpbo_core.sections.written_model import (
     LINEAR_ESTIMATORS,
     OUR_ESTIMATORS,
     ByName,
@@ -27,6 +26,8 @@ from dpbo_core.study_file.written_model import (
     needed,
     unused,
 )
+
+PREDICTIONS = "predictions"
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,22 @@ class SoftmaxSection(Written):
             self.score in (None, OF_CLASSES),
             f"model.score = {self.score!r} does not fit a {self.estimator} model, whose classes are compared",
             remedy=f'use score = "{OF_CLASSES}"',
+        )
+        super().__post_init__()
+
+
+@dataclass(frozen=True)
+class PredictionsSection(ByName):
+    """No model: what others predicted is scored, under a score that has a name."""
+
+    trained: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        one_of("model.estimator", self.estimator, (PREDICTIONS,))
+        require(
+            not self.params,
+            "model.params are given, and predictions have none",
+            remedy="remove [model.params]",
         )
         super().__post_init__()
 

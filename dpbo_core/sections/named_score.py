@@ -17,17 +17,17 @@ from dpbo_core.models.scores.log_loss import LOG_LOSS
 from dpbo_core.models.scores.pairs import PairScore, check_two_classes
 from dpbo_core.models.scores.record import RecordScore
 from dpbo_core.models.scores.union import MARGIN_SCORES, PAIR_SCORES, RECORD_SCORES, SCORES, MarginScore, Score
-from dpbo_core.space.search_space import Value
-from dpbo_core.study_file.model import (
+from dpbo_core.sections.model import (
     EstimatorSection,
     FunctionSection,
     LinearSection,
     ModelSection,
+    PredictionsSection,
     RecordModel,
     SoftmaxSection,
 )
-from dpbo_core.study_file.prediction_table import PredictionsSection
-from dpbo_core.study_file.written_model import ByName
+from dpbo_core.sections.written_model import ByName
+from dpbo_core.space.search_space import Value
 
 SMALLEST = 1e-100  # range of a record's score; its square is still a number
 

@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.scores.union import OF_CLASSES, PAIR_SCORES, RECORD_SCORES, SCORES
 from dpbo_core.models.scores.unsupported_scores import other_score
+from dpbo_core.sections.reading import Section, among, limit, one_of, positive, require
 from dpbo_core.space.search_space import Value
-from dpbo_core.study_file.reading import Section, among, limit, one_of, positive, require
 
 LINEAR_ESTIMATORS = ("logistic", "hinge")
 OUR_ESTIMATORS = (*LINEAR_ESTIMATORS, "softmax")
