@@ -64,9 +64,9 @@ def tune_on_schedule(study: str, pad_steps: float = 0.0, register: bool = False)
     except BudgetRefused as refused:
         message = refused.message()
     else:
-        return Completed(message=told(in_a_line(result)))
+        return Completed(message=print_line(in_a_line(result)))
     get_run_logger().warning("%s", message)
-    told(f"{REFUSED}. {message}")
+    print_line(f"{REFUSED}. {message}")
     return Cancelled(name=REFUSED, message=message)
 
 
@@ -103,8 +103,8 @@ def overtaken(fired: datetime) -> bool:
         ),
     )
     with get_client(sync_client=True) as client:
-        found = [item for item in client.read_flow_runs(flow_run_filter=later) if item.auto_scheduled]
-        due = sorted(found, key=lambda item: item.expected_start_time or fired)
+        runs = [item for item in client.read_flow_runs(flow_run_filter=later) if item.auto_scheduled]
+        due = sorted(runs, key=lambda item: item.expected_start_time or fired)
         if not due or (due[0].expected_start_time or now) > now - GRACE:
             return False
         for missed in due[:-1]:
@@ -121,12 +121,12 @@ def missed_state() -> State[Any]:
 def in_a_line(result: StudyResult) -> str:
     """The release in a few words, for the state's message."""
     value = result.release.value
-    shown = in_short(value) if "hyperparameters" in value else f"score {value['score']:.3f}"
+    text = in_short(value) if "hyperparameters" in value else f"score {value['score']:.3f}"
     again = " (released before; nothing was spent now)" if result.replayed else ""
-    return f"edition {result.release.edition}: {shown}{again}"
+    return f"edition {result.release.edition}: {text}{again}"
 
 
-def told(line: str) -> str:
+def print_line(line: str) -> str:
     """`line`, after it was printed for whoever watches the terminal of `dpbo serve`."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
@@ -226,9 +226,9 @@ def served(
             except Exception as error:
                 if not is_outage(error):
                     raise
-                told(f"No Prefect server answers at {server.api}; the schedule goes on when one does.")
+                print_line(f"No Prefect server answers at {server.api}; the schedule goes on when one does.")
                 wait_for_server(server.api)
-                told(f"A Prefect server answers again; {spec.name} is served.")
+                print_line(f"A Prefect server answers again; {spec.name} is served.")
             else:
                 return
 

@@ -21,8 +21,8 @@ from dpbo.flows.serve import (
     fired_at,
     missed_state,
     overtaken,
+    print_line,
     served,
-    told,
 )
 from dpbo.flows.watch import Watched, section_of, watch
 from dpbo.tasks import policies
@@ -74,9 +74,9 @@ def watch_on_schedule(
     except WatchOver as over:
         name, message = OVER, over.message()
     else:
-        return Completed(message=told(in_a_line(watched)))
+        return Completed(message=print_line(in_a_line(watched)))
     get_run_logger().warning("%s", message)
-    told(f"{name}. {message}")
+    print_line(f"{name}. {message}")
     return Cancelled(name=name, message=message)
 
 

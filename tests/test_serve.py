@@ -172,7 +172,7 @@ def test_a_schedule_is_served_in_utc_one_firing_at_a_time(here, study, monkeypat
     server, served = SimpleNamespace(**FOUND), []
     monkeypatch.setattr(serve, "LoopbackServer", lambda *_, **__: nullcontext(server))
     monkeypatch.setattr(prefect, "serve", lambda deployment, **options: served.append((deployment, options)))
-    monkeypatch.setattr("dpbo.flows.prefect_runtime.prefect_store.create_prefect_store", lambda: None)
+    monkeypatch.setattr("dpbo.flows.cli.running.create_prefect_store", lambda: None)
     words = {"cron": None, "every": None, "port": 1, "pad_steps": 0.0, "register": False}
     command.serve(Path(study), **words | how)
     ((deployment, options),) = served
@@ -252,7 +252,7 @@ def test_the_doctor_knows_which_prefect_is_ours(monkeypatch, prefect, verdict):
     monkeypatch.setattr("importlib.metadata.version", lambda name: prefect)
     (finding,) = doctor._versions()
     assert finding.verdict == verdict
-    assert verdict == "fine" or finding.seen == f"prefect {prefect}, wanted <3.10,>=3.8"
+    assert verdict == "fine" or finding.observed == f"prefect {prefect}, wanted <3.10,>=3.8"
 
 
 def test_the_doctor_looks_and_changes_nothing(here, monkeypatch):
@@ -277,12 +277,12 @@ def test_the_doctor_finds_what_is_wrong(here, study):
         run_study(edition_at(read_study(study), NOON + timedelta(days=ord(edition))), ledger=ledger)
     findings = {finding.what: finding for finding in examine()}
     assert findings["budget of people"].verdict == "note"
-    assert "100%" in findings["budget of people"].seen
+    assert "100%" in findings["budget of people"].observed
     path = here / "mlruns" / "ledger.db.generation"
     path.write_text(json.dumps({"entries": 99, "hash": "0" * 64, "schema": SCHEMA}))
     findings = {finding.what: finding for finding in examine()}
     assert findings["ledger"].verdict == "wrong"
-    assert "older" in findings["ledger"].seen
+    assert "older" in findings["ledger"].observed
 
 
 def test_a_schedule_outlives_its_server(here, study, monkeypatch, capsys):

@@ -9,8 +9,11 @@ what was protected would be public. A table that was sorted otherwise is noticed
 import hashlib
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples
 
 from dpbo_core.data.cells import as_cells, series_cells
 from dpbo_core.data.named_columns import CANNOT, kind_of
@@ -58,9 +61,6 @@ def halves(X: Any, y: Any, share: float) -> tuple[Any, Any, Any, Any, NDArray[np
     Raises:
         StudyInvalid: as `validated_on`, or X and y differ in length.
     """
-    from sklearn.utils import _safe_indexing
-    from sklearn.utils.validation import _num_samples
-
     n = _num_samples(X)
     if _num_samples(y) != n:
         raise StudyInvalid(f"X has {n} rows, y has {_num_samples(y)}", remedy="give one y for every row of X")
@@ -76,7 +76,6 @@ def _of_own_types(X: Any) -> Any:
     A category that no public row has is none. A column of texts is one of numbers, truth values or ISO times where
     all of its public rows are: one text among the sensitive rows made it one of texts. Times are in microseconds.
     """
-    import narwhals.stable.v2 as nw
     import pandas as pd
 
     X = X.infer_objects() if isinstance(X, pd.DataFrame) else X
@@ -102,7 +101,6 @@ def _of_own_types(X: Any) -> Any:
 
 def _own_values(series: Any) -> Any:
     """What a narwhals series (n,) of PUBLIC rows says, as pandas has it; None where it says what it is."""
-    import narwhals.stable.v2 as nw
     import pandas as pd
 
     native = series.to_native()

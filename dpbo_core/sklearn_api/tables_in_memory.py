@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_regressor
 
 from dpbo_core.data.files import no_core_dumps
 from dpbo_core.data.frames import Frame
@@ -151,8 +152,6 @@ def model_section(search: Any, training: Frame) -> ModelSection:
     Raises:
         StudyInvalid: a score function without bounds, or one that cannot be found again by its name.
     """
-    from sklearn.base import is_regressor
-
     several = len(set(map(canonical, np.asarray(training.target).tolist()))) > PAIR
     shares, function = search.class_shares, search.scoring if callable(search.scoring) else None
     declared = SCORES.get(search.scoring) if isinstance(search.scoring, str) else None
@@ -180,5 +179,5 @@ def _class_path(estimator: Any) -> str:
 
 def class_shares(training: Frame) -> dict[str, float]:
     """The share of each class among the PUBLIC training records."""
-    found = Counter(canonical(value) for value in np.asarray(training.target).tolist())
-    return {shown(value): count / training.n_records for value, count in found.items()}
+    counts = Counter(canonical(value) for value in np.asarray(training.target).tolist())
+    return {shown(value): count / training.n_records for value, count in counts.items()}

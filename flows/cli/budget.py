@@ -1,23 +1,21 @@
 """`dpbo budget`: each data set's account and its entries, and how its budget burns down."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+from dpbo.flows.cli.running import own_ledger
 from dpbo.flows.cli.terminal import Screen, named, print_json
 from dpbo.flows.cli.words import AsJson, Debug, seconds
+from dpbo_core.accounting.forecast import Forecast, Stream, forecast
 from dpbo_core.errors import StudyInvalid, suggestion
+from dpbo_core.ledger.accounts import MOST_ROOM, Account, Entry
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.queries.watch import KIND as WATCH
 from dpbo_core.queries.watch import LOOK
-
-if TYPE_CHECKING:
-    from datetime import datetime, timedelta
-
-    from dpbo_core.accounting.forecast import Forecast, Stream
-    from dpbo_core.ledger.accounts import Account, Entry
 
 HEADER = ("study", "edition", "method", "ε", "δ", "released")
 EMPTY = "The ledger is empty. Open a cap: dpbo budget set DATASET --epsilon 5 --delta 1e-5"
@@ -34,7 +32,12 @@ class BudgetGroup(TyperGroup):
         return super().parse_args(ctx, args)
 
 
-budget_app = typer.Typer(cls=BudgetGroup, help="The ledger: limit, spent, remaining, every entry.")
+budget_app = typer.Typer(
+    cls=BudgetGroup,
+    add_completion=False,
+    rich_markup_mode=None,
+    help="The ledger: limit, spent, remaining, every entry.",
+)
 
 
 @budget_app.command("show", hidden=True)
@@ -50,8 +53,6 @@ def show_accounts(
     debug: Debug = False,
 ) -> None:
     """Show every dataset's account, or one; --forecast says when it ends."""
-    from dpbo.flows.cli.running import own_ledger
-
     ledger = own_ledger()
     accounts = ledger.accounts(dataset)
     if dataset is not None and not accounts:
@@ -68,17 +69,13 @@ def show_accounts(
     print_json(accounts_json(accounts)) if json else print_accounts(accounts)
 
 
-def _forecasts(accounts: "tuple[Account, ...]", every: str | None) -> "tuple[tuple[Account, Forecast | None], ...]":
+def _forecasts(accounts: tuple[Account, ...], every: str | None) -> tuple[tuple[Account, Forecast | None], ...]:
     """Each account with how it burns down; None where nothing of it does."""
-    from datetime import UTC, datetime, timedelta
-
-    from dpbo_core.accounting.forecast import forecast
-
     rhythm, now = None if every is None else timedelta(seconds=seconds(every)), datetime.now(UTC)
     return tuple((account, forecast(account, now, rhythm)) for account in accounts)
 
 
-def account_line(account: "Account") -> str:
+def account_line(account: Account) -> str:
     """One line: spent, limit, left."""
     numbers = account_json(account)
     if numbers["public"]:
@@ -89,12 +86,12 @@ def account_line(account: "Account") -> str:
     return f"{named(numbers['name'])}: ε {spent:.3g} of {limit:g} spent, {left:.3g} left"
 
 
-def accounts_json(accounts: "tuple[Account, ...]") -> dict[str, Any]:
+def accounts_json(accounts: tuple[Account, ...]) -> dict[str, Any]:
     """The object of `dpbo budget --json`."""
     return {"datasets": [account_json(account) for account in accounts]}
 
 
-def account_json(account: "Account") -> dict[str, Any]:
+def account_json(account: Account) -> dict[str, Any]:
     """One dataset: spent is the smaller of the two routes of composition, rounded up by construction."""
     budget = account.budget
     limit, delta = from_units(budget.epsilon_units), from_units(budget.delta_units)
@@ -138,7 +135,7 @@ def account_json(account: "Account") -> dict[str, Any]:
     }
 
 
-def print_accounts(accounts: "tuple[Account, ...]") -> None:
+def print_accounts(accounts: tuple[Account, ...]) -> None:
     """Print accounts as `dpbo budget` shows them: cap, spent, left and every entry."""
     screen = Screen()
     if not accounts:
@@ -159,7 +156,7 @@ def print_accounts(accounts: "tuple[Account, ...]") -> None:
             screen.say("  nothing was spent on it yet")
 
 
-def _unfinished(account: "Account") -> Iterator[str]:
+def _unfinished(account: Account) -> Iterator[str]:
     """What was charged and not released, since when, and what to do; a watch that goes on waits for nothing."""
     for entry in account.entries:
         if entry.released_at is None and n_looks(entry) is None:
@@ -167,7 +164,7 @@ def _unfinished(account: "Account") -> Iterator[str]:
             yield f"{which} was charged on {when}: at work, or run it again: it continues, and pays nothing twice"
 
 
-def approval_lines(account: "Account") -> Iterator[str]:
+def approval_lines(account: Account) -> Iterator[str]:
     """What the owner approved, a line each; nothing where nothing is recorded."""
     approvals = account.approvals
     if approvals.members:
@@ -185,10 +182,8 @@ def approval_lines(account: "Account") -> Iterator[str]:
         yield f"a study that Prefect starts asks for ε {from_units(approvals.largest):g} at most"
 
 
-def _room(account: "Account") -> str:
+def _room(account: Account) -> str:
     """How many more there is room for, by method, each at the price of its newest study."""
-    from dpbo_core.ledger.accounts import MOST_ROOM
-
     studies = [
         f"{count if count < MOST_ROOM else f'{MOST_ROOM:,} or more'} more {named(method)}"
         for method, count in account.rooms.items()
@@ -196,13 +191,13 @@ def _room(account: "Account") -> str:
     return f"room for {' or '.join(studies)}, at the price of the newest"
 
 
-def _bar(account: "Account", screen: Screen) -> str:
+def _bar(account: Account, screen: Screen) -> str:
     numbers = account_json(account)
     spent, limit = numbers["spent"]["epsilon"], numbers["limit"]["epsilon"]
     return "" if spent is None or not limit else screen.bar(spent / limit)
 
 
-def _cells(entry: "Entry") -> tuple[str, ...]:
+def _cells(entry: Entry) -> tuple[str, ...]:
     return (
         named(entry.study),
         named(entry.edition),
@@ -213,12 +208,12 @@ def _cells(entry: "Entry") -> tuple[str, ...]:
     )
 
 
-def _unreleased(entry: "Entry") -> str:
+def _unreleased(entry: Entry) -> str:
     n = n_looks(entry)
     return "not finished" if n is None else f"open, {looks(n)}"
 
 
-def n_looks(entry: "Entry") -> int | None:
+def n_looks(entry: Entry) -> int | None:
     """How many looks a watch has had while none of them is an alarm; None of anything else."""
     if entry.method != WATCH or entry.released_at is not None:
         return None
@@ -230,7 +225,7 @@ def looks(n: int) -> str:
     return f"{n:,} look{'s' * (n != 1)}"
 
 
-def forecasts_json(forecasts: "tuple[tuple[Account, Forecast | None], ...]") -> dict[str, Any]:
+def forecasts_json(forecasts: tuple[tuple[Account, Forecast | None], ...]) -> dict[str, Any]:
     """The object of `dpbo budget --forecast --json`: each account as without it, and its forecast beside it."""
     return {
         "datasets": [
@@ -240,7 +235,7 @@ def forecasts_json(forecasts: "tuple[tuple[Account, Forecast | None], ...]") -> 
     }
 
 
-def print_forecasts(forecasts: "tuple[tuple[Account, Forecast | None], ...]") -> None:
+def print_forecasts(forecasts: tuple[tuple[Account, Forecast | None], ...]) -> None:
     """Each account in a line, its burn-down, and what is refused first."""
     screen = Screen()
     if not forecasts:
@@ -253,9 +248,7 @@ def print_forecasts(forecasts: "tuple[tuple[Account, Forecast | None], ...]") ->
             screen.say(f"  {line}")
 
 
-def _lines(burn_down: "Forecast | None", screen: Screen) -> Iterator[str]:
-    from dpbo_core.ledger.accounts import MOST_ROOM
-
+def _lines(burn_down: Forecast | None, screen: Screen) -> Iterator[str]:
     if burn_down is None:
         yield "nothing burns down: it has no limit, or nothing was spent on it yet"
         return
@@ -272,12 +265,12 @@ def _lines(burn_down: "Forecast | None", screen: Screen) -> Iterator[str]:
     yield _end(burn_down.ends, burn_down.refused)
 
 
-def _end(ends: "datetime | None", refused: "Stream | None") -> str:
+def _end(ends: datetime | None, refused: Stream | None) -> str:
     if ends is None or refused is None:
         return "it does not end within ten years"
     return f"it ends on {ends:%Y-%m-%d}, when {named(refused.name)} is refused"
 
 
-def _duration(every: "timedelta") -> str:
+def _duration(every: timedelta) -> str:
     days = every.total_seconds() / 86400.0
     return f"{days:.3g} days" if days >= 2.0 else f"{24.0 * days:.3g} hours"

@@ -1,38 +1,36 @@
 """`dpbo doctor`: is this machine fit for private studies? It asks nothing, opens no data and changes nothing."""
 
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated
 
 import typer
+from packaging.requirements import Requirement
 
+from dpbo.flows.cli import exposure
 from dpbo.flows.cli.budget import n_looks
+from dpbo.flows.cli.exposure import Finding, Verdict
 from dpbo.flows.cli.running import is_there, ledger_here
 from dpbo.flows.cli.terminal import Screen, named, print_sentence
 from dpbo.flows.cli.words import Debug
+from dpbo.flows.prefect_runtime.loopback import LOOPBACK
+from dpbo.flows.prefect_runtime.prefect_child import answers
+from dpbo.flows.prefect_runtime.prefect_store import template
+from dpbo.flows.prefect_runtime.server import configured, standing
+from dpbo.flows.prefect_runtime.settings import FOLDER, Stores, check_prefect_settings, quiet_environment
+from dpbo.tasks.reporting.mlflow_lookup import experiments_in_file
+from dpbo.tasks.reporting.mlflow_store import open_store
 from dpbo_core.errors import DpboError
-
-if TYPE_CHECKING:
-    from dpbo_core.ledger.accounts import Account
+from dpbo_core.ledger import audit
+from dpbo_core.ledger.accounts import Account, balances
 
 ALERT = 0.8
 LEAST_DISK = 500 * 2**20  # bytes; a study writes a few megabytes, a full disk fails one in the middle
 MARKS = {"fine": "[green]✓[/]", "note": "[yellow]·[/]", "wrong": "[red]✗[/]"}
-
-Verdict = Literal["fine", "note", "wrong"]
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What was looked at, the verdict, what was seen, and what to do where something is wrong."""
-
-    what: str
-    verdict: Verdict
-    seen: str
-    remedy: str = ""
 
 
 def doctor(
@@ -58,9 +56,6 @@ def examine() -> tuple[Finding, ...]:
     Raises:
         StudyInvalid: the current folder holds settings of Prefect's.
     """
-    from dpbo.flows.cli import exposure
-    from dpbo.flows.prefect_runtime.settings import quiet_environment
-
     quiet_environment()
     looks: tuple[Callable[[], Iterator[Finding]], ...] = (
         _python, _versions, _disk, _settings, _files, exposure.shared_folders, _ledger, exposure.ledger_server,
@@ -76,10 +71,7 @@ def prepare_machine() -> str:
     Raises:
         StudyInvalid: the current folder holds settings of Prefect's.
     """
-    from dpbo.flows.prefect_runtime.settings import quiet_environment
-
     quiet_environment()
-    from dpbo.flows.prefect_runtime.prefect_store import template
 
     place = template()
     if place is None:
@@ -103,10 +95,6 @@ def _python() -> Iterator[Finding]:
 
 def _versions() -> Iterator[Finding]:
     """Every requirement of our own, as pip reads it; ranges were chosen because others are known to break."""
-    from importlib.metadata import PackageNotFoundError, requires, version
-
-    from packaging.requirements import Requirement
-
     wrong, n_read = [], 0
     for line in requires("dpbo") or ():
         requirement = Requirement(line)
@@ -126,10 +114,6 @@ def _versions() -> Iterator[Finding]:
 
 
 def _disk() -> Iterator[Finding]:
-    import shutil
-
-    from dpbo.flows.prefect_runtime.settings import FOLDER
-
     here = FOLDER if FOLDER.exists() else Path()
     free = shutil.disk_usage(here).free
     gigabytes = f"{free / 2**30:.1f} GB free"
@@ -143,16 +127,11 @@ def _disk() -> Iterator[Finding]:
 
 
 def _settings() -> Iterator[Finding]:
-    from dpbo.flows.prefect_runtime.settings import check_prefect_settings
-
     check_prefect_settings()
     yield Finding("prefect's settings", "fine", "nothing of a run is kept beyond its policy")
 
 
 def _ledger() -> Iterator[Finding]:
-    from dpbo.flows.prefect_runtime.settings import Stores
-    from dpbo_core.ledger import audit
-
     stores = Stores()
     if not is_there(stores.ledger):
         yield Finding("ledger", "note", "none yet; the first study or dpbo budget set makes it")
@@ -161,13 +140,12 @@ def _ledger() -> Iterator[Finding]:
     yield Finding("ledger", "fine", f"whole, {history.last.sequence} entries")
 
 
-def _accounts() -> "tuple[Account, ...]":
+def _accounts() -> tuple[Account, ...]:
     ledger = ledger_here()
     return () if ledger is None else ledger.accounts()
 
 
 def _files() -> Iterator[Finding]:
-    from dpbo.flows.cli import exposure
 
     try:
         accounts = _accounts()
@@ -181,44 +159,36 @@ def _budgets() -> Iterator[Finding]:
         yield _budget(account)
 
 
-def _budget(account: "Account") -> Finding:
-    from dpbo_core.ledger.accounts import balances
-
+def _budget(account: Account) -> Finding:
     name = f"budget of {account.budget.dataset}"
     if account.budget.public:
         return Finding(name, "fine", "declared public, no limit")
     last = list(balances(account))[-1:]
     share = last[0].share if last else 0.0
-    seen = f"{share:.0%} of ε = {account.budget.epsilon_units / 1e12:g} spent"
+    spent = f"{share:.0%} of ε = {account.budget.epsilon_units / 1e12:g} spent"
     open_ended = sum(entry.released_at is None and n_looks(entry) is None for entry in account.entries)
     if open_ended:
-        return Finding(name, "note", f"{seen}; {open_ended} not finished", "run those studies again: they continue")
-    return Finding(name, "note" if share >= ALERT else "fine", seen, "plan what the rest is for" * (share >= ALERT))
+        return Finding(
+            name, "note", f"{spent}; {open_ended} not finished", "run those studies again: they continue"
+        )
+    return Finding(
+        name, "note" if share >= ALERT else "fine", spent, "plan what the rest is for" * (share >= ALERT)
+    )
 
 
 def _mlflow() -> Iterator[Finding]:
-    from dpbo.flows.prefect_runtime.settings import Stores
-
     uri = Stores().tracking
     if not is_there(uri):
         yield Finding("mlflow", "note", "no store yet; the first study makes it")
         return
-    from dpbo.tasks.reporting.mlflow_lookup import experiments_in_file
 
     n = experiments_in_file(uri)
     if n is None:
-        from dpbo.tasks.reporting.mlflow_store import open_store
-
         n = len(open_store(uri).client.search_experiments())
     yield Finding("mlflow", "fine", f"{n} experiments")
 
 
 def _server() -> Iterator[Finding]:
-    from dpbo.flows.cli import exposure
-    from dpbo.flows.prefect_runtime.loopback import LOOPBACK
-    from dpbo.flows.prefect_runtime.prefect_child import answers
-    from dpbo.flows.prefect_runtime.server import configured, standing
-
     named = configured()
     api = named or f"http://{LOOPBACK}:4200/api"
     if not answers(api):
@@ -241,8 +211,8 @@ def print_findings(findings: tuple[Finding, ...]) -> None:
     rows = []
     for finding in findings:
         advice = f". {finding.remedy[0].upper()}{finding.remedy[1:]}" if finding.remedy else ""
-        rows.append((MARKS[finding.verdict], finding.verdict, finding.what, f"{named(finding.seen)}{advice}"))
+        rows.append((MARKS[finding.verdict], finding.verdict, finding.what, f"{named(finding.observed)}{advice}"))
     if screen.plain:
-        screen.facts((f"{what}, {verdict}", seen) for _, verdict, what, seen in rows)
+        screen.facts((f"{what}, {verdict}", text) for _, verdict, what, text in rows)
     else:
-        screen.facts((f"{mark}  {what}", seen) for mark, _, what, seen in rows)
+        screen.facts((f"{mark}  {what}", text) for mark, _, what, text in rows)

@@ -8,13 +8,15 @@ import pwd
 import stat
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from dpbo.flows.cli.doctor import Finding
+import sqlalchemy as sa
+
 from dpbo.flows.prefect_runtime.dask_fitness import problems
 from dpbo.flows.prefect_runtime.server import NAME as PASSWORD_FILE
-from dpbo.flows.prefect_runtime.settings import FOLDER, PROFILES, Stores, known_home
+from dpbo.flows.prefect_runtime.settings import FOLDER, PROFILES, Stores, default_home
 from dpbo.flows.prefect_runtime.standing_cluster import standing_cluster
 from dpbo_core.ledger.accounts import Account
 from dpbo_core.ledger.key import SETTING as KEY_SETTING
@@ -35,17 +37,30 @@ WRITERS = """SELECT rolname FROM pg_roles WHERE rolcanlogin AND NOT rolsuper AND
  AND has_table_privilege(rolname, 'reservations', 'INSERT, UPDATE, DELETE') ORDER BY 1"""
 
 
+Verdict = Literal["fine", "note", "wrong"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One finding of `dpbo doctor`: subject, verdict, observation, and the remedy where something is wrong."""
+
+    what: str
+    verdict: Verdict
+    observed: str
+    remedy: str = ""
+
+
 def files(accounts: tuple[Account, ...]) -> Iterator[Finding]:
     """Modes of what is its owner's alone: the stores, the vaults, keys and passwords, and the sensitive files."""
     password, profiles = _of_prefect()
-    kept = [FOLDER, Stores().vaults, *FOLDER.glob("*.generation"), *FOLDER.glob("*.db"), password]
-    kept += [profiles] if _holds_a_secret(profiles) else []
-    kept += map(Path, filter(None, [os.environ.get(KEY_SETTING)]))
+    private_paths = [FOLDER, Stores().vaults, *FOLDER.glob("*.generation"), *FOLDER.glob("*.db"), password]
+    private_paths += [profiles] if _holds_a_secret(profiles) else []
+    private_paths += map(Path, filter(None, [os.environ.get(KEY_SETTING)]))
     approved = [
         item.source for account in accounts if not account.budget.public for item in account.approvals.sources
     ]
-    kept += [Path(source.name) for source in approved if source.kind == "file"]
-    there = [path for path in kept if path.exists()]
+    private_paths += [Path(source.name) for source in approved if source.kind == "file"]
+    there = [path for path in private_paths if path.exists()]
     read = [str(path) for path in there if _reached(path)]
     if read:
         yield Finding(
@@ -65,31 +80,29 @@ def shared_folders() -> Iterator[Finding]:
 
 def ledger_server() -> Iterator[Finding]:
     """A PostgreSQL ledger: who else gets in, who else may write it, whether it travels in the open."""
-    import sqlalchemy as sa
-
     address = sa.engine.make_url(Stores().ledger)
     if address.get_backend_name() != "postgresql":
         return
-    host, found = _host(address), []
+    host, leaks = _host(address), []
     if host not in LOOPBACK and not host.startswith("/") and address.query.get("sslmode") not in ENCRYPTED:
-        found.append(("its entries travel unencrypted", "add ?sslmode=verify-full to its URL"))
+        leaks.append(("its entries travel unencrypted", "add ?sslmode=verify-full to its URL"))
     ours = pwd.getpwuid(os.geteuid()).pw_name == ADMINISTRATOR
     if not ours and _lets_in(address.set(username=ADMINISTRATOR, password=None)):
-        found.append(("its server lets anybody in as its administrator", "see pg_hba.conf: peer or scram-sha-256"))
+        leaks.append(("its server lets anybody in as its administrator", "see pg_hba.conf: peer or scram-sha-256"))
     elif address.password and _lets_in(address.set(password=None)):
-        found.append(("its server asks this role for no password", "see pg_hba.conf: peer or scram-sha-256"))
+        leaks.append(("its server asks this role for no password", "see pg_hba.conf: peer or scram-sha-256"))
     writers = _writers(address)
     if writers:
-        found.append(
+        leaks.append(
             (f"{', '.join(writers)} may write it too", "REVOKE INSERT, UPDATE, DELETE; an owner writes it")
         )
-    for seen, remedy in found:
-        yield Finding("ledger's server", "wrong", seen, remedy)
+    for leak, remedy in leaks:
+        yield Finding("ledger's server", "wrong", leak, remedy)
     if not os.environ.get(KEY_SETTING):
         yield Finding(
             "ledger's key", "note", "none", f"{KEY_SETTING} names one: then whoever writes past dpbo shows"
         )
-    if not found:
+    if not leaks:
         yield Finding("ledger's server", "fine", "nobody else gets in as you, or writes it")
 
 
@@ -100,19 +113,19 @@ def tracking_server() -> Iterator[Finding]:
     uri = Stores().tracking.rstrip("/")
     if not uri.startswith(("http://", "https://")):
         return
-    asked = f"{uri}/api/2.0/mlflow/experiments/search?max_results=1"
-    found = []
-    if httpx.get(asked, timeout=SECONDS).status_code == 200:
-        found.append(("it shows and changes everything for whoever asks", "mlflow server --app-name basic-auth"))
-    elif httpx.get(asked, auth=SHIPPED, timeout=SECONDS).status_code == 200:
-        found.append(("its administrator has the password that MLflow ships", "change it"))
+    query = f"{uri}/api/2.0/mlflow/experiments/search?max_results=1"
+    leaks = []
+    if httpx.get(query, timeout=SECONDS).status_code == 200:
+        leaks.append(("it shows and changes everything for whoever asks", "mlflow server --app-name basic-auth"))
+    elif httpx.get(query, auth=SHIPPED, timeout=SECONDS).status_code == 200:
+        leaks.append(("its administrator has the password that MLflow ships", "change it"))
     elif not os.environ.get("MLFLOW_TRACKING_USERNAME") and not os.environ.get("MLFLOW_TRACKING_TOKEN"):
-        found.append(("it asks for a password, and none is set", "set MLFLOW_TRACKING_USERNAME and …_PASSWORD"))
+        leaks.append(("it asks for a password, and none is set", "set MLFLOW_TRACKING_USERNAME and …_PASSWORD"))
     if not _encrypted(uri):
-        found.append(("its passwords travel unencrypted", "put TLS in front of it, and say https://"))
-    for seen, remedy in found:
-        yield Finding("tracking server", "wrong", f"{uri}: {seen}", remedy)
-    if not found:
+        leaks.append(("its passwords travel unencrypted", "put TLS in front of it, and say https://"))
+    for leak, remedy in leaks:
+        yield Finding("tracking server", "wrong", f"{uri}: {leak}", remedy)
+    if not leaks:
         yield Finding("tracking server", "fine", f"{uri} asks for a password")
 
 
@@ -157,7 +170,7 @@ def dask_cluster() -> Iterator[Finding]:
 
 def _of_prefect() -> tuple[Path, Path]:
     """Where the password of `dpbo serve` is kept, and Prefect's profiles."""
-    home = known_home()
+    home = default_home()
     if home is not None:
         return home / PASSWORD_FILE, home / PROFILES
     from prefect.settings import get_current_settings
@@ -220,8 +233,6 @@ def _lets_in(address: "sa.URL") -> bool:
 
 def _writers(address: "sa.URL") -> list[str]:
     """Roles that may write the ledger beside the one that asks; its administrators are trusted."""
-    import sqlalchemy as sa
-
     engine = sa.create_engine(address.set(drivername="postgresql+psycopg"), poolclass=sa.pool.NullPool)
     with engine.connect() as connection:
         if not sa.inspect(connection).has_table("reservations"):

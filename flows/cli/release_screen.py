@@ -45,7 +45,7 @@ def evaluated_json(result: "EvaluationResult", tracked: "Tracked | None") -> dic
 def where_to_look(release: Release, tracked: "Tracked | None") -> str:
     """MLflow's page of a release, or what prints it again where MLflow does not show it."""
     if tracked is None:
-        return f"dpbo show {named(asked_for(release))}   (MLflow does not show it yet)"
+        return f"dpbo show {named(show_word(release))}   (MLflow does not show it yet)"
     return f"dpbo ui   (MLflow experiment {named(repr(tracked.experiment))}, run {tracked.run_id[:8]})"
 
 
@@ -54,7 +54,7 @@ def place(tracked: "Tracked | None") -> dict[str, str] | None:
     return None if tracked is None else {"experiment": tracked.experiment, "run_id": tracked.run_id}
 
 
-def asked_for(release: Release) -> str:
+def show_word(release: Release) -> str:
     """The word that `dpbo show` finds the release by, as a shell takes it."""
     return shlex.quote(f"{release.study}:{release.edition}")
 
@@ -185,12 +185,12 @@ def _paragraphs(release: Release, account: Account) -> Iterator[tuple[str, str]]
 
 def _of_score(metric: MetricShown) -> str:
     better = "more is better" if metric.greater_is_better else "less is better"
-    said = f"{metric.name.replace('_', ' ')} on the sensitive records, {better}, with noise in it"
+    sentence = f"{metric.name.replace('_', ' ')} on the sensitive records, {better}, with noise in it"
     if metric.interval is not None:
         low, high = metric.interval
-        said += f"; the 90% interval for the score without the noise is {low:.3f} to {high:.3f}"
+        sentence += f"; the 90% interval for the score without the noise is {low:.3f} to {high:.3f}"
     if metric.baseline is not None:
         gain = metric.value - metric.baseline if metric.greater_is_better else metric.baseline - metric.value
-        said += f". A model that says the same of every record would score {metric.baseline:.3f}: "
-        said += f"this one is {abs(gain):.3f} {'better' if gain > 0 else 'worse'}"
-    return f"{said}."
+        sentence += f". A model that says the same of every record would score {metric.baseline:.3f}: "
+        sentence += f"this one is {abs(gain):.3f} {'better' if gain > 0 else 'worse'}"
+    return f"{sentence}."

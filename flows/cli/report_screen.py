@@ -36,7 +36,7 @@ ONCE = (
     "each of {n:,} counts once, whatever number of records: of c records each weighs 1/c; who is not there counts "
     "as what cannot be read"
 )
-SHOWN_CLASSES = 10  # a matrix of more is in --json and on the page
+MOST_CLASSES = 10  # a matrix of more is in --json and on the page
 WIDEST = 5  # characters of a class's name at the head of a column
 
 
@@ -161,7 +161,7 @@ def _class(cell: Mapping[str, Any]) -> tuple[str, ...]:
 def _matrix(value: Mapping[str, Any]) -> str:
     names = [cell["class"] for cell in value["classes"]]
     C = len(names)
-    if C > SHOWN_CLASSES:
+    if C > MOST_CLASSES:
         return f"{C} × {C} cells, on the page and in --json"
     cells = [f"{row['records']['value']:.0f}" for row in value["confusion"]]
     heads = [name[:WIDEST] for name in names]
@@ -189,9 +189,9 @@ def _roc(screen: Screen, points: list[dict[str, Any]]) -> str:
 
 def _at(points: list[dict[str, Any]], rate: float) -> float:
     """The recall at a false positive rate, between the released points, of which noise may have moved some back."""
-    known = [(p["fpr"], p["tpr"]) for p in points if p["fpr"] is not None and p["tpr"] is not None]
+    points_drawn = [(p["fpr"], p["tpr"]) for p in points if p["fpr"] is not None and p["tpr"] is not None]
     x0, y0 = 0.0, 0.0
-    for fpr, tpr in known:
+    for fpr, tpr in points_drawn:
         x, y = max(float(fpr), x0), max(float(tpr), y0)
         if x >= rate:
             return y0 + (y - y0) * ((rate - x0) / (x - x0) if x > x0 else 1.0)

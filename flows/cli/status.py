@@ -4,16 +4,20 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpbo.flows.cli.budget import account_json, account_line, looks, n_looks
+from dpbo.flows.cli.running import ledger_here
 from dpbo.flows.cli.terminal import Screen, named, print_json
 from dpbo.flows.cli.words import AsJson, Debug
+from dpbo.flows.prefect_runtime.liveness import n_alive
+from dpbo.flows.prefect_runtime.loopback import ours_alone
+from dpbo.flows.prefect_runtime.prefect_child import address_of
+from dpbo.flows.prefect_runtime.server import NAME, credentials, password_in
+from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo_core.ledger.accounts import Account, Entry
 
-if TYPE_CHECKING:
-    from dpbo_core.ledger.accounts import Account, Entry
-
-SHOWN = 5  # of what ran last, and of what is due next
+LINES = 5  # of what ran last, and of what is due next
 PATIENCE = 2.0  # seconds for Prefect's answer; without one the ledger's part is shown
 PORT = 4200
 DUE = {"state": {"type": {"any_": ["RUNNING", "PENDING", "SCHEDULED"]}}}
@@ -41,8 +45,8 @@ class Status:
 
     alive: int
     runs: tuple[Run, ...] | None
-    last: "tuple[tuple[str, Entry], ...]"
-    accounts: "tuple[Account, ...]"
+    last: tuple[tuple[str, Entry], ...]
+    accounts: tuple[Account, ...]
 
 
 def status(
@@ -56,15 +60,11 @@ def status(
 
 def look() -> Status:
     """Ask this folder's locks, the ledger if there is one, and Prefect if it answers."""
-    from dpbo.flows.cli.running import ledger_here
-    from dpbo.flows.prefect_runtime.liveness import n_alive
-    from dpbo.flows.prefect_runtime.settings import Stores
-
     ledger = ledger_here()
     accounts = () if ledger is None else ledger.accounts()
     entries = [(account.budget.dataset, entry) for account in accounts for entry in account.entries]
     newest = sorted(entries, key=lambda item: item[1].released_at or item[1].reserved_at, reverse=True)
-    return Status(n_alive(Stores().running), _runs(), tuple(newest[:SHOWN]), accounts)
+    return Status(n_alive(Stores().running), _runs(), tuple(newest[:LINES]), accounts)
 
 
 def _runs() -> tuple[Run, ...] | None:
@@ -76,7 +76,7 @@ def _runs() -> tuple[Run, ...] | None:
 
     try:
         with httpx.Client(headers=headers, timeout=PATIENCE) as client:
-            query = {"flow_runs": DUE, "sort": "EXPECTED_START_TIME_ASC", "limit": SHOWN}
+            query = {"flow_runs": DUE, "sort": "EXPECTED_START_TIME_ASC", "limit": LINES}
             answer = client.post(f"{api}/flow_runs/filter", json=query)
             return tuple(_run(item) for item in answer.json()) if answer.status_code == 200 else None
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError, AttributeError):
@@ -90,10 +90,6 @@ def _run(item: Mapping[str, Any]) -> Run:
 
 def _server() -> tuple[str, dict[str, str]] | None:
     """The API that the environment names, or that of this user's own server here; and what it is to be told."""
-    from dpbo.flows.prefect_runtime.loopback import ours_alone
-    from dpbo.flows.prefect_runtime.prefect_child import address_of
-    from dpbo.flows.prefect_runtime.server import NAME, credentials, password_in
-
     auth, api = os.environ.get("PREFECT_API_AUTH_STRING"), os.environ.get("PREFECT_API_URL")
     home = Path(os.environ.get("PREFECT_HOME", "~/.prefect")).expanduser()
     if api is None:
@@ -153,7 +149,7 @@ def print_status(standing: Status) -> None:
     screen.say("\ndpbo show STUDY:EDITION prints a release; dpbo budget has every entry; dpbo ui the pages.")
 
 
-def _when(entry: "Entry") -> str:
+def _when(entry: Entry) -> str:
     moment = (entry.released_at or entry.reserved_at)[:16].replace("T", " ")
     if entry.released_at is not None:
         return f"released {moment}"

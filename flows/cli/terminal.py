@@ -6,12 +6,13 @@ that is too narrow for a table no cell is cut: a row is what its first cell name
 """
 
 import io
+import json
 import re
 import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from dpbo.flows.plain import is_plain
+from dpbo.flows.plain_output import is_plain
 from dpbo_core.errors import DpboError, printable
 
 if TYPE_CHECKING:
@@ -35,13 +36,11 @@ def named(text: object) -> str:
     A tag that changes nothing follows every bracket, so that it opens no tag, and every run of backslashes, which
     are doubled before a tag: whatever follows, they escape nothing of it.
     """
-    return SPECIAL.sub(lambda found: found[0].replace("\\", "\\\\") + "[none][/none]", printable(str(text)))
+    return SPECIAL.sub(lambda match: match[0].replace("\\", "\\\\") + "[none][/none]", printable(str(text)))
 
 
 def print_json(document: dict[str, Any]) -> None:
     """One object on standard output; NaN and Infinity cannot be written."""
-    import json
-
     sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
@@ -101,13 +100,13 @@ class Screen:
 
     def facts(self, rows: Iterable[tuple[str, str]]) -> None:
         """Names and what is known of them, aligned; below one another where names take half of the terminal."""
-        told = list(rows)
+        lines = list(rows)
         if self.plain:
-            for name, text in told:
+            for name, text in lines:
                 self.say(f"{name}: {text}")
             return
-        if max((cells(name) for name, _ in told), default=0) + 4 > self.width // 2:
-            for name, text in told:
+        if max((cells(name) for name, _ in lines), default=0) + 4 > self.width // 2:
+            for name, text in lines:
                 self.say(f"  {name}")
                 self.say(f"    {text}")
             return
@@ -116,7 +115,7 @@ class Screen:
         grid = Table.grid(padding=(0, 2))
         grid.add_column(style="dim")
         grid.add_column(overflow="fold")
-        for name, text in told:
+        for name, text in lines:
             grid.add_row(f"  {name}", text)
         self._show(grid)
 
@@ -124,22 +123,22 @@ class Screen:
         self, header: Row, rows: Iterable[Row], *, left: int, wraps: int | None = None, title: str = ""
     ) -> None:
         """A table of which the first `left` columns are text and the others numbers; column `wraps` may break."""
-        told = list(rows)
+        lines = list(rows)
         if self.plain:
             if title:
                 self.say(f"{title}:")
-            for row in told:
+            for row in lines:
                 words = (f"{name} {'none' if cell == '–' else cell}" for name, cell in _others(header, row))
                 self.say(f"{row[0]}: {', '.join(words)}")
             return
-        widths = [max(map(cells, column)) for column in zip(header, *told, strict=True)]
+        widths = [max(map(cells, column)) for column in zip(header, *lines, strict=True)]
         room = self.width - 2 * len(header) - sum(widths)
         if wraps is not None and room < 0:
             room += max(0, widths[wraps] - NARROWEST)
         if room < 0:
             if title:
                 self.say(title)
-            for row in told:
+            for row in lines:
                 self.say(f" {row[0]}")
                 self.say(f"   {'; '.join(f'{name} {cell}' for name, cell in _others(header, row))}")
             return
@@ -149,7 +148,7 @@ class Screen:
         for place, name in enumerate(header):
             justify: Literal["left", "right"] = "left" if place < left else "right"
             table.add_column(name, justify=justify, no_wrap=place != wraps, overflow="fold")
-        for row in told:
+        for row in lines:
             table.add_row(*row)
         self._show(table)
 
@@ -160,9 +159,9 @@ class Screen:
 
     def _show(self, content: "RenderableType") -> None:
         """Without the blanks that fill a line: they would be copied along with the text."""
-        with self._console.capture() as shown:
+        with self._console.capture() as capture:
             self._console.print(content)
-        lines = shown.get().splitlines()
+        lines = capture.get().splitlines()
         self._stream.write("".join(BLANKS.sub(r"\1", line) + "\n" for line in lines))
 
     def spark(self, values: Sequence[float]) -> str:

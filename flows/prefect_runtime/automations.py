@@ -94,18 +94,18 @@ def put_alerts(block: UUID, *, webhook: bool) -> tuple[str, ...]:
 
     with get_client(sync_client=True) as client:
         for alert in ALERTS:
-            wanted = AutomationCore(
+            automation = AutomationCore(
                 name=alert.name,
                 description="Made by dpbo alerts. What it sends was released, or says what a budget has left.",
                 enabled=True,
                 trigger=EventTrigger(expect={alert.event}, posture=Posture.Reactive, threshold=1),
                 actions=[_action(alert, block, webhook=webhook)],
             )
-            known = client.read_automations_by_name(alert.name)
-            if known:
-                client.update_automation(known[0].id, wanted)
+            existing = client.read_automations_by_name(alert.name)
+            if existing:
+                client.update_automation(existing[0].id, automation)
             else:
-                client.create_automation(wanted)
+                client.create_automation(automation)
     return tuple(alert.name for alert in ALERTS)
 
 

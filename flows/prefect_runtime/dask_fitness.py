@@ -31,7 +31,7 @@ def problems(client: Any) -> tuple[Problem, ...]:
             wrong.append(Problem(f"{name} has other versions than this host: {others}", "install the same there"))
     if not wrong:
         wrong += client.run_on_scheduler(scheduler_problems)
-        wrong += (problem for found in client.run(worker_problems, processor()).values() for problem in found)
+        wrong += (problem for theirs in client.run(worker_problems, processor()).values() for problem in theirs)
     return tuple(wrong)
 
 

@@ -14,6 +14,8 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import sqlalchemy as sa
+
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger.address import TEAM_SETTING, team_address
 from dpbo_core.ledger.postgres_timeouts import patient_url
@@ -55,8 +57,6 @@ def prepare(url: str) -> None:
     Raises:
         DpboError: the server cannot be reached, or the role may not create databases.
     """
-    import sqlalchemy as sa
-
     address, failed = team_address(url), ""
     ours = databases(url).prefect
     lead = os.environ.get(PREFECT_SETTING, ours) == ours  # otherwise Prefect was given another database
@@ -87,18 +87,14 @@ def lead_prefect(url: str) -> None:
 
 
 def _create(connection: "sa.Connection", name: str) -> None:
-    import sqlalchemy as sa
-
-    found = connection.scalar(sa.text("SELECT 1 FROM pg_database WHERE datname = :name"), {"name": name})
-    if not found:
+    existing = connection.scalar(sa.text("SELECT 1 FROM pg_database WHERE datname = :name"), {"name": name})
+    if not existing:
         quoted = connection.dialect.identifier_preparer.quote(name)
         connection.exec_driver_sql(f"CREATE DATABASE {quoted}")
 
 
 def _migrate_prefect(url: str) -> None:
     """Prefect makes its tables when its server starts; two servers at once would both try."""
-    import sqlalchemy as sa
-
     here = sa.engine.make_url(url).set(drivername="postgresql+psycopg")
     with sa.create_engine(here, poolclass=sa.pool.NullPool).connect() as connection:
         if sa.inspect(connection).has_table("alembic_version"):

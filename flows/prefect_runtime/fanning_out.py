@@ -15,7 +15,7 @@ from prefect import flow
 from prefect.task_runners import ProcessPoolTaskRunner, TaskRunner
 
 from dpbo.flows.prefect_runtime.progress import Progress
-from dpbo.flows.prefect_runtime.workers import asked, cluster
+from dpbo.flows.prefect_runtime.workers import cluster, n_workers
 from dpbo.tasks import policies
 from dpbo.tasks.precomputing import (
     candidate,
@@ -52,7 +52,7 @@ class OwnProcesses(ProcessPoolTaskRunner):
 
 def task_runner(n_tasks: int) -> TaskRunner[Any]:
     """Who runs `n_tasks` tasks side by side: DPBO_WORKERS processes, or those that the machine has cores for."""
-    count = asked()
+    count = n_workers()
     if not count:
         return OwnProcesses(max_workers=min(n_tasks, os.cpu_count() or 1))
     from prefect_dask import DaskTaskRunner
@@ -71,14 +71,14 @@ def fan_out(
     models = {index: candidate.submit(study, here, index, own_score) for index in trained}
     with Progress(f"{study.name}: public work", len(scores) + len(models), PIECES) as progress:
         return Precomputed(
-            scores={index: progress.told(future.result()) for index, future in scores.items()},
-            models={index: progress.told(future.result()) for index, future in models.items()},
+            scores={index: progress.counted(future.result()) for index, future in scores.items()},
+            models={index: progress.counted(future.result()) for index, future in models.items()},
         )
 
 
 def precompute(study: ResolvedStudy, folder: str, *, own_score: bool = False) -> Precomputed | None:
     """The public work that is known to be needed, done by DPBO_WORKERS processes; None where none are asked for."""
-    if not asked():
+    if not n_workers():
         return None
     trained, scored = known_candidates(study), known_public(study)
     n_tasks = len(trained) + len(scored)

@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from uuid import UUID
 
 MESSAGE = "The process ended before the flow did. Run the study again; it continues, and nothing is paid twice."
 
@@ -68,8 +69,6 @@ def _held(path: Path) -> bool:
 
 def _set_crashed(run_id: str) -> None:
     """Nothing of a study depends on it: a server that has forgotten the run is left alone."""
-    from uuid import UUID
-
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
     from prefect.exceptions import ObjectNotFound
@@ -77,8 +76,8 @@ def _set_crashed(run_id: str) -> None:
 
     run = UUID(run_id)
     with get_client(sync_client=True) as client, suppress(ObjectNotFound):
-        found = client.read_flow_run(run)
-        if found.state is not None and found.state.is_final():
+        recorded = client.read_flow_run(run)
+        if recorded.state is not None and recorded.state.is_final():
             return
         for task in client.read_task_runs(flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=[run]))):
             if task.state is not None and not task.state.is_final():

@@ -60,16 +60,16 @@ def taken(port: int) -> socket.socket | None:
 
 def owners(port: int) -> set[int] | None:
     """The users whose programs listen on `port` of this machine; None where the system does not tell."""
-    found: set[int] = set()
-    told = False
+    users: set[int] = set()
+    readable = False
     for table in (Path("/proc/net/tcp"), Path("/proc/net/tcp6")):
         with suppress(OSError):
             rows = [line.split() for line in table.read_text(encoding="ascii").splitlines()[1:]]
-            told = True
-            found |= {
+            readable = True
+            users |= {
                 int(row[7]) for row in rows if row[3] == LISTENS and int(row[1].rsplit(":", 1)[1], 16) == port
             }
-    return found if told else None
+    return users if readable else None
 
 
 def ours_alone(port: int) -> bool:
@@ -127,7 +127,7 @@ class OwnAddress:
     def _ours(self, scope: Scope) -> bool:
         sent: list[tuple[bytes, bytes]] = list(scope["headers"])
         hosts = [value.lower() for name, value in sent if name == b"host"]
-        said = [value.lower() for name, value in sent if name == b"origin"]
+        senders = [value.lower() for name, value in sent if name == b"origin"]
         sites = [value for name, value in sent if name == b"sec-fetch-site"]
         modes = [value for name, value in sent if name == b"sec-fetch-mode"]
         elsewhere = any(site in (b"cross-site", b"same-site") for site in sites)  # the port is no part of a site
@@ -135,6 +135,6 @@ class OwnAddress:
         return (
             len(hosts) == 1
             and hosts[0] in self._hosts
-            and all(origin in self._origins for origin in said)
+            and all(origin in self._origins for origin in senders)
             and (opened or not elsewhere)
         )

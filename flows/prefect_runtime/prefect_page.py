@@ -11,7 +11,7 @@ from prefect.artifacts import create_markdown_artifact
 from prefect.events import emit_event
 
 from dpbo.flows.prefect_runtime.temporary_server import ends_with_us
-from dpbo.tasks.reporting.certificate_words import meaning, values_shown
+from dpbo.tasks.reporting.certificate_words import meaning, value_rows
 from dpbo.tasks.reporting.escaping import in_markdown
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.reporting.pictures import ALERT
@@ -63,8 +63,8 @@ def rows(release: Release) -> list[tuple[str, str]]:
     """Name and value, as the certificate has them; of a report every figure."""
     figures = release.value.get("metrics", {})
     if figures:
-        return [(name.replace("_", " "), f"{told['value']}") for name, told in figures.items()]
-    return list(values_shown(release))
+        return [(name.replace("_", " "), f"{figure['value']}") for name, figure in figures.items()]
+    return list(value_rows(release))
 
 
 def announce_refusal(refused: BudgetRefused, study: StudySpec) -> BudgetRefused:

@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from dpbo.flows.prefect_runtime.database import prepare
-from dpbo.flows.prefect_runtime.settings import Stores, known_home
+from dpbo.flows.prefect_runtime.settings import Stores, default_home
 from dpbo_core.atomically import create_atomically, locked_folder
 
 SCHEME = "sqlite+aiosqlite:///"
@@ -38,7 +38,7 @@ def create_prefect_store() -> None:
     if team is not None:
         prepare(team)
 
-    if known_home() is None:
+    if default_home() is None:
         from prefect.settings import get_current_settings
 
         if get_current_settings().api.url is not None:
@@ -63,7 +63,7 @@ def is_migrated(place: Path) -> bool:
 
 def prefect_store() -> Path | None:
     """The file of Prefect's database; None where it is kept elsewhere."""
-    home = known_home()
+    home = default_home()
     if home is not None:
         return home / DATABASE
     from prefect.settings import get_current_settings
@@ -96,11 +96,11 @@ def template() -> Path | None:
 
 def make_database(path: Path) -> None:
     """Make an empty database at `path`: a copy of the template, or without one Prefect's own work."""
-    kept = template()
-    if kept is None:
+    source = template()
+    if source is None:
         _migrate(path)
     else:
-        shutil.copyfile(kept, path)
+        shutil.copyfile(source, path)
 
 
 def _cache_folder() -> Path | None:

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
-from dpbo.flows.plain import is_plain
+from dpbo.flows.plain_output import is_plain
 from dpbo_core.errors import printable
 from dpbo_core.methods.contract import Released
 from dpbo_core.privacy.release import Release
@@ -44,7 +44,7 @@ class Progress:
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self._bar.stop()
 
-    def told(self, result: Result) -> Result:
+    def counted(self, result: Result) -> Result:
         """One more piece, whose result goes on."""
         self.show(None)
         return result

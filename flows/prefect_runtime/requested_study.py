@@ -22,17 +22,17 @@ from dpbo_core.study_file import Bundled, PersonFiles, PredictionTable, PublicFi
 HEAD = ("name", "edition", "method", "accepts")
 
 
-def study_of(given: StudySpec | Mapping[str, Any]) -> StudySpec:
+def study_of(form: StudySpec | Mapping[str, Any]) -> StudySpec:
     """The study itself, read as strictly as a file.
 
     Raises:
         StudyInvalid: with the message that the same mistake in a file would get.
     """
-    if isinstance(given, StudySpec):
-        return given
-    if isinstance(given.get("study"), Mapping):
-        return StudySpec.from_dict(given)
-    fields = _without_none(given)
+    if isinstance(form, StudySpec):
+        return form
+    if isinstance(form.get("study"), Mapping):
+        return StudySpec.from_dict(form)
+    fields = _without_none(form)
     tables: dict[str, Any] = {"study": {key: fields.pop(key) for key in HEAD if key in fields}}
     tables["method"] = fields.pop("options", {})
     return StudySpec.from_dict(tables | fields)
@@ -98,10 +98,10 @@ def refuse_fields(spec: StudySpec) -> None:
         StudyInvalid: it has fields.
     """
     texts = (spec.edition, spec.privacy.dataset, _training(spec), _validation(spec))
-    found = [name for text in texts for name in fields_of(text) if name in FIELDS]
-    if found:
+    names = [name for text in texts for name in fields_of(text) if name in FIELDS]
+    if names:
         raise StudyInvalid(
-            f"the study holds the field {{{found[0]}}}, which a schedule fills",
+            f"the study holds the field {{{names[0]}}}, which a schedule fills",
             cause="it was written for dpbo serve",
             remedy="run it with dpbo serve, or write the name out",
         )

@@ -21,13 +21,13 @@ from typing import Literal
 
 from dpbo.flows.prefect_runtime.loopback import ours_alone, taken
 from dpbo.flows.prefect_runtime.prefect_child import address_of, answers, awaited, not_started, start
-from dpbo.flows.prefect_runtime.settings import known_home
+from dpbo.flows.prefect_runtime.settings import default_home
 from dpbo_core.errors import DpboError
 
 NAME = "dpbo-password"
 PAUSE = 1.0  # seconds between two looks at a server
-ASKED = "/flows/count"  # every Prefect server has it, and it says nothing of anybody
-GIVEN_UP = "Service exceeded error threshold"  # what Prefect's runner raises after three polls without an answer
+PROBE = "/flows/count"  # every Prefect server has it, and it says nothing of anybody
+OUTAGE = "Service exceeded error threshold"  # what Prefect's runner raises after three polls without an answer
 Standing = Literal["open", "ours", "locked", "silent"]
 
 
@@ -68,12 +68,12 @@ def standing(api: str, headers: Mapping[str, str]) -> Standing:
     import httpx
 
     try:
-        if httpx.post(f"{api}{ASKED}", json={}, timeout=5.0).status_code == 200:
+        if httpx.post(f"{api}{PROBE}", json={}, timeout=5.0).status_code == 200:
             return "open"
-        known = httpx.post(f"{api}{ASKED}", json={}, headers=dict(headers), timeout=5.0).status_code == 200
+        accepted = httpx.post(f"{api}{PROBE}", json={}, headers=dict(headers), timeout=5.0).status_code == 200
     except httpx.HTTPError:
         return "silent"
-    return "ours" if known else "locked"
+    return "ours" if accepted else "locked"
 
 
 def credentials(auth: str) -> dict[str, str]:
@@ -107,7 +107,7 @@ class LoopbackServer:
             return self
         socket = taken(self._port)
         if socket is None:
-            self._use_found()
+            self._use_existing()
             return self
         self.auth, self.password_file = password_in(self._home)
         self._socket = self._held.enter_context(socket)
@@ -129,16 +129,16 @@ class LoopbackServer:
 
     def _use_configured(self) -> None:
         """How it knows its clients is between it and Prefect's settings; that it asks them is our business."""
-        found = standing(self.api, {})
-        if found == "silent":
+        answer = standing(self.api, {})
+        if answer == "silent":
             raise DpboError(
                 f"no Prefect server answers at {self.api}",
                 cause="PREFECT_API_URL names a server that is not running",
                 remedy="start it, or unset PREFECT_API_URL to have one on this machine",
             )
-        self._refuse_open(found)
+        self._refuse_open(answer)
 
-    def _use_found(self) -> None:
+    def _use_existing(self) -> None:
         """A server on our port, which must be this user's before it is told any password."""
         if not self._trust and not ours_alone(self._port):
             raise DpboError(
@@ -153,17 +153,17 @@ class LoopbackServer:
             self.auth, self.password_file = password_in(self._home)
         else:
             self.auth = secret.get_secret_value()
-        found = standing(self.api, credentials(self.auth))
-        self._refuse_open(found)
-        if found in ("silent", "locked"):
+        answer = standing(self.api, credentials(self.auth))
+        self._refuse_open(answer)
+        if answer in ("silent", "locked"):
             raise DpboError(
                 f"what listens on port {self._port} is no Prefect server that knows us",
                 cause="another program, or a server started with another password",
                 remedy="choose another --port, or set PREFECT_API_AUTH_STRING to the server's password",
             )
 
-    def _refuse_open(self, found: Standing) -> None:
-        if found == "open" and not self._trust:
+    def _refuse_open(self, answer: Standing) -> None:
+        if answer == "open" and not self._trust:
             raise DpboError(
                 f"the Prefect server at {self.api} asks nobody for a password",
                 cause="it was started without PREFECT_SERVER_API_AUTH_STRING; whoever reaches it runs code as you",
@@ -171,8 +171,8 @@ class LoopbackServer:
             )
 
     def _start(self) -> None:
-        kept = os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW
-        with os.fdopen(os.open(self._log, kept, 0o600), "wb") as log:
+        flags = os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW
+        with os.fdopen(os.open(self._log, flags, 0o600), "wb") as log:
             child = start(
                 self._socket,
                 auth=str(self.auth),
@@ -180,7 +180,7 @@ class LoopbackServer:
                 log=log,
                 extra={},
             )
-        if not awaited(child, self._port, given_up=self._closing.is_set):
+        if not awaited(child, self._port, cancelled=self._closing.is_set):
             raise not_started(self._port, f"look at {self._log.name} in mlruns")
         self._child = child
 
@@ -193,7 +193,7 @@ class LoopbackServer:
 
 def configured() -> str | None:
     """The API that Prefect's settings name, if any."""
-    if known_home() is not None:
+    if default_home() is not None:
         return None
     from prefect.settings import get_current_settings
 
@@ -207,7 +207,7 @@ def is_outage(error: BaseException) -> bool:
 
     if isinstance(error, BaseExceptionGroup):
         return any(is_outage(part) for part in error.exceptions)
-    return isinstance(error, httpx.TransportError) or GIVEN_UP in str(error)
+    return isinstance(error, httpx.TransportError) or OUTAGE in str(error)
 
 
 def wait_for_server(api: str) -> None:

@@ -73,8 +73,8 @@ class Stores:
         """
         with suppress(FileExistsError):
             FOLDER.mkdir(mode=0o700)
-        found, above = FOLDER.lstat(), Path().stat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid not in (os.geteuid(), above.st_uid):
+        folder, above = FOLDER.lstat(), Path().stat()
+        if not stat.S_ISDIR(folder.st_mode) or folder.st_uid not in (os.geteuid(), above.st_uid):
             raise StudyInvalid(
                 f"./{FOLDER} is a link, a file or another user's folder",
                 cause="somebody else may write here, and would choose where what is kept of a study goes",
@@ -94,7 +94,7 @@ QUIET = {
 HOME, PROFILES, PREFIX = "PREFECT_HOME", "profiles.toml", "PREFECT"
 
 
-def known_home() -> Path | None:
+def default_home() -> Path | None:
     """Prefect's folder, where nothing else of its settings is set, so that it need not be loaded to be asked.
 
     None where it has to be asked: it is loaded already, a profile is there, or a variable of its own is set. What
@@ -171,7 +171,7 @@ def check_prefect_settings() -> None:
     Raises:
         StudyInvalid: names the setting.
     """
-    if known_home() is not None:  # nothing is set, and what Prefect does by itself is known
+    if default_home() is not None:  # nothing is set, and what Prefect does by itself is known
         return
     from prefect.settings import get_current_settings
 

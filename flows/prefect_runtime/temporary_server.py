@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from dpbo.flows.prefect_runtime.loopback import taken
 from dpbo.flows.prefect_runtime.prefect_child import SHORT, address_of, awaited, not_started, start
-from dpbo.flows.prefect_runtime.settings import known_home
+from dpbo.flows.prefect_runtime.settings import default_home
 
 if TYPE_CHECKING:
     from dpbo.flows.prefect_runtime.child_process import Leashed
@@ -38,7 +38,7 @@ def locked_server(meanwhile: Callable[[], object] = lambda: None) -> Iterator[No
     Raises:
         DpboError: the server could not be started.
     """
-    home = known_home()
+    home = default_home()
     if home is None:
         from prefect.settings import get_current_settings
 

@@ -112,7 +112,7 @@ class DaskWorkers:
         ]
         try:
             self._wait_for(futures)
-            return [answer for found in self._client.gather(futures, errors="skip") for answer in found]
+            return [answer for of_worker in self._client.gather(futures, errors="skip") for answer in of_worker]
         finally:
             self._client.cancel(futures)
 
@@ -139,9 +139,9 @@ class OneWidth:
     def __init__(self, work: PartWork) -> None:
         self.work = work
 
-    def keeping(self, kept: KeptParts[Any], n_processes: int) -> "OneWidth":
+    def keeping(self, memory: KeptParts[Any], n_processes: int) -> "OneWidth":
         """The same, in a process that keeps what it reads."""
-        return OneWidth(self.work.keeping(kept, n_processes)) if isinstance(self.work, Keeps) else self
+        return OneWidth(self.work.keeping(memory, n_processes)) if isinstance(self.work, Keeps) else self
 
     def __call__(self, part: Part) -> bytes:
         """The answer's bytes."""
@@ -175,8 +175,8 @@ def _memory() -> KeptParts[Any]:
     worker: Any = get_worker()
     if not hasattr(worker, MEMORY):
         setattr(worker, MEMORY, KeptParts())
-    found: KeptParts[Any] = getattr(worker, MEMORY)
-    return found
+    memory: KeptParts[Any] = getattr(worker, MEMORY)
+    return memory
 
 
 def of_one_width(work: Callable[[Part], Answer | None], part: Part, *, n_numbers: int = 1) -> bytes:
@@ -214,7 +214,7 @@ def workers_for(method: Method) -> int | StandingCluster:
 
 def scorers() -> int | StandingCluster:
     """Who is asked to score parts: the cluster of DPBO_DASK, or so many processes of this machine; 0 for none."""
-    return standing_cluster() or asked()
+    return standing_cluster() or n_workers()
 
 
 @contextmanager
@@ -247,7 +247,7 @@ def workers(who: int | StandingCluster | None = None) -> Iterator[DaskWorkers | 
         yield DaskWorkers(aside.submit(start).result, standing=isinstance(who, StandingCluster))
 
 
-def asked() -> int:
+def n_workers() -> int:
     """How many workers the environment asks for; 0 for none.
 
     Raises:

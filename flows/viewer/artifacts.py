@@ -55,21 +55,21 @@ def opened(root: Path, names: tuple[str, ...]) -> Iterator[int]:
     Raises:
         NotOurs: a name is a link, or nothing is there.
     """
-    found: list[int] = []
+    handles: list[int] = []
     try:
         try:
-            found.append(os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW))
+            handles.append(os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW))
             for name in names:
-                found.append(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=found[-1]))
+                handles.append(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=handles[-1]))
         except (OSError, ValueError):
-            found_all = False
+            complete = False
         else:
-            found_all = True
-        if not found_all:
+            complete = True
+        if not complete:
             raise NotOurs
-        yield found[-1]
+        yield handles[-1]
     finally:
-        for handle in found:
+        for handle in handles:
             os.close(handle)
 
 
@@ -79,7 +79,7 @@ def listing(root: Path, names: tuple[str, ...], path: str) -> list[dict[str, Any
     Raises:
         NotOurs: it is not there.
     """
-    shown = []
+    entries = []
     with opened(root, names) as folder:
         if not stat.S_ISDIR(os.fstat(folder).st_mode):
             return []
@@ -87,10 +87,10 @@ def listing(root: Path, names: tuple[str, ...], path: str) -> list[dict[str, Any
             facts = os.stat(name, dir_fd=folder, follow_symlinks=False)
             below = f"{path}/{name}" if path else name
             if stat.S_ISDIR(facts.st_mode):
-                shown.append({"path": below, "is_dir": True})
+                entries.append({"path": below, "is_dir": True})
             elif stat.S_ISREG(facts.st_mode):
-                shown.append({"path": below, "is_dir": False, "file_size": facts.st_size})
-    return shown
+                entries.append({"path": below, "is_dir": False, "file_size": facts.st_size})
+    return entries
 
 
 def content(root: Path, names: tuple[str, ...]) -> tuple[str, bytes]:

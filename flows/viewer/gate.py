@@ -56,10 +56,10 @@ class Gate:
         method, path, query = request.method, scope["path"], scope["query_string"].decode("latin-1")
         if (method, path) == ("GET", "/health"):
             return PlainTextResponse("OK")
-        given = parse_qs(query).get(TOKEN)
-        if method == "GET" and given is not None and self._known(given[0]):
+        tokens = parse_qs(query).get(TOKEN)
+        if method == "GET" and tokens is not None and self._is_token(tokens[0]):
             return self._let_in(path, query)
-        if not self._known(request.cookies.get(self._cookie, "")):
+        if not self._is_token(request.cookies.get(self._cookie, "")):
             return PlainTextResponse(LOCKED, 403)
         if method == "GET" and path in (*LISTS, *FILES):
             return await self._artifact(path, dict(request.query_params))
@@ -68,8 +68,8 @@ class Gate:
             return refusal("these pages only read")
         return await self._from_mlflow(method, path, query, body if method == "POST" else b"", request.headers)
 
-    def _known(self, given: str) -> bool:
-        return secrets.compare_digest(given.encode(), self._token.encode())
+    def _is_token(self, token: str) -> bool:
+        return secrets.compare_digest(token.encode(), self._token.encode())
 
     def _let_in(self, path: str, query: str) -> Response:
         rest = urlencode({name: values for name, values in parse_qs(query).items() if name != TOKEN}, doseq=True)
@@ -78,11 +78,11 @@ class Gate:
         response.set_cookie(self._cookie, self._token, httponly=True, samesite="strict", path="/")
         return response
 
-    async def _artifact(self, path: str, asked: Mapping[str, str]) -> Response:
+    async def _artifact(self, path: str, words: Mapping[str, str]) -> Response:
         try:
-            location = await self._location(path, asked)
+            location = await self._location(path, words)
             below = names_below(location, self._artifacts, self._base)
-            inside = asked.get("path", "")
+            inside = words.get("path", "")
             names = (*below, *names_of(inside))
             if path in LISTS:
                 files = listing(self._artifacts, names, inside)
@@ -92,27 +92,27 @@ class Gate:
             return refusal("no such artifact in this store", 404)
         return Response(raw, media_type=kind, headers={"Content-Disposition": "attachment"})
 
-    async def _location(self, path: str, asked: Mapping[str, str]) -> str:
+    async def _location(self, path: str, words: Mapping[str, str]) -> str:
         """Where the run's, or the registered model's, artifacts are, as MLflow has it."""
         if path == FILES[1]:
-            words = {"name": asked.get("name", ""), "version": asked.get("version", "")}
-            found = await self._said("model-versions/get", words)
-            location = found.get("model_version", {}).get("source")
+            version = {"name": words.get("name", ""), "version": words.get("version", "")}
+            document = await self._record("model-versions/get", version)
+            location = document.get("model_version", {}).get("source")
         else:
-            run = asked.get("run_id") or asked.get("run_uuid") or ""
-            found = await self._said("runs/get", {"run_id": run})
-            location = found.get("run", {}).get("info", {}).get("artifact_uri")
+            run = words.get("run_id") or words.get("run_uuid") or ""
+            document = await self._record("runs/get", {"run_id": run})
+            location = document.get("run", {}).get("info", {}).get("artifact_uri")
         if not isinstance(location, str):
             raise NotOurs
         return location
 
-    async def _said(self, what: str, words: Mapping[str, str]) -> dict[str, Any]:
+    async def _record(self, what: str, words: Mapping[str, str]) -> dict[str, Any]:
         try:
             answer = await self._server.get(f"/api/2.0/mlflow/{what}", params=dict(words))
-            found = answer.json() if answer.status_code == 200 else {}
+            document = answer.json() if answer.status_code == 200 else {}
         except (httpx.HTTPError, ValueError):
-            found = {}
-        return found if isinstance(found, dict) else {}
+            document = {}
+        return document if isinstance(document, dict) else {}
 
     async def _from_mlflow(
         self, method: str, path: str, query: str, body: bytes, headers: Mapping[str, str]
@@ -124,10 +124,10 @@ class Gate:
             answer = await self._server.request(method, url, content=body, headers=sent)
         except httpx.HTTPError:
             return refusal(ASLEEP.strip(), 502)
-        shown = {name: answer.headers[name] for name in SENT_BACK[: 1 if whole else None] if name in answer.headers}
+        back = {name: answer.headers[name] for name in SENT_BACK[: 1 if whole else None] if name in answer.headers}
         if whole:
-            return Response(unfolded(answer.content), answer.status_code, shown | {"cache-control": "no-store"})
-        return Response(answer.content, answer.status_code, shown)
+            return Response(unfolded(answer.content), answer.status_code, back | {"cache-control": "no-store"})
+        return Response(answer.content, answer.status_code, back)
 
 
 async def _body(request: Request) -> bytes | None:

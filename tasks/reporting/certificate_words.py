@@ -43,9 +43,9 @@ ALWAYS = (
 )
 
 
-def values_shown(release: Release) -> Iterable[tuple[str, str]]:
+def value_rows(release: Release) -> Iterable[tuple[str, str]]:
     """(name, text) of what was chosen, of the score in its metric's unit, or of a report's headlines."""
-    yield from choice_shown(release)
+    yield from choice_rows(release)
     metric = metric_shown(release)
     if metric is not None:
         less = "" if metric.greater_is_better else " (less is better)"
@@ -54,16 +54,16 @@ def values_shown(release: Release) -> Iterable[tuple[str, str]]:
             yield "90% interval", "{:.3f} … {:.3f}".format(*metric.interval)
         if metric.baseline is not None:
             yield "the same for every record", _number(metric.baseline)
-    yield from figures_shown(release)
+    yield from figure_rows(release)
 
 
-def choice_shown(release: Release) -> Iterable[tuple[str, str]]:
+def choice_rows(release: Release) -> Iterable[tuple[str, str]]:
     """(name, text) of the hyperparameters that were chosen."""
     for name, item in release.value.get("hyperparameters", {}).items():
         yield name, _number(item)
 
 
-def figures_shown(release: Release) -> Iterable[tuple[str, str]]:
+def figure_rows(release: Release) -> Iterable[tuple[str, str]]:
     """(name, text) of a report's headlines."""
     for name in HEADLINES if is_report(release) else ():
         value = release.value["metrics"].get(name, {}).get("value")
@@ -111,8 +111,8 @@ def rests(release: Release) -> Iterable[str]:
     guarantee = release.guarantee
     yield f"Evidence, {guarantee.evidence.standing.value}: {guarantee.evidence.note}."
     for name in guarantee.assumptions:
-        known = CALLER_ASSUMPTIONS.get(name)
-        yield f"Assumption {name}, taken on by the study's author: {known.statement if known else ''}"
+        assumption = CALLER_ASSUMPTIONS.get(name)
+        yield f"Assumption {name}, taken on by the study's author: {assumption.statement if assumption else ''}"
     if "score_bound" in release.facts:
         yield f"The score is {release.facts['score_bound']}."
     if not guarantee.assumptions:

@@ -53,9 +53,9 @@ def champion_after(tuned: Release, report: Release, tracking_uri: str) -> str:
 def _figure(report: Release) -> tuple[str, Ends]:
     metrics = report.value["metrics"]
     for name in RANKED:
-        told = metrics.get(name)
-        if told is not None and told["noise_interval"] is not None:
-            low, high = told["noise_interval"]
+        cell = metrics.get(name)
+        if cell is not None and cell["noise_interval"] is not None:
+            low, high = cell["noise_interval"]
             return name, (float(low), float(high))
     raise StudyInvalid(
         "the report has no figure to compare models by",

@@ -1,10 +1,12 @@
 """The page of a comparison: a table a task, a picture of regret against ε, and the numbers for programs."""
 
 import json
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dpbo.tasks.reporting.mlflow_store import open_store
 from dpbo_core.comparison.cell_runs import MORE_TRAININGS, NOT_PRIVATE, Cell
 
 if TYPE_CHECKING:
@@ -58,7 +60,7 @@ def markdown(cells: list[Cell]) -> str:
         rows = ["| | " + " | ".join(f"ε = {epsilon:g}" for epsilon in epsilons) + " |"]
         rows.append("|---|" + "---|" * len(epsilons))
         for name in dict.fromkeys(cell.contender for cell in here):
-            row = {cell.epsilon: _shown(cell) for cell in here if cell.contender == name}
+            row = {cell.epsilon: _cell(cell) for cell in here if cell.contender == name}
             rows.append(f"| {name} | " + " | ".join(row.get(epsilon, "–") for epsilon in epsilons) + " |")
         parts.append("\n".join(rows) + "\n")
     covered = [
@@ -115,7 +117,7 @@ def _records(cells: Iterable[Cell], task: str) -> int:
     return next(cell.n_validation for cell in cells if cell.task == task)
 
 
-def _shown(cell: Cell) -> str:
+def _cell(cell: Cell) -> str:
     if cell.regret is not None:
         return f"{cell.regret:.4f} ± {cell.regret_error:.4f}"
     return "–" if cell.score_error is None else f"*{cell.score_error:.3g} ± {cell.score_error_error:.2g}*"
@@ -123,11 +125,7 @@ def _shown(cell: Cell) -> str:
 
 def _log(cells: list[Cell], files: tuple[Path, ...], tracking_uri: str) -> None:
     """One run a contender, metrics stepped by 1000·ε; and one with the files."""
-    import time
-
     from mlflow.entities import Metric
-
-    from dpbo.tasks.reporting.mlflow_store import open_store
 
     store = open_store(tracking_uri)
     experiment, now = store.experiment(EXPERIMENT), int(time.time() * 1000)

@@ -71,8 +71,8 @@ def _log_model(store: Store, run_id: str, release: Release, folder: Path) -> Non
 def logged_model_of(store: Store, run_id: str) -> Any:
     """The logged model of a run; None where it has none."""
     experiment = store.client.get_run(run_id).info.experiment_id
-    found = store.client.search_logged_models([experiment], f"source_run_id = '{run_id}'", max_results=1)
-    return found[0] if found else None
+    models = store.client.search_logged_models([experiment], f"source_run_id = '{run_id}'", max_results=1)
+    return models[0] if models else None
 
 
 def save_served(model: FinalModel, data: Path, folder: Path) -> None:
@@ -115,15 +115,15 @@ def _requirements_not_compared() -> Iterator[None]:
     from mlflow.utils import environment
 
     with _ONE_AT_A_TIME:
-        known = getattr(environment, COMPARES, None)
-        if known is None:
+        original = getattr(environment, COMPARES, None)
+        if original is None:
             yield
             return
         setattr(environment, COMPARES, lambda _: None)
         try:
             yield
         finally:
-            setattr(environment, COMPARES, known)
+            setattr(environment, COMPARES, original)
 
 
 def _inputs(model: FinalModel) -> "Schema":
@@ -154,8 +154,8 @@ def register(store: Store, run_id: str, release: Release) -> None:
     client, name = store.client, registered_name(release)
     if REFUSED_TAG in client.get_run(run_id).data.tags:
         return
-    found = next((one for one in versions(client, name) if one.tags.get(RELEASE_TAG) == release.release_id), None)
-    made = _made_version(store, run_id, release) if found is None else found
+    own = next((one for one in versions(client, name) if one.tags.get(RELEASE_TAG) == release.release_id), None)
+    made = _made_version(store, run_id, release) if own is None else own
     client.set_registered_model_alias(name, CHAMPION, made.version)
 
 

@@ -70,10 +70,10 @@ def params(release: Release) -> list[Any]:
         "noise": noise_in_words(release),
         **{f"release.{name}": item for name, item in release.value.get("hyperparameters", {}).items()},
     }
-    told = {name: _short(item) for name, item in facts.items() if name not in ("options", "space", *own)}
+    public = {name: _short(item) for name, item in facts.items() if name not in ("options", "space", *own)}
     options = {f"option.{name}": _short(item) for name, item in facts.get("options", {}).items()}
     return [
-        Param(_key(name), str(item)[:LONGEST]) for name, item in (own | told | options | _ends(release)).items()
+        Param(_key(name), str(item)[:LONGEST]) for name, item in (own | public | options | _ends(release)).items()
     ]
 
 
@@ -84,8 +84,8 @@ def _place(balance: Balance | None) -> int:
 
 def _figures(release: Release) -> list[tuple[str, Any]]:
     """Of an evaluation, those that have a value."""
-    told = release.value.get("metrics", {})
-    return [(name, figure) for name, figure in told.items() if figure["value"] is not None]
+    figures = release.value.get("metrics", {})
+    return [(name, figure) for name, figure in figures.items() if figure["value"] is not None]
 
 
 def _ends(release: Release) -> dict[str, str]:
@@ -118,5 +118,5 @@ def _short(item: Any) -> str:
 def _key(name: str) -> str:
     """A name that MLflow takes, whatever a hyperparameter is called: it reads names as paths, too."""
     group = next((group for group in GROUPS if name.startswith(group)), "")
-    kept = UNNAMEABLE.sub("_", name.removeprefix(group))
-    return f"{group}{kept if kept.strip('.') else '_'}"[:LONGEST_NAME]
+    allowed = UNNAMEABLE.sub("_", name.removeprefix(group))
+    return f"{group}{allowed if allowed.strip('.') else '_'}"[:LONGEST_NAME]

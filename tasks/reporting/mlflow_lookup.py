@@ -49,18 +49,18 @@ def place_of(experiment: str, run_id: str) -> str:
     return f"#/experiments/{experiment}/runs/{run_id}{MODE}"
 
 
-def seen_in_file(release: Release, tracking_uri: str) -> Tracked | None:
+def tracked_in_file(release: Release, tracking_uri: str) -> Tracked | None:
     """Where `release` is shown, whole, if MLflow keeps its store in a SQLite file; None where that is not known."""
-    found = _first_row(tracking_uri, NEWEST, RELEASE_TAG, release.release_id, release.dataset)
-    if found is None or found[1] != "FINISHED":
+    row = _first_row(tracking_uri, NEWEST, RELEASE_TAG, release.release_id, release.dataset)
+    if row is None or row[1] != "FINISHED":
         return None
-    return tracked(release, str(found[2]), str(found[0]))
+    return tracked(release, str(row[2]), str(row[0]))
 
 
 def experiments_in_file(tracking_uri: str) -> int | None:
     """How many experiments a store in a SQLite file has; None where that is not known."""
-    found = _first_row(tracking_uri, "SELECT count(*) FROM experiments WHERE lifecycle_stage = 'active'")
-    return None if found is None else int(found[0])
+    row = _first_row(tracking_uri, "SELECT count(*) FROM experiments WHERE lifecycle_stage = 'active'")
+    return None if row is None else int(row[0])
 
 
 def _first_row(tracking_uri: str, query: str, *parameters: str) -> tuple[Any, ...] | None:

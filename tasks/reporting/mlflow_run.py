@@ -31,10 +31,10 @@ def find_release(release: Release, tracking_uri: str) -> Tracked | None:
     """Where `release` is shown already, whole; None if it is not."""
     store = open_store(tracking_uri)
     experiment = store.experiment(release.dataset)
-    found = _runs(store, experiment, release)
-    if not found or found[0].info.status != "FINISHED":
+    runs = _runs(store, experiment, release)
+    if not runs or runs[0].info.status != "FINISHED":
         return None
-    return tracked(release, experiment, found[0].info.run_id)
+    return tracked(release, experiment, runs[0].info.run_id)
 
 
 def log_release(
@@ -64,13 +64,13 @@ def log_release(
         raise ValueError("only a recorded release is shown")
     store = open_store(tracking_uri)
     experiment = store.experiment(release.dataset)
-    found = _runs(store, experiment, release)
-    run_id = found[0].info.run_id if found else _start(store, experiment, release)
-    if not found or found[0].info.status != "FINISHED":
+    runs = _runs(store, experiment, release)
+    run_id = runs[0].info.run_id if runs else _start(store, experiment, release)
+    if not runs or runs[0].info.status != "FINISHED":
         store.client.log_batch(run_id, metrics=metrics(release, account))
-        told = params(release)
-        for start in range(0, len(told), AT_ONCE):
-            store.client.log_batch(run_id, params=told[start : start + AT_ONCE])
+        described = params(release)
+        for start in range(0, len(described), AT_ONCE):
+            store.client.log_batch(run_id, params=described[start : start + AT_ONCE])
         with TemporaryDirectory() as scratch:
             missing += tuple(_put_all(store, run_id, release, account, model, Path(scratch)))
         store.client.set_terminated(run_id, "FAILED" if missing else "FINISHED")

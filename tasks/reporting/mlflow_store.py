@@ -8,10 +8,13 @@ experiment's location is relative instead (`mlruns/artifacts`), to be read from 
 import logging
 import os
 import shutil
+import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
 
 from dpbo_core.atomically import create_atomically
 from dpbo_core.errors import DpboError
@@ -73,14 +76,14 @@ class Store:
         Raises:
             DpboError: it was deleted, so that MLflow takes no run for it.
         """
-        found = self.client.get_experiment_by_name(dataset)
-        if found is None or found.lifecycle_stage == "active":
-            return found
+        experiment = self.client.get_experiment_by_name(dataset)
+        if experiment is None or experiment.lifecycle_stage == "active":
+            return experiment
         raise DpboError(
             f"the MLflow experiment {dataset!r} was deleted, so no release of that dataset can be shown in it",
             cause="somebody deleted it in MLflow's page; its runs are kept until mlflow gc",
             remedy="restore it, with this store as MLFLOW_TRACKING_URI: mlflow experiments restore "
-            f"--experiment-id {found.experiment_id}; or remove it for good with mlflow gc",
+            f"--experiment-id {experiment.experiment_id}; or remove it for good with mlflow gc",
         )
 
     def experiment(self, dataset: str) -> str:
@@ -91,19 +94,19 @@ class Store:
         """
         from mlflow.exceptions import MlflowException
 
-        found = self.check_experiment(dataset)
-        if found is None:
+        existing = self.check_experiment(dataset)
+        if existing is None:
             try:
                 made = self.client.create_experiment(dataset, tags={NOTE_TAG: NOTE})
             except MlflowException:  # another process was first
-                found = self.client.get_experiment_by_name(dataset)
-                if found is None:
+                existing = self.client.get_experiment_by_name(dataset)
+                if existing is None:
                     raise
             else:
                 if self.root is not None:
                     _make_relative(_sql_store(self.uri, self.root), int(made))
                 return str(made)
-        return str(found.experiment_id)
+        return str(existing.experiment_id)
 
     def put(self, run_id: str, path: Path, folder: str = "") -> None:
         """A file or a folder into the run's artifacts, under `folder`."""
@@ -173,8 +176,6 @@ def _check_answer(uri: str) -> None:
 
 def _check_sound(database: Path) -> None:
     """One look, which a damaged file fails at once; MLflow would try ten times, for a minute and a half."""
-    import sqlite3
-
     if not database.is_file():
         return
     try:
@@ -196,15 +197,13 @@ def _check_sound(database: Path) -> None:
 
 def _patient(uri: str) -> str:
     """A PostgreSQL URL with limits on waiting; what it says itself stays."""
-    import sqlalchemy as sa
-
     return named(sa.engine.make_url(uri)).render_as_string(hide_password=False)
 
 
 def charts(store: Store) -> str:
     """The part of MLflow's address that opens the newest experiment's charts."""
-    found = store.client.search_experiments(max_results=1, order_by=["last_update_time DESC"])
-    place = f"#/experiments/{found[0].experiment_id}/runs" if found else "#/experiments"
+    newest = store.client.search_experiments(max_results=1, order_by=["last_update_time DESC"])
+    place = f"#/experiments/{newest[0].experiment_id}/runs" if newest else "#/experiments"
     return f"{place}?compareRunsMode=CHART&workflowType=machine_learning"
 
 
@@ -248,8 +247,6 @@ def _make(path: Path) -> None:
 
 
 def _make_postgresql(uri: str) -> None:
-    import sqlalchemy as sa
-
     engine = sa.create_engine(uri, poolclass=sa.pool.NullPool)
     try:
         with engine.connect() as connection:
@@ -270,8 +267,6 @@ def _make_postgresql(uri: str) -> None:
 
 def _make_tables(uri: str, engine: "sa.Engine") -> None:
     """One process at a time, which may take a while."""
-    import sqlalchemy as sa
-
     with engine.connect() as connection:
         ours: Any = connection.connection.driver_connection
         if hasattr(ours, "silence"):

@@ -34,8 +34,8 @@ def draw_posterior(release: Release) -> "Figure | None":
     )
     axes.plot(cut.grid, cut.mean, color=CHOICE, label="posterior mean, 90% band")
     points = release.value["trajectory"]
-    seen = [point["hyperparameters"][cut.axis] for point in points]
-    axes.scatter(seen, [point["score"] for point in points], color=NOISE, s=14, label="private scores")
+    values = [point["hyperparameters"][cut.axis] for point in points]
+    axes.scatter(values, [point["score"] for point in points], color=NOISE, s=14, label="private scores")
     axes.axvline(release.value["hyperparameters"][cut.axis], color=INK, lw=0.8, ls=":", label="released choice")
     if cut.log:
         axes.set_xscale("log")
@@ -69,20 +69,20 @@ def draw_burn_down(account: Account) -> "Figure | None":
     """What is left of the budget by date, and what will be if its studies go on; None where none has a rhythm."""
     from matplotlib.dates import date2num
 
-    known = forecast(account, max((moment_of(entry) for entry in account.entries), default=datetime.now(UTC)))
-    if known is None or not known.streams:
+    burn_down = forecast(account, max((moment_of(entry) for entry in account.entries), default=datetime.now(UTC)))
+    if burn_down is None or not burn_down.streams:
         return None
     figure, axes = _sheet()
-    past = [point for point in known.points if not point.expected]
-    for points, style in ((past, "-"), (past[-1:] + [point for point in known.points if point.expected], ":")):
-        left = [max(0.0, known.limit - point.spent) for point in points]
+    past = [point for point in burn_down.points if not point.expected]
+    for points, style in ((past, "-"), (past[-1:] + [point for point in burn_down.points if point.expected], ":")):
+        left = [max(0.0, burn_down.limit - point.spent) for point in points]
         label = "left" if style == "-" else "if its studies go on as they did"
         dates = [date2num(point.at) for point in points]  # type: ignore[no-untyped-call]
         axes.step(dates, left, where="post", color=INK, ls=style, label=label)
-    if known.ends is not None:
-        end = date2num(known.ends)  # type: ignore[no-untyped-call]
-        axes.axvline(end, color=CHOICE, lw=0.8, label=f"the first refusal, {known.ends:%Y-%m-%d}")
-    axes.set(ylabel="ε left", ylim=(0.0, 1.08 * known.limit), title=in_picture(account.budget.dataset))
+    if burn_down.ends is not None:
+        end = date2num(burn_down.ends)  # type: ignore[no-untyped-call]
+        axes.axvline(end, color=CHOICE, lw=0.8, label=f"the first refusal, {burn_down.ends:%Y-%m-%d}")
+    axes.set(ylabel="ε left", ylim=(0.0, 1.08 * burn_down.limit), title=in_picture(account.budget.dataset))
     axes.legend(frameon=False, fontsize=8)
     axes.xaxis_date()
     figure.autofmt_xdate()
