@@ -19,7 +19,7 @@ from dpbo_core.comparison.measuring import epsilons_of, names_of
 
 @dataclass(frozen=True)
 class Comparison:
-    """The cells, and the files that show them."""
+    """The result of a comparison: its cells, and the files that show them."""
 
     cells: tuple[Cell, ...]
     files: tuple[Path, ...]
@@ -56,7 +56,7 @@ def compare_methods(
 def measure(
     names: tuple[str, ...], epsilons: tuple[float, ...], repetitions: int, folder: str, own: str | None = None
 ) -> list[Cell]:
-    """A task a data set trains its candidates, then a task an ε runs the contenders, wherever the runner says."""
+    """Train each data set's candidates in a task, then run the contenders in a task for each ε."""
     tables_folder = Path(folder)
     if own is not None:
         runs = [compare_on_own.submit(Path(own), epsilon, repetitions, return_state=False) for epsilon in epsilons]

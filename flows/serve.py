@@ -71,7 +71,7 @@ def tune_on_schedule(study: str, pad_steps: float = 0.0, register: bool = False)
 
 
 def fired_at() -> datetime:
-    """When this run was due by its schedule (for one started by hand: when it was asked for), UTC."""
+    """The time, UTC, at which this run was due by its schedule; when it was started, for one started by hand."""
     from prefect.context import FlowRunContext
 
     context = FlowRunContext.get()
@@ -114,7 +114,7 @@ def overtaken(fired: datetime) -> bool:
 
 
 def missed_state() -> State[Any]:
-    """How a run ends that a later one has overtaken."""
+    """The state of a run that a later one has overtaken."""
     return Cancelled(name=MISSED, message="A later run is due; this one spent nothing.")
 
 
@@ -127,7 +127,7 @@ def in_a_line(result: StudyResult) -> str:
 
 
 def print_line(line: str) -> str:
-    """`line`, after it was printed for whoever watches the terminal of `dpbo serve`."""
+    """Print `line` on the terminal of `dpbo serve`, and return it."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
     return line
@@ -135,7 +135,7 @@ def print_line(line: str) -> str:
 
 @contextmanager
 def in_environment(name: str, value: str) -> Iterator[None]:
-    """A variable for the processes that are started inside."""
+    """Set a variable for the processes that are started inside."""
     os.environ[name] = value
     try:
         yield
@@ -177,7 +177,7 @@ def served(
     each: str,
     name: str = "",
 ) -> None:
-    """Serve a flow on a study's schedule, as `serve` does.
+    """Serve a flow on a study's schedule until it is stopped.
 
     Args:
         scheduled: the flow.
@@ -234,7 +234,7 @@ def served(
 
 
 def _settings(server: LoopbackServer) -> "dict[Setting, Any]":
-    """Of the runner and of the flow runs it starts: where the server is, and what it asks for."""
+    """Prefect's settings of the runner and of the flow runs it starts: the server's address and password."""
     from prefect import settings
 
     now = settings.get_current_settings()

@@ -28,7 +28,9 @@ Functions = Mapping[str, Callable[[Any], Any]]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PredictionSplit:
-    """The two halves. Only the outside of what is sensitive is looked at before the study is paid for.
+    """Public and sensitive predictions in memory.
+
+    Before payment only the outside of what is sensitive is looked at.
 
     Attributes:
         spec: the study.
@@ -55,11 +57,11 @@ class PredictionSplit:
         return prediction_half(self.spec, problem, self.public_table)
 
     def sources(self) -> tuple[Source, ...]:
-        """Tables in memory have no name."""
+        """The source that tables in memory share: they have no name."""
         return (MEMORY,)
 
     def check(self, public: PublicHalf) -> None:
-        """Names, the number of records, and that the two tables are two.
+        """Check names, the number of records, and that the two tables are two.
 
         Raises:
             StudyInvalid: it is not so. No record's content was looked at.
@@ -76,7 +78,7 @@ class PredictionSplit:
         check_n_validation(self.spec, self.predictions.n_records, shown_as="X")
 
     def sensitive(self, public: PublicHalf) -> Scorer:
-        """Read the predictions, or ask for them."""
+        """Read the sensitive predictions, or have the functions make them, and seal them in a scorer."""
         no_core_dumps()
         people: list[Person] | None = None
         if isinstance(self.predictions, Frame):
@@ -93,14 +95,14 @@ class PredictionSplit:
 
     @property
     def _row_names(self) -> tuple[str, ...]:
-        """The columns that both tables have."""
+        """Names of the columns that both tables have."""
         return (*(column for columns in columns_of(self.spec).values() for column in columns), self.target)
 
 
 def prediction_table(
     spec: StudySpec, functions: Functions, records: Any, truth: Any, target: str, *, sensitive: bool
 ) -> Table:
-    """What each function says of the records, as a table of predictions.
+    """The table of what each candidate's function predicts for the records, and the target.
 
     Of sensitive records nothing that a function raises, prints or warns is told. Where it fails it is asked again
     with one half of the records and with the other, and so on: a record that makes it fail is without a prediction,
@@ -131,12 +133,18 @@ Rows = list[list[object]]  # of each record one prediction, or of more than two 
 
 
 def _predicted(function: Callable[[Any], Any], records: Any, start: int, length: int, width: int) -> Rows | None:
-    """What it says of `length` records from `start`; None where it raises or answers in another shape."""
+    """What `function` predicts for `length` records from `start`.
+
+    None where it raises or its answer has another shape.
+    """
     return attempted(lambda: _rows(function(_part(records, start, length)), length, width), None)
 
 
 def _by_halves(function: Callable[[Any], Any], records: Any, n_records: int, width: int) -> Rows:
-    """The same of all records, of which it failed; what it cannot say of one record alone is no prediction."""
+    """Predictions of all records of a function that failed on the whole table, by ever smaller halves.
+
+    None for a record that fails alone.
+    """
     predictions: Rows = [[None] * width for _ in range(n_records)]
     failed = [(0, n_records)]
     while failed:
@@ -152,7 +160,7 @@ def _by_halves(function: Callable[[Any], Any], records: Any, n_records: int, wid
 
 
 def _part(records: Any, start: int, length: int) -> Any:
-    """`length` records from `start`: all of them as they were given."""
+    """The `length` records from `start`, in the table's own type; the table itself where that is all of it."""
     if start == 0 and length == len(records):
         return records
     if hasattr(records, "iloc"):
@@ -163,7 +171,9 @@ def _part(records: Any, start: int, length: int) -> Any:
 
 
 def _rows(predictions: Any, length: int, width: int) -> Rows | None:
-    """Predictions by record; None for another shape. Of two probabilities the second is taken.
+    """A function's answer as predictions by record; None for another shape.
+
+    Of two probabilities the second is taken.
 
     Each item of a list is read by itself: one array of them all would have one type for all, which a text among
     numbers, or a list of another length, would settle for every record.
@@ -181,7 +191,7 @@ def _rows(predictions: Any, length: int, width: int) -> Rows | None:
 
 
 def _row(item: Any, width: int) -> list[object]:
-    """One record's prediction out of a list; nothing where it has another number of columns."""
+    """One record's prediction out of a list; None in every cell where it has another number of columns."""
     cells = [item]
     if not isinstance(item, str | bytes):
         listed = attempted(lambda: list(item), None)

@@ -172,6 +172,7 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
         return advise(spec, planning_problem(spec))
 
     def _names(self) -> tuple[str, ...]:
+        """The candidates' names, checked to be texts."""
         if isinstance(self.candidates, str) or not all(isinstance(name, str) for name in self.candidates):
             raise StudyInvalid("the candidates are no list of names", remedy='write ["small", "large"]')
         return tuple(self.candidates)

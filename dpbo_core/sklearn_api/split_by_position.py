@@ -26,13 +26,13 @@ WHOLE = 2.0**53
 
 
 def sequence(n: int) -> NDArray[np.float64]:
-    """u (n,) in [0, 1): SHAKE-256 of a fixed text, eight bytes a row."""
+    """The fixed public sequence u (n,) in [0, 1): SHAKE-256 of a fixed text, eight bytes a row."""
     drawn = np.frombuffer(hashlib.shake_256(RULE).digest(8 * n), dtype="<u8")
     return np.asarray(drawn / TWO_TO_64, dtype=np.float64)
 
 
 def validated_on(n: int, share: float) -> NDArray[np.bool_]:
-    """True (n,) for the rows of the sensitive half.
+    """A mask (n,), True for the rows of the sensitive half.
 
     Args:
         n: rows of the table.
@@ -71,7 +71,7 @@ def halves(X: Any, y: Any, share: float) -> tuple[Any, Any, Any, Any, NDArray[np
 
 
 def _of_own_types(X: Any) -> Any:
-    """The public half as its own rows would have it: a data frame's types were those of the whole table.
+    """The public half of a data frame with the types of its own rows: it had those of the whole table.
 
     A category that no public row has is none. A column of texts is one of numbers, truth values or ISO times where
     all of its public rows are: one text among the sensitive rows made it one of texts. Times are in microseconds.
@@ -100,7 +100,10 @@ def _of_own_types(X: Any) -> Any:
 
 
 def _own_values(series: Any) -> Any:
-    """What a narwhals series (n,) of PUBLIC rows says, as pandas has it; None where it says what it is."""
+    """A pandas column of a narwhals series (n,) of PUBLIC rows in the type of its values.
+
+    None where it has that type.
+    """
     import pandas as pd
 
     native = series.to_native()
@@ -120,13 +123,13 @@ def _own_values(series: Any) -> Any:
 
 
 def _place(category: object) -> tuple[bool, float, str]:
-    """Numbers in their order before texts in theirs."""
+    """A sorting key for categories: numbers in their order before texts in theirs."""
     meant = canonical(category)
     return (True, 0.0, meant) if isinstance(meant, str) else (False, meant, repr(category))
 
 
 def _of_own_type(y: Any) -> NDArray[Any]:
-    """The same of classes or targets, (n,): whole numbers are integers, which a gap elsewhere made floats."""
+    """Public classes or targets (n,) in the type of their own rows: integers that a gap made floats, say."""
     listed = np.asarray(y).tolist()
     meant = [canonical(value) for value in listed]
     if all(type(value) is str for value in listed) and not any(isinstance(value, str) for value in meant):

@@ -38,7 +38,7 @@ def alerts(
 
 
 def put(webhook: str | None, block: str | None, *, port: int, trust: bool) -> tuple[str, ...]:
-    """Make the automations on the Prefect server that is configured, or on this machine's; their names.
+    """Make the automations on the configured Prefect server, or on this machine's; returns their names.
 
     Raises:
         StudyInvalid: not exactly one place to tell it to, or one that is none.

@@ -22,10 +22,10 @@ EMPTY = "The ledger is empty. Open a cap: dpbo budget set DATASET --epsilon 5 --
 
 
 class BudgetGroup(TyperGroup):
-    """`dpbo budget [DATASET]` shows; `dpbo budget set …` sets. The words of the group are no dataset names."""
+    """The group `dpbo budget`: a word that is none of its commands is a dataset to show."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Whatever does not start with a word of the group is shown."""
+        """Put the command `show` before words that begin with no command of the group."""
         words = [arg for arg in args if not arg.startswith("-")]
         if "--help" not in args and (not words or words[0] not in self.commands):
             args = ["show", *args]
@@ -70,13 +70,13 @@ def show_accounts(
 
 
 def _forecasts(accounts: tuple[Account, ...], every: str | None) -> tuple[tuple[Account, Forecast | None], ...]:
-    """Each account with how it burns down; None where nothing of it does."""
+    """Each account with the forecast of its burn-down; None where nothing of it burns down."""
     rhythm, now = None if every is None else timedelta(seconds=seconds(every)), datetime.now(UTC)
     return tuple((account, forecast(account, now, rhythm)) for account in accounts)
 
 
 def account_line(account: Account) -> str:
-    """One line: spent, limit, left."""
+    """An account in one line: spent, limit, left."""
     numbers = account_json(account)
     if numbers["public"]:
         return f"{named(numbers['name'])}: declared public, no limit"
@@ -92,7 +92,7 @@ def accounts_json(accounts: tuple[Account, ...]) -> dict[str, Any]:
 
 
 def account_json(account: Account) -> dict[str, Any]:
-    """One dataset: spent is the smaller of the two routes of composition, rounded up by construction."""
+    """One dataset of `dpbo budget --json`; spent is the smaller of two routes of composition, rounded up."""
     budget = account.budget
     limit, delta = from_units(budget.epsilon_units), from_units(budget.delta_units)
     epsilon, paid = account.spent_epsilon
@@ -157,7 +157,7 @@ def print_accounts(accounts: tuple[Account, ...]) -> None:
 
 
 def _unfinished(account: Account) -> Iterator[str]:
-    """What was charged and not released, since when, and what to do; a watch that goes on waits for nothing."""
+    """A line for each charge without a release: since when, and what to do. A watch that goes on is none."""
     for entry in account.entries:
         if entry.released_at is None and n_looks(entry) is None:
             which, when = f"{named(entry.study)}:{named(entry.edition)}", named(entry.reserved_at[:10])
@@ -165,7 +165,7 @@ def _unfinished(account: Account) -> Iterator[str]:
 
 
 def approval_lines(account: Account) -> Iterator[str]:
-    """What the owner approved, a line each; nothing where nothing is recorded."""
+    """What the owner approved for a dataset, a line each."""
     approvals = account.approvals
     if approvals.members:
         yield f"pays for {', '.join(map(named, approvals.members))} too: one group of people, one cap"
@@ -183,7 +183,7 @@ def approval_lines(account: Account) -> Iterator[str]:
 
 
 def _room(account: Account) -> str:
-    """How many more there is room for, by method, each at the price of its newest study."""
+    """How many more studies of each method there is room for, at the price of its newest."""
     studies = [
         f"{count if count < MOST_ROOM else f'{MOST_ROOM:,} or more'} more {named(method)}"
         for method, count in account.rooms.items()
@@ -192,12 +192,14 @@ def _room(account: Account) -> str:
 
 
 def _bar(account: Account, screen: Screen) -> str:
+    """A bar of the share that is spent; "" where there is no limit."""
     numbers = account_json(account)
     spent, limit = numbers["spent"]["epsilon"], numbers["limit"]["epsilon"]
     return "" if spent is None or not limit else screen.bar(spent / limit)
 
 
 def _cells(entry: Entry) -> tuple[str, ...]:
+    """An entry as a row of the table under HEADER."""
     return (
         named(entry.study),
         named(entry.edition),
@@ -209,19 +211,20 @@ def _cells(entry: Entry) -> tuple[str, ...]:
 
 
 def _unreleased(entry: Entry) -> str:
+    """What the column "released" says of an entry without a release."""
     n = n_looks(entry)
     return "not finished" if n is None else f"open, {looks(n)}"
 
 
 def n_looks(entry: Entry) -> int | None:
-    """How many looks a watch has had while none of them is an alarm; None of anything else."""
+    """How many looks a watch has had while none of them was an alarm; None for other entries and ended watches."""
     if entry.method != WATCH or entry.released_at is not None:
         return None
     return sum(name.startswith(LOOK) for name in entry.recorded)
 
 
 def looks(n: int) -> str:
-    """So many looks, in words."""
+    """A number of looks in words, such as "2 looks"."""
     return f"{n:,} look{'s' * (n != 1)}"
 
 
@@ -236,7 +239,7 @@ def forecasts_json(forecasts: tuple[tuple[Account, Forecast | None], ...]) -> di
 
 
 def print_forecasts(forecasts: tuple[tuple[Account, Forecast | None], ...]) -> None:
-    """Each account in a line, its burn-down, and what is refused first."""
+    """Print each account in a line, its burn-down, and what is refused first."""
     screen = Screen()
     if not forecasts:
         screen.say(EMPTY)
@@ -249,6 +252,7 @@ def print_forecasts(forecasts: tuple[tuple[Account, Forecast | None], ...]) -> N
 
 
 def _lines(burn_down: Forecast | None, screen: Screen) -> Iterator[str]:
+    """A burn-down in lines: what is left so far and expected, each study's rhythm, the end."""
     if burn_down is None:
         yield "nothing burns down: it has no limit, or nothing was spent on it yet"
         return
@@ -266,11 +270,13 @@ def _lines(burn_down: Forecast | None, screen: Screen) -> Iterator[str]:
 
 
 def _end(ends: datetime | None, refused: Stream | None) -> str:
+    """When a budget ends, and at which study, in a sentence."""
     if ends is None or refused is None:
         return "it does not end within ten years"
     return f"it ends on {ends:%Y-%m-%d}, when {named(refused.name)} is refused"
 
 
 def _duration(every: timedelta) -> str:
+    """A duration in days, or in hours below two days."""
     days = every.total_seconds() / 86400.0
     return f"{days:.3g} days" if days >= 2.0 else f"{24.0 * days:.3g} hours"

@@ -71,7 +71,7 @@ def set_cap(
 def _budget(
     dataset: str, epsilon: float | None, delta: float, relation: str, accepts: tuple[str, ...], *, public: bool
 ) -> PrivacyBudget:
-    """The cap that the words describe.
+    """The cap that the options of `dpbo budget set` describe.
 
     Raises:
         StudyInvalid: impossible numbers or names.
@@ -144,6 +144,7 @@ def publish(
 
 
 def _source(text: str) -> Source:
+    """The source that a path, an address, a bundled set's name or "memory" stands for."""
     from dpbo_core.data.bundled import SIZES
 
     return named_source(text, [name for name, _ in SIZES])
@@ -213,7 +214,7 @@ def recover(
 
 
 def _stores() -> Stores:
-    """Where the ledger is, in a folder of its owner's alone."""
+    """The addresses of the stores, with their folder made for its owner alone."""
     stores = Stores()
     stores.make_folder()
     return stores

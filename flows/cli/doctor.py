@@ -51,7 +51,7 @@ def doctor(
 
 
 def examine() -> tuple[Finding, ...]:
-    """Every finding. None of the looks may raise: what breaks one is its finding.
+    """All findings of `dpbo doctor`, in the order in which they are printed.
 
     Raises:
         StudyInvalid: the current folder holds settings of Prefect's.
@@ -66,7 +66,7 @@ def examine() -> tuple[Finding, ...]:
 
 
 def prepare_machine() -> str:
-    """Set up once what the first study would wait for; one sentence about it.
+    """Set up once what the first study would wait for; returns one sentence about it.
 
     Raises:
         StudyInvalid: the current folder holds settings of Prefect's.
@@ -80,6 +80,7 @@ def prepare_machine() -> str:
 
 
 def _looked(look: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
+    """The findings of one look; an error of the look is a finding itself."""
     name = look.__name__.strip("_").replace("_", " ")
     try:
         yield from look()
@@ -90,11 +91,12 @@ def _looked(look: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
 
 
 def _python() -> Iterator[Finding]:
+    """A finding: the version of Python."""
     yield Finding("python", "fine", sys.version.split()[0])
 
 
 def _versions() -> Iterator[Finding]:
-    """Every requirement of our own, as pip reads it; ranges were chosen because others are known to break."""
+    """A finding: whether installed packages are within the ranges that dpbo requires, each known to work."""
     wrong, n_read = [], 0
     for line in requires("dpbo") or ():
         requirement = Requirement(line)
@@ -114,6 +116,7 @@ def _versions() -> Iterator[Finding]:
 
 
 def _disk() -> Iterator[Finding]:
+    """A finding: whether the stores can be written, and how much room the disk has."""
     here = FOLDER if FOLDER.exists() else Path()
     free = shutil.disk_usage(here).free
     gigabytes = f"{free / 2**30:.1f} GB free"
@@ -127,11 +130,13 @@ def _disk() -> Iterator[Finding]:
 
 
 def _settings() -> Iterator[Finding]:
+    """A finding: whether Prefect is set to keep more of a run than its policy says."""
     check_prefect_settings()
     yield Finding("prefect's settings", "fine", "nothing of a run is kept beyond its policy")
 
 
 def _ledger() -> Iterator[Finding]:
+    """A finding: whether the ledger is whole."""
     stores = Stores()
     if not is_there(stores.ledger):
         yield Finding("ledger", "note", "none yet; the first study or dpbo budget set makes it")
@@ -141,12 +146,13 @@ def _ledger() -> Iterator[Finding]:
 
 
 def _accounts() -> tuple[Account, ...]:
+    """Every dataset's account in the ledger here; none where there is no ledger."""
     ledger = ledger_here()
     return () if ledger is None else ledger.accounts()
 
 
 def _files() -> Iterator[Finding]:
-
+    """Findings about who else can read the stores and the sensitive files."""
     try:
         accounts = _accounts()
     except DpboError:
@@ -155,11 +161,13 @@ def _files() -> Iterator[Finding]:
 
 
 def _budgets() -> Iterator[Finding]:
+    """A finding for each dataset's budget."""
     for account in _accounts():
         yield _budget(account)
 
 
 def _budget(account: Account) -> Finding:
+    """A finding: how much of a dataset's budget is spent, and what is unfinished."""
     name = f"budget of {account.budget.dataset}"
     if account.budget.public:
         return Finding(name, "fine", "declared public, no limit")
@@ -177,6 +185,7 @@ def _budget(account: Account) -> Finding:
 
 
 def _mlflow() -> Iterator[Finding]:
+    """A finding: whether MLflow's store is there and opens."""
     uri = Stores().tracking
     if not is_there(uri):
         yield Finding("mlflow", "note", "no store yet; the first study makes it")
@@ -189,6 +198,7 @@ def _mlflow() -> Iterator[Finding]:
 
 
 def _server() -> Iterator[Finding]:
+    """Findings about the Prefect server that answers here: whether it asks for a password."""
     named = configured()
     api = named or f"http://{LOOPBACK}:4200/api"
     if not answers(api):
@@ -206,7 +216,7 @@ def _server() -> Iterator[Finding]:
 
 
 def print_findings(findings: tuple[Finding, ...]) -> None:
-    """Print what `dpbo doctor` found, one line each, and what to do."""
+    """Print the findings of `dpbo doctor`, one line each, and what to do."""
     screen = Screen()
     rows = []
     for finding in findings:

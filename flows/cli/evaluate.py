@@ -66,7 +66,7 @@ def run(
     pad: float = 0.0,
     register: bool = False,
 ) -> tuple[Evaluated, Account]:
-    """Evaluate the study in `path` as a Prefect flow; the report, and its dataset's account afterwards.
+    """Evaluate the study in `path` as a Prefect flow; returns the report and its dataset's account afterwards.
 
     Of a report that was released and is shown already nothing is run.
     What could not be published is told on standard error; the report stands.
@@ -98,7 +98,7 @@ def run(
 
 
 def planned(path: Path, *, epsilon: float | None = None, model: Path | None = None) -> EvaluationPlan:
-    """The price of an evaluation and what to expect of it, from public files and the ledger. Charges nothing."""
+    """Price an evaluation and say what to expect of it, from public files and the ledger. Charges nothing."""
     study, folder = _read(path, model)
     return plan_evaluation(
         study, ledger=PrivacyLedger(Stores().ledger), model=model, epsilon=epsilon, folder=folder
@@ -108,7 +108,9 @@ def planned(path: Path, *, epsilon: float | None = None, model: Path | None = No
 def reported(
     study: StudySpec, folder: str, *, epsilon: float | None = None, model: Path | None = None
 ) -> tuple[Evaluated, Account] | None:
-    """The report that an evaluation has, where MLflow shows it already, and its dataset's account; None if not.
+    """The recorded report of an evaluation that MLflow shows already, and its dataset's account.
+
+    None if there is none.
 
     Raises:
         StudyInvalid: it cannot be asked so, or public data cannot be read.
@@ -127,7 +129,7 @@ def reported(
 
 
 def _read(path: Path, model: Path | None) -> tuple[StudySpec, str]:
-    """The study and its folder.
+    """The study in `path`, checked to have released a model or to name a saved one, and its folder.
 
     Raises:
         StudyInvalid: it cannot be read; or there is no ledger here, so that it has released nothing.
@@ -138,7 +140,7 @@ def _read(path: Path, model: Path | None) -> tuple[StudySpec, str]:
 
 
 def _reports(study: StudySpec) -> set[str]:
-    """The releases of the study's evaluations that the ledger here has."""
+    """The ids of the recorded releases of the study's evaluations."""
     ledger = ledger_here()
     if ledger is None:
         return set()
@@ -147,7 +149,7 @@ def _reports(study: StudySpec) -> set[str]:
 
 
 def _recorded(study: StudySpec, before: set[str]) -> tuple[str, str] | None:
-    """That a report of the study is recorded that was not `before`, and what to do; None if there is none."""
+    """A sentence about the report that was recorded since `before`, and what to do; None if there is none."""
     new = _reports(study) - before
     if not new:
         return None
@@ -158,7 +160,7 @@ def _recorded(study: StudySpec, before: set[str]) -> tuple[str, str] | None:
 
 
 def print_expected(plan: EvaluationPlan) -> None:
-    """What `dpbo evaluate --plan` says: the price, what to expect of it, and whether it is worth it."""
+    """Print the price of an evaluation, what to expect of it, and whether it is worth it."""
     screen, expected = Screen(), plan.expected
     by_person = plan.price.guarantee.relation is NeighboringRelation.REPLACE_ONE_PERSON
     (spend,) = plan.price.spends
@@ -193,9 +195,10 @@ def expected_json(plan: EvaluationPlan) -> dict[str, Any]:
 
 
 def _bins(edges: tuple[float, ...]) -> str:
+    """The number of bins in words, such as " in 12 bins"; nothing without edges."""
     return f" in {len(edges) + 1} bins" if edges else ""
 
 
 def finite(number: float) -> float | None:
-    """A number that JSON has, else None."""
+    """The number if JSON can hold it, else None."""
     return number if math.isfinite(number) else None

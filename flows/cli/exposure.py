@@ -51,7 +51,7 @@ class Finding:
 
 
 def files(accounts: tuple[Account, ...]) -> Iterator[Finding]:
-    """Modes of what is its owner's alone: the stores, the vaults, keys and passwords, and the sensitive files."""
+    """Find stores, vaults, keys, passwords and sensitive files that others can read."""
     password, profiles = _of_prefect()
     private_paths = [FOLDER, Stores().vaults, *FOLDER.glob("*.generation"), *FOLDER.glob("*.db"), password]
     private_paths += [profiles] if _holds_a_secret(profiles) else []
@@ -71,7 +71,7 @@ def files(accounts: tuple[Account, ...]) -> Iterator[Finding]:
 
 
 def shared_folders() -> Iterator[Finding]:
-    """Locks of another machine's file system do not hold everywhere, and its other users are not ours to know."""
+    """Find stores on a network's file system, whose locks do not hold everywhere, and whose users are unknown."""
     wrong = [f"{path} ({kind})" for path in (FOLDER, Stores().vaults) if (kind := _kind(path.resolve())) in SHARED]
     if wrong:
         remedy = "keep them on a disk of this machine; a team's ledger is a PostgreSQL server's"
@@ -79,7 +79,7 @@ def shared_folders() -> Iterator[Finding]:
 
 
 def ledger_server() -> Iterator[Finding]:
-    """A PostgreSQL ledger: who else gets in, who else may write it, whether it travels in the open."""
+    """Look at a PostgreSQL ledger: who else gets in, who else may write it, whether it travels unencrypted."""
     address = sa.engine.make_url(Stores().ledger)
     if address.get_backend_name() != "postgresql":
         return
@@ -107,7 +107,7 @@ def ledger_server() -> Iterator[Finding]:
 
 
 def tracking_server() -> Iterator[Finding]:
-    """A tracking server: whether it shows everybody everything, and what is sent to it in the open."""
+    """Look at an MLflow tracking server: whether it asks for a password, and whether it is reached by TLS."""
     import httpx
 
     uri = Stores().tracking.rstrip("/")
@@ -130,13 +130,13 @@ def tracking_server() -> Iterator[Finding]:
 
 
 def prefect_in_the_open(api: str | None) -> Iterator[Finding]:
-    """A server elsewhere that is told its password without TLS."""
+    """Find a Prefect server elsewhere that is sent its password without TLS."""
     if api is not None and not _encrypted(api):
         yield Finding("prefect server", "wrong", f"{api}: its password travels unencrypted", "say https://")
 
 
 def dask_cluster() -> Iterator[Finding]:
-    """Its certificates, versions and settings, all that is wrong; nothing where no cluster is named.
+    """Look at the standing Dask cluster: certificates, versions, settings; nothing where none is named.
 
     Raises:
         StudyInvalid: it cannot be reached, or its address or certificates cannot be used.
@@ -169,7 +169,7 @@ def dask_cluster() -> Iterator[Finding]:
 
 
 def _of_prefect() -> tuple[Path, Path]:
-    """Where the password of `dpbo serve` is kept, and Prefect's profiles."""
+    """The file of the password of `dpbo serve`, and Prefect's profiles."""
     home = default_home()
     if home is not None:
         return home / PASSWORD_FILE, home / PROFILES
@@ -189,7 +189,7 @@ def _holds_a_secret(profiles: Path) -> bool:
 
 
 def _reached(path: Path) -> bool:
-    """Whether others can read or write it: by its mode, and that of each folder above it that keeps them out."""
+    """Whether others can read or write a path: by its mode, and by that of each folder above it."""
     if not path.stat().st_mode & OTHERS:
         return False
     above = path.resolve().parents
@@ -197,7 +197,7 @@ def _reached(path: Path) -> bool:
 
 
 def _kind(path: Path) -> str:
-    """The kind of file system that the path lies on, or would."""
+    """The kind of file system that the path lies on, or would lie on."""
     if not MOUNTS.is_file():
         return ""
     rows = [line.split() for line in MOUNTS.read_text(encoding="utf-8", errors="replace").splitlines()]
@@ -206,12 +206,14 @@ def _kind(path: Path) -> str:
 
 
 def _encrypted(url: str) -> bool:
+    """Whether a URL is reached by TLS, or does not leave this machine."""
     import httpx
 
     return url.startswith("https://") or httpx.URL(url).host in LOOPBACK
 
 
 def _host(address: "sa.URL") -> str:
+    """The host of a database's address, or its socket's folder."""
     named = address.host or address.query.get("host") or "/"
     return named if isinstance(named, str) else named[0]
 
@@ -232,7 +234,7 @@ def _lets_in(address: "sa.URL") -> bool:
 
 
 def _writers(address: "sa.URL") -> list[str]:
-    """Roles that may write the ledger beside the one that asks; its administrators are trusted."""
+    """Roles, beside the current one and administrators, that may write the ledger."""
     engine = sa.create_engine(address.set(drivername="postgresql+psycopg"), poolclass=sa.pool.NullPool)
     with engine.connect() as connection:
         if not sa.inspect(connection).has_table("reservations"):
@@ -241,12 +243,12 @@ def _writers(address: "sa.URL") -> list[str]:
 
 
 def n_clients(dask_scheduler: Any) -> int:
-    """Run on the scheduler: how many clients there are; Dask's own, for the tasks of workers, is none."""
+    """How many clients a Dask scheduler has, without Dask's own; it is run on the scheduler."""
     return sum(name.startswith("Client") for name in dask_scheduler.clients)
 
 
 def _key() -> Iterator[Finding]:
-    """Whether others can read the key that lets this user in."""
+    """Find a Dask client key that others can read."""
     import dask
 
     tls = dask.config.get("distributed.comm.tls.client")

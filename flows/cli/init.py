@@ -88,7 +88,7 @@ def study_text(
     person: str | None = None,
     n_persons: int | None = None,
 ) -> str:
-    """The study file.
+    """The text of a commented study file for two data files.
 
     Args:
         training: the public file; it is read.
@@ -146,7 +146,7 @@ def study_text(
 
 
 def public_name(validation: Path, target: str) -> str:
-    """What to call a study and its budget: whose data they are, not which part of a split the file is.
+    """A name for a study and its budget: whose data they are, not which part of a split the file is.
 
     `ward_validation.csv` is "ward"; `ward/validation.csv` too; a bare `validation.csv` says only what is predicted.
     """
@@ -159,7 +159,7 @@ def public_name(validation: Path, target: str) -> str:
 
 
 def _write(text: str, out: Path) -> None:
-    """Write a new file; one that is there is never replaced.
+    """Write `text` to a new file; one that is there is never replaced.
 
     Raises:
         StudyInvalid: there is one, or it cannot be written.
@@ -175,7 +175,7 @@ def _write(text: str, out: Path) -> None:
 
 
 def _column_of_persons(table: Table, person: str | None, target: str) -> str:
-    """The column that says whose a record is.
+    """The option --person, checked to be a column of the table and not the target.
 
     Raises:
         StudyInvalid: none is named, there is no such column, or it is the target.
@@ -192,7 +192,7 @@ def _column_of_persons(table: Table, person: str | None, target: str) -> str:
 
 
 def _stated(n_persons: int | None) -> int:
-    """n_p, on the caller's word: the validation file's own number is private, so it is neither counted nor checked.
+    """The option --n-persons, required with --person: the file's own number is private, so it is not counted.
 
     Raises:
         StudyInvalid: it is not stated.
@@ -207,13 +207,13 @@ def _stated(n_persons: int | None) -> int:
 
 
 def _identifies(table: Table, column: str) -> bool:
-    """A text column of so many values is a name, a date or an identifier."""
+    """Whether a column is empty, or a text of so many values that it is a name, a date or an identifier."""
     values = table.columns[column]
     return not present(values).any() or (is_text(values) and len(sorted_values(values)) > CATEGORIES_AT_MOST)
 
 
 def _model(table: Table, target: str) -> tuple[dict[str, object], dict[str, object]]:
-    """[model] and [space] for what the target holds.
+    """The tables [model] and [space] that fit the values of the target.
 
     Raises:
         StudyInvalid: it is a text that identifies records.
@@ -280,6 +280,7 @@ def print_written(spec: StudySpec, out: Path) -> None:
 
 
 def _protected(privacy: PrivacySection, data: PublicFiles | PersonFiles) -> str:
+    """Who is protected by the study, in words."""
     if isinstance(data, PersonFiles):
         who = f"the people in column {named(str(privacy.person))} of {named(data.validation)}"
         return f"{who}: {data.n_persons:,} of them, on your word, and each counts once"
@@ -290,6 +291,7 @@ def _protected(privacy: PrivacySection, data: PublicFiles | PersonFiles) -> str:
 
 
 def _axis(name: str, axis: AxisSection) -> str:
+    """An axis of the search in words."""
     if axis.values is not None:
         return f"{named(name)} of {len(axis.values)} values"
     return f"{named(name)} from {axis.low:g} to {axis.high:g}"

@@ -192,7 +192,7 @@ def update(
     json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Take in an answer."""
+    """Record the curator's answer in the search."""
     now = session.update(answer, state)
     if json:
         print_json(asdict(now))
@@ -201,7 +201,7 @@ def update(
 
 
 def _box(transform: str, relation: str | None, **options: Any) -> Outsourced:
-    """The curator's box, with its words checked.
+    """The curator's method with these options, its words checked.
 
     Raises:
         StudyInvalid: a word that is not known, or numbers that make no box.
@@ -222,7 +222,7 @@ def _box(transform: str, relation: str | None, **options: Any) -> Outsourced:
 
 
 def _numbers(text: str | None) -> tuple[float, ...]:
-    """Numbers between commas.
+    """The numbers of a text that holds them between commas.
 
     Raises:
         StudyInvalid: something else.
@@ -235,7 +235,7 @@ def _numbers(text: str | None) -> tuple[float, ...]:
 
 
 def _table_size(data: Path | None, rows: int | None, columns: int | None) -> tuple[int, int]:
-    """n and d, as said, or of a file, of which nothing else is looked at.
+    """The numbers of rows and columns of the table, from the options or from the file's header.
 
     Raises:
         StudyInvalid: both or neither, or a file without them.
@@ -252,7 +252,7 @@ def _table_size(data: Path | None, rows: int | None, columns: int | None) -> tup
 
 
 def _finite(value: Any) -> Any:
-    """The plan for programs; null for what nothing bounds."""
+    """A JSON document with null in the place of every infinite number."""
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -261,7 +261,7 @@ def _finite(value: Any) -> Any:
 
 
 def _plan_text(planned: Utility, size: tuple[int, int]) -> str:
-    """What a person reads of it."""
+    """The screen of `dpbo curate plan`."""
     lines = [
         f"{size[0]:,} rows of {size[1]} columns; diameter {planned.diameter:g}.",
         "No row was read and nothing was charged.",
@@ -300,4 +300,5 @@ def _plan_text(planned: Utility, size: tuple[int, int]) -> str:
 
 
 def _bounded(value: float) -> str:
+    """A number to three digits, "none" if it is infinite."""
     return "none" if value == math.inf else f"{value:.3g}"

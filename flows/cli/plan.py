@@ -42,7 +42,7 @@ def plan(
 
 
 def print_advice(spec: StudySpec, advice: Advice, *, refused: bool = False) -> None:
-    """`dpbo plan`: a line a method, then why.
+    """Print a line for each method, then why, then the one to choose.
 
     Args:
         spec: the study.
@@ -107,7 +107,7 @@ def print_advice(spec: StudySpec, advice: Advice, *, refused: bool = False) -> N
 
 
 def _opened(spec: StudySpec, advice: Advice) -> str:
-    """What was read for it: of files, the public training set's at most."""
+    """A sentence about which files were read for the advice: the public training set's at most."""
     if isinstance(spec.data, Bundled) or (advice.n_public is None and advice.positives is None):
         return "Nothing was opened and nothing was charged."
     facts = [] if advice.n_public is None else [f"{advice.n_public:,} records"]
@@ -118,6 +118,7 @@ def _opened(spec: StudySpec, advice: Advice) -> str:
 
 
 def _toml(value: Any) -> str:
+    """A value as TOML writes it."""
     if isinstance(value, bool):
         return str(value).lower()
     return f'"{value}"' if isinstance(value, str) else str(value)

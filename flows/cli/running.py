@@ -39,7 +39,7 @@ NEEDED = (
 
 
 def is_there(url: str) -> bool:
-    """Whether a store is there; opening it would make it. A server's is taken to be."""
+    """Whether the file of a SQLite store exists; every other store is taken to exist. Opening one would make it."""
     return not url.startswith("sqlite:///") or Path(url.removeprefix("sqlite:///")).exists()
 
 
@@ -63,13 +63,16 @@ def own_ledger() -> PrivacyLedger:
 
 
 def mlflow_lookup(release: Release | None) -> Tracked | None:
-    """Where MLflow shows a release already, by its store's file alone: neither Prefect nor MLflow is loaded."""
+    """Where MLflow shows a release already, read from its store's file; neither Prefect nor MLflow is loaded."""
     return None if release is None else tracked_in_file(release, Stores().tracking)
 
 
 @contextmanager
 def own_server(load: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """A Prefect server of this command's own; `load` is called while it starts. Nothing else prints."""
+    """Hold a Prefect server of this command's own open, and standard output shut.
+
+    `load` is called while it starts.
+    """
     _make_prefects_store()
     with own_output(), locked_server(load), without_heartbeat():
         yield
@@ -148,12 +151,13 @@ def serve_schedule(
 
 
 def _make_prefects_store() -> None:
+    """Make Prefect's database, and let what is written from now on be its owner's alone."""
     os.umask(OWNER_ALONE)
     create_prefect_store()
 
 
 def _load() -> None:
-    """What a run imports on its way, while its server starts. What cannot be imported is told where it is used."""
+    """Import what a run needs while its server starts; what cannot be imported fails where it is used."""
     for name in NEEDED:
         with suppress(Exception):
             import_module(name)

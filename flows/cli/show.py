@@ -48,7 +48,7 @@ def show(
 
 
 def recorded_release(word: str) -> tuple[Release, Account]:
-    """The one release that `word` means, and its dataset's account.
+    """The one release that `word` names, and its dataset's account.
 
     Raises:
         StudyInvalid: there is none, it is not finished, or there are several.
@@ -72,7 +72,7 @@ def recorded_release(word: str) -> tuple[Release, Account]:
 
 
 def save_page(release: Release, account: Account, file: Path) -> None:
-    """The certificate as one page, with every picture that can be drawn.
+    """Write a release's certificate as one HTML page, with every picture that can be drawn.
 
     Raises:
         StudyInvalid: the file cannot be written.
@@ -93,7 +93,7 @@ def save_page(release: Release, account: Account, file: Path) -> None:
 
 
 def _matches(ledger: PrivacyLedger, word: str) -> tuple[Recorded, ...]:
-    """A file is read for its names alone; fields of a schedule stand for any run's."""
+    """The ledger's studies that `word` names: a study file, NAME, NAME:EDITION or a release's id."""
     if not (Path(word).is_file() or word.endswith(".toml")):
         return ledger.recorded(word)
     from dpbo_core.study_file.toml_file import read_study
@@ -113,6 +113,7 @@ def _matches(ledger: PrivacyLedger, word: str) -> tuple[Recorded, ...]:
 
 
 def _several(word: str, matches: list[Recorded]) -> StudyInvalid:
+    """The error of a word that several releases match."""
     return StudyInvalid(
         f"{len(matches)} releases match {word!r}: {_listed(matches)}",
         cause="a study has several editions, or two studies have one name",
@@ -121,6 +122,7 @@ def _several(word: str, matches: list[Recorded]) -> StudyInvalid:
 
 
 def _unfinished(word: str, entry: Recorded) -> StudyInvalid:
+    """The error of a word that matches a study without a release."""
     if entry.method == WATCH:
         return StudyInvalid(
             f"{word!r} goes on since {entry.reserved_at[:10]}: no look has raised the alarm, which is its release",
@@ -136,6 +138,7 @@ def _unfinished(word: str, entry: Recorded) -> StudyInvalid:
 
 
 def _unknown(ledger: PrivacyLedger, word: str) -> StudyInvalid:
+    """The error of a word that matches nothing."""
     return StudyInvalid(
         f"the ledger has no release of {word!r}{suggestion(word, ledger.study_names())}",
         cause="a misspelt name, another folder's ledger, or a study that is not tuned yet",
@@ -144,7 +147,7 @@ def _unknown(ledger: PrivacyLedger, word: str) -> StudyInvalid:
 
 
 def _listed(matches: tuple[Recorded, ...] | list[Recorded]) -> str:
-    """The newest first; each with what tells it from the others."""
+    """The newest ten matches in one line."""
     newest = [
         f"{item.study}:{item.edition} ({item.method}, {item.release_id})" for item in matches[: -LISTED - 1 : -1]
     ]

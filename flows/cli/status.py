@@ -34,7 +34,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Status:
-    """What `dpbo status` knows.
+    """What `dpbo status` shows.
 
     Attributes:
         alive: how many runs hold their lock on this machine; more may run on others.
@@ -59,7 +59,7 @@ def status(
 
 
 def look() -> Status:
-    """Ask this folder's locks, the ledger if there is one, and Prefect if it answers."""
+    """Read this folder's locks, the ledger if there is one, and Prefect's runs if it answers."""
     ledger = ledger_here()
     accounts = () if ledger is None else ledger.accounts()
     entries = [(account.budget.dataset, entry) for account in accounts for entry in account.entries]
@@ -68,6 +68,7 @@ def look() -> Status:
 
 
 def _runs() -> tuple[Run, ...] | None:
+    """The flow runs that Prefect has running or due; None where no server answers."""
     place = _server()
     if place is None:
         return None
@@ -84,12 +85,13 @@ def _runs() -> tuple[Run, ...] | None:
 
 
 def _run(item: Mapping[str, Any]) -> Run:
+    """A flow run from the JSON of Prefect's API."""
     moment = item.get("start_time") or item.get("expected_start_time") or ""
     return Run(str(item["name"]), str(item["state_name"]), str(moment)[:16].replace("T", " "))
 
 
 def _server() -> tuple[str, dict[str, str]] | None:
-    """The API that the environment names, or that of this user's own server here; and what it is to be told."""
+    """The API that the environment names, or that of this user's own server here, and the headers to send."""
     auth, api = os.environ.get("PREFECT_API_AUTH_STRING"), os.environ.get("PREFECT_API_URL")
     home = Path(os.environ.get("PREFECT_HOME", "~/.prefect")).expanduser()
     if api is None:
@@ -102,7 +104,7 @@ def _server() -> tuple[str, dict[str, str]] | None:
 
 
 def status_json(standing: Status) -> dict[str, Any]:
-    """The object of `dpbo status --json`: what is left of each dataset is that of `dpbo budget --json`."""
+    """The object of `dpbo status --json`; its datasets are those of `dpbo budget --json`."""
     runs = None
     if standing.runs is not None:
         runs = [{"name": run.name, "state": run.state, "at": run.at} for run in standing.runs]
@@ -126,7 +128,7 @@ def status_json(standing: Status) -> dict[str, Any]:
 
 
 def print_status(standing: Status) -> None:
-    """Three parts; each says in a line where nothing is known."""
+    """Print what runs, what ran last and what is left."""
     screen = Screen()
     here = f"{standing.alive} on this machine" if standing.alive else "nothing on this machine"
     if standing.runs is None:
@@ -150,6 +152,7 @@ def print_status(standing: Status) -> None:
 
 
 def _when(entry: Entry) -> str:
+    """When an entry was released, opened or charged, in words."""
     moment = (entry.released_at or entry.reserved_at)[:16].replace("T", " ")
     if entry.released_at is not None:
         return f"released {moment}"

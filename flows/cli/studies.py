@@ -14,7 +14,7 @@ from dpbo_core.study_file.toml_file import read_study
 
 
 def check_public_here(sources: Iterable[Source]) -> None:
-    """Nothing that a command reads as public is a sensitive file of this folder's ledger, if there is one.
+    """Refuse sources, read as public, that are sensitive files of this folder's ledger.
 
     Raises:
         PolicyRefused: it is one.

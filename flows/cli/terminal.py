@@ -31,7 +31,7 @@ Row = Sequence[str]
 
 
 def named(text: object) -> str:
-    """A name or value that someone chose, for a screen: neither a control character nor markup of the screen's.
+    """A name or value that somebody chose, escaped for a screen: no control characters, no markup.
 
     A tag that changes nothing follows every bracket, so that it opens no tag, and every run of backslashes, which
     are doubled before a tag: whatever follows, they escape nothing of it.
@@ -40,23 +40,23 @@ def named(text: object) -> str:
 
 
 def print_json(document: dict[str, Any]) -> None:
-    """One object on standard output; NaN and Infinity cannot be written."""
+    """Print one JSON object on standard output; NaN and Infinity raise."""
     sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def print_sentence(text: str) -> None:
-    """The whole answer of a command in one sentence."""
+    """Print the answer of a command that is one sentence."""
     Screen().say(named(text))
 
 
 def lenient(stream: Any) -> None:
-    """A terminal that cannot write ε gets a question mark, not an error."""
+    """Let a stream that cannot write ε write a question mark instead of failing."""
     if isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(errors="replace")
 
 
 def print_message(error: DpboError) -> None:
-    """An error on standard error: one line; on a terminal three aligned parts: what happened, why, what to do."""
+    """Print an error on standard error: one line, or on a terminal what happened, why, and what to do."""
     lenient(sys.stderr)
     if is_plain() or not sys.stderr.isatty():
         sys.stderr.write(f"dpbo: {error.message()}\n")
@@ -68,14 +68,14 @@ def print_message(error: DpboError) -> None:
 
 
 def print_warnings(lines: Iterable[str]) -> None:
-    """What could not be done beside a result that stands: on standard error, a line each."""
+    """Print on standard error, a line each, what could not be done beside a result that stands."""
     lenient(sys.stderr)
     for line in lines:
         sys.stderr.write(f"dpbo: warning: {printable(line)}\n")
 
 
 class Screen:
-    """Standard output for a person: `say` a line, `facts` in two columns, a `table`. Text is rich's markup."""
+    """Output for a person: `say` a line, `facts` in two columns, a `table`. Text is rich's markup."""
 
     def __init__(self, *, stderr: bool = False) -> None:
         from rich.console import Console
@@ -99,7 +99,7 @@ class Screen:
             self._show(markup)
 
     def facts(self, rows: Iterable[tuple[str, str]]) -> None:
-        """Names and what is known of them, aligned; below one another where names take half of the terminal."""
+        """Print names and their texts in two columns; below one another where names take half of the terminal."""
         lines = list(rows)
         if self.plain:
             for name, text in lines:
@@ -122,7 +122,10 @@ class Screen:
     def table(
         self, header: Row, rows: Iterable[Row], *, left: int, wraps: int | None = None, title: str = ""
     ) -> None:
-        """A table of which the first `left` columns are text and the others numbers; column `wraps` may break."""
+        """Print a table of which the first `left` columns are text and the others numbers.
+
+        Column `wraps` may break.
+        """
         lines = list(rows)
         if self.plain:
             if title:
@@ -158,7 +161,7 @@ class Screen:
         return self._console.width
 
     def _show(self, content: "RenderableType") -> None:
-        """Without the blanks that fill a line: they would be copied along with the text."""
+        """Print rich's content without the blanks that fill each line: they would be copied with the text."""
         with self._console.capture() as capture:
             self._console.print(content)
         lines = capture.get().splitlines()

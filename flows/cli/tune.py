@@ -96,7 +96,7 @@ def serve(
 
 
 def run(path: Path, *, pad_steps: float = 0.0, register: bool = False) -> tuple[Tuned, Account]:
-    """Run the study in `path` as a Prefect flow; its result, and its dataset's account afterwards.
+    """Run the study in `path` as a Prefect flow; returns its result and its dataset's account afterwards.
 
     Of a study that was released and is shown already nothing is run. What could not be published is told on
     standard error; the result stands.
@@ -122,7 +122,7 @@ def run(path: Path, *, pad_steps: float = 0.0, register: bool = False) -> tuple[
 
 
 def replayed(study: StudySpec, folder: str) -> tuple[Tuned, Account] | None:
-    """The release that `study` has, where MLflow shows it already, and its dataset's account; None if not.
+    """The recorded release of `study` that MLflow shows already, and its dataset's account; None if there is none.
 
     The ledger is read, and nothing is run: neither Prefect nor MLflow is loaded, no sensitive file is opened.
     Whatever is not known to be shown whole is no replay: then the flow runs as ever, and publishes what is missing.
@@ -154,7 +154,7 @@ def replayed(study: StudySpec, folder: str) -> tuple[Tuned, Account] | None:
 
 
 def _recorded(study: StudySpec) -> tuple[str, str] | None:
-    """That the study's release is recorded, and what to do; None if it is not."""
+    """A sentence about the study's recorded release, and what to do; None if there is none."""
     ledger = ledger_here()
     editions = (
         () if ledger is None else ledger.editions(study.name, edition=study.edition, dataset=study.privacy.dataset)

@@ -25,7 +25,7 @@ def verify(
 
 
 def check_certificate(file: Path) -> str:
-    """Recompute a release's ε and δ from its own page; one sentence about it.
+    """Recompute a release's ε and δ from its certificate; returns one sentence about it.
 
     Raises:
         StudyInvalid: the file is no release.
@@ -55,7 +55,7 @@ def check_certificate(file: Path) -> str:
 
 
 def _in_ledger(release: Release) -> str:
-    """What the ledger here, if there is one, adds to a certificate that proves itself; mostly nothing.
+    """A sentence about a ledger here that lost the release; "" where there is nothing to add.
 
     Raises:
         LedgerDamaged: it is the release's, and older than the release.

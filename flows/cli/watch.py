@@ -115,7 +115,7 @@ def check_schedule(path: Path, cron: str | None, every: str | None, pad: float) 
 
 
 def planned(path: Path, section: WatchSection) -> WatchPlan:
-    """The price of a watch and how it errs, from public files and the ledger. Charges nothing."""
+    """Price a watch and say how often it errs, from public files and the ledger. Charges nothing."""
     study = released_study(path)
     return plan_watch(study, ledger=PrivacyLedger(Stores().ledger), folder=path.parent, section=section)
 
@@ -123,7 +123,7 @@ def planned(path: Path, section: WatchSection) -> WatchPlan:
 def run(
     path: Path, section: WatchSection, *, name: str | None, retune: bool, pad: float
 ) -> "tuple[Watched, Account]":
-    """One look as a Prefect flow; its bit, and its dataset's account afterwards.
+    """Take one look as a Prefect flow; returns its bit and its dataset's account afterwards.
 
     A look without a name is today's, UTC. What could not be published is told on standard error; the bit stands.
 
@@ -148,7 +148,7 @@ def run(
 
 
 def _recorded(study: StudySpec, section: WatchSection, folder: str, name: str) -> tuple[str, str] | None:
-    """That the look's bit is recorded, and what to do; None if it is not."""
+    """A sentence about the look's recorded bit, and what to do; None if there is none."""
     try:
         look = open_look(study, Run(own_ledger(), folder), name=name, section=section)
     except DpboError:
@@ -162,7 +162,7 @@ def _recorded(study: StudySpec, section: WatchSection, folder: str, name: str) -
 
 
 def print_watched(watched: "Watched", account: Account) -> None:
-    """What a look says, and nothing more."""
+    """Print the bit of a look, its price and where it is shown."""
     screen, look = Screen(), watched.look
     word = "[bold red]ALARM[/]" if look.alarm else "[bold]holds[/]"
     screen.say(f"{named(look.key.study)} · {named(look.key.edition)} · look {named(look.name)}\n")
@@ -170,6 +170,7 @@ def print_watched(watched: "Watched", account: Account) -> None:
 
 
 def _facts(watched: "Watched", word: str, account: Account) -> Iterator[tuple[str, str]]:
+    """The two columns of a look's screen."""
     look = watched.look
     fallen = f"the score has fallen by about {look.terms.drop:g}" if look.alarm else "no fall is seen"
     again = "; recorded before, and nothing was read now" if look.replayed else ""
@@ -205,7 +206,7 @@ def watched_json(watched: "Watched") -> dict[str, Any]:
 
 
 def print_plan(plan: WatchPlan) -> None:
-    """What `dpbo watch --plan` says: the price, how often it errs, and what it can find."""
+    """Print what `dpbo watch --plan` says: the price, how often it errs, and what it can find."""
     screen, power, terms = Screen(), plan.power, plan.terms
     screen.say("Nothing was charged, and no sensitive record was read.\n")
     of = "a table" if plan.spread is None else f"a table whose records' scores spread by {plan.spread:.2g}"
@@ -250,11 +251,12 @@ def plan_json(plan: WatchPlan) -> dict[str, Any]:
 
 
 def _terms(terms: Any) -> dict[str, Any]:
+    """A watch's terms as JSON, without its secret threshold."""
     return {name: value for name, value in terms.to_json().items() if name != "theta"}
 
 
 def _sentence(plan: WatchPlan) -> str:
-    """What to expect, for the person who pays."""
+    """What to expect of a watch, in a sentence."""
     power, terms = plan.power, plan.terms
     at = f"at {plan.records:,} records"
     if power.verdict == "useless":
@@ -266,9 +268,10 @@ def _sentence(plan: WatchPlan) -> str:
 
 
 def _days(chances: tuple[float, ...]) -> str:
+    """The chance of seeing the fall within 1, 2, … days, in words."""
     return ", ".join(f"{n} day{'s' * (n > 1)} {_share(chance)}" for n, chance in enumerate(chances, 1))
 
 
 def _share(chance: float) -> str:
-    """In per cent, and never quite none or all."""
+    """A probability in per cent, never quite none or all."""
     return f"{100 * min(max(chance, 1e-4), 1 - 1e-4):.4g}%"

@@ -29,7 +29,7 @@ CREATION_LOCK = 0x6470626E  # an advisory lock: two processes must not make the 
 
 @dataclass(frozen=True)
 class Databases:
-    """The three addresses, each with the driver its user needs."""
+    """The addresses of a team's three databases, each with the driver its user needs."""
 
     ledger: str
     mlflow: str
@@ -37,7 +37,7 @@ class Databases:
 
 
 def databases(url: str) -> Databases:
-    """The three databases that `url` stands for.
+    """The addresses of the three databases that `url` stands for.
 
     Raises:
         StudyInvalid: it is no PostgreSQL URL with a database.
@@ -52,7 +52,7 @@ def databases(url: str) -> Databases:
 
 
 def prepare(url: str) -> None:
-    """Create what is missing beside the ledger's database, and Prefect's tables; nothing where all is there.
+    """Create the databases that are missing beside the ledger's, and Prefect's tables.
 
     Raises:
         DpboError: the server cannot be reached, or the role may not create databases.
@@ -87,6 +87,7 @@ def lead_prefect(url: str) -> None:
 
 
 def _create(connection: "sa.Connection", name: str) -> None:
+    """Create the database `name` if it is missing."""
     existing = connection.scalar(sa.text("SELECT 1 FROM pg_database WHERE datname = :name"), {"name": name})
     if not existing:
         quoted = connection.dialect.identifier_preparer.quote(name)
@@ -94,7 +95,7 @@ def _create(connection: "sa.Connection", name: str) -> None:
 
 
 def _migrate_prefect(url: str) -> None:
-    """Prefect makes its tables when its server starts; two servers at once would both try."""
+    """Make Prefect's tables before a server starts: two servers at once would both try."""
     here = sa.engine.make_url(url).set(drivername="postgresql+psycopg")
     with sa.create_engine(here, poolclass=sa.pool.NullPool).connect() as connection:
         if sa.inspect(connection).has_table("alembic_version"):

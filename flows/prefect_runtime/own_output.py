@@ -14,7 +14,7 @@ STDOUT = 1
 
 @contextmanager
 def own_output() -> Iterator[None]:
-    """Nothing that is written to standard output inside comes out, from this process or those it starts."""
+    """Drop whatever this process, or those it starts, writes to standard output inside."""
     sys.stdout.flush()
     original = os.dup(STDOUT)
     with open(os.devnull, "w", encoding="utf-8") as nowhere, redirect_stdout(nowhere):  # noqa: PTH123  a device

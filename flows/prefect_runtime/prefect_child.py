@@ -25,7 +25,7 @@ SHORT = {  # as Prefect's own temporary server: no page; and no look at each pac
 
 
 def address_of(port: int) -> str:
-    """The API of a server of this machine."""
+    """The address of the API of a Prefect server on this machine."""
     return f"http://{LOOPBACK}:{port}/api"
 
 
@@ -42,7 +42,7 @@ def answers(api: str) -> bool:
 def start(
     listening: socket.socket, *, auth: str, home: Path, log: IO[bytes] | int, extra: Mapping[str, str]
 ) -> Leashed:
-    """A server that will answer on `listening` to whoever knows `auth`.
+    """Start a server that will answer on `listening` to whoever knows `auth`.
 
     It stands in `home`, Prefect's folder, with our environment and `extra`, and writes to `log`.
     """
@@ -53,7 +53,7 @@ def start(
 
 
 def awaited(child: Leashed, port: int, *, cancelled: Callable[[], bool] = lambda: False) -> bool:
-    """Whether the server answers, once it does; it is closed if it ended, or took too long."""
+    """Wait for the server's first answer; False, and it is closed, if it ends or takes too long."""
     end = time.monotonic() + PATIENCE
     try:
         while not answers(address_of(port)):
@@ -68,7 +68,7 @@ def awaited(child: Leashed, port: int, *, cancelled: Callable[[], bool] = lambda
 
 
 def not_started(port: int, remedy: str) -> DpboError:
-    """What to say then."""
+    """The error of a server that did not start."""
     return DpboError(
         f"a Prefect server could not be started on port {port}",
         cause="a broken installation or settings of Prefect's, or the machine is too slow",
@@ -77,7 +77,7 @@ def not_started(port: int, remedy: str) -> DpboError:
 
 
 def _environment(auth: str, home: Path, port: int) -> dict[str, str]:
-    """The child's: it is Prefect's server, so it is a client of nobody."""
+    """The environment of a child that is Prefect's server, and so a client of nobody."""
     ours = dict(os.environ)
     if default_home() is None:
         from prefect.settings import get_current_settings

@@ -30,7 +30,7 @@ ONCE = "Setting up Prefect's database, once: about 15 seconds\n"
 
 
 def create_prefect_store() -> None:
-    """Put a migrated database where Prefect has none yet; nothing where a server is set.
+    """Put a migrated database where Prefect has none yet; do nothing where a server is set.
 
     A team's databases (DPBO_DATABASE_URL) are made ready here too, before anything opens them.
     """
@@ -104,7 +104,7 @@ def make_database(path: Path) -> None:
 
 
 def _cache_folder() -> Path | None:
-    """A folder that nobody else can write to; None where the user can have none."""
+    """The folder for the template, which nobody else can write to; None where the user can have none."""
     named = Path(os.environ.get(CACHE, ""))
     try:
         folder = (named if named.is_absolute() else Path.home() / ".cache") / "dpbo"
@@ -117,7 +117,7 @@ def _cache_folder() -> Path | None:
 
 
 def _is_sound(place: Path) -> bool:
-    """A regular file that this user alone wrote, without a journal that holds a part of it."""
+    """Whether a file is regular, written by this user alone, and complete without a journal."""
     try:
         state = place.lstat()
     except OSError:
@@ -140,19 +140,19 @@ def _migrate(path: Path) -> None:
 
 @cache
 def _versions() -> tuple[Path, ...]:
-    """The installed Prefect's migrations for SQLite, without importing it."""
+    """The files of the installed Prefect's SQLite migrations; Prefect is not imported."""
     package = find_spec("prefect")
     folder = Path((package and package.origin) or "").parent / MIGRATIONS
     return tuple(sorted(folder.glob("[0-9a-z]*.py")))
 
 
 def _migrations() -> str:
-    """The first half of the SHA-256 of their names, in hex."""
+    """The first half of the SHA-256 of the migrations' file names, in hex."""
     return hashlib.sha256("\n".join(path.name for path in _versions()).encode()).hexdigest()[:32]
 
 
 def _newest_migration() -> str | None:
-    """The one that no other builds on; None where that cannot be told."""
+    """The revision that no other migration builds on; None where that cannot be told."""
     lines = [REVISION.findall(path.read_text(encoding="utf-8")) for path in _versions()]
     revisions = {name for line in lines for down, name in line if not down}
     newest = revisions - {name for line in lines for down, name in line if down}

@@ -32,7 +32,7 @@ Standing = Literal["open", "ours", "locked", "silent"]
 
 
 def password_in(folder: Path) -> tuple[str, Path]:
-    """(password, file): made at first use and then the same, so that pages stay open and servers are found again.
+    """The password in a file of `folder`, made at first use, and the file.
 
     Raises:
         DpboError: somebody else can read or write the file, or it cannot be kept.
@@ -64,7 +64,7 @@ def password_in(folder: Path) -> tuple[str, Path]:
 
 
 def standing(api: str, headers: Mapping[str, str]) -> Standing:
-    """What the server at `api` says to a stranger ("open"), and to whom sends `headers` ("ours", or "locked")."""
+    """Ask the server at `api` without and with `headers`: "open" to strangers, "ours", "locked" or "silent"."""
     import httpx
 
     try:
@@ -77,12 +77,12 @@ def standing(api: str, headers: Mapping[str, str]) -> Standing:
 
 
 def credentials(auth: str) -> dict[str, str]:
-    """The header that Prefect's clients send."""
+    """The header with a password that Prefect's clients send."""
     return {"Authorization": f"Basic {base64.b64encode(auth.encode()).decode()}"}
 
 
 class LoopbackServer:
-    """While it is open a server answers at `api`: a configured one, one that was there, or a child of its own.
+    """A Prefect server that answers while this is open: the configured one, one that ran already, or a child.
 
     A child that dies is started again, on the same socket: nobody else can listen there meanwhile. Its database is
     Prefect's own, so its schedules and runs are still there. `auth` is what clients send; None: as Prefect is set.
@@ -128,7 +128,7 @@ class LoopbackServer:
         self._held.close()
 
     def _use_configured(self) -> None:
-        """How it knows its clients is between it and Prefect's settings; that it asks them is our business."""
+        """Check that the configured server answers, and asks strangers for a password."""
         answer = standing(self.api, {})
         if answer == "silent":
             raise DpboError(
@@ -139,7 +139,7 @@ class LoopbackServer:
         self._refuse_open(answer)
 
     def _use_existing(self) -> None:
-        """A server on our port, which must be this user's before it is told any password."""
+        """Use the server that listens on our port; it must be this user's before it is sent any password."""
         if not self._trust and not ours_alone(self._port):
             raise DpboError(
                 f"what listens on port {self._port} is not known to be yours",
@@ -163,6 +163,7 @@ class LoopbackServer:
             )
 
     def _refuse_open(self, answer: Standing) -> None:
+        """Refuse a server that is open to strangers, unless it is trusted."""
         if answer == "open" and not self._trust:
             raise DpboError(
                 f"the Prefect server at {self.api} asks nobody for a password",
@@ -171,6 +172,7 @@ class LoopbackServer:
             )
 
     def _start(self) -> None:
+        """Start the child and wait for its first answer."""
         flags = os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW
         with os.fdopen(os.open(self._log, flags, 0o600), "wb") as log:
             child = start(
@@ -185,6 +187,7 @@ class LoopbackServer:
         self._child = child
 
     def _watch(self) -> None:
+        """Start the child again whenever it has died."""
         while not self._closing.wait(PAUSE):
             if self._child.ended():
                 with suppress(DpboError):  # tried again after the next pause
@@ -192,7 +195,7 @@ class LoopbackServer:
 
 
 def configured() -> str | None:
-    """The API that Prefect's settings name, if any."""
+    """The API's address in Prefect's settings, if there is one."""
     if default_home() is not None:
         return None
     from prefect.settings import get_current_settings
@@ -202,7 +205,7 @@ def configured() -> str | None:
 
 
 def is_outage(error: BaseException) -> bool:
-    """Whether no server answering is among the causes that `error` groups."""
+    """Whether an error, or one that it groups, means that no server answered."""
     import httpx
 
     if isinstance(error, BaseExceptionGroup):
@@ -211,7 +214,7 @@ def is_outage(error: BaseException) -> bool:
 
 
 def wait_for_server(api: str) -> None:
-    """Return when a server answers at `api`; a termination signal ends the process in good order."""
+    """Wait until a server answers at `api`; a termination signal ends the process in good order."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # the runner that had it is no more
     while not answers(api):
         time.sleep(PAUSE)

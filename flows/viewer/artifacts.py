@@ -16,11 +16,11 @@ PIECE = 2**16
 
 
 class NotOurs(Exception):
-    """A place outside the store's own root, a link, or nothing that is there."""
+    """A place is outside the store's root, a link, or missing."""
 
 
 def names_below(location: str, root: Path, base: Path) -> tuple[str, ...]:
-    """The names that lead from `root` to the place an MLflow `location` means; relative ones start from `base`.
+    """The path from `root` to the place that an MLflow `location` means, as names; relative ones start from `base`.
 
     Raises:
         NotOurs: it is not below `root`.
@@ -50,7 +50,7 @@ def names_of(path: str) -> tuple[str, ...]:
 
 @contextmanager
 def opened(root: Path, names: tuple[str, ...]) -> Iterator[int]:
-    """A descriptor of the file or folder that `names` lead to.
+    """Hold a descriptor of the file or folder that `names` lead to, without following a link.
 
     Raises:
         NotOurs: a name is a link, or nothing is there.
@@ -74,7 +74,7 @@ def opened(root: Path, names: tuple[str, ...]) -> Iterator[int]:
 
 
 def listing(root: Path, names: tuple[str, ...], path: str) -> list[dict[str, Any]]:
-    """What MLflow's API says of a folder: its files and folders with their sizes. Links are left out.
+    """A folder's files and folders with their sizes, as MLflow's API lists them. Links are left out.
 
     Raises:
         NotOurs: it is not there.
@@ -94,7 +94,7 @@ def listing(root: Path, names: tuple[str, ...], path: str) -> list[dict[str, Any
 
 
 def content(root: Path, names: tuple[str, ...]) -> tuple[str, bytes]:
-    """(type, bytes) of a file.
+    """The media type and the bytes of a file.
 
     Raises:
         NotOurs: it is not there, or no file.

@@ -51,6 +51,7 @@ def champion_after(tuned: Release, report: Release, tracking_uri: str) -> str:
 
 
 def _figure(report: Release) -> tuple[str, Ends]:
+    """The first of the ranked figures that a report has, and its noise interval."""
     metrics = report.value["metrics"]
     for name in RANKED:
         cell = metrics.get(name)
@@ -65,6 +66,7 @@ def _figure(report: Release) -> tuple[str, Ends]:
 
 
 def _champion(client: Any, name: str) -> Any:
+    """The model version that has the alias `champion`; None if there is none."""
     from mlflow.exceptions import MlflowException
 
     try:
@@ -74,6 +76,7 @@ def _champion(client: Any, name: str) -> Any:
 
 
 def _noted(version: Any, figure: str) -> Ends | None:
+    """The interval of `figure` that was noted on a model version; None if there is none."""
     words = version.tags.get(NOTED + figure, "").split()
     try:
         low, high = map(float, words)

@@ -20,12 +20,12 @@ Figures = Mapping[str, Any]
 
 
 def is_report(release: Release) -> bool:
-    """Whether it is an evaluation's."""
+    """Whether a release is an evaluation's."""
     return "metrics" in release.value
 
 
 def draw_evaluation(release: Release) -> "Figure":
-    """The figure itself, without touching any global state of matplotlib."""
+    """The figure of a report's panels, without touching matplotlib's global state."""
     from matplotlib.figure import Figure
 
     value = release.value
@@ -48,6 +48,7 @@ def draw_evaluation(release: Release) -> "Figure":
 
 
 def _panels(value: Figures) -> "list[Callable[[Axes, Figures], None]]":
+    """The panels of a report on two classes, in order."""
     panels: list[Callable[[Axes, Figures], None]] = [_roc, _precision_recall]
     panels += [_reliability] if value["calibration"] else []
     panels.append(_figures)
@@ -55,6 +56,7 @@ def _panels(value: Figures) -> "list[Callable[[Axes, Figures], None]]":
 
 
 def _roc(axes: "Axes", value: Figures) -> None:
+    """Draw the ROC curve, and each threshold's point with its noise intervals."""
     _curve(axes, [(point["fpr"], point["tpr"]) for point in value["roc"]])
     for row in value["confusion"]:
         recall, specificity = row["recall"], row["specificity"]
@@ -67,6 +69,7 @@ def _roc(axes: "Axes", value: Figures) -> None:
 
 
 def _precision_recall(axes: "Axes", value: Figures) -> None:
+    """Draw precision against recall, threshold by threshold."""
     drawn = [row for row in value["confusion"] if None not in (row["recall"]["value"], row["precision"]["value"])]
     _curve(axes, [(row["recall"]["value"], row["precision"]["value"]) for row in drawn])
     for row in drawn:
@@ -81,6 +84,7 @@ def _precision_recall(axes: "Axes", value: Figures) -> None:
 
 
 def _reliability(axes: "Axes", value: Figures) -> None:
+    """Draw the observed share against the predicted probability, bin by bin."""
     bins = [row for row in value["calibration"] if None not in (row["predicted"], row["observed"]["value"])]
     axes.plot([0, 1], [0, 1], color=NOISE, lw=0.8, ls=":")
     for row in bins:
@@ -91,6 +95,7 @@ def _reliability(axes: "Axes", value: Figures) -> None:
 
 
 def _figures(axes: "Axes", value: Figures) -> None:
+    """Draw each figure with its noise and sampling intervals."""
     drawn = [name for name in Binary.metrics if name not in UNDRAWN]
     present = [name for name in drawn if value["metrics"].get(name, {}).get("value") is not None]
     for place, name in enumerate(reversed(present)):
@@ -103,11 +108,12 @@ def _figures(axes: "Axes", value: Figures) -> None:
 
 
 def _gaps(axes: "Axes", value: Figures) -> None:
+    """Draw each group's distance from all other records."""
     gaps(axes, value, GAPS)
 
 
 def _cross(axes: "Axes", x: float, y: float, across: Figures | None, up: Figures, *, own: bool) -> None:
-    """A point with the noise intervals of its coordinates; the model's own threshold stands out."""
+    """Draw a point with the noise intervals of its coordinates; the model's own threshold stands out."""
     for cell, horizontal in ((across, True), (up, False)):
         ends = None if cell is None else cell["noise_interval"]
         if ends is not None:
@@ -116,6 +122,7 @@ def _cross(axes: "Axes", x: float, y: float, across: Figures | None, up: Figures
 
 
 def _curve(axes: "Axes", points: list[tuple[Any, Any]]) -> None:
+    """Draw a line through the points that have both coordinates."""
     drawn = [point for point in points if None not in point]
     axes.plot([x for x, _ in drawn], [y for _, y in drawn], color=INK, lw=1.2)
 
@@ -127,4 +134,5 @@ def _turned(cell: Figures) -> Figures:
 
 
 def _unit() -> dict[str, Any]:
+    """Limits of an axis pair that shows shares."""
     return {"xlim": (-0.02, 1.02), "ylim": (-0.02, 1.02)}

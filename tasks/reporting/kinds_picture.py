@@ -18,7 +18,7 @@ COLORS = (INK, CHOICE, NOISE)
 
 
 def panels(value: Figures) -> "list[Callable[[Axes, Figures], None]]":
-    """What is drawn of such a report, in its order."""
+    """The panels of a report on several classes or on errors, in order."""
     first: list[Callable[[Axes, Figures], None]] = (
         [_matrix, _figures, _classes] if "classes" in value else [_histogram, _figures]
     )
@@ -26,6 +26,7 @@ def panels(value: Figures) -> "list[Callable[[Axes, Figures], None]]":
 
 
 def _matrix(axes: "Axes", value: Figures) -> None:
+    """Draw the confusion matrix: noised records, coloured by the share of the true class."""
     names = [in_picture(cell["class"]) for cell in value["classes"]]
     C = len(names)
     counts = np.array([row["records"]["value"] or 0.0 for row in value["confusion"]]).reshape(C, C)
@@ -42,7 +43,7 @@ def _matrix(axes: "Axes", value: Figures) -> None:
 
 
 def _histogram(axes: "Axes", value: Figures) -> None:
-    """Bins side by side, since the outer ones are many times as wide as the inner."""
+    """Draw the errors' bins side by side at one width: the outer ones are many times as wide as the inner."""
     E, rows = value["binning"]["clipped_at"], value["errors"]
     for b, row in enumerate(rows):
         cell = row["records"]
@@ -57,6 +58,7 @@ def _histogram(axes: "Axes", value: Figures) -> None:
 
 
 def _figures(axes: "Axes", value: Figures) -> None:
+    """Draw each figure with its noise and sampling intervals."""
     present = [name for name, cell in value["metrics"].items() if _has_value(cell) and not name.endswith(UNDRAWN)]
     for place, name in enumerate(reversed(present)):
         cell = value["metrics"][name]
@@ -70,6 +72,7 @@ def _figures(axes: "Axes", value: Figures) -> None:
 
 
 def _classes(axes: "Axes", value: Figures) -> None:
+    """Draw recall and precision class by class."""
     for number, figure in enumerate(("recall", "precision")):
         for place, cell in enumerate(reversed(value["classes"])):
             if _has_value(cell[figure]):
@@ -82,11 +85,12 @@ def _classes(axes: "Axes", value: Figures) -> None:
 
 
 def _gaps(axes: "Axes", value: Figures) -> None:
+    """Draw each group's distance from all other records, in every figure."""
     gaps(axes, value, list(next(iter(value["groups"].values()))["gaps"]))
 
 
 def gaps(axes: "Axes", value: Figures, figures: Sequence[str]) -> None:
-    """Each group's distance from all other records, in figures that are known."""
+    """Draw each group's distance from all other records, in the figures that have a value."""
     drawn = dict.fromkeys(figures, False)
     for place, cell in enumerate(reversed(value["groups"].values())):
         for number, figure in enumerate(figures):
@@ -102,7 +106,7 @@ def gaps(axes: "Axes", value: Figures, figures: Sequence[str]) -> None:
 
 
 def bar(axes: "Axes", cell: Figures, place: float, color: str, label: str = "_") -> None:
-    """A figure with its noise interval, thick, and its sampling interval, thin."""
+    """Draw a figure with its noise interval, thick, and its sampling interval, thin."""
     for interval, width in ((cell["sampling_interval"], 1.0), (cell["noise_interval"], 4.0)):
         if interval is not None:
             axes.plot(interval, [place, place], color=color, lw=width, alpha=0.5, solid_capstyle="butt")
@@ -110,10 +114,12 @@ def bar(axes: "Axes", cell: Figures, place: float, color: str, label: str = "_")
 
 
 def _has_value(cell: Figures) -> bool:
+    """Whether a figure has a value that noise leaves something of."""
     return None not in (cell["value"], cell["noise_interval"])
 
 
 def _named(axes: "Axes", names: Iterable[str]) -> None:
+    """Label the vertical axis with names, the first one on top."""
     labels = list(names)
     axes.set(yticks=range(len(labels)))
     axes.set_yticklabels(list(reversed(labels)), fontsize=8)

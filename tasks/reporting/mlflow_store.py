@@ -64,7 +64,7 @@ class StoreSilent(DpboError):
 
 @dataclass(frozen=True)
 class Store:
-    """A client, and the folder that relative artifact locations start from (None where a server keeps them)."""
+    """A client of MLflow's store, and the folder above relative artifact locations (None for a server)."""
 
     client: "MlflowClient"
     uri: str
@@ -109,7 +109,7 @@ class Store:
         return str(existing.experiment_id)
 
     def put(self, run_id: str, path: Path, folder: str = "") -> None:
-        """A file or a folder into the run's artifacts, under `folder`."""
+        """Put a file or a folder into the run's artifacts, under `folder`."""
         if self.root is None:
             log = self.client.log_artifacts if path.is_dir() else self.client.log_artifact
             log(run_id, str(path), folder or None)
@@ -122,7 +122,7 @@ class Store:
             shutil.copy(path, place)
 
     def put_model(self, logged: "LoggedModel", path: Path) -> None:
-        """The folder at `path` as the artifacts of a logged model."""
+        """Put the folder at `path` into the artifacts of a logged model."""
         if self.root is None:
             self.client.log_model_artifacts(logged.model_id, str(path))
         else:
@@ -155,7 +155,7 @@ def open_store(uri: str) -> Store:
 
 
 def _check_answer(uri: str) -> None:
-    """One request, for which a server has a few seconds; MLflow's own client would try for minutes."""
+    """Send a tracking server one request, with seconds to answer: MLflow's own client would try for minutes."""
     if not uri.startswith(("http://", "https://")):
         return
     import httpx
@@ -175,7 +175,7 @@ def _check_answer(uri: str) -> None:
 
 
 def _check_sound(database: Path) -> None:
-    """One look, which a damaged file fails at once; MLflow would try ten times, for a minute and a half."""
+    """Read a SQLite file once: a damaged one fails at once, where MLflow would try for a minute and a half."""
     if not database.is_file():
         return
     try:
@@ -196,7 +196,7 @@ def _check_sound(database: Path) -> None:
 
 
 def _patient(uri: str) -> str:
-    """A PostgreSQL URL with limits on waiting; what it says itself stays."""
+    """A PostgreSQL URL with limits on waiting; those that it states itself stay."""
     return named(sa.engine.make_url(uri)).render_as_string(hide_password=False)
 
 
@@ -208,22 +208,24 @@ def charts(store: Store) -> str:
 
 
 def _root(uri: str) -> Path | None:
-    """Where relative artifact locations start: the folder above `mlruns`; None where a server keeps artifacts."""
+    """The folder above `mlruns`, where relative artifact locations start; None where a server keeps artifacts."""
     if uri.startswith(SQLITE):
         return _above(Path(uri.removeprefix(SQLITE)).resolve().parent)
     return Path.cwd() if uri.startswith(POSTGRESQL) else None
 
 
 def _above(folder: Path) -> Path:
+    """The folder above `mlruns`, or `folder` if it has another name."""
     return folder.parent if folder.name == "mlruns" else folder
 
 
 def artifacts_of(database: Path) -> Path:
-    """Where the artifacts of a store in a SQLite file lie."""
+    """The folder with the artifacts of a store in a SQLite file."""
     return _above(database.resolve().parent) / LOCATION
 
 
 def _sql_store(uri: str, root: Path) -> Any:
+    """MLflow's own store on a database, whose tables are made if they are missing."""
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
     return SqlAlchemyStore(uri, str(root / LOCATION))
@@ -240,13 +242,14 @@ def _make_relative(store: Any, experiment: int) -> None:
 
 
 def _make(path: Path) -> None:
-    """MLflow's own tables in a new file, which no other process sees before it is whole."""
+    """Make MLflow's tables in a new file, which no other process sees before it is whole."""
     store = _sql_store(f"{SQLITE}{path}", path.parent)
     _make_relative(store, experiment=0)
     store.engine.dispose()
 
 
 def _make_postgresql(uri: str) -> None:
+    """Make MLflow's tables in a PostgreSQL database that has none."""
     engine = sa.create_engine(uri, poolclass=sa.pool.NullPool)
     try:
         with engine.connect() as connection:
@@ -266,7 +269,7 @@ def _make_postgresql(uri: str) -> None:
 
 
 def _make_tables(uri: str, engine: "sa.Engine") -> None:
-    """One process at a time, which may take a while."""
+    """Make MLflow's tables under a lock: one process at a time, which may take a while."""
     with engine.connect() as connection:
         ours: Any = connection.connection.driver_connection
         if hasattr(ours, "silence"):

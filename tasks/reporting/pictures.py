@@ -24,7 +24,10 @@ ALERT = 0.8  # share of a budget from which people are told
 
 
 def draw_posterior(release: Release) -> "Figure | None":
-    """Posterior mean and 90% band along the first numeric axis, with what was seen; None without a trajectory."""
+    """A figure of the posterior along the first numeric axis, with the released scores.
+
+    None without a trajectory.
+    """
     cut = slice_through_choice(release)
     if cut is None:
         return None
@@ -45,7 +48,7 @@ def draw_posterior(release: Release) -> "Figure | None":
 
 
 def draw_budget(account: Account) -> "Figure | None":
-    """ε spent after each study of the dataset, under its cap; None where there is no limit to burn."""
+    """A figure of ε spent after each study of the dataset, under its cap; None where there is no limit."""
     points = [item for item in balances(account) if math.isfinite(item.spent)]
     if account.budget.public or not points:
         return None
@@ -66,7 +69,10 @@ def draw_budget(account: Account) -> "Figure | None":
 
 
 def draw_burn_down(account: Account) -> "Figure | None":
-    """What is left of the budget by date, and what will be if its studies go on; None where none has a rhythm."""
+    """A figure of what is left of the budget by date, and what will be if its studies go on.
+
+    None without a rhythm.
+    """
     from matplotlib.dates import date2num
 
     burn_down = forecast(account, max((moment_of(entry) for entry in account.entries), default=datetime.now(UTC)))
@@ -90,7 +96,7 @@ def draw_burn_down(account: Account) -> "Figure | None":
 
 
 def draw_noise(release: Release) -> "Figure":
-    """The score's range beside what noise does to one draw, nine times in ten."""
+    """A figure of the score's range beside what noise does to one draw, nine times in ten."""
     figure, axes = _sheet(height=2.8)
     bars = [("score's range", float(release.facts.get("score_range", 1.0)), NOISE)]
     bars += [(f"{in_picture(mechanism)}\n{n} draw{'s' if n > 1 else ''}", width, CHOICE)
@@ -121,6 +127,7 @@ def spread(spend: Spend) -> float:
 
 
 def _sheet(height: float = 4.2) -> "tuple[Figure, Axes]":
+    """An empty figure with one pair of axes."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9.0, height), layout="constrained")
@@ -130,13 +137,16 @@ def _sheet(height: float = 4.2) -> "tuple[Figure, Axes]":
 
 
 def _whole_numbers(axes: "Axes") -> None:
+    """Put ticks at whole numbers alone."""
     from matplotlib.ticker import MaxNLocator
 
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def save_pictures(release: Release, account: Account | None, folder: Path) -> tuple[list[Path], tuple[str, ...]]:
-    """trajectory.png or release.png; posterior.png, noise.png, budget.png, burn_down.png where there is one.
+    """Save the pictures of a release: trajectory.png or release.png.
+
+    Posterior, noise, budget and burn_down where there is one.
 
     Of a report, evaluation.png in the place of the first three.
 
@@ -163,6 +173,7 @@ def save_pictures(release: Release, account: Account | None, folder: Path) -> tu
 
 
 def _saved(make: "Callable[[], Figure | None]", path: Path) -> list[Path]:
+    """Save the figure that `make` draws; no file where it draws none."""
     from matplotlib import rc_context
 
     with rc_context({"text.usetex": False}):  # a user's own setting would send every text through LaTeX

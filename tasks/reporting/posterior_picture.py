@@ -58,7 +58,10 @@ def slice_through_choice(release: Release) -> Slice | None:
 
 
 def _with_the_release(release: Release, space: SearchSpace, along: NDArray[np.float64]) -> Moments:
-    """μ′ = μ + (c/v₀)(f̂ − μ₀) and v′ = v − (c²/v₀)(1 − w/v₀), w the variance that the interval's width says."""
+    """The posterior along an axis, brought to what the release says of the choice.
+
+    μ′ = μ + (c/v₀)(f̂ − μ₀) and v′ = v − (c²/v₀)(1 − w/v₀), w the variance that the interval's width says.
+    """
     scale, centre = SPREAD * release.facts["score_range"], CENTRE * release.facts["score_range"]
     chosen = space.encode(release.value["hyperparameters"])[None, :]
     where = np.concatenate([along, chosen])
@@ -73,7 +76,7 @@ def _with_the_release(release: Release, space: SearchSpace, along: NDArray[np.fl
 
 
 def band_by_step(release: Release) -> tuple[tuple[float, float], ...]:
-    """(μ, 1.645 s) at λ_t given y_1 … y_t, one pair a step; empty where there is nothing to draw."""
+    """The posterior (μ, 1.645 s) at λ_t after y_1 … y_t, one pair a step; empty where there is nothing to draw."""
     if not _drawable(release):
         return ()
     space, pairs = _space(release), []
@@ -84,6 +87,7 @@ def band_by_step(release: Release) -> tuple[tuple[float, float], ...]:
 
 
 def _drawable(release: Release) -> bool:
+    """Whether a release holds all that its posterior follows from."""
     facts = release.facts
     complete = bool(release.value.get("trajectory")) and {"space", "kernel", "lengthscale"} <= set(facts)
     alone = facts.get("options", {}).get("prior", "flat") == "flat" and not facts.get(LEARNED_FROM)
@@ -107,7 +111,7 @@ def _mixture(release: Release, space: SearchSpace, t: int) -> Mixture:
 
 
 def _posterior(release: Release, space: SearchSpace, where: NDArray[np.float64], t: int) -> Moments:
-    """Mean and half width, in score, at `where` (n, d), given the first t observations."""
+    """Posterior mean and half width, in units of the score, at `where` (n, d), after the first t observations."""
     scale, centre = SPREAD * release.facts["score_range"], CENTRE * release.facts["score_range"]
     mixture = _mixture(release, space, t)
     means, deviations = mixture.moments(where, np.zeros(len(where)))
@@ -117,10 +121,12 @@ def _posterior(release: Release, space: SearchSpace, where: NDArray[np.float64],
 
 
 def _space(release: Release) -> SearchSpace:
+    """The search space that a release states."""
     return SearchSpace({name: _axis(table) for name, table in release.facts["space"].items()})
 
 
 def _axis(table: Any) -> Axis:
+    """An axis of the search space from its stated facts."""
     if "values" in table:
         return Categorical(table["values"])
     kind = Integer if table["integer"] else Real

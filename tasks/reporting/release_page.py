@@ -25,7 +25,7 @@ READING = (
 
 
 def tables(value: Figures) -> str:
-    """HTML; everything in it is escaped."""
+    """The tables of a report as HTML; everything in it is escaped."""
     parts = [_section("The figures", READING + _metrics(value["metrics"]))]
     if value["groups"]:
         parts.append(_section("Groups", _groups(value["groups"])))
@@ -38,6 +38,7 @@ def tables(value: Figures) -> str:
 
 
 def _of_classes(value: Figures) -> str:
+    """The confusion matrix and the figures class by class, as HTML."""
     names, cells = [cell["class"] for cell in value["classes"]], iter(value["confusion"])
     matrix = ((name, *(f"{next(cells)['records']['value']:.0f}" for _ in names)) for name in names)
     figures = ("recall", "precision", "f1", "records_share")
@@ -52,6 +53,7 @@ def _of_classes(value: Figures) -> str:
 
 
 def _of_errors(value: Figures) -> str:
+    """The histogram of a regression's errors, as HTML."""
     binning = value["binning"]
     read = (
         f"<p>Errors, predicted less true, are clipped at ±{_number(binning['clipped_at'])}. Each counts as the "
@@ -72,11 +74,13 @@ def _of_errors(value: Figures) -> str:
 
 
 def _metrics(metrics: Figures) -> str:
+    """The table of figures, as HTML."""
     rows = ((name.replace("_", " "), *_figure(cell)) for name, cell in metrics.items())
     return _table(("figure", "value", "noise, 90%", "sampling, 90%"), rows)
 
 
 def _groups(groups: Figures) -> str:
+    """The table of groups and their distance from all other records, as HTML."""
     rows = (
         (name, figure.replace("_", " "), _figure(cell[figure])[0], *_figure(cell["gaps"][figure]))
         for name, cell in groups.items()
@@ -87,6 +91,7 @@ def _groups(groups: Figures) -> str:
 
 
 def _thresholds(confusion: Sequence[Figures]) -> str:
+    """The table of counts and figures at every threshold, as HTML."""
     counts = ("true_positives", "false_positives", "false_negatives", "true_negatives")
     header = ("above", "TP", "FP", "FN", "TN", *(name.replace("_", " ") for name in AT_THRESHOLD))
     rows = (
@@ -101,6 +106,7 @@ def _thresholds(confusion: Sequence[Figures]) -> str:
 
 
 def _calibration(bins: Sequence[Figures]) -> str:
+    """The table of predicted and observed shares by bin, as HTML."""
     rows = (
         (
             f"{_end(row['above'], '−∞')} … {_end(row['up_to'], '∞')}",
@@ -114,28 +120,34 @@ def _calibration(bins: Sequence[Figures]) -> str:
 
 
 def _figure(cell: Figures) -> tuple[str, str, str]:
+    """A figure's value, noise interval and sampling interval as cells."""
     if cell["noise_interval"] is None:  # then a value is noise, and the sampling of it too
         return "–", "–", "–"
     return _number(cell["value"]), _interval(cell["noise_interval"]), _interval(cell["sampling_interval"])
 
 
 def _number(value: float | None) -> str:
+    """A number to four digits; a dash for None."""
     return "–" if value is None else f"{value:.4g}"
 
 
 def _interval(ends: Sequence[float] | None) -> str:
+    """An interval as a cell."""
     return "–" if ends is None else f"{ends[0]:.3f} … {ends[1]:.3f}"
 
 
 def _end(value: float | None, without: str) -> str:
+    """The end of a bin; `without` where it has none."""
     return without if value is None else f"{value:.4g}"
 
 
 def _section(title: str, body: str) -> str:
+    """A heading with its body, as HTML."""
     return f"<h2>{escape(title)}</h2>{body}"
 
 
 def _table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A table as HTML, its cells escaped."""
     head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
     body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return f'<div style="overflow-x:auto"><table><tr>{head}</tr>{body}</table></div>'
@@ -170,7 +182,7 @@ of the same run) and run <code>dpbo verify release.json</code>.</p>
 
 
 def page(release: Release, pictures: Iterable[Path]) -> str:
-    """The certificate's HTML. Everything in it is escaped; it loads nothing."""
+    """A release's certificate as one HTML page; everything in it is escaped, and it loads nothing."""
     document = json.dumps(release.to_json(), indent=2, ensure_ascii=False, allow_nan=False)
     images = "".join(
         f'<p><img alt="{escape(path.stem)}" src="data:image/png;base64,'
@@ -198,6 +210,7 @@ def page(release: Release, pictures: Iterable[Path]) -> str:
 
 
 def _noise(release: Release) -> str:
+    """The rows of the noise table: draws of one mechanism, scale and price together."""
     groups: dict[tuple[str, ...], int] = {}
     for spend in release.spends:
         epsilon = "–" if spend.epsilon_units is None else f"{spend.epsilon:.4g}"
@@ -210,8 +223,10 @@ def _noise(release: Release) -> str:
 
 
 def _picture(name: str, text: str) -> str:
+    """A value of the release under its name, as HTML."""
     return f'<div>{escape(name)}<b data-value="{escape(name)}">{escape(text)}</b></div>'
 
 
 def _items(lines: Iterable[str]) -> str:
+    """Sentences as items of an HTML list."""
     return "".join(f"<li>{escape(line)}</li>" for line in lines)

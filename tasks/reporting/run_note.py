@@ -22,7 +22,7 @@ BEYOND = ", which may take points of the picture out of the score's range"
 
 
 def run_note(release: Release, account: Account, run_id: str, pictures: Iterable[Path], *, model: bool) -> str:
-    """Markdown, in which nothing that people chose is markup.
+    """The Markdown of a run's description in MLflow; nothing that people chose is markup in it.
 
     Args:
         release: recorded.
@@ -37,6 +37,7 @@ def run_note(release: Release, account: Account, run_id: str, pictures: Iterable
 def _paragraphs(
     release: Release, account: Account, run_id: str, pictures: list[str], *, model: bool
 ) -> Iterator[str]:
+    """The paragraphs of a run's description: five questions with their answers."""
     yield f"**What came out, and how sure is it?** {_value(release)}"
     yield f"**What was {'measured' if is_report(release) else 'tuned'}?** {_tuned(release)}"
     yield f"**What may I conclude about a person?** {_of_a_person(release)}"
@@ -63,7 +64,7 @@ def _paragraphs(
 
 
 def _metrics(release: Release, account: Account) -> str:
-    """Those that the run has, group by group."""
+    """What the run's metrics are, group by group."""
     keys = [metric.key for metric in metrics(release, account)]
     searched = ", and where the search took that candidate's score to be: `posterior`, between `low` and `high`"
     sentences = {
@@ -78,7 +79,7 @@ def _metrics(release: Release, account: Account) -> str:
 
 
 def _value(release: Release) -> str:
-    """The choice, its score and interval, what it has to beat: one line."""
+    """The choice, its score and interval, and its baseline, in one line."""
     chosen = ", ".join(f"{in_markdown(name)} = **{in_markdown(text)}**" for name, text in choice_rows(release))
     metric = metric_shown(release)
     if metric is None:
@@ -99,12 +100,13 @@ def _value(release: Release) -> str:
 
 
 def _of_a_person(release: Release) -> str:
-    """The guarantee as how well one can guess, as what may change, and in its own words."""
+    """The guarantee as a bet, as what may change, and in its own words."""
     parts = (guess(release), meaning(release), release.guarantee.in_words())
     return in_markdown(" ".join(part for part in parts if part))
 
 
 def _tuned(release: Release) -> str:
+    """What was tuned or measured, on which data and by which method."""
     facts, value = release.facts, release.value
     axes = ", ".join(in_markdown(name) for name in facts.get("space", {}))
     of = f"{in_markdown(facts['estimator'])}" if "estimator" in facts else "A model"
@@ -120,6 +122,7 @@ def _tuned(release: Release) -> str:
 
 
 def _left(release: Release, account: Account) -> str:
+    """What is left of the dataset's budget after this release."""
     balance = balance_after(account, release.release_id)
     if balance is None:
         return "The dataset's account is in the ledger: `dpbo budget`."

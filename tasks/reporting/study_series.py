@@ -35,7 +35,7 @@ account. Each edition is a run below this one, and its page begins with what it 
 
 
 def series_of(store: Store, experiment: str, study: str, dataset: str) -> str:
-    """The id of the study's own run, made with its note if need be; the oldest, if two processes made one each."""
+    """The id of the study's own run, made with its note if it is missing; the oldest where there are two."""
     runs = store.client.search_runs(
         [experiment],
         f"tags.`{KIND}` = '{SERIES}'",
@@ -51,7 +51,7 @@ def series_of(store: Store, experiment: str, study: str, dataset: str) -> str:
 
 
 def extend(store: Store, run_id: str, release: Release, account: Account) -> None:
-    """Add what `release` adds to its study's charts; again, nothing is written twice."""
+    """Add the release's numbers to its study's charts; repeated, nothing is written twice."""
     series: Any = store.client.get_run(run_id).data.tags.get(PARENT)
     rows = by_edition(release, balance_after(account, release.release_id))
     store.client.log_batch(series, metrics=as_metrics(release, rows))
@@ -85,7 +85,7 @@ def log_looks(look: "Look", tracking_uri: str) -> Tracked:
 
 
 def _run(store: Store, experiment: str, look: "Look") -> Any:
-    """The watch's run, begun with the first look that is shown."""
+    """The run of a watch, created with the first look that is shown."""
     name = look.key.fingerprint[:ID]
     runs = store.client.search_runs([experiment], f"tags.`{RELEASE_TAG}` = '{name}'", max_results=1)
     if runs:
@@ -123,7 +123,7 @@ def _run(store: Store, experiment: str, look: "Look") -> Any:
 
 
 def _note(look: "Look") -> str:
-    """Markdown, in which nothing that people chose is markup."""
+    """The Markdown of a watch's run; nothing that people chose is markup in it."""
     names = (look.key.study.removesuffix(f"/{WATCH}"), look.key.edition, look.key.dataset)
     study, edition, dataset = map(in_markdown, names)
     return "\n\n".join(
@@ -140,4 +140,5 @@ def _note(look: "Look") -> str:
 
 
 def _milliseconds(moment: str) -> int:
+    """A moment in ISO form as milliseconds since 1970."""
     return round(1000.0 * datetime.fromisoformat(moment).timestamp())
