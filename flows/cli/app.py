@@ -47,8 +47,8 @@ VERBS = {  # in the order of --help: the module that has it, and its line there
     "doctor": ("doctor", "Look whether this machine is fit. Changes nothing."),
     "ui": ("ui", "Show MLflow's pages, read-only, to whoever has the link it prints."),
     "budget": ("budget_words", "The ledger: limit, spent, remaining, every entry."),
-    "curate": ("outsourced", "The curator: publish a private table, answer queries about it."),
-    "model": ("outsourced", "The modeller: search a published table, query by query."),
+    "curate": ("curate", "The curator: publish a private table, answer queries about it."),
+    "model": ("curate", "The modeller: search a published table, query by query."),
 }
 
 
