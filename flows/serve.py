@@ -5,6 +5,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -143,9 +144,27 @@ def in_environment(name: str, value: str) -> Iterator[None]:
         del os.environ[name]
 
 
-def serve(
-    path: Path, *, cron: str | None, every: float | None, port: int, pad_steps: float, register: bool, trust: bool
-) -> None:
+@dataclass(frozen=True)
+class Schedule:
+    """When a flow runs, and on which Prefect server.
+
+    Attributes:
+        cron: five fields, UTC; or
+        every: seconds between two runs. One of the two is set.
+        port: where a Prefect server is looked for or started.
+        trust: whether one may be used that asks nobody for a password.
+    """
+
+    cron: str | None
+    every: float | None
+    port: int
+    trust: bool
+
+    def __str__(self) -> str:
+        return f"cron {self.cron} (UTC)" if self.cron else f"every {self.every:g} s"
+
+
+def serve(path: Path, schedule: Schedule, *, pad_steps: float, register: bool) -> None:
     """Serve the study's schedule on this machine until it is stopped.
 
     Raises:
@@ -162,18 +181,14 @@ def serve(
     each = "an edition"
     if planned is not None:
         each += f", of {planned.editions:,} that its budget is planned for"
-    served(tune_on_schedule, path, parameters, cron=cron, every=every, port=port, trust=trust, each=each)
+    served(tune_on_schedule, path, parameters, schedule, each)
 
 
 def served(
     scheduled: Any,
     path: Path,
     parameters: dict[str, Any],
-    *,
-    cron: str | None,
-    every: float | None,
-    port: int,
-    trust: bool,
+    schedule: Schedule,
     each: str,
     name: str = "",
 ) -> None:
@@ -183,10 +198,7 @@ def served(
         scheduled: the flow.
         path: of the study file, as it is from now on.
         parameters: of every run.
-        cron: when, UTC; or
-        every: how often, in seconds.
-        port: where a Prefect server is found or started.
-        trust: whether one may be used that asks nobody for a password.
+        schedule: when, and on which server.
         each: what a run is, for people.
         name: of the deployment; the study's where "".
     """
@@ -202,20 +214,21 @@ def served(
     home = get_current_settings().home
     with (
         in_environment(FROZEN, frozen),
-        LoopbackServer(stores.running.parent, port=port, home=home, trust=trust) as server,
+        LoopbackServer(stores.running.parent, port=schedule.port, home=home, trust=schedule.trust) as server,
         temporary_settings(_settings(server)),
     ):
         os.environ[SERVED_BY] = str(os.getpid())
+        interval = timedelta(seconds=schedule.every or 0.0)
         deployment = scheduled.to_deployment(
             name or slug(spec.name),
-            schedule=Cron(cron, timezone="UTC") if cron else Interval(timedelta(seconds=every or 0.0)),
+            schedule=Cron(schedule.cron, timezone="UTC") if schedule.cron else Interval(interval),
             parameters=parameters,
             entrypoint_type=EntrypointType.MODULE_PATH,
         )
         how = "started" if server.started else "found"
         asks = "" if server.password_file is None else f"Its page asks for the password in {server.password_file}\n"
         sys.stdout.write(
-            f"{spec.name}: {f'cron {cron} (UTC)' if cron else f'every {every:g} s'}; each run is {each}.\n"
+            f"{spec.name}: {schedule}; each run is {each}.\n"
             f"Prefect ({how}): {server.api.removesuffix('/api')}  (Ctrl-C stops and pauses the schedule)\n{asks}"
         )
         sys.stdout.flush()

@@ -18,6 +18,7 @@ from dpbo.flows.serve import (
     FROZEN,
     REFUSED,
     SERVED_BY,
+    Schedule,
     fired_at,
     missed_state,
     overtaken,
@@ -102,13 +103,10 @@ def in_a_line(watched: Watched) -> str:
 def serve_watch(
     path: Path,
     wanted: WatchSection | None,
+    schedule: Schedule,
     *,
-    cron: str | None,
-    every: float | None,
-    port: int,
     pad: float,
     retune: bool,
-    trust: bool,
 ) -> None:
     """Serve a watch on this machine until it is stopped.
 
@@ -126,10 +124,7 @@ def serve_watch(
         watch_on_schedule,
         path,
         parameters,
-        cron=cron,
-        every=every,
-        port=port,
-        trust=trust,
+        schedule,
         each="a look",
         name=f"watch-{slug(spec.name)}",
     )

@@ -248,8 +248,8 @@ PREFECTS = [("3.7.9", "wrong"), ("3.8.0", "fine"), ("3.9.1", "fine"), ("3.10.0",
 def test_the_doctor_knows_which_prefect_is_ours(monkeypatch, prefect, verdict):
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
     ours = [line for line in project["dependencies"] if line.startswith("prefect")]
-    monkeypatch.setattr("importlib.metadata.requires", lambda name: ours)
-    monkeypatch.setattr("importlib.metadata.version", lambda name: prefect)
+    monkeypatch.setattr("dpbo.flows.cli.doctor.requires", lambda name: ours)
+    monkeypatch.setattr("dpbo.flows.cli.doctor.version", lambda name: prefect)
     (finding,) = doctor._versions()
     assert finding.verdict == verdict
     assert verdict == "fine" or finding.observed == f"prefect {prefect}, wanted <3.10,>=3.8"
@@ -257,9 +257,9 @@ def test_the_doctor_knows_which_prefect_is_ours(monkeypatch, prefect, verdict):
 
 def test_the_doctor_looks_and_changes_nothing(here, monkeypatch):
     monkeypatch.setattr(
-        "dpbo.flows.prefect_runtime.server.configured", lambda: None
+        "dpbo.flows.cli.doctor.configured", lambda: None
     )  # this file's server asks nobody: rightly "wrong"
-    monkeypatch.setattr("importlib.metadata.requires", floors)
+    monkeypatch.setattr("dpbo.flows.cli.doctor.requires", floors)
     findings = {finding.what: finding for finding in examine()}
     assert list(here.iterdir()) == []
     assert findings["versions"].verdict == "fine"
@@ -312,9 +312,9 @@ def test_a_schedule_outlives_its_server(here, study, monkeypatch, capsys):
     monkeypatch.setattr(f"{waiting}.signal.signal", lambda *_: None)
     monkeypatch.setattr(f"{waiting}.PAUSE", 0.0)
     monkeypatch.setattr(f"{waiting}.answers", lambda api: asked.append(api) or len(asked) % 2 == 0)
-    words = {"cron": None, "every": 3600.0, "port": 1, "pad_steps": 0.0, "register": False, "trust": False}
-    serve.serve(Path(study), **words)
+    schedule, words = serve.Schedule(None, 3600.0, 1, False), {"pad_steps": 0.0, "register": False}
+    serve.serve(Path(study), schedule, **words)
     assert asked == [server.api] * 4  # twice no answer, twice one
     assert capsys.readouterr().out.count("the schedule goes on when one does") == 2
     with pytest.raises(ExceptionGroup, match="tasks"):
-        serve.serve(Path(study), **words)
+        serve.serve(Path(study), schedule, **words)

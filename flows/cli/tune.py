@@ -88,9 +88,8 @@ def serve(
     def story(interval: float | None) -> None:
         from dpbo.flows import serve as flow
 
-        flow.serve(
-            study, cron=cron, every=interval, port=port, pad_steps=pad_steps, register=register, trust=trust_server
-        )
+        schedule = flow.Schedule(cron, interval, port, trust_server)
+        flow.serve(study, schedule, pad_steps=pad_steps, register=register)
 
     serve_schedule(story, cron=cron, every=every, example="0 2 * * *")
 

@@ -83,18 +83,10 @@ def watch(
         check_schedule(study, cron, every, pad_steps)
 
         def story(interval: float | None) -> None:
+            from dpbo.flows.serve import Schedule
             from dpbo.flows.watch_schedule import serve_watch
 
-            serve_watch(
-                study,
-                section,
-                cron=cron,
-                every=interval,
-                port=port,
-                pad=pad_steps,
-                retune=retune,
-                trust=trust_server,
-            )
+            serve_watch(study, section, Schedule(cron, interval, port, trust_server), pad=pad_steps, retune=retune)
 
         serve_schedule(story, cron=cron, every=every, example="0 6 * * *")
 
