@@ -329,10 +329,10 @@ def test_a_worker_that_is_not_fit_and_a_stranger_are_found(network, spec, monkey
     assert "10.88.77.4" in seen.partition("has Dask's pages")[0]
     with workers() as pool, pytest.raises(StudyInvalid, match="not fit for records"):
         pool.wait()
-    from dpbo.flows.prefect_runtime.workers import DaskWorkers
+    from dpbo.flows.prefect_runtime.workers import DaskWorkers, checked
 
     with network.client() as client:  # one that came after the look answers nothing
-        assert DaskWorkers(lambda: client, standing=True).answers(bytes, [Path("parts")] * 2) == []
+        assert DaskWorkers(lambda: client, checked()).answers(bytes, [Path("parts")] * 2) == []
     ask = """
 import ssl
 context = ssl.create_default_context()

@@ -49,7 +49,7 @@ def evaluate(
         expected = planned(study, epsilon=epsilon, model=model)
         print_json(expected_json(expected)) if json else print_expected(expected)
         return
-    evaluated, account = run(study, epsilon=epsilon, model=model, pad=pad_steps, register=register)
+    evaluated, account = run(study, epsilon=epsilon, model=model, time_quantum=pad_steps, register=register)
 
     result, tracked = evaluated.result, evaluated.tracked
     if json:
@@ -63,7 +63,7 @@ def run(
     *,
     epsilon: float | None = None,
     model: Path | None = None,
-    pad: float = 0.0,
+    time_quantum: float = 0.0,
     register: bool = False,
 ) -> tuple[Evaluated, Account]:
     """Evaluate the study in `path` as a Prefect flow; returns the report and its dataset's account afterwards.
@@ -74,7 +74,7 @@ def run(
     Raises:
         DpboError: as a message. StudyInvalid: the study is not tuned yet, among others.
     """
-    check_padding(pad)
+    check_padding(time_quantum)
     if register and model is not None:
         raise StudyInvalid(
             "--register is for the model that the study released",
@@ -92,7 +92,7 @@ def run(
     def flow() -> Evaluated:
         from dpbo.flows.evaluate import evaluate_privately
 
-        return evaluate_privately(study, folder, epsilon, saved, pad, register)
+        return evaluate_privately(study, folder, epsilon, saved, time_quantum, register)
 
     return run_here(study, flow, lambda: _recorded(study, before))
 

@@ -10,7 +10,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from dpbo.flows.plain_output import is_plain
 from dpbo_core.errors import DpboError, printable
@@ -61,7 +61,7 @@ def print_message(error: DpboError) -> None:
     if is_plain() or not sys.stderr.isatty():
         sys.stderr.write(f"dpbo: {error.message()}\n")
         return
-    screen = Screen(stderr=True)
+    screen = Screen(sys.stderr)
     screen.say(f"[bold red]dpbo:[/] {named(error.what)}")
     parts = (("usual cause", error.cause), ("what to do", error.remedy))
     screen.facts((name, named(text)) for name, text in parts if text)
@@ -77,11 +77,11 @@ def print_warnings(lines: Iterable[str]) -> None:
 class Screen:
     """Output for a person: `say` a line, `facts` in two columns, a `table`. Text is rich's markup."""
 
-    def __init__(self, *, stderr: bool = False) -> None:
+    def __init__(self, stream: TextIO | None = None) -> None:
         from rich.console import Console
 
         self.plain = is_plain()
-        self._stream = sys.stderr if stderr else sys.stdout
+        self._stream = stream or sys.stdout
         self._console = Console(file=self._stream, highlight=False, emoji=False)
         self._console.width = min(self._console.width, WIDTH)
 

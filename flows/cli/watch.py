@@ -75,7 +75,7 @@ def watch(
         expected = planned(study, section)
         print_json(plan_json(expected)) if json else print_plan(expected)
     elif once:
-        watched, account = run(study, section, name=look, retune=retune, pad=pad_steps)
+        watched, account = run(study, section, name=look, retune=retune, time_quantum=pad_steps)
         print_json(watched_json(watched)) if json else print_watched(watched, account)
         if exit_code and watched.look.alarm:
             raise typer.Exit(ALARM)
@@ -91,7 +91,7 @@ def watch(
         serve_schedule(story, cron=cron, every=every, example="0 6 * * *")
 
 
-def check_schedule(path: Path, cron: str | None, every: str | None, pad: float) -> None:
+def check_schedule(path: Path, cron: str | None, every: str | None, time_quantum: float) -> None:
     """Refuse a watch that cannot be served.
 
     Raises:
@@ -102,7 +102,7 @@ def check_schedule(path: Path, cron: str | None, every: str | None, pad: float) 
             "a watch needs to know when it looks: --every, --cron or --once, and one of them",
             remedy="add --every 1d, or --once to look now",
         )
-    check_padding(pad)
+    check_padding(time_quantum)
     released_study(path)
 
 
@@ -113,7 +113,7 @@ def planned(path: Path, section: WatchSection) -> WatchPlan:
 
 
 def run(
-    path: Path, section: WatchSection, *, name: str | None, retune: bool, pad: float
+    path: Path, section: WatchSection, *, name: str | None, retune: bool, time_quantum: float
 ) -> "tuple[Watched, Account]":
     """Take one look as a Prefect flow; returns its bit and its dataset's account afterwards.
 
@@ -122,7 +122,7 @@ def run(
     Raises:
         DpboError: as a message. StudyInvalid: the study is not tuned yet, among others.
     """
-    check_padding(pad)
+    check_padding(time_quantum)
 
     study, now = released_study(path), datetime.now(UTC)
     look = name or filled_at("{date}", now)
@@ -134,7 +134,7 @@ def run(
     def flow() -> "Watched":
         from dpbo.flows.watch import watch_privately
 
-        return watch_privately(study, look, folder, section, retune, pad)
+        return watch_privately(study, look, folder, section, retune, time_quantum)
 
     return run_here(study, flow, lambda: _recorded(study, section, folder, look))
 

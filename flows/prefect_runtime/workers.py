@@ -72,11 +72,9 @@ def cluster(n_workers: int) -> "LocalCluster":
 class DaskWorkers:
     """Scores parts on a cluster, which may still be starting; the answer of a worker that was lost is None."""
 
-    def __init__(self, started: Callable[[], Any], *, standing: bool = False) -> None:
-        self._started, self._task = (
-            started,
-            partial(answers_if_fit, own_packages(), processor()) if standing else answers_of,
-        )
+    def __init__(self, started: Callable[[], Any], task: "Callable[..., list[bytes]] | None" = None) -> None:
+        """`started` waits for a client; `task` is what each worker runs, `answers_of` where None."""
+        self._started, self._task = started, task or answers_of
 
     @property
     def _client(self) -> Any:
@@ -168,6 +166,11 @@ def answers_if_fit(
     return answers_of(work, parts, n_workers) if fit else []
 
 
+def checked() -> Callable[..., list[bytes]]:
+    """`answers_if_fit` with the packages and the processor of this host."""
+    return partial(answers_if_fit, own_packages(), processor())
+
+
 def _memory() -> KeptParts[Any]:
     """The parts that this worker keeps; they end with it."""
     from distributed import get_worker
@@ -244,7 +247,7 @@ def workers(who: int | StandingCluster | None = None) -> Iterator[DaskWorkers | 
             running.callback(client.close)  # not as a context: it is left in another thread than it is entered in
             return client
 
-        yield DaskWorkers(aside.submit(start).result, standing=isinstance(who, StandingCluster))
+        yield DaskWorkers(aside.submit(start).result, checked() if isinstance(who, StandingCluster) else None)
 
 
 def n_workers() -> int:
