@@ -118,7 +118,6 @@ def reported(
     """
     if ledger_here() is None:
         return None
-
     ledger = own_ledger()
     result = recorded_report(study, Run(ledger, folder), model=model, epsilon=epsilon)
     tracked = None if result is None else mlflow_lookup(result.release)

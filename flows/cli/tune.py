@@ -104,7 +104,6 @@ def run(path: Path, *, pad_steps: float = 0.0, register: bool = False) -> tuple[
         DpboError: as a message; whatever Prefect wraps around it is taken off. Prefect failed after the release.
     """
     check_padding(pad_steps)
-
     study = study_of_one_run(path)
     folder = "." if path == EXAMPLE else os.path.relpath(str(path.parent))  # a bundled set is in no folder
     quiet_environment()
@@ -133,7 +132,6 @@ def replayed(study: StudySpec, folder: str) -> tuple[Tuned, Account] | None:
     """
     if ledger_here() is None:
         return None
-
     ledger = own_ledger()
     release = recorded_release(study, ledger=ledger, folder=folder)
     tracked = mlflow_lookup(release)

@@ -123,7 +123,6 @@ def run(
         DpboError: as a message. StudyInvalid: the study is not tuned yet, among others.
     """
     check_padding(time_quantum)
-
     study, now = released_study(path), datetime.now(UTC)
     look = name or filled_at("{date}", now)
     if section.table is not None:
