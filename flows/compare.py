@@ -19,7 +19,7 @@ from dpbo_core.comparison.measuring import epsilons_of, names_of
 
 @dataclass(frozen=True)
 class Comparison:
-    """The cells, and the files that show them."""
+    """The result of a comparison: its cells, and the files that show them."""
 
     cells: tuple[Cell, ...]
     files: tuple[Path, ...]
@@ -42,11 +42,11 @@ def compare_methods(
         epsilons: the ε of the cells; 0.1, 0.3, 1 and 3 if empty.
         own: a file of record scores, in place of the public data sets.
     """
-    names, asked, stores = () if own else names_of(only), epsilons_of(epsilons), Stores()
+    names, levels, stores = () if own else names_of(only), epsilons_of(epsilons), Stores()
     stores.make_folder()
-    fanned_out = measure.with_options(task_runner=task_runner(max(1, len(names)) * len(asked)))
+    fanned_out = measure.with_options(task_runner=task_runner(max(1, len(names)) * len(levels)))
     file = None if own is None else str(Path(own).resolve())
-    cells: list[Cell] = fanned_out(names, asked, repetitions, str(FOLDER.resolve() / "comparison"), file)
+    cells: list[Cell] = fanned_out(names, levels, repetitions, str(FOLDER.resolve() / "comparison"), file)
     files = show_comparison(cells, Path(out), stores.tracking)
     wait_until_recorded(len((measure, show_comparison)))
     return Comparison(tuple(cells), files)
@@ -56,14 +56,14 @@ def compare_methods(
 def measure(
     names: tuple[str, ...], epsilons: tuple[float, ...], repetitions: int, folder: str, own: str | None = None
 ) -> list[Cell]:
-    """A task a data set trains its candidates, then a task an ε runs the contenders, wherever the runner says."""
-    kept = Path(folder)
+    """Train each data set's candidates in a task, then run the contenders in a task for each ε."""
+    tables_folder = Path(folder)
     if own is not None:
         runs = [compare_on_own.submit(Path(own), epsilon, repetitions, return_state=False) for epsilon in epsilons]
         return [cell for run in runs for cell in run.result()]
-    tables = {name: train_table.submit(name, kept) for name in names}
+    tables = {name: train_table.submit(name, tables_folder) for name in names}
     measured = [
-        compare_on.submit(name, epsilon, repetitions, kept, return_state=False, wait_for=[table])
+        compare_on.submit(name, epsilon, repetitions, tables_folder, return_state=False, wait_for=[table])
         for name, table in tables.items()
         for epsilon in epsilons
     ]

@@ -5,6 +5,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,14 +65,14 @@ def tune_on_schedule(study: str, pad_steps: float = 0.0, register: bool = False)
     except BudgetRefused as refused:
         message = refused.message()
     else:
-        return Completed(message=told(in_a_line(result)))
+        return Completed(message=print_line(in_a_line(result)))
     get_run_logger().warning("%s", message)
-    told(f"{REFUSED}. {message}")
+    print_line(f"{REFUSED}. {message}")
     return Cancelled(name=REFUSED, message=message)
 
 
 def fired_at() -> datetime:
-    """When this run was due by its schedule (for one started by hand: when it was asked for), UTC."""
+    """The time, UTC, at which this run was due by its schedule; when it was started, for one started by hand."""
     from prefect.context import FlowRunContext
 
     context = FlowRunContext.get()
@@ -103,8 +104,8 @@ def overtaken(fired: datetime) -> bool:
         ),
     )
     with get_client(sync_client=True) as client:
-        found = [item for item in client.read_flow_runs(flow_run_filter=later) if item.auto_scheduled]
-        due = sorted(found, key=lambda item: item.expected_start_time or fired)
+        runs = [item for item in client.read_flow_runs(flow_run_filter=later) if item.auto_scheduled]
+        due = sorted(runs, key=lambda item: item.expected_start_time or fired)
         if not due or (due[0].expected_start_time or now) > now - GRACE:
             return False
         for missed in due[:-1]:
@@ -114,20 +115,20 @@ def overtaken(fired: datetime) -> bool:
 
 
 def missed_state() -> State[Any]:
-    """How a run ends that a later one has overtaken."""
+    """The state of a run that a later one has overtaken."""
     return Cancelled(name=MISSED, message="A later run is due; this one spent nothing.")
 
 
 def in_a_line(result: StudyResult) -> str:
     """The release in a few words, for the state's message."""
     value = result.release.value
-    shown = in_short(value) if "hyperparameters" in value else f"score {value['score']:.3f}"
+    text = in_short(value) if "hyperparameters" in value else f"score {value['score']:.3f}"
     again = " (released before; nothing was spent now)" if result.replayed else ""
-    return f"edition {result.release.edition}: {shown}{again}"
+    return f"edition {result.release.edition}: {text}{again}"
 
 
-def told(line: str) -> str:
-    """`line`, after it was printed for whoever watches the terminal of `dpbo serve`."""
+def print_line(line: str) -> str:
+    """Print `line` on the terminal of `dpbo serve`, and return it."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
     return line
@@ -135,7 +136,7 @@ def told(line: str) -> str:
 
 @contextmanager
 def in_environment(name: str, value: str) -> Iterator[None]:
-    """A variable for the processes that are started inside."""
+    """Set a variable for the processes that are started inside."""
     os.environ[name] = value
     try:
         yield
@@ -143,9 +144,27 @@ def in_environment(name: str, value: str) -> Iterator[None]:
         del os.environ[name]
 
 
-def serve(
-    path: Path, *, cron: str | None, every: float | None, port: int, pad_steps: float, register: bool, trust: bool
-) -> None:
+@dataclass(frozen=True)
+class Schedule:
+    """When a flow runs, and on which Prefect server.
+
+    Attributes:
+        cron: five fields, UTC; or
+        every: seconds between two runs. One of the two is set.
+        port: where a Prefect server is looked for or started.
+        trust: whether one may be used that asks nobody for a password.
+    """
+
+    cron: str | None
+    every: float | None
+    port: int
+    trust: bool
+
+    def __str__(self) -> str:
+        return f"cron {self.cron} (UTC)" if self.cron else f"every {self.every:g} s"
+
+
+def serve(path: Path, schedule: Schedule, *, pad_steps: float, register: bool) -> None:
     """Serve the study's schedule on this machine until it is stopped.
 
     Raises:
@@ -162,31 +181,24 @@ def serve(
     each = "an edition"
     if planned is not None:
         each += f", of {planned.editions:,} that its budget is planned for"
-    served(tune_on_schedule, path, parameters, cron=cron, every=every, port=port, trust=trust, each=each)
+    served(tune_on_schedule, path, parameters, schedule, each)
 
 
 def served(
     scheduled: Any,
     path: Path,
     parameters: dict[str, Any],
-    *,
-    cron: str | None,
-    every: float | None,
-    port: int,
-    trust: bool,
+    schedule: Schedule,
     each: str,
     name: str = "",
 ) -> None:
-    """Serve a flow on a study's schedule, as `serve` does.
+    """Serve a flow on a study's schedule until it is stopped.
 
     Args:
         scheduled: the flow.
         path: of the study file, as it is from now on.
         parameters: of every run.
-        cron: when, UTC; or
-        every: how often, in seconds.
-        port: where a Prefect server is found or started.
-        trust: whether one may be used that asks nobody for a password.
+        schedule: when, and on which server.
         each: what a run is, for people.
         name: of the deployment; the study's where "".
     """
@@ -202,20 +214,21 @@ def served(
     home = get_current_settings().home
     with (
         in_environment(FROZEN, frozen),
-        LoopbackServer(stores.running.parent, port=port, home=home, trust=trust) as server,
+        LoopbackServer(stores.running.parent, port=schedule.port, home=home, trust=schedule.trust) as server,
         temporary_settings(_settings(server)),
     ):
         os.environ[SERVED_BY] = str(os.getpid())
+        interval = timedelta(seconds=schedule.every or 0.0)
         deployment = scheduled.to_deployment(
             name or slug(spec.name),
-            schedule=Cron(cron, timezone="UTC") if cron else Interval(timedelta(seconds=every or 0.0)),
+            schedule=Cron(schedule.cron, timezone="UTC") if schedule.cron else Interval(interval),
             parameters=parameters,
             entrypoint_type=EntrypointType.MODULE_PATH,
         )
         how = "started" if server.started else "found"
         asks = "" if server.password_file is None else f"Its page asks for the password in {server.password_file}\n"
         sys.stdout.write(
-            f"{spec.name}: {f'cron {cron} (UTC)' if cron else f'every {every:g} s'}; each run is {each}.\n"
+            f"{spec.name}: {schedule}; each run is {each}.\n"
             f"Prefect ({how}): {server.api.removesuffix('/api')}  (Ctrl-C stops and pauses the schedule)\n{asks}"
         )
         sys.stdout.flush()
@@ -226,15 +239,15 @@ def served(
             except Exception as error:
                 if not is_outage(error):
                     raise
-                told(f"No Prefect server answers at {server.api}; the schedule goes on when one does.")
+                print_line(f"No Prefect server answers at {server.api}; the schedule goes on when one does.")
                 wait_for_server(server.api)
-                told(f"A Prefect server answers again; {spec.name} is served.")
+                print_line(f"A Prefect server answers again; {spec.name} is served.")
             else:
                 return
 
 
 def _settings(server: LoopbackServer) -> "dict[Setting, Any]":
-    """Of the runner and of the flow runs it starts: where the server is, and what it asks for."""
+    """Prefect's settings of the runner and of the flow runs it starts: the server's address and password."""
     from prefect import settings
 
     now = settings.get_current_settings()

@@ -6,7 +6,7 @@ from dpbo.flows.evaluate import n_tasks, report
 from dpbo.flows.prefect_runtime.fanning_out import prepared
 from dpbo.flows.prefect_runtime.liveness import alive
 from dpbo.flows.prefect_runtime.prefect_page import StepsDone, announce_refusal, name_run, wait_until_recorded
-from dpbo.flows.prefect_runtime.progress import Progress, in_short, tell
+from dpbo.flows.prefect_runtime.progress import Progress, announce_release, in_short
 from dpbo.flows.prefect_runtime.requested_study import study_of
 from dpbo.flows.prefect_runtime.workers import workers, workers_for
 from dpbo.flows.private_flow import PrivateFlow
@@ -74,7 +74,7 @@ def tune(
             raise announce_refusal(opened, study)
         n_steps = _stepped(opened, study) if isinstance(opened, StudyRun) else 0
         result = finish(opened)
-        tell(study.name, result.release)
+        announce_release(study.name, result.release)
         tracked = publish_release(flow, result.release, opened, register=register)
         n_recorded = n_prepared + n_steps + len((reserve, finish))
         if tracked is not None:  # published, and the final model was trained for it

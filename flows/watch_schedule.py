@@ -18,11 +18,12 @@ from dpbo.flows.serve import (
     FROZEN,
     REFUSED,
     SERVED_BY,
+    Schedule,
     fired_at,
     missed_state,
     overtaken,
+    print_line,
     served,
-    told,
 )
 from dpbo.flows.watch import Watched, section_of, watch
 from dpbo.tasks import policies
@@ -74,9 +75,9 @@ def watch_on_schedule(
     except WatchOver as over:
         name, message = OVER, over.message()
     else:
-        return Completed(message=told(in_a_line(watched)))
+        return Completed(message=print_line(in_a_line(watched)))
     get_run_logger().warning("%s", message)
-    told(f"{name}. {message}")
+    print_line(f"{name}. {message}")
     return Cancelled(name=name, message=message)
 
 
@@ -102,13 +103,10 @@ def in_a_line(watched: Watched) -> str:
 def serve_watch(
     path: Path,
     wanted: WatchSection | None,
+    schedule: Schedule,
     *,
-    cron: str | None,
-    every: float | None,
-    port: int,
     pad: float,
     retune: bool,
-    trust: bool,
 ) -> None:
     """Serve a watch on this machine until it is stopped.
 
@@ -126,10 +124,7 @@ def serve_watch(
         watch_on_schedule,
         path,
         parameters,
-        cron=cron,
-        every=every,
-        port=port,
-        trust=trust,
+        schedule,
         each="a look",
         name=f"watch-{slug(spec.name)}",
     )

@@ -12,23 +12,23 @@ from dpbo_core.comparison.measuring import measured_at, measured_own, trained
 
 @task(name="train every candidate", **policies.SENSITIVE_TASK)
 def train_table(name: str, folder: Path) -> int:
-    """How many there are; whoever needs their scores reads the folder."""
+    """Train every candidate on a data set and write their scores to `folder`; returns how many there are."""
     return len(trained(name, folder)[1].sums)
 
 
 @task(name="compare on one data set", **policies.SENSITIVE_TASK)
 def compare_on(name: str, epsilon: float, repetitions: int, folder: Path) -> list[Cell]:
-    """Every contender; what was trained before is looked up."""
+    """Measure every contender on a data set, by the scores in `folder`."""
     return measured_at(name, epsilon, repetitions, folder)
 
 
 @task(name="compare on a task of one's own", **policies.SENSITIVE_TASK)
 def compare_on_own(file: Path, epsilon: float, repetitions: int) -> list[Cell]:
-    """Every contender, on the scores that the file holds."""
+    """Measure every contender on the record scores that a file holds."""
     return measured_own(file, epsilon, repetitions)
 
 
 @task(name="show the comparison", **policies.SENSITIVE_TASK)
 def show_comparison(cells: list[Cell], out: Path, tracking_uri: str) -> tuple[Path, ...]:
-    """The table, the picture and the numbers, in a folder and in MLflow."""
+    """Write a comparison's table, picture and numbers to a folder and to MLflow."""
     return save_comparison(cells, out, tracking_uri)

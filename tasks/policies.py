@@ -16,12 +16,12 @@ T = TypeVar("T")
 
 
 class Unkept(Serializer):  # its own registry takes the bare class alone
-    """Keeps nothing: Prefect pickles what a failed flow raised into its storage, whatever `persist_result` says."""
+    """A serializer that writes nothing: Prefect stores what failed flows raise, whatever `persist_result` is."""
 
     type: str = "dpbo-unkept"
 
     def dumps(self, obj: Any) -> bytes:  # noqa: ARG002
-        """Refuses, before a file is made; the flow goes on, and its caller gets the exception itself.
+        """Raise before a file is made; the flow goes on, and its caller gets the exception itself.
 
         Raises:
             ValueError: always.
@@ -29,7 +29,7 @@ class Unkept(Serializer):  # its own registry takes the bare class alone
         raise ValueError("what a private flow returns or raises is not kept.")
 
     def loads(self, blob: bytes) -> Any:  # noqa: ARG002
-        """There is nothing to load.
+        """Raise: nothing was stored that could be loaded.
 
         Raises:
             ValueError: always.
@@ -38,12 +38,12 @@ class Unkept(Serializer):  # its own registry takes the bare class alone
 
 
 def may_pass(_task: Any, _run: Any, state: Any) -> bool:
-    """Whether trying again could help: a message of ours says what a person has to do first."""
+    """Whether trying again could help: not where one of our own messages says what a person has to do first."""
     return not isinstance(state.result(raise_on_failure=False), DpboError)
 
 
 def or_refused(work: Callable[[], T]) -> T | BudgetRefused:
-    """The result of `work`, or the ledger's refusal: an answer and no failure, so that no trace of it is logged."""
+    """The result of `work`, or the ledger's refusal as a value, so that Prefect logs no trace of it."""
     try:
         return work()
     except BudgetRefused as refused:

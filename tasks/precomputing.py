@@ -12,35 +12,35 @@ from dpbo_core.study_file import StudySpec
 
 @task(name="train candidate", **policies.SENSITIVE_TASK)
 def candidate(study: StudySpec, folder: str | Path, index: int, own_score: bool) -> Model:  # noqa: FBT001
-    """The model of candidate `index`: a function of the study and its public training set alone."""
+    """Train the model of candidate `index` on the study's public training set."""
     return train_candidate(study, folder, index, own_score=own_score)
 
 
 @task(name="cross-validate candidate", **policies.SENSITIVE_TASK)
 def public_score(study: StudySpec, folder: str | Path, index: int, own_score: bool) -> float:  # noqa: FBT001
-    """The score of candidate `index`: a function of the study and its public training set alone."""
+    """Cross-validate candidate `index` on the study's public training set."""
     return cross_validate_candidate(study, folder, index, own_score=own_score)
 
 
 @task(name="cross-validate candidates", **policies.SENSITIVE_TASK)
 def cross_validate_chunk(work: PublicWork, indices: tuple[int, ...]) -> int:
-    """The public scores of a chunk of Λ."""
+    """Cross-validate a chunk of Λ on public records."""
     return work.cross_validate(indices)
 
 
 @task(name="search on public data", **policies.SENSITIVE_TASK)
 def search_publicly(work: PublicWork) -> int:
-    """What is left of a public search, each trial of which follows from those before."""
+    """Finish a public search, each trial of which follows from those before."""
     return work.search()
 
 
 @task(name="train candidates", **policies.SENSITIVE_TASK)
 def train_chunk(work: PublicWork, indices: tuple[int, ...]) -> int:
-    """The models of a chunk of Λ, of a study whose steps may not train."""
+    """Train a chunk of Λ, for a study whose steps may not train."""
     return work.train(indices)
 
 
 @task(name="try out a training", **policies.SENSITIVE_TASK)
 def try_out(work: PublicWork) -> bool:
-    """One training of a study whose steps train, so that one that cannot be made costs nothing."""
+    """Train one candidate of a study whose steps train, so that one that cannot be trained costs nothing."""
     return work.try_out()

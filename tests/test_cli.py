@@ -133,7 +133,7 @@ def test_debug_shows_the_trace_and_nothing_else_does(dpbo):
 
 
 def test_what_is_unexpected_is_one_line_too(dpbo, study, monkeypatch):
-    monkeypatch.setattr("dpbo_core.study_file.toml_file.read_study", lambda _: 1 / 0)
+    monkeypatch.setattr("dpbo.flows.cli.plan.read_study", lambda _: 1 / 0)
     code, _, err = dpbo("plan", study())
     assert code == 1
     assert "ZeroDivisionError" in err

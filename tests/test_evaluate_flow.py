@@ -239,7 +239,7 @@ def run(monkeypatch, capsys):
     """The command, on the server of these tests."""
     from contextlib import nullcontext
 
-    monkeypatch.setattr("dpbo.flows.prefect_runtime.temporary_server.locked_server", nullcontext)
+    monkeypatch.setattr("dpbo.flows.cli.running.locked_server", nullcontext)
 
     def call(*words):
         monkeypatch.setenv("DPBO_PLAIN", "")

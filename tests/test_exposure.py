@@ -32,7 +32,7 @@ def open_folder(here, monkeypatch):
 
 
 def wrong(look):
-    return [finding.seen for finding in look if finding.verdict == "wrong"]
+    return [finding.observed for finding in look if finding.verdict == "wrong"]
 
 
 def test_files_that_others_can_read_are_named(open_folder):

@@ -407,7 +407,7 @@ def simulate(
 
 def test_what_the_papers_bounds_say_is_said_in_the_plan_and_on_the_certificate(here, tables):
     """Corollary 1's weights of a capped choice; Theorem 8's bound of Algorithm 3's score, from its own noise."""
-    from dpbo.flows.cli.show import check_certificate
+    from dpbo.flows.cli.verify import check_certificate
 
     tables["study"]["method"] = "lipschitz"
     lines = {line.kind: line for line in advise_study(StudySpec.from_dict(tables)).methods}

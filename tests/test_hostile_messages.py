@@ -16,7 +16,7 @@ from test_ledger import GUARANTEE, plan
 
 from dpbo.flows.cli import app as cli
 from dpbo.flows.cli.budget import print_accounts
-from dpbo.flows.cli.show import check_certificate
+from dpbo.flows.cli.verify import check_certificate
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import CertificateFalse, DpboError, LedgerDamaged, StudyInvalid
 from dpbo_core.ledger import audit

@@ -202,7 +202,7 @@ def test_serve_begins_with_the_owners_word(study, folder, monkeypatch):
     server = SimpleNamespace(started=False, api="http://127.0.0.1:1/api", auth=None, password_file=None)
     monkeypatch.setattr(serve, "LoopbackServer", lambda *_, **__: nullcontext(server))
     monkeypatch.setattr(prefect, "serve", lambda *_, **__: seen.append(os.environ[FROZEN]))
-    monkeypatch.setattr("dpbo.flows.prefect_runtime.prefect_store.create_prefect_store", lambda: None)
+    monkeypatch.setattr("dpbo.flows.cli.running.create_prefect_store", lambda: None)
     study("{date}", validation="v-{date}.csv")
     words = {"cron": None, "every": "6h", "port": 1, "pad_steps": 0.0, "register": False}
     command.serve(Path("study.toml"), **words)

@@ -21,7 +21,7 @@ from dpbo_core.preparation.data_split import FileSplit
 from dpbo_core.preparation.precomputed import PublicWork
 from dpbo_core.preparation.resolve import advise_study, planning_problem, resolve
 from dpbo_core.queries.tuning.run import run_study
-from dpbo_core.sklearn_api.predictions_in_memory import told_by
+from dpbo_core.sklearn_api.predictions_in_memory import prediction_table
 
 ROOT = Path(__file__).parents[1]
 M = 120
@@ -418,7 +418,7 @@ def test_a_record_that_a_function_fails_on_costs_itself_alone(function, frame):
     def asked(X):
         named = {"a": function if not frame else lambda table: function(table.to_numpy())}
         given = pd.DataFrame(X) if frame else X
-        return told_by(spec, named, given, ["yes"] * 37, "target", sensitive=True).columns["a"]
+        return prediction_table(spec, named, given, ["yes"] * 37, "target", sensitive=True).columns["a"]
 
     before, after, others = asked(rows), asked(other), np.arange(37) != 5
     assert all(type(cell) is not str for cell in before)

@@ -36,7 +36,7 @@ def migrated(here, monkeypatch):
 
 def test_prefect_is_asked_once_a_user_and_copied_for_every_home(here, migrated, capsys, monkeypatch):
     for name in ("one", "two"):
-        monkeypatch.setattr(prefect_store, "known_home", lambda name=name: here / name)
+        monkeypatch.setattr(prefect_store, "default_home", lambda name=name: here / name)
         create_prefect_store()
         assert is_migrated(here / name / "prefect.db")
         assert (here / name / "prefect.db").stat().st_mode & 0o777 == 0o600

@@ -198,7 +198,7 @@ def test_the_command_prints_the_release_and_a_warning(study, here, monkeypatch, 
     """Exit 0, one object on standard output with `tracking` null, one line a warning on standard error."""
     study()
     monkeypatch.setattr("dpbo.flows.publishing.find_release", lambda *_: 1 / 0)
-    monkeypatch.setattr("dpbo.flows.prefect_runtime.prefect_store.create_prefect_store", lambda: None)
+    monkeypatch.setattr("dpbo.flows.cli.running.create_prefect_store", lambda: None)
     monkeypatch.setenv("DPBO_PLAIN", "1")
     for words in (["--json"], []):
         monkeypatch.setattr(sys, "argv", ["dpbo", "tune", "study.toml", *words])
@@ -229,7 +229,7 @@ def gone(*_, **__):
 def test_an_engine_that_dies_after_the_release_says_that_it_is_recorded(study, monkeypatch, capsys, words):
     """Prefect's own step after the flow: before, the message was of a broken installation."""
     study()
-    monkeypatch.setattr("dpbo.flows.prefect_runtime.prefect_store.create_prefect_store", lambda: None)
+    monkeypatch.setattr("dpbo.flows.cli.running.create_prefect_store", lambda: None)
     with monkeypatch.context() as broken:
         broken.setattr("prefect.flow_engine.FlowRunEngine.handle_success", gone)
         broken.setattr(sys, "argv", ["dpbo", "tune", "study.toml", *words])

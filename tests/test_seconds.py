@@ -17,8 +17,8 @@ from test_evaluation import files, of_files
 
 from dpbo.flows.cli.evaluate import reported
 from dpbo.flows.cli.tune import print_tuned, replayed
-from dpbo.flows.prefect_runtime.settings import QUIET, Stores, known_home
-from dpbo.tasks.reporting.mlflow_lookup import experiments_in_file, seen_in_file
+from dpbo.flows.prefect_runtime.settings import QUIET, Stores, default_home
+from dpbo.tasks.reporting.mlflow_lookup import experiments_in_file, tracked_in_file
 from dpbo.tasks.reporting.mlflow_run import find_release, log_release
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -123,22 +123,22 @@ def test_prefects_folder_is_known_only_where_nothing_else_is_set(here, monkeypat
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(here))
     monkeypatch.setitem(sys.modules, "prefect", sys)
-    assert known_home() is None  # Prefect is loaded: it is asked
+    assert default_home() is None  # Prefect is loaded: it is asked
     monkeypatch.delitem(sys.modules, "prefect")
-    assert known_home() == here / ".prefect"
+    assert default_home() == here / ".prefect"
     for name in QUIET:
         monkeypatch.setenv(name, "whatever")
     monkeypatch.setenv("PREFECT_HOME", str(here / "prefect"))
-    assert known_home() == here / "prefect"
+    assert default_home() == here / "prefect"
     for name, value in (("PREFECT_HOME", "beside"), ("PREFECT_HOME", ""), ("prefect_home", str(here / "theirs")),
                         ("prefect_api_url", "http://127.0.0.1:9/api"),
                         ("PREFECT_PROFILE", "x"), ("PREFECT_RESULTS_PERSIST_BY_DEFAULT", "1")):  # fmt: skip
         with monkeypatch.context() as also:
             also.setenv(name, value)
-            assert known_home() is None, name
+            assert default_home() is None, name
     (here / "prefect").mkdir()
     (here / "prefect" / "profiles.toml").touch()
-    assert known_home() is None
+    assert default_home() is None
 
 
 LEARNING = ("prefect", "mlflow", "sklearn", "pandas", "opendp", "matplotlib", "httpx")
@@ -186,7 +186,7 @@ def test_a_report_that_was_released_is_read_from_the_ledger(here, dpbo, reported
     alone = replace(spec, evaluation=replace(spec.evaluation, group=None, groups=None))
     assert reported(alone, ".") is None
     monkeypatch.setattr(
-        "dpbo.tasks.reporting.mlflow_lookup.seen_in_file", lambda *_: None
+        "dpbo.tasks.reporting.mlflow_lookup.tracked_in_file", lambda *_: None
     )  # MLflow lost it: the flow publishes
     assert reported(spec, ".") is None
 
@@ -226,8 +226,8 @@ def test_what_mlflow_lost_is_no_replay(shown, monkeypatch):
     assert replayed(spec, ".") is None
     client.restore_experiment(experiment)
     assert replayed(spec, ".") is not None
-    assert seen_in_file(replace(release, release_id="0" * 16), uri) is None
-    assert seen_in_file(replace(release, dataset="others"), uri) is None
+    assert tracked_in_file(replace(release, release_id="0" * 16), uri) is None
+    assert tracked_in_file(replace(release, dataset="others"), uri) is None
 
 
 @pytest.mark.parametrize("content", [b"", b"no database at all, but long enough to be taken for one" * 99])
@@ -235,7 +235,7 @@ def test_a_store_that_cannot_be_read_tells_nothing(shown, tmp_path, content):
     (tmp_path / "other.db").write_bytes(content)
     _, release = shown
     for uri in (f"sqlite:///{tmp_path / 'other.db'}", f"sqlite:///{tmp_path / 'none.db'}", "http://127.0.0.1:9"):
-        assert seen_in_file(release, uri) is None
+        assert tracked_in_file(release, uri) is None
         assert experiments_in_file(uri) is None
     assert not (tmp_path / "none.db").exists()
 

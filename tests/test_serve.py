@@ -172,7 +172,7 @@ def test_a_schedule_is_served_in_utc_one_firing_at_a_time(here, study, monkeypat
     server, served = SimpleNamespace(**FOUND), []
     monkeypatch.setattr(serve, "LoopbackServer", lambda *_, **__: nullcontext(server))
     monkeypatch.setattr(prefect, "serve", lambda deployment, **options: served.append((deployment, options)))
-    monkeypatch.setattr("dpbo.flows.prefect_runtime.prefect_store.create_prefect_store", lambda: None)
+    monkeypatch.setattr("dpbo.flows.cli.running.create_prefect_store", lambda: None)
     words = {"cron": None, "every": None, "port": 1, "pad_steps": 0.0, "register": False}
     command.serve(Path(study), **words | how)
     ((deployment, options),) = served
@@ -248,18 +248,18 @@ PREFECTS = [("3.7.9", "wrong"), ("3.8.0", "fine"), ("3.9.1", "fine"), ("3.10.0",
 def test_the_doctor_knows_which_prefect_is_ours(monkeypatch, prefect, verdict):
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
     ours = [line for line in project["dependencies"] if line.startswith("prefect")]
-    monkeypatch.setattr("importlib.metadata.requires", lambda name: ours)
-    monkeypatch.setattr("importlib.metadata.version", lambda name: prefect)
+    monkeypatch.setattr("dpbo.flows.cli.doctor.requires", lambda name: ours)
+    monkeypatch.setattr("dpbo.flows.cli.doctor.version", lambda name: prefect)
     (finding,) = doctor._versions()
     assert finding.verdict == verdict
-    assert verdict == "fine" or finding.seen == f"prefect {prefect}, wanted <3.10,>=3.8"
+    assert verdict == "fine" or finding.observed == f"prefect {prefect}, wanted <3.10,>=3.8"
 
 
 def test_the_doctor_looks_and_changes_nothing(here, monkeypatch):
     monkeypatch.setattr(
-        "dpbo.flows.prefect_runtime.server.configured", lambda: None
+        "dpbo.flows.cli.doctor.configured", lambda: None
     )  # this file's server asks nobody: rightly "wrong"
-    monkeypatch.setattr("importlib.metadata.requires", floors)
+    monkeypatch.setattr("dpbo.flows.cli.doctor.requires", floors)
     findings = {finding.what: finding for finding in examine()}
     assert list(here.iterdir()) == []
     assert findings["versions"].verdict == "fine"
@@ -277,12 +277,12 @@ def test_the_doctor_finds_what_is_wrong(here, study):
         run_study(edition_at(read_study(study), NOON + timedelta(days=ord(edition))), ledger=ledger)
     findings = {finding.what: finding for finding in examine()}
     assert findings["budget of people"].verdict == "note"
-    assert "100%" in findings["budget of people"].seen
+    assert "100%" in findings["budget of people"].observed
     path = here / "mlruns" / "ledger.db.generation"
     path.write_text(json.dumps({"entries": 99, "hash": "0" * 64, "schema": SCHEMA}))
     findings = {finding.what: finding for finding in examine()}
     assert findings["ledger"].verdict == "wrong"
-    assert "older" in findings["ledger"].seen
+    assert "older" in findings["ledger"].observed
 
 
 def test_a_schedule_outlives_its_server(here, study, monkeypatch, capsys):
@@ -312,9 +312,9 @@ def test_a_schedule_outlives_its_server(here, study, monkeypatch, capsys):
     monkeypatch.setattr(f"{waiting}.signal.signal", lambda *_: None)
     monkeypatch.setattr(f"{waiting}.PAUSE", 0.0)
     monkeypatch.setattr(f"{waiting}.answers", lambda api: asked.append(api) or len(asked) % 2 == 0)
-    words = {"cron": None, "every": 3600.0, "port": 1, "pad_steps": 0.0, "register": False, "trust": False}
-    serve.serve(Path(study), **words)
+    schedule, words = serve.Schedule(None, 3600.0, 1, False), {"pad_steps": 0.0, "register": False}
+    serve.serve(Path(study), schedule, **words)
     assert asked == [server.api] * 4  # twice no answer, twice one
     assert capsys.readouterr().out.count("the schedule goes on when one does") == 2
     with pytest.raises(ExceptionGroup, match="tasks"):
-        serve.serve(Path(study), **words)
+        serve.serve(Path(study), schedule, **words)

@@ -248,7 +248,7 @@ def test_a_cluster_of_another_user_on_other_hosts(network, spec, capfd, monkeypa
     expected = alone.finished(None)
     (found,) = dask_cluster()
     assert found.verdict == "fine"
-    assert "2 workers" in found.seen
+    assert "2 workers" in found.observed
 
     whole = Search(spec, "whole")
     with workers() as pool:
@@ -309,7 +309,7 @@ def test_a_cluster_of_another_user_on_other_hosts(network, spec, capfd, monkeypa
     assert isinstance(given_up, Sealed)
     assert str(given_up) == str(lost)
     assert nobody_left.paid() == alone.paid()
-    assert [finding.seen for finding in dask_cluster()] == ["it has no workers"]
+    assert [finding.observed for finding in dask_cluster()] == ["it has no workers"]
     assert "parts/" not in network.log()
     assert "Traceback" not in network.log()
 
@@ -324,15 +324,15 @@ def test_a_worker_that_is_not_fit_and_a_stranger_are_found(network, spec, monkey
     network.worker(3, "--memory-limit", "2GB")
     network.worker(4, DASK_DISTRIBUTED__WORKER__HTTP__ROUTES="['distributed.http.worker.prometheus']")
     network.wait_for_workers(2)
-    seen = "; ".join(finding.seen for finding in dask_cluster() if finding.verdict == "wrong")
+    seen = "; ".join(finding.observed for finding in dask_cluster() if finding.verdict == "wrong")
     assert "10.88.77.3" in seen.partition("write exact sums to disk")[0]
     assert "10.88.77.4" in seen.partition("has Dask's pages")[0]
     with workers() as pool, pytest.raises(StudyInvalid, match="not fit for records"):
         pool.wait()
-    from dpbo.flows.prefect_runtime.workers import DaskWorkers
+    from dpbo.flows.prefect_runtime.workers import DaskWorkers, checked
 
     with network.client() as client:  # one that came after the look answers nothing
-        assert DaskWorkers(lambda: client, standing=True).answers(bytes, [Path("parts")] * 2) == []
+        assert DaskWorkers(lambda: client, checked()).answers(bytes, [Path("parts")] * 2) == []
     ask = """
 import ssl
 context = ssl.create_default_context()

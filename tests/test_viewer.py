@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from dpbo.flows.prefect_runtime.loopback import OwnAddress
+from dpbo.flows.prefect_runtime.loopback import HostChecks
 from dpbo.flows.viewer.allowed import only_reads
 from dpbo.flows.viewer.gate import Gate
 from dpbo_core.errors import DpboError
@@ -74,7 +74,7 @@ def ask(store, *requests, location="mlruns/artifacts/r1/artifacts"):
 
     async def go():
         inner = httpx.AsyncClient(transport=httpx.MockTransport(mlflow), base_url=f"http://127.0.0.1:{PORT}")
-        gate = OwnAddress(Gate(inner, base=base, artifacts=root, port=PORT, token=TOKEN), PORT)
+        gate = HostChecks(Gate(inner, base=base, artifacts=root, port=PORT, token=TOKEN), PORT)
         async with httpx.AsyncClient(
             transport=httpx.ASGITransport(gate), base_url=f"http://127.0.0.1:{PORT}", follow_redirects=False
         ) as reader:

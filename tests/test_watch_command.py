@@ -73,7 +73,7 @@ def test_a_watch_is_served_in_utc_one_look_at_a_time(here, study, monkeypatch, h
     served = []
     monkeypatch.setattr(serve, "LoopbackServer", lambda *_, **__: nullcontext(there))
     monkeypatch.setattr(prefect, "serve", lambda deployment, **options: served.append((deployment, options)))
-    monkeypatch.setattr("dpbo.flows.prefect_runtime.prefect_store.create_prefect_store", lambda: None)
+    monkeypatch.setattr("dpbo.flows.cli.running.create_prefect_store", lambda: None)
     words = {"drop": 0.1, "port": 1, "retune": True}
     command.watch(Path("study.toml"), **words | how)
     ((deployment, options),) = served

@@ -15,7 +15,14 @@ from audit.leaks import Scenario, make_world
 from canary import search
 from worlds import mostly_slow, plain, with_method
 
-from dpbo.flows.prefect_runtime.workers import SETTING, asked, from_one_width, of_one_width, workers, workers_for
+from dpbo.flows.prefect_runtime.workers import (
+    SETTING,
+    from_one_width,
+    n_workers,
+    of_one_width,
+    workers,
+    workers_for,
+)
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods import METHODS
@@ -513,11 +520,11 @@ def test_without_the_setting_no_worker_starts(world, here, monkeypatch):
     from dpbo_core.ledger.ledger import PrivacyLedger
 
     monkeypatch.delenv(SETTING, raising=False)
-    assert asked() == 0
+    assert n_workers() == 0
     with workers() as pool:
         assert pool is None
     run = open_study(world("parts"), Run(PrivacyLedger(f"sqlite:///{here / 'l.db'}"), folder=here))
     assert run.step()["step"] == 1
     monkeypatch.setenv(SETTING, "many")
     with pytest.raises(StudyInvalid, match="many"):
-        asked()
+        n_workers()

@@ -64,7 +64,7 @@ def axis_of(name: str, axis: Any) -> Axis:
 
 
 def sections_of(space: Mapping[str, Any]) -> tuple[dict[str, AxisSection], dict[str, dict[Any, Any]]]:
-    """A dict of axes as a study has them, and the values that it can only name.
+    """The axes of a search space as [space] of a study, and the values that it can only name.
 
     Args:
         space: name → `Real`, `Integer` or `Categorical`, what `axis_of` takes for one, or (axis, {parent: values})
@@ -88,6 +88,7 @@ def sections_of(space: Mapping[str, Any]) -> tuple[dict[str, AxisSection], dict[
 
 
 def _section(axis: Axis) -> tuple[AxisSection, dict[Any, Any]]:
+    """One axis as a study has it, and name → value of those values that a study file cannot hold."""
     match axis:
         case Real() | Integer():
             integer = isinstance(axis, Integer)

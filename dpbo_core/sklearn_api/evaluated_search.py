@@ -30,7 +30,7 @@ class FrameTable:
     tells: tuple[type[DpboError], ...] = ()
 
     def columns(self, public: PublicHalf) -> tuple[str, ...]:
-        """Their names, the target's last."""
+        """Names of the validation table's columns, the target's last."""
         return *self.split.validation.names, public.target
 
     def count(self, counter: Counter, workers: Workers | None) -> Sensitive[Integers]:
@@ -40,7 +40,7 @@ class FrameTable:
 
 
 def evaluate_search(study: ResolvedStudy, split: FrameSplit, ledger: PrivacyLedger) -> EvaluationResult:
-    """Evaluate what the search released, for one spend; or find the release that was recorded.
+    """Evaluate the model that a search released, for one spend; a report that was recorded is returned again.
 
     Args:
         study: of the search, as it was released.

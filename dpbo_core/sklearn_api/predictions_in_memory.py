@@ -28,7 +28,9 @@ Functions = Mapping[str, Callable[[Any], Any]]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PredictionSplit:
-    """The two halves. Only the outside of what is sensitive is looked at before the study is paid for.
+    """Public and sensitive predictions in memory.
+
+    Before payment only the outside of what is sensitive is looked at.
 
     Attributes:
         spec: the study.
@@ -42,7 +44,7 @@ class PredictionSplit:
     """
 
     spec: StudySpec
-    given: Any
+    predictions: Any
     truth: Any
     functions: Functions | None
     public_table: Table | None
@@ -55,11 +57,11 @@ class PredictionSplit:
         return prediction_half(self.spec, problem, self.public_table)
 
     def sources(self) -> tuple[Source, ...]:
-        """Tables in memory have no name."""
+        """The source that tables in memory share: they have no name."""
         return (MEMORY,)
 
     def check(self, public: PublicHalf) -> None:
-        """Names, the number of records, and that the two tables are two.
+        """Check names, the number of records, and that the two tables are two.
 
         Raises:
             StudyInvalid: it is not so. No record's content was looked at.
@@ -68,37 +70,39 @@ class PredictionSplit:
             raise passed_twice("X or y", beside="X_public or y_public")
         if self.marks is not None and self.public_table is not None:
             self.marks.check(self.public_table, self._row_names, shown_as="X_public")
-        if not isinstance(self.given, Frame):
+        if not isinstance(self.predictions, Frame):
             return
-        self.given.check_target(shown_as="X")
-        check_person(self.spec, self.given.names, shown_as="X")
-        check_prediction_columns(public, (*self.given.names, self.target), shown_as="X")
-        check_n_validation(self.spec, self.given.n_records, shown_as="X")
+        self.predictions.check_target(shown_as="X")
+        check_person(self.spec, self.predictions.names, shown_as="X")
+        check_prediction_columns(public, (*self.predictions.names, self.target), shown_as="X")
+        check_n_validation(self.spec, self.predictions.n_records, shown_as="X")
 
     def sensitive(self, public: PublicHalf) -> Scorer:
-        """Read the predictions, or ask for them."""
+        """Read the sensitive predictions, or have the functions make them, and seal them in a scorer."""
         no_core_dumps()
         people: list[Person] | None = None
-        if isinstance(self.given, Frame):
-            table = self.given.table(target_name=self.target, source="X")
+        if isinstance(self.predictions, Frame):
+            table = self.predictions.table(target_name=self.target, source="X")
             if self.spec.privacy.person is not None:
-                people = [person_in_memory(value) for value in self.given.values(self.spec.privacy.person)]
+                people = [person_in_memory(value) for value in self.predictions.values(self.spec.privacy.person)]
         else:
-            table = told_by(self.spec, self.functions or {}, self.given, self.truth, self.target, sensitive=True)
+            table = prediction_table(
+                self.spec, self.functions or {}, self.predictions, self.truth, self.target, sensitive=True
+            )
         if self.marks is not None:
             self.marks.remember(table, self._row_names)
         return sealed_half(self.spec, table, people, public)
 
     @property
     def _row_names(self) -> tuple[str, ...]:
-        """The columns that both tables have."""
+        """Names of the columns that both tables have."""
         return (*(column for columns in columns_of(self.spec).values() for column in columns), self.target)
 
 
-def told_by(
+def prediction_table(
     spec: StudySpec, functions: Functions, records: Any, truth: Any, target: str, *, sensitive: bool
 ) -> Table:
-    """What each function says of the records, as a table of predictions.
+    """The table of what each candidate's function predicts for the records, and the target.
 
     Of sensitive records nothing that a function raises, prints or warns is told. Where it fails it is asked again
     with one half of the records and with the other, and so on: a record that makes it fail is without a prediction,
@@ -109,48 +113,54 @@ def told_by(
     """
     values = list(truth)
     columns: dict[str, Any] = {}
-    for name, wanted in columns_of(spec).items():
-        width = len(wanted)
+    for name, names in columns_of(spec).items():
+        width = len(names)
         with contained():
-            found = _asked(functions[name], records, 0, len(values), width)
-            if found is None and sensitive:
-                found = _by_halves(functions[name], records, len(values), width)
-        if found is None:
+            predictions = _predicted(functions[name], records, 0, len(values), width)
+            if predictions is None and sensitive:
+                predictions = _by_halves(functions[name], records, len(values), width)
+        if predictions is None:
             raise StudyInvalid(
                 f"{name} does not predict the public records",
                 cause=f"it raised, or what it returned has no {width} columns and one row a record",
                 remedy="return one prediction a record, or of more than two classes a probability of each",
             )
-        columns |= {column: [row[place] for row in found] for place, column in enumerate(wanted)}
+        columns |= {column: [row[place] for row in predictions] for place, column in enumerate(names)}
     return table_of({**columns, target: values}, source="X" if sensitive else "X_public")
 
 
 Rows = list[list[object]]  # of each record one prediction, or of more than two classes the probability of each
 
 
-def _asked(function: Callable[[Any], Any], records: Any, start: int, length: int, width: int) -> Rows | None:
-    """What it says of `length` records from `start`; None where it raises or answers in another shape."""
+def _predicted(function: Callable[[Any], Any], records: Any, start: int, length: int, width: int) -> Rows | None:
+    """What `function` predicts for `length` records from `start`.
+
+    None where it raises or its answer has another shape.
+    """
     return attempted(lambda: _rows(function(_part(records, start, length)), length, width), None)
 
 
 def _by_halves(function: Callable[[Any], Any], records: Any, n_records: int, width: int) -> Rows:
-    """The same of all records, of which it failed; what it cannot say of one record alone is no prediction."""
-    found: Rows = [[None] * width for _ in range(n_records)]
+    """Predictions of all records of a function that failed on the whole table, by ever smaller halves.
+
+    None for a record that fails alone.
+    """
+    predictions: Rows = [[None] * width for _ in range(n_records)]
     failed = [(0, n_records)]
     while failed:
         start, length = failed.pop()
         if length > 1:
             for at, size in ((start, length // 2), (start + length // 2, length - length // 2)):
-                said = _asked(function, records, at, size, width)
-                if said is None:
+                part = _predicted(function, records, at, size, width)
+                if part is None:
                     failed.append((at, size))
                 else:
-                    found[at : at + size] = said
-    return found
+                    predictions[at : at + size] = part
+    return predictions
 
 
 def _part(records: Any, start: int, length: int) -> Any:
-    """`length` records from `start`: all of them as they were given."""
+    """The `length` records from `start`, in the table's own type; the table itself where that is all of it."""
     if start == 0 and length == len(records):
         return records
     if hasattr(records, "iloc"):
@@ -160,15 +170,17 @@ def _part(records: Any, start: int, length: int) -> Any:
     return records[start : start + length]
 
 
-def _rows(found: Any, length: int, width: int) -> Rows | None:
-    """Predictions by record; None for another shape. Of two probabilities the second is taken.
+def _rows(predictions: Any, length: int, width: int) -> Rows | None:
+    """A function's answer as predictions by record; None for another shape.
+
+    Of two probabilities the second is taken.
 
     Each item of a list is read by itself: one array of them all would have one type for all, which a text among
     numbers, or a list of another length, would settle for every record.
     """
-    if isinstance(found, list | tuple):
-        return None if len(found) != length else [_row(item, width) for item in found]
-    outcome = np.asarray(found)
+    if isinstance(predictions, list | tuple):
+        return None if len(predictions) != length else [_row(item, width) for item in predictions]
+    outcome = np.asarray(predictions)
     if length == 1:  # some drop an axis of one
         outcome = outcome.reshape(1, -1)
     if outcome.ndim == 1:
@@ -179,7 +191,7 @@ def _rows(found: Any, length: int, width: int) -> Rows | None:
 
 
 def _row(item: Any, width: int) -> list[object]:
-    """One record's prediction out of a list; nothing where it has another number of columns."""
+    """One record's prediction out of a list; None in every cell where it has another number of columns."""
     cells = [item]
     if not isinstance(item, str | bytes):
         listed = attempted(lambda: list(item), None)

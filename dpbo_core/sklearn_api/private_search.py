@@ -44,6 +44,8 @@ from dpbo_core.study_file import EvaluationSection, PublicFiles
 
 
 def _best_has(verb: str) -> Callable[["PrivateSearch"], bool]:
+    """A condition for scikit-learn's `available_if`: the best estimator has the method `verb`."""
+
     def check(search: "PrivateSearch") -> bool:
         if search.refit is False:
             raise AttributeError(f"refit = False: nothing is trained at best_params_, so there is no {verb}")
@@ -261,7 +263,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def plot(self) -> Any:
-        """A figure of matplotlib's pyplot, of released values alone: convergence by step, and scores by each axis.
+        """Draw released values in a figure of pyplot: convergence by step, and scores by each axis.
 
         Where the method released its choice alone, that is what each axis shows. Drawing it costs nothing.
         """
@@ -270,7 +272,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return draw(self.release_, axes, self._points(), self.best_params_)
 
     def set_output(self, *, transform: Any = None) -> Self:
-        """What transformers in `estimator` and `best_estimator_` hand on: "default", "pandas" or "polars"."""
+        """Set what transformers in `estimator` and `best_estimator_` hand on: "default", "pandas" or "polars"."""
         best = getattr(self, "best_estimator_", None)
         for inner in (self.estimator, best, best[-1] if isinstance(best, Pipeline) else None):
             set_output = getattr(inner, "set_output", None)
@@ -323,7 +325,9 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         false_negative_cost: float | None = None,
         prevalence: float | None = None,
     ) -> EvaluationResult:
-        """The whole report on the released model, for one spend of its own; asked again, the same and for nothing.
+        """Release a whole report on the released model, for one spend of its own.
+
+        Repeated, the same report at no price.
 
         Args:
             X: the PUBLIC training records of `fit`.
@@ -390,7 +394,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return float(self._best(X).score(X, y))
 
     def __sklearn_tags__(self) -> Any:
-        """What `estimator` is; gaps are allowed, sparse matrices are not."""
+        """scikit-learn's tags: those of `estimator`, with gaps allowed and sparse matrices refused."""
         tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
         tags.estimator_type = inner.estimator_type
         tags.classifier_tags, tags.regressor_tags = deepcopy(inner.classifier_tags), deepcopy(inner.regressor_tags)
@@ -399,6 +403,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
     def _best(self, X: Any) -> Any:
+        """The fitted best estimator, after X was checked against the columns it was trained on."""
         check_is_fitted(self)
         frame_of(X, None, shown_as="X")
         validate_data(self, X, reset=False, skip_check_array=True)

@@ -22,7 +22,7 @@ from dpbo_core.models.scores.union import OF_CLASSES
 from dpbo_core.preparation.resolve import planning_problem, resolve
 from dpbo_core.queries.tuning.run import run_study
 from dpbo_core.sections.model import PREDICTIONS, read_model
-from dpbo_core.sklearn_api.predictions_in_memory import PredictionSplit, told_by
+from dpbo_core.sklearn_api.predictions_in_memory import PredictionSplit, prediction_table
 from dpbo_core.sklearn_api.row_marks import RowMarks
 from dpbo_core.sklearn_api.search_study import described
 from dpbo_core.study_file import AxisSection, PredictionTable, SearchSection, StudySpec
@@ -141,24 +141,24 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
         if (X_public is None) != (y_public is None):
             raise StudyInvalid("X_public and y_public go together", remedy="give both, or neither")
         functions = dict(self.candidates) if isinstance(self.candidates, Mapping) else None
-        given = X
+        predictions = X
         if functions is None:
-            given = frame_of(X, y, shown_as="X", width=len(self._names()) + (self.person is not None))
+            predictions = frame_of(X, y, shown_as="X", width=len(self._names()) + (self.person is not None))
         elif self.person is not None:
             raise StudyInvalid(
                 "person names a column, and the candidates are functions of records",
                 cause="what a function is given need not have columns",
                 remedy="make a table of predictions with the column, and name the candidates",
             )
-        spec = self._spec(len(y) if functions is not None else given.n_records, public=X_public is not None)
+        spec = self._spec(len(y) if functions is not None else predictions.n_records, public=X_public is not None)
         public = None
         if X_public is not None and functions is None:
             public = frame_of(X_public, y_public, shown_as="X_public").table(target_name=TARGET, source="X_public")
         elif X_public is not None and functions is not None:
-            public = told_by(spec, functions, X_public, y_public, TARGET, sensitive=False)
+            public = prediction_table(spec, functions, X_public, y_public, TARGET, sensitive=False)
         shared = X_public is not None and aliased((X_public, y_public), (X, y))
         marks = RowMarks.of(ledger_url(self.ledger), self.dataset)
-        split = PredictionSplit(spec, given, y, functions, public, TARGET, aliased=shared, marks=marks)
+        split = PredictionSplit(spec, predictions, y, functions, public, TARGET, aliased=shared, marks=marks)
         result = run_study(resolve(spec), ledger=PrivacyLedger(ledger_url(self.ledger)), data=split)
         release = result.release
         self.release_, self.guarantee_, self.replayed_ = release, release.guarantee, result.replayed
@@ -183,6 +183,7 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
         return advise(planning_problem(spec), spec.method, spec.options)
 
     def _names(self) -> tuple[str, ...]:
+        """The candidates' names, checked to be texts."""
         if isinstance(self.candidates, str) or not all(isinstance(name, str) for name in self.candidates):
             raise StudyInvalid("the candidates are no list of names", remedy='write ["small", "large"]')
         return tuple(self.candidates)

@@ -14,7 +14,7 @@ from dpbo_core.errors import StudyInvalid
 
 
 class PublicEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Numbers as they are, gaps at the training mean; one 0/1 feature a training category of a text column."""
+    """A transformer of a table to numbers: gaps at the training mean, a 0/1 feature for each category of a text."""
 
     def __init__(self, *, ignore: tuple[str, ...] = (), regression: bool = False) -> None:
         self.ignore = ignore
@@ -32,7 +32,7 @@ class PublicEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def transform(self, X: Any) -> NDArray[np.float64]:
-        """X (r, d) as numbers, (r, features).
+        """X (r, d) as numbers, (r, features), by the public table's means and categories.
 
         Raises:
             StudyInvalid: a record holds a number too large to compute with.
@@ -54,7 +54,7 @@ class PublicEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 
 class PublicColumns(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Columns by name with the public types, as the search gave them to a Pipeline, but for those ignored."""
+    """A transformer that hands a data frame on with the public table's columns and types, without those ignored."""
 
     def __init__(self, *, ignore: tuple[str, ...] = (), regression: bool = False) -> None:
         self.ignore = ignore
@@ -93,7 +93,7 @@ class PublicColumns(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return data_frame(columns, rows)
 
     def set_output(self, *, transform: Any = None) -> Self:  # noqa: ARG002  scikit-learn's own signature
-        """A data frame is handed on whatever is asked: what follows was trained on one."""
+        """Change nothing: the model behind this transformer was trained on a data frame and needs one."""
         return self
 
 

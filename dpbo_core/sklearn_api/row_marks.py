@@ -38,7 +38,7 @@ Marks = NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class RowMarks:
-    """The vault of one ledger's marks, in a folder of its owner's."""
+    """The vault that holds keyed marks of one ledger's sensitive rows, in a folder of its owner's."""
 
     folder: Path
 
@@ -90,6 +90,7 @@ class RowMarks:
 
     @property
     def _file(self) -> Path:
+        """The file that holds the key and the marks."""
         return self.folder / "sensitive_rows"
 
     def _read(self) -> tuple[LedgerKey, Marks]:
@@ -110,7 +111,7 @@ class RowMarks:
 
 
 def _marks(key: LedgerKey, table: Table, names: Collection[str]) -> Marks:
-    """One a row (n,): of its values, which are floats and texts, under the names of its columns in their order."""
+    """The mark of each row (n,): an HMAC of its values under the sorted names of its columns."""
     ordered = sorted(names)
     secret = hmac.digest(key.secret, repr(ordered).encode(), "sha256")
     rows = np.column_stack([_numbers(table.columns[name]) for name in ordered])
@@ -123,7 +124,7 @@ def _marks(key: LedgerKey, table: Table, names: Collection[str]) -> Marks:
 
 
 def _numbers(column: Column) -> Marks:
-    """Eight bytes a value (n,): a float's own, a text's digest; every gap is the same one."""
+    """Eight bytes for each value (n,): a float's own, a text's digest; every gap is the same one."""
     if column.dtype != object:
         floats = column.astype(np.float64) + 0.0
         return np.where(np.isnan(floats), np.nan, floats).view(np.uint64)

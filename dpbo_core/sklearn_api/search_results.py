@@ -17,7 +17,7 @@ ABSENT = object()  # a hyperparameter that a point does not have
 
 
 def cv_results(points: Sequence[Mapping[str, Any]], scores: Sequence[float]) -> dict[str, Any]:
-    """`params`, `param_…` (masked where a point has no such parameter), `mean_test_score`, `rank_test_score`.
+    """scikit-learn's `cv_results_` of released scores; `param_…` is masked where a point lacks it.
 
     Args:
         points: hyperparameters of each step, (T,).
@@ -31,6 +31,7 @@ def cv_results(points: Sequence[Mapping[str, Any]], scores: Sequence[float]) -> 
 
 
 def _masked(values: list[Any]) -> Any:
+    """An array of `values`, (T,), masked where one is ABSENT."""
     column: Any = np.ma.masked_all(len(values), dtype=object)  # type: ignore[no-untyped-call]
     for i, value in enumerate(values):
         if value is not ABSENT:
@@ -41,7 +42,7 @@ def _masked(values: list[Any]) -> Any:
 def draw(
     release: Release, axes: Mapping[str, Axis], points: Sequence[Mapping[str, Any]], best: Mapping[str, Any]
 ) -> Any:
-    """A figure of pyplot, which a notebook shows by itself.
+    """A figure of pyplot: convergence by step, and the private scores by each axis.
 
     Args:
         release: what the search released.
@@ -76,6 +77,7 @@ def draw(
 
 
 def _convergence(panel: Any, release: Release, scores: Sequence[float]) -> None:
+    """Draw the private score of each step, the best so far, and the released score with its interval."""
     steps = range(1, len(scores) + 1)
     panel.errorbar(steps, scores, yerr=release.noise_of_one, fmt="o", color=GREY, ecolor="#cbd2d9", ms=4)
     panel.step(
@@ -97,7 +99,7 @@ def _by_axis(
     tried: Sequence[tuple[Mapping[str, Any], float]],
     released: tuple[Mapping[str, Any], Release],
 ) -> None:
-    """Scores over one axis, coloured by step; points that do not have it are left out."""
+    """Draw private scores over one axis, shaded by step; points that do not have it are left out."""
     best, release = released
     of_axis = [(step, point[name], score) for step, (point, score) in enumerate(tried) if name in point]
     places: Any = float
@@ -125,5 +127,5 @@ def _by_axis(
 
 
 def _plain(text: str) -> str:
-    """Text in which nothing is mathematics to matplotlib."""
+    """`text` with its dollars escaped, so that matplotlib reads no mathematics in it."""
     return text.replace("$", r"\$")

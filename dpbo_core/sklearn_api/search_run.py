@@ -19,7 +19,7 @@ from dpbo_core.queries.tuning.run import StudyResult, StudyRun, open_study
 
 @dataclass
 class Progress:
-    """Says nothing unless it is to.
+    """The progress of a search on standard error; silent unless `loud`.
 
     Attributes:
         loud: whether anything is said.
@@ -32,7 +32,7 @@ class Progress:
     width: int = 0
 
     def say(self, text: str) -> None:
-        """One line, over the last one where that can be."""
+        """Write one line, over the last one where that can be."""
         if not self.loud:
             return
         if not over():
@@ -43,27 +43,27 @@ class Progress:
         sys.stderr.flush()
 
     def step(self, step: int, released: Released | None) -> None:
-        """That a step is done, and the private score that it released if it did."""
+        """Write that a step is done, and the private score that it released if it did."""
         score = None if released is None else released.get("score")
         of_step = "" if score is None else f", private score {score:.4g}"
         self.say(f"step {step} of {self.n_steps}{of_step}")
 
     def done(self, text: str) -> None:
-        """The last line of all, after which the cursor stands on a new one."""
+        """Write the last line and move the cursor below it."""
         self.say(text)
         if self.loud and over():
             sys.stderr.write("\n")
 
 
 def over() -> bool:
-    """Whether a line can be written over: a terminal, or a notebook."""
+    """Whether standard error can be written over: it is a terminal's, or a notebook's."""
     return sys.stderr.isatty() or "ipykernel" in sys.modules
 
 
 def run_search(
     study: ResolvedStudy, data: DataSplit, ledger: PrivacyLedger, *, n_jobs: int | None, progress: Progress
 ) -> StudyResult:
-    """The study's release, or the one that was recorded.
+    """Run the search step by step and return the study's release; one that was recorded is returned as it is.
 
     Args:
         study: resolved.
@@ -86,7 +86,7 @@ def run_search(
 
 
 def done_by(n_jobs: int, study: ResolvedStudy, data: DataSplit, ledger: PrivacyLedger) -> Precomputed | None:
-    """Models and public scores of the candidates that are known beforehand; no sensitive record is near.
+    """Train and score, in `n_jobs` processes on public records, the candidates that are known beforehand.
 
     None where the study's release is recorded, which needs no work.
 

@@ -46,7 +46,7 @@ PIPELINE = "make_pipeline(StandardScaler(), LogisticRegression())"
 
 
 def check_settings(search: Any) -> None:
-    """`refit`, `error_score`, `n_jobs`, `random_state` and `verbose` are such as a `PrivateSearch` can follow.
+    """Refuse a `refit`, `error_score`, `n_jobs`, `random_state` or `verbose` that a `PrivateSearch` cannot follow.
 
     Raises:
         StudyInvalid: one is not; says what there is instead.
@@ -80,11 +80,12 @@ def check_settings(search: Any) -> None:
 
 
 def _whole(value: Any) -> bool:
+    """Whether `value` is a whole number, and no truth value."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def public_target(estimator: Any, y: Any) -> NDArray[Any]:
-    """The PUBLIC classes or targets, (n,).
+    """The PUBLIC classes or targets, (n,), checked to fit the estimator's task.
 
     Raises:
         StudyInvalid: there are none, or what is to be tuned predicts nothing.
@@ -102,7 +103,7 @@ def public_target(estimator: Any, y: Any) -> NDArray[Any]:
 
 
 def check_predicts(estimator: Any) -> None:
-    """The estimator is an instance that predicts: no class, no list of steps, no scaler or encoder alone.
+    """Refuse what is no instance of an estimator that predicts: a class, a list of steps, a scaler alone.
 
     Raises:
         StudyInvalid: it is something else.
@@ -125,7 +126,9 @@ def check_predicts(estimator: Any) -> None:
 def two_tables(
     search: Any, X: Any, y: Any, X_validation: Any, y_validation: Any, validation_size: float | None
 ) -> tuple[Any, Any, Any, Any, NDArray[np.int64] | None]:
-    """The public table and the sensitive one, as they were given or by the public rule, and then its rows.
+    """The public table and the sensitive one, as the call passed them or as `validation_size` divides one.
+
+    In that case its rows.
 
     Raises:
         StudyInvalid: there is no sensitive table, or it is said twice.
@@ -167,7 +170,7 @@ def split_of(
     share: float | None,
     group: str | None = None,
 ) -> FrameSplit:
-    """Both tables with the study.
+    """The public and the sensitive table as frames, together with the study that they are for.
 
     Args:
         search: the `PrivateSearch`.
@@ -244,7 +247,10 @@ def public_positives(spec: StudySpec, training: Frame) -> float | None:
 
 
 def _data(n_persons: int | None, target: str, n_validation: int | None) -> PublicFiles | PersonFiles:
-    """The two tables; of the sensitive one the number of persons is public, or that of records."""
+    """The study's [data] for two tables in memory.
+
+    Of the sensitive one the number of persons or of records is public.
+    """
     if n_persons is not None:
         return PersonFiles("X", "X_validation", n_persons=int(n_persons), target=target, missing="mean")
     if n_validation is None:
@@ -261,7 +267,7 @@ def described(
     search: SearchSection,
     choice: str,
 ) -> StudySpec:
-    """The study of these parameters on these sections.
+    """A `StudySpec` with these sections; its name, price and cap are the parameters of a search or selection.
 
     Args:
         estimator: ours, whose parameters say the rest.

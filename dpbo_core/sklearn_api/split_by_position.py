@@ -9,8 +9,11 @@ what was protected would be public. A table that was sorted otherwise is noticed
 import hashlib
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples
 
 from dpbo_core.data.cells import as_cells, series_cells
 from dpbo_core.data.named_columns import CANNOT, kind_of
@@ -23,13 +26,13 @@ WHOLE = 2.0**53
 
 
 def sequence(n: int) -> NDArray[np.float64]:
-    """u (n,) in [0, 1): SHAKE-256 of a fixed text, eight bytes a row."""
+    """The fixed public sequence u (n,) in [0, 1): SHAKE-256 of a fixed text, eight bytes a row."""
     drawn = np.frombuffer(hashlib.shake_256(RULE).digest(8 * n), dtype="<u8")
     return np.asarray(drawn / TWO_TO_64, dtype=np.float64)
 
 
 def validated_on(n: int, share: float) -> NDArray[np.bool_]:
-    """True (n,) for the rows of the sensitive half.
+    """A mask (n,), True for the rows of the sensitive half.
 
     Args:
         n: rows of the table.
@@ -58,9 +61,6 @@ def halves(X: Any, y: Any, share: float) -> tuple[Any, Any, Any, Any, NDArray[np
     Raises:
         StudyInvalid: as `validated_on`, or X and y differ in length.
     """
-    from sklearn.utils import _safe_indexing
-    from sklearn.utils.validation import _num_samples
-
     n = _num_samples(X)
     if _num_samples(y) != n:
         raise StudyInvalid(f"X has {n} rows, y has {_num_samples(y)}", remedy="give one y for every row of X")
@@ -71,12 +71,11 @@ def halves(X: Any, y: Any, share: float) -> tuple[Any, Any, Any, Any, NDArray[np
 
 
 def _of_own_types(X: Any) -> Any:
-    """The public half as its own rows would have it: a data frame's types were those of the whole table.
+    """The public half of a data frame with the types of its own rows: it had those of the whole table.
 
     A category that no public row has is none. A column of texts is one of numbers, truth values or ISO times where
     all of its public rows are: one text among the sensitive rows made it one of texts. Times are in microseconds.
     """
-    import narwhals.stable.v2 as nw
     import pandas as pd
 
     X = X.infer_objects() if isinstance(X, pd.DataFrame) else X
@@ -101,8 +100,10 @@ def _of_own_types(X: Any) -> Any:
 
 
 def _own_values(series: Any) -> Any:
-    """What a narwhals series (n,) of PUBLIC rows says, as pandas has it; None where it says what it is."""
-    import narwhals.stable.v2 as nw
+    """A pandas column of a narwhals series (n,) of PUBLIC rows in the type of its values.
+
+    None where it has that type.
+    """
     import pandas as pd
 
     native = series.to_native()
@@ -122,13 +123,13 @@ def _own_values(series: Any) -> Any:
 
 
 def _place(category: object) -> tuple[bool, float, str]:
-    """Numbers in their order before texts in theirs."""
+    """A sorting key for categories: numbers in their order before texts in theirs."""
     meant = canonical(category)
     return (True, 0.0, meant) if isinstance(meant, str) else (False, meant, repr(category))
 
 
 def _of_own_type(y: Any) -> NDArray[Any]:
-    """The same of classes or targets, (n,): whole numbers are integers, which a gap elsewhere made floats."""
+    """Public classes or targets (n,) in the type of their own rows: integers that a gap made floats, say."""
     listed = np.asarray(y).tolist()
     meant = [canonical(value) for value in listed]
     if all(type(value) is str for value in listed) and not any(isinstance(value, str) for value in meant):

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_regressor
 
 from dpbo_core.data.files import no_core_dumps
 from dpbo_core.data.frames import Frame
@@ -29,7 +30,7 @@ PAIR = 2  # classes, of which pairs can be counted
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FrameSplit:
-    """The two halves in memory. Only the outside of `validation` is looked at before the study is paid for.
+    """Public and sensitive table in memory; before payment only the outside of `validation` is looked at.
 
     Attributes:
         spec: the study.
@@ -61,7 +62,7 @@ class FrameSplit:
         return self.training.named and self.prototype.takes_columns
 
     def public(self, problem: Problem) -> PublicHalf:
-        """Fit to the training table. The problem says what in the prototype is not on the list."""
+        """The public half: preprocessing fit to the training table, and the trainer of candidates."""
         table = self.training.table(target_name=self.target, source="X", cells=self.takes_columns)
         public = fitted_half(
             self.spec,
@@ -77,11 +78,11 @@ class FrameSplit:
         return replace(public, fingerprint=hashlib.sha256(identity.encode()).hexdigest())
 
     def sources(self) -> tuple[Source, ...]:
-        """Tables in memory have no name; how one was divided is remembered."""
+        """The source of tables in memory, which have no name; how one table was divided is remembered with it."""
         return (replace(MEMORY, division=self.division),)
 
     def check(self, public: PublicHalf) -> None:
-        """Names, numbers of records where they are public, and that the two tables are two, now and before.
+        """Check names, public numbers of records, and that the two tables are two, now and before.
 
         Raises:
             StudyInvalid: it is not so. No sensitive record's content was looked at.
@@ -97,11 +98,14 @@ class FrameSplit:
             self.marks.check(table, self._row_names, shown_as="X")
 
     def sensitive(self, public: PublicHalf) -> Scorer:
-        """Read the validation records."""
+        """Read the validation records and seal them in a scorer."""
         return sealed_half(self.spec, *self.records(), public)
 
     def records(self) -> tuple[Table, list[Person] | None]:
-        """The SENSITIVE records, and whose each is. Call it only after reserving, and seal what comes of it."""
+        """The SENSITIVE records, and the person of each.
+
+        Call it only after reserving, and seal what comes of it.
+        """
         no_core_dumps()
         people: list[Person] | None = None
         if self.spec.privacy.person is not None:
@@ -113,12 +117,12 @@ class FrameSplit:
 
     @property
     def _row_names(self) -> tuple[str, ...]:
-        """The columns that both tables have."""
+        """Names of the columns that both tables have."""
         return (*self.training.names, self.target)
 
 
 def person_in_memory(value: object) -> Person:
-    """The person in a table whose types somebody's library inferred: a number that a double holds, or a text.
+    """The person that a cell of a table in memory names: a number that a double holds, or a text.
 
     One missing cell turns integers into doubles, in which large ones are not told apart: they name nobody either
     way, so that no record decides what the others mean.
@@ -128,7 +132,7 @@ def person_in_memory(value: object) -> Person:
 
 
 def passed_twice(sensitive: str, *, beside: str) -> StudyInvalid:
-    """The message for one table that was given as the sensitive one and as the public one.
+    """The error of one table that was passed as the sensitive one and as the public one.
 
     Args:
         sensitive: what the sensitive table is called.
@@ -142,7 +146,7 @@ def passed_twice(sensitive: str, *, beside: str) -> StudyInvalid:
 
 
 def model_section(search: Any, training: Frame) -> ModelSection:
-    """[model] of a `PrivateSearch`: its estimator by name, its score with its public range.
+    """The section [model] of a `PrivateSearch`: its estimator by name, its score with its public range.
 
     Args:
         search: the search.
@@ -151,8 +155,6 @@ def model_section(search: Any, training: Frame) -> ModelSection:
     Raises:
         StudyInvalid: a score function without bounds, or one that cannot be found again by its name.
     """
-    from sklearn.base import is_regressor
-
     several = len(set(map(canonical, np.asarray(training.target).tolist()))) > PAIR
     shares, function = search.class_shares, search.scoring if callable(search.scoring) else None
     declared = SCORES.get(search.scoring) if isinstance(search.scoring, str) else None
@@ -174,11 +176,11 @@ def model_section(search: Any, training: Frame) -> ModelSection:
 
 
 def _class_path(estimator: Any) -> str:
-    """Of the estimator itself: where records are scored alone, no part of it needs to be known."""
+    """The import path of an estimator's class, for a study that scores records one by one."""
     return f"{type(estimator).__module__}.{type(estimator).__name__}"
 
 
 def class_shares(training: Frame) -> dict[str, float]:
     """The share of each class among the PUBLIC training records."""
-    found = Counter(canonical(value) for value in np.asarray(training.target).tolist())
-    return {shown(value): count / training.n_records for value, count in found.items()}
+    counts = Counter(canonical(value) for value in np.asarray(training.target).tolist())
+    return {shown(value): count / training.n_records for value, count in counts.items()}

@@ -6,6 +6,9 @@ import typer
 
 from dpbo.flows.cli.terminal import print_sentence
 from dpbo.flows.cli.words import Debug, Port, TrustServer
+from dpbo.flows.prefect_runtime.prefect_store import create_prefect_store
+from dpbo.flows.prefect_runtime.server import LoopbackServer
+from dpbo.flows.prefect_runtime.settings import Stores, quiet_environment
 from dpbo_core.errors import StudyInvalid
 
 
@@ -35,14 +38,12 @@ def alerts(
 
 
 def put(webhook: str | None, block: str | None, *, port: int, trust: bool) -> tuple[str, ...]:
-    """Make the automations on the Prefect server that is configured, or on this machine's; their names.
+    """Make the automations on the configured Prefect server, or on this machine's; returns their names.
 
     Raises:
         StudyInvalid: not exactly one place to tell it to, or one that is none.
         DpboError: no Prefect server answers, or one that asks nobody for a password.
     """
-    from dpbo.flows.prefect_runtime.settings import Stores, quiet_environment
-
     if (webhook is None) == (block is None):
         raise StudyInvalid(
             "alerts go to one place", remedy="give --webhook URL, or --block TYPE/NAME of a block saved in Prefect"
@@ -56,16 +57,14 @@ def put(webhook: str | None, block: str | None, *, port: int, trust: bool) -> tu
     )
 
     from dpbo.flows.prefect_runtime.automations import put_alerts, to_block, to_webhook
-    from dpbo.flows.prefect_runtime.prefect_store import create_prefect_store
-    from dpbo.flows.prefect_runtime.server import LoopbackServer
 
     stores = Stores()
     stores.make_folder()
     create_prefect_store()
     home = get_current_settings().home
     with LoopbackServer(stores.running.parent, port=port, home=home, trust=trust) as server:
-        known = {} if server.auth is None else {PREFECT_API_AUTH_STRING: server.auth}
-        with temporary_settings({PREFECT_API_URL: server.api, **known}):
+        password = {} if server.auth is None else {PREFECT_API_AUTH_STRING: server.auth}
+        with temporary_settings({PREFECT_API_URL: server.api, **password}):
             if webhook is not None:
                 return put_alerts(to_webhook(webhook), webhook=True)
             return put_alerts(to_block(block or ""), webhook=False)

@@ -11,26 +11,15 @@ import gc
 import os
 import sys
 import traceback
-from typing import Annotated
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from dpbo.flows.cli import budget_words
-from dpbo.flows.cli.alerts import alerts
-from dpbo.flows.cli.budget import budget_app
-from dpbo.flows.cli.compare import compare
-from dpbo.flows.cli.doctor import doctor
-from dpbo.flows.cli.evaluate import evaluate
-from dpbo.flows.cli.init import init
-from dpbo.flows.cli.outsourced import curate_app, model_app
-from dpbo.flows.cli.plan import plan
-from dpbo.flows.cli.show import show, verify
-from dpbo.flows.cli.status import status
 from dpbo.flows.cli.terminal import Screen, lenient, print_message
-from dpbo.flows.cli.tune import score, serve, tune
-from dpbo.flows.cli.ui import ui
-from dpbo.flows.cli.watch import watch
-from dpbo.flows.plain import PLAIN
+from dpbo.flows.plain_output import PLAIN
 from dpbo_core.errors import DpboError, StudyInvalid
 
 OBJECTS = 100_000  # that are made between two searches for garbage; imports make many, and none
@@ -42,14 +31,54 @@ COMMANDS = (
     ("dpbo budget", "what was spent, and what is left"),
     ("dpbo ui", "look at the releases in MLflow"),
 )
+VERBS = {  # in the order of --help: the module that has it, and its line there
+    "show": ("show", "Print a recorded release, from the ledger alone."),
+    "status": ("status", "Say what runs, what ran last and what is left."),
+    "alerts": ("alerts", "Have Prefect tell you of a refused run, an alarm, a budget nearly spent."),
+    "init": ("init", "Write a commented study file for two data files."),
+    "tune": ("tune", "Plan, reserve, search step by step, release, and show it in MLflow."),
+    "score": ("tune", "Choose among predictions made elsewhere: as tune, without training."),
+    "evaluate": ("evaluate", "Evaluate the released model on the sensitive records."),
+    "watch": ("watch", "Has the model gone stale? Look again and again, for one price."),
+    "plan": ("plan", "Price every method on a study and say what to expect of it."),
+    "compare": ("compare", "Measure every method beside its rivals, on public data alone."),
+    "serve": ("tune", "Tune on a schedule, until the budget refuses."),
+    "verify": ("verify", "Recompute ε and δ of a release from its certificate alone."),
+    "doctor": ("doctor", "Look whether this machine is fit. Changes nothing."),
+    "ui": ("ui", "Show MLflow's pages, read-only, to whoever has the link it prints."),
+    "budget": ("budget_words", "The ledger: limit, spent, remaining, every entry."),
+    "curate": ("curate", "The curator: publish a private table, answer queries about it."),
+    "model": ("curate", "The modeller: search a published table, query by query."),
+}
+
+
+class Verbs(TyperGroup):
+    """A group that imports a command's module when it is called: help and completion need no libraries."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Name, command and remaining words, as typer resolves them; the command comes from its own module."""
+        name, _, rest = super().resolve_command(ctx, args)
+        if name is None:
+            return name, None, rest
+        module = import_module(f"dpbo.flows.cli.{VERBS[name][0]}")
+        verb = getattr(module, name, None) or getattr(module, f"{name}_app")
+        if not isinstance(verb, typer.Typer):
+            alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+            alone.command(name)(verb)
+            verb = alone
+        return name, typer.main.get_command(verb), rest
+
 
 app = typer.Typer(
     name="dpbo",
+    cls=Verbs,
     help="Tune models on sensitive validation data; every output is differentially private.",
     invoke_without_command=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+for verb, (_, line) in VERBS.items():
+    app.command(verb, help=line)(lambda: None)
 
 
 @app.callback()
@@ -83,22 +112,8 @@ def print_first() -> None:
     screen.say("For a screen reader: --plain, before or after a command, or DPBO_PLAIN=1.")
 
 
-for of_budget in (
-    budget_words.set_cap, budget_words.allow, budget_words.publish,
-    budget_words.export, budget_words.verify, budget_words.recover,
-):  # fmt: skip
-    budget_app.command(of_budget.__name__.removesuffix("_cap"))(of_budget)
-app.add_typer(budget_app, name="budget")
-app.add_typer(curate_app, name="curate")
-app.add_typer(model_app, name="model")
-for words in (  # in the order in which --help lists them
-    show, status, alerts, init, tune, score, evaluate, watch, plan, compare, serve, verify, doctor, ui,
-):  # fmt: skip
-    app.command()(words)
-
-
 def _refuse_unprintable(words: list[str]) -> None:
-    """A name that a shell expanded may hold a terminal's escape codes, and usage errors repeat words as they are.
+    """Refuse words that hold a terminal's escape codes: usage errors would repeat a file's name as it is.
 
     Raises:
         StudyInvalid: a word does.
@@ -112,6 +127,14 @@ def _refuse_unprintable(words: list[str]) -> None:
             )
 
 
+def _announce(words: list[str]) -> None:
+    """Say on a terminal which study is read, before the libraries are imported, which takes seconds."""
+    if words[:1] == ["tune"] and "--help" not in words and sys.stderr.isatty():
+        study = next((Path(word).name for word in words if word.endswith(".toml")), "the bundled example")
+        sys.stderr.write(f"dpbo: reading {study}\n")
+        sys.stderr.flush()
+
+
 def main() -> None:
     """The entry point: run, and turn every error into one message and an exit code."""
     gc.set_threshold(OBJECTS)
@@ -121,6 +144,7 @@ def main() -> None:
     os.environ.setdefault("PYTHONWARNINGS", "ignore")
     try:
         _refuse_unprintable(sys.argv[1:])
+        _announce(sys.argv[1:])
         app()
     except DpboError as error:
         message = error
@@ -147,5 +171,5 @@ def plain_first(words: list[str]) -> list[str]:
     """The command's words with --plain, wherever it stands, moved before the subcommand."""
     end = words.index("--") if "--" in words else len(words)
     rest = [word for word in words[1:end] if word != "--plain"]
-    asked = ["--plain"] if len(rest) < end - 1 else []
-    return [words[0], *asked, *rest, *words[end:]]
+    option = ["--plain"] if len(rest) < end - 1 else []
+    return [words[0], *option, *rest, *words[end:]]

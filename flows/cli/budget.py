@@ -1,41 +1,44 @@
 """`dpbo budget`: each data set's account and its entries, and how its budget burns down."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+from dpbo.flows.cli.running import own_ledger
 from dpbo.flows.cli.terminal import Screen, named, print_json
 from dpbo.flows.cli.words import AsJson, Debug, seconds
+from dpbo_core.accounting.account import MOST_ROOM, Account, Entry
+from dpbo_core.accounting.forecast import Forecast, Stream, forecast
 from dpbo_core.errors import StudyInvalid, suggestion
+from dpbo_core.ledger.accounts import DatasetAccount
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.queries.watch import KIND as WATCH
 from dpbo_core.queries.watch import LOOK
-
-if TYPE_CHECKING:
-    from datetime import datetime, timedelta
-
-    from dpbo_core.accounting.account import Account, Entry
-    from dpbo_core.accounting.forecast import Forecast, Stream
-    from dpbo_core.ledger.accounts import DatasetAccount
 
 HEADER = ("study", "edition", "method", "ε", "δ", "released")
 EMPTY = "The ledger is empty. Open a cap: dpbo budget set DATASET --epsilon 5 --delta 1e-5"
 
 
 class BudgetGroup(TyperGroup):
-    """`dpbo budget [DATASET]` shows; `dpbo budget set …` sets. The words of the group are no dataset names."""
+    """The group `dpbo budget`: a word that is none of its commands is a dataset to show."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Whatever does not start with a word of the group is shown."""
+        """Put the command `show` before words that begin with no command of the group."""
         words = [arg for arg in args if not arg.startswith("-")]
         if "--help" not in args and (not words or words[0] not in self.commands):
             args = ["show", *args]
         return super().parse_args(ctx, args)
 
 
-budget_app = typer.Typer(cls=BudgetGroup, help="The ledger: limit, spent, remaining, every entry.")
+budget_app = typer.Typer(
+    cls=BudgetGroup,
+    add_completion=False,
+    rich_markup_mode=None,
+    help="The ledger: limit, spent, remaining, every entry.",
+)
 
 
 @budget_app.command("show", hidden=True)
@@ -51,8 +54,6 @@ def show_accounts(
     debug: Debug = False,
 ) -> None:
     """Show every dataset's account, or one; --forecast says when it ends."""
-    from dpbo.flows.cli.running import own_ledger
-
     ledger = own_ledger()
     accounts = ledger.accounts(dataset)
     if dataset is not None and not accounts:
@@ -70,19 +71,15 @@ def show_accounts(
 
 
 def _forecasts(
-    accounts: "tuple[DatasetAccount, ...]", every: str | None
-) -> "tuple[tuple[DatasetAccount, Forecast | None], ...]":
-    """Each account with how it burns down; None where nothing of it does."""
-    from datetime import UTC, datetime, timedelta
-
-    from dpbo_core.accounting.forecast import forecast
-
+    accounts: tuple[DatasetAccount, ...], every: str | None
+) -> tuple[tuple[DatasetAccount, Forecast | None], ...]:
+    """Each account with the forecast of its burn-down; None where nothing of it burns down."""
     rhythm, now = None if every is None else timedelta(seconds=seconds(every)), datetime.now(UTC)
     return tuple((account, forecast(account, now, rhythm)) for account in accounts)
 
 
-def account_line(account: "Account") -> str:
-    """One line: spent, limit, left."""
+def account_line(account: Account) -> str:
+    """An account in one line: spent, limit, left."""
     numbers = _amounts(account)
     if numbers["public"]:
         return f"{named(numbers['name'])}: declared public, no limit"
@@ -92,12 +89,12 @@ def account_line(account: "Account") -> str:
     return f"{named(numbers['name'])}: ε {spent:.3g} of {limit:g} spent, {left:.3g} left"
 
 
-def accounts_json(accounts: "tuple[DatasetAccount, ...]") -> dict[str, Any]:
+def accounts_json(accounts: tuple[DatasetAccount, ...]) -> dict[str, Any]:
     """The object of `dpbo budget --json`."""
     return {"datasets": [account_json(account) for account in accounts]}
 
 
-def _amounts(account: "Account") -> dict[str, Any]:
+def _amounts(account: Account) -> dict[str, Any]:
     """The dataset's cap and what is spent of it: the smaller of the two routes of composition, rounded up."""
     budget = account.budget
     limit, delta = from_units(budget.epsilon_units), from_units(budget.delta_units)
@@ -112,7 +109,7 @@ def _amounts(account: "Account") -> dict[str, Any]:
     }
 
 
-def account_json(account: "DatasetAccount") -> dict[str, Any]:
+def account_json(account: DatasetAccount) -> dict[str, Any]:
     """One dataset's object of `dpbo budget --json`."""
     budget = account.budget
     return _amounts(account) | {
@@ -148,7 +145,7 @@ def account_json(account: "DatasetAccount") -> dict[str, Any]:
     }
 
 
-def print_accounts(accounts: "tuple[DatasetAccount, ...]") -> None:
+def print_accounts(accounts: tuple[DatasetAccount, ...]) -> None:
     """Print accounts as `dpbo budget` shows them: cap, spent, left and every entry."""
     screen = Screen()
     if not accounts:
@@ -169,16 +166,16 @@ def print_accounts(accounts: "tuple[DatasetAccount, ...]") -> None:
             screen.say("  nothing was spent on it yet")
 
 
-def _unfinished(account: "Account") -> Iterator[str]:
-    """What was charged and not released, since when, and what to do; a watch that goes on waits for nothing."""
+def _unfinished(account: Account) -> Iterator[str]:
+    """A line for each charge without a release: since when, and what to do. A watch that goes on is none."""
     for entry in account.entries:
         if entry.released_at is None and n_looks(entry) is None:
             which, when = f"{named(entry.study)}:{named(entry.edition)}", named(entry.reserved_at[:10])
             yield f"{which} was charged on {when}: at work, or run it again: it continues, and pays nothing twice"
 
 
-def approval_lines(account: "DatasetAccount") -> Iterator[str]:
-    """What the owner approved, a line each; nothing where nothing is recorded."""
+def approval_lines(account: DatasetAccount) -> Iterator[str]:
+    """What the owner approved for a dataset, a line each."""
     approvals = account.approvals
     if approvals.members:
         yield f"pays for {', '.join(map(named, approvals.members))} too: one group of people, one cap"
@@ -195,10 +192,8 @@ def approval_lines(account: "DatasetAccount") -> Iterator[str]:
         yield f"a study that Prefect starts asks for ε {from_units(approvals.largest):g} at most"
 
 
-def _room(account: "Account") -> str:
-    """How many more there is room for, by method, each at the price of its newest study."""
-    from dpbo_core.accounting.account import MOST_ROOM
-
+def _room(account: Account) -> str:
+    """How many more studies of each method there is room for, at the price of its newest."""
     studies = [
         f"{count if count < MOST_ROOM else f'{MOST_ROOM:,} or more'} more {named(method)}"
         for method, count in account.rooms.items()
@@ -206,13 +201,15 @@ def _room(account: "Account") -> str:
     return f"room for {' or '.join(studies)}, at the price of the newest"
 
 
-def _bar(account: "Account", screen: Screen) -> str:
+def _bar(account: Account, screen: Screen) -> str:
+    """A bar of the share that is spent; "" where there is no limit."""
     numbers = _amounts(account)
     spent, limit = numbers["spent"]["epsilon"], numbers["limit"]["epsilon"]
     return "" if spent is None or not limit else screen.bar(spent / limit)
 
 
-def _cells(entry: "Entry") -> tuple[str, ...]:
+def _cells(entry: Entry) -> tuple[str, ...]:
+    """An entry as a row of the table under HEADER."""
     return (
         named(entry.study),
         named(entry.edition),
@@ -223,24 +220,25 @@ def _cells(entry: "Entry") -> tuple[str, ...]:
     )
 
 
-def _unreleased(entry: "Entry") -> str:
+def _unreleased(entry: Entry) -> str:
+    """What the column "released" says of an entry without a release."""
     n = n_looks(entry)
     return "not finished" if n is None else f"open, {looks(n)}"
 
 
-def n_looks(entry: "Entry") -> int | None:
-    """How many looks a watch has had while none of them is an alarm; None of anything else."""
+def n_looks(entry: Entry) -> int | None:
+    """How many looks a watch has had while none of them was an alarm; None for other entries and ended watches."""
     if entry.method != WATCH or entry.released_at is not None:
         return None
     return sum(name.startswith(LOOK) for name in entry.recorded)
 
 
 def looks(n: int) -> str:
-    """So many looks, in words."""
+    """A number of looks in words, such as "2 looks"."""
     return f"{n:,} look{'s' * (n != 1)}"
 
 
-def forecasts_json(forecasts: "tuple[tuple[DatasetAccount, Forecast | None], ...]") -> dict[str, Any]:
+def forecasts_json(forecasts: tuple[tuple[DatasetAccount, Forecast | None], ...]) -> dict[str, Any]:
     """The object of `dpbo budget --forecast --json`: each account as without it, and its forecast beside it."""
     return {
         "datasets": [
@@ -250,8 +248,8 @@ def forecasts_json(forecasts: "tuple[tuple[DatasetAccount, Forecast | None], ...
     }
 
 
-def print_forecasts(forecasts: "tuple[tuple[DatasetAccount, Forecast | None], ...]") -> None:
-    """Each account in a line, its burn-down, and what is refused first."""
+def print_forecasts(forecasts: tuple[tuple[DatasetAccount, Forecast | None], ...]) -> None:
+    """Print each account in a line, its burn-down, and what is refused first."""
     screen = Screen()
     if not forecasts:
         screen.say(EMPTY)
@@ -263,9 +261,8 @@ def print_forecasts(forecasts: "tuple[tuple[DatasetAccount, Forecast | None], ..
             screen.say(f"  {line}")
 
 
-def _lines(burn_down: "Forecast | None", screen: Screen) -> Iterator[str]:
-    from dpbo_core.accounting.account import MOST_ROOM
-
+def _lines(burn_down: Forecast | None, screen: Screen) -> Iterator[str]:
+    """A burn-down in lines: what is left so far and expected, each study's rhythm, the end."""
     if burn_down is None:
         yield "nothing burns down: it has no limit, or nothing was spent on it yet"
         return
@@ -282,12 +279,14 @@ def _lines(burn_down: "Forecast | None", screen: Screen) -> Iterator[str]:
     yield _end(burn_down.ends, burn_down.refused)
 
 
-def _end(ends: "datetime | None", refused: "Stream | None") -> str:
+def _end(ends: datetime | None, refused: Stream | None) -> str:
+    """When a budget ends, and at which study, in a sentence."""
     if ends is None or refused is None:
         return "it does not end within ten years"
     return f"it ends on {ends:%Y-%m-%d}, when {named(refused.name)} is refused"
 
 
-def _duration(every: "timedelta") -> str:
+def _duration(every: timedelta) -> str:
+    """A duration in days, or in hours below two days."""
     days = every.total_seconds() / 86400.0
     return f"{days:.3g} days" if days >= 2.0 else f"{24.0 * days:.3g} hours"

@@ -5,23 +5,28 @@
 
 import os
 import sys
+import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from dpbo.flows.cli.budget import budget_app
 from dpbo.flows.cli.running import own_ledger
 from dpbo.flows.cli.terminal import print_sentence
 from dpbo.flows.cli.words import Debug, lines_of, reason_of
+from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import StudyInvalid, printable, suggestion
+from dpbo_core.ledger import audit, recovery
+from dpbo_core.ledger.sources import PUBLIC, Source, file_source
+from dpbo_core.preparation.named_sources import named_source
 from dpbo_core.privacy.amounts import from_units
-
-if TYPE_CHECKING:
-    from dpbo.flows.prefect_runtime.settings import Stores
-    from dpbo_core.accounting.budget import PrivacyBudget
-    from dpbo_core.ledger.sources import Source
+from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
+from dpbo_core.privacy.unit import NeighboringRelation
 
 
+@budget_app.command("set")
 def set_cap(
     dataset: Annotated[str, typer.Argument(help="The dataset's name in the ledger.")],
     epsilon: Annotated[float | None, typer.Option(help="The cap's ε.")] = None,
@@ -66,15 +71,12 @@ def set_cap(
 
 def _budget(
     dataset: str, epsilon: float | None, delta: float, relation: str, accepts: tuple[str, ...], *, public: bool
-) -> "PrivacyBudget":
-    """The cap that the words describe.
+) -> PrivacyBudget:
+    """The cap that the options of `dpbo budget set` describe.
 
     Raises:
         StudyInvalid: impossible numbers or names.
     """
-    from dpbo_core.accounting.budget import PrivacyBudget
-    from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
-    from dpbo_core.privacy.unit import NeighboringRelation
     from dpbo_core.study_file.sections import BudgetSection
 
     if public:
@@ -95,6 +97,7 @@ def _budget(
     )
 
 
+@budget_app.command()
 def allow(
     dataset: Annotated[str, typer.Argument(help="The dataset's name in the ledger.")],
     file: Annotated[
@@ -126,14 +129,13 @@ def allow(
     print_sentence(" ".join(lines))
 
 
+@budget_app.command()
 def publish(
     dataset: Annotated[str, typer.Argument(help="The dataset's name in the ledger.")],
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A file, or a folder of Parquet files.")],
     debug: Debug = False,
 ) -> None:
     """Say for ever that a file's records are public: it may be read so, and every later release says it."""
-    from dpbo_core.ledger.sources import PUBLIC, file_source
-
     source = file_source(file, PUBLIC)
     if not source.marks:
         raise StudyInvalid(f"there is no file {str(file)!r}", remedy="name the file whose records are public")
@@ -142,22 +144,19 @@ def publish(
     print_sentence(f"{dataset}: the records of {source} are public ({since}).")
 
 
-def _source(text: str) -> "Source":
+def _source(text: str) -> Source:
+    """The source that a path, an address, a bundled set's name or "memory" stands for."""
     from dpbo_core.data.bundled import SIZES
-    from dpbo_core.preparation.named_sources import named_source
 
     return named_source(text, [name for name, _ in SIZES])
 
 
+@budget_app.command()
 def export(
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to; otherwise the terminal.")] = None,
     debug: Debug = False,
 ) -> None:
     """Write the ledger's history as JSON lines. Keep it where nobody who can change the ledger can change it."""
-    import tempfile
-
-    from dpbo_core.ledger import audit
-
     stores = _stores()
     text = "".join(f"{line}\n" for line in audit.export(stores.ledger))
     if out is None:
@@ -176,6 +175,7 @@ def export(
     raise StudyInvalid(f"the file {str(out)!r} cannot be written ({reason})", remedy="choose another place")
 
 
+@budget_app.command()
 def verify(
     file: Annotated[
         Path | None, typer.Argument(metavar="[FILE]", help="An export the ledger must continue.")
@@ -186,8 +186,6 @@ def verify(
     debug: Debug = False,
 ) -> None:
     """Check that nothing in the ledger was changed, removed, added or taken back to an older copy."""
-    from dpbo_core.ledger import audit
-
     copy = () if file is None else audit.read_export(lines_of(file))
     stores = _stores()
     history = audit.verify(stores.ledger, copy, accept=accept_restored)
@@ -198,29 +196,26 @@ def verify(
     print_sentence(whole)
 
 
+@budget_app.command()
 def recover(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="An export of this ledger, or of another.")],
     debug: Debug = False,
 ) -> None:
     """Add what an export has and the ledger lost: each lost study counts as spent, and is shown again as it was."""
-    from dpbo_core.ledger import audit, recovery
-
     copy, stores = audit.read_export(lines_of(file)), _stores()
     added = recovery.recover(stores.ledger, copy)
     if added == recovery.Recovered():
         print_sentence("The ledger has everything that the export has; nothing was added.")
         return
-    told = f"{added.charges} lost charges were added, with {added.draws} draws and {added.releases} releases."
+    summary = f"{added.charges} lost charges were added, with {added.draws} draws and {added.releases} releases."
     if added.smaller_caps:
         names = ", ".join(sorted(set(added.smaller_caps)))
-        told += f" There were two caps of {names}; the smaller holds now, or no more is admitted."
-    print_sentence(f"{told} They count as spent: dpbo budget shows what is left.")
+        summary += f" There were two caps of {names}; the smaller holds now, or no more is admitted."
+    print_sentence(f"{summary} They count as spent: dpbo budget shows what is left.")
 
 
-def _stores() -> "Stores":
-    """Where the ledger is, in a folder of its owner's alone."""
-    from dpbo.flows.prefect_runtime.settings import Stores
-
+def _stores() -> Stores:
+    """The addresses of the stores, with their folder made for its owner alone."""
     stores = Stores()
     stores.make_folder()
     return stores

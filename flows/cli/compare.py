@@ -5,9 +5,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dpbo.flows.cli.running import own_server
+from dpbo.flows.cli.studies import check_public_here
 from dpbo.flows.cli.terminal import Screen, print_json
 from dpbo.flows.cli.words import AsJson, Debug
+from dpbo.flows.prefect_runtime.settings import quiet_environment
+from dpbo_core.comparison.measuring import epsilons_of, names_of
+from dpbo_core.comparison.own_task import read_task
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.ledger.sources import PUBLIC, file_source
 
 if TYPE_CHECKING:
     from dpbo.flows.compare import Comparison
@@ -31,12 +37,6 @@ def compare(
     debug: Debug = False,
 ) -> None:
     """Measure every method beside its rivals, on public data alone: a table, a picture, and MLflow."""
-    from dpbo.flows.cli.running import check_public_here, own_server
-    from dpbo.flows.prefect_runtime.settings import quiet_environment
-    from dpbo_core.comparison.measuring import epsilons_of, names_of
-    from dpbo_core.comparison.own_task import read_task
-    from dpbo_core.ledger.sources import PUBLIC, file_source
-
     names, epsilons, own = tuple(only or ()), tuple(epsilon or ()), None if task is None else str(task)
     names_of(names)
     epsilons_of(epsilons)

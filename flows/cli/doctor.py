@@ -1,39 +1,37 @@
 """`dpbo doctor`: is this machine fit for private studies? It asks nothing, opens no data and changes nothing."""
 
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated
 
 import typer
+from packaging.requirements import Requirement
 
+from dpbo.flows.cli import exposure
 from dpbo.flows.cli.budget import n_looks
+from dpbo.flows.cli.exposure import Finding, Verdict
 from dpbo.flows.cli.running import is_there, ledger_here
 from dpbo.flows.cli.terminal import Screen, named, print_sentence
 from dpbo.flows.cli.words import Debug
+from dpbo.flows.prefect_runtime.loopback import LOOPBACK
+from dpbo.flows.prefect_runtime.prefect_child import answers
+from dpbo.flows.prefect_runtime.prefect_store import template
+from dpbo.flows.prefect_runtime.server import configured, standing
+from dpbo.flows.prefect_runtime.settings import FOLDER, Stores, check_prefect_settings, quiet_environment
+from dpbo.tasks.reporting.mlflow_lookup import experiments_in_file
+from dpbo.tasks.reporting.mlflow_store import open_store
+from dpbo_core.accounting.account import Account, balances
 from dpbo_core.errors import DpboError
-
-if TYPE_CHECKING:
-    from dpbo_core.accounting.account import Account
-    from dpbo_core.ledger.accounts import DatasetAccount
+from dpbo_core.ledger import audit
+from dpbo_core.ledger.accounts import DatasetAccount
 
 ALERT = 0.8
 LEAST_DISK = 500 * 2**20  # bytes; a study writes a few megabytes, a full disk fails one in the middle
 MARKS = {"fine": "[green]✓[/]", "note": "[yellow]·[/]", "wrong": "[red]✗[/]"}
-
-Verdict = Literal["fine", "note", "wrong"]
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What was looked at, the verdict, what was seen, and what to do where something is wrong."""
-
-    what: str
-    verdict: Verdict
-    seen: str
-    remedy: str = ""
 
 
 def doctor(
@@ -54,14 +52,11 @@ def doctor(
 
 
 def examine() -> tuple[Finding, ...]:
-    """Every finding. None of the looks may raise: what breaks one is its finding.
+    """All findings of `dpbo doctor`, in the order in which they are printed.
 
     Raises:
         StudyInvalid: the current folder holds settings of Prefect's.
     """
-    from dpbo.flows.cli import exposure
-    from dpbo.flows.prefect_runtime.settings import quiet_environment
-
     quiet_environment()
     looks: tuple[Callable[[], Iterator[Finding]], ...] = (
         _python, _versions, _disk, _settings, _files, exposure.shared_folders, _ledger, exposure.ledger_server,
@@ -72,15 +67,12 @@ def examine() -> tuple[Finding, ...]:
 
 
 def prepare_machine() -> str:
-    """Set up once what the first study would wait for; one sentence about it.
+    """Set up once what the first study would wait for; returns one sentence about it.
 
     Raises:
         StudyInvalid: the current folder holds settings of Prefect's.
     """
-    from dpbo.flows.prefect_runtime.settings import quiet_environment
-
     quiet_environment()
-    from dpbo.flows.prefect_runtime.prefect_store import template
 
     place = template()
     if place is None:
@@ -89,6 +81,7 @@ def prepare_machine() -> str:
 
 
 def _looked(look: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
+    """The findings of one look; an error of the look is a finding itself."""
     name = look.__name__.strip("_").replace("_", " ")
     try:
         yield from look()
@@ -99,15 +92,12 @@ def _looked(look: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
 
 
 def _python() -> Iterator[Finding]:
+    """A finding: the version of Python."""
     yield Finding("python", "fine", sys.version.split()[0])
 
 
 def _versions() -> Iterator[Finding]:
-    """Every requirement of our own, as pip reads it; ranges were chosen because others are known to break."""
-    from importlib.metadata import PackageNotFoundError, requires, version
-
-    from packaging.requirements import Requirement
-
+    """A finding: whether installed packages are within the ranges that dpbo requires, each known to work."""
     wrong, n_read = [], 0
     for line in requires("dpbo") or ():
         requirement = Requirement(line)
@@ -127,10 +117,7 @@ def _versions() -> Iterator[Finding]:
 
 
 def _disk() -> Iterator[Finding]:
-    import shutil
-
-    from dpbo.flows.prefect_runtime.settings import FOLDER
-
+    """A finding: whether the stores can be written, and how much room the disk has."""
     here = FOLDER if FOLDER.exists() else Path()
     free = shutil.disk_usage(here).free
     gigabytes = f"{free / 2**30:.1f} GB free"
@@ -144,16 +131,13 @@ def _disk() -> Iterator[Finding]:
 
 
 def _settings() -> Iterator[Finding]:
-    from dpbo.flows.prefect_runtime.settings import check_prefect_settings
-
+    """A finding: whether Prefect is set to keep more of a run than its policy says."""
     check_prefect_settings()
     yield Finding("prefect's settings", "fine", "nothing of a run is kept beyond its policy")
 
 
 def _ledger() -> Iterator[Finding]:
-    from dpbo.flows.prefect_runtime.settings import Stores
-    from dpbo_core.ledger import audit
-
+    """A finding: whether the ledger is whole."""
     stores = Stores()
     if not is_there(stores.ledger):
         yield Finding("ledger", "note", "none yet; the first study or dpbo budget set makes it")
@@ -162,14 +146,14 @@ def _ledger() -> Iterator[Finding]:
     yield Finding("ledger", "fine", f"whole, {history.last.sequence} entries")
 
 
-def _accounts() -> "tuple[DatasetAccount, ...]":
+def _accounts() -> tuple[DatasetAccount, ...]:
+    """Every dataset's account in the ledger here; none where there is no ledger."""
     ledger = ledger_here()
     return () if ledger is None else ledger.accounts()
 
 
 def _files() -> Iterator[Finding]:
-    from dpbo.flows.cli import exposure
-
+    """Findings about who else can read the stores and the sensitive files."""
     try:
         accounts = _accounts()
     except DpboError:
@@ -178,48 +162,44 @@ def _files() -> Iterator[Finding]:
 
 
 def _budgets() -> Iterator[Finding]:
+    """A finding for each dataset's budget."""
     for account in _accounts():
         yield _budget(account)
 
 
-def _budget(account: "Account") -> Finding:
-    from dpbo_core.accounting.account import balances
-
+def _budget(account: Account) -> Finding:
+    """A finding: how much of a dataset's budget is spent, and what is unfinished."""
     name = f"budget of {account.budget.dataset}"
     if account.budget.public:
         return Finding(name, "fine", "declared public, no limit")
     last = list(balances(account))[-1:]
     share = last[0].share if last else 0.0
-    seen = f"{share:.0%} of ε = {account.budget.epsilon_units / 1e12:g} spent"
+    spent = f"{share:.0%} of ε = {account.budget.epsilon_units / 1e12:g} spent"
     open_ended = sum(entry.released_at is None and n_looks(entry) is None for entry in account.entries)
     if open_ended:
-        return Finding(name, "note", f"{seen}; {open_ended} not finished", "run those studies again: they continue")
-    return Finding(name, "note" if share >= ALERT else "fine", seen, "plan what the rest is for" * (share >= ALERT))
+        return Finding(
+            name, "note", f"{spent}; {open_ended} not finished", "run those studies again: they continue"
+        )
+    return Finding(
+        name, "note" if share >= ALERT else "fine", spent, "plan what the rest is for" * (share >= ALERT)
+    )
 
 
 def _mlflow() -> Iterator[Finding]:
-    from dpbo.flows.prefect_runtime.settings import Stores
-
+    """A finding: whether MLflow's store is there and opens."""
     uri = Stores().tracking
     if not is_there(uri):
         yield Finding("mlflow", "note", "no store yet; the first study makes it")
         return
-    from dpbo.tasks.reporting.mlflow_lookup import experiments_in_file
 
     n = experiments_in_file(uri)
     if n is None:
-        from dpbo.tasks.reporting.mlflow_store import open_store
-
         n = len(open_store(uri).client.search_experiments())
     yield Finding("mlflow", "fine", f"{n} experiments")
 
 
 def _server() -> Iterator[Finding]:
-    from dpbo.flows.cli import exposure
-    from dpbo.flows.prefect_runtime.loopback import LOOPBACK
-    from dpbo.flows.prefect_runtime.prefect_child import answers
-    from dpbo.flows.prefect_runtime.server import configured, standing
-
+    """Findings about the Prefect server that answers here: whether it asks for a password."""
     named = configured()
     api = named or f"http://{LOOPBACK}:4200/api"
     if not answers(api):
@@ -237,13 +217,13 @@ def _server() -> Iterator[Finding]:
 
 
 def print_findings(findings: tuple[Finding, ...]) -> None:
-    """Print what `dpbo doctor` found, one line each, and what to do."""
+    """Print the findings of `dpbo doctor`, one line each, and what to do."""
     screen = Screen()
     rows = []
     for finding in findings:
         advice = f". {finding.remedy[0].upper()}{finding.remedy[1:]}" if finding.remedy else ""
-        rows.append((MARKS[finding.verdict], finding.verdict, finding.what, f"{named(finding.seen)}{advice}"))
+        rows.append((MARKS[finding.verdict], finding.verdict, finding.what, f"{named(finding.observed)}{advice}"))
     if screen.plain:
-        screen.facts((f"{what}, {verdict}", seen) for _, verdict, what, seen in rows)
+        screen.facts((f"{what}, {verdict}", text) for _, verdict, what, text in rows)
     else:
-        screen.facts((f"{mark}  {what}", seen) for mark, _, what, seen in rows)
+        screen.facts((f"{mark}  {what}", text) for mark, _, what, text in rows)

@@ -3,19 +3,25 @@
 import math
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from dpbo.flows.cli.release_screen import evaluated_json, print_report
+from dpbo.flows.cli.running import ledger_here, mlflow_lookup, own_ledger, run_here
+from dpbo.flows.cli.studies import released_study, study_of_one_run
 from dpbo.flows.cli.terminal import Screen, named, print_json
 from dpbo.flows.cli.words import AsJson, Debug, Study, check_padding
+from dpbo.flows.evaluated import Evaluated
+from dpbo.flows.prefect_runtime.settings import Stores, quiet_environment
+from dpbo_core.accounting.account import Account
 from dpbo_core.errors import StudyInvalid
-
-if TYPE_CHECKING:
-    from dpbo.flows.evaluated import Evaluated
-    from dpbo_core.accounting.account import Account
-    from dpbo_core.queries.evaluation.run import EvaluationPlan
-    from dpbo_core.study_file import StudySpec
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.preparation.run import Run
+from dpbo_core.privacy.unit import NeighboringRelation
+from dpbo_core.queries.evaluation import KIND
+from dpbo_core.queries.evaluation.run import EvaluationPlan, plan_evaluation, recorded_report
+from dpbo_core.study_file import StudySpec
 
 
 def evaluate(
@@ -43,8 +49,7 @@ def evaluate(
         expected = planned(study, epsilon=epsilon, model=model)
         print_json(expected_json(expected)) if json else print_expected(expected)
         return
-    evaluated, account = run(study, epsilon=epsilon, model=model, pad=pad_steps, register=register)
-    from dpbo.flows.cli.release_screen import evaluated_json, print_report
+    evaluated, account = run(study, epsilon=epsilon, model=model, time_quantum=pad_steps, register=register)
 
     result, tracked = evaluated.result, evaluated.tracked
     if json:
@@ -58,10 +63,10 @@ def run(
     *,
     epsilon: float | None = None,
     model: Path | None = None,
-    pad: float = 0.0,
+    time_quantum: float = 0.0,
     register: bool = False,
-) -> "tuple[Evaluated, Account]":
-    """Evaluate the study in `path` as a Prefect flow; the report, and its dataset's account afterwards.
+) -> tuple[Evaluated, Account]:
+    """Evaluate the study in `path` as a Prefect flow; returns the report and its dataset's account afterwards.
 
     Of a report that was released and is shown already nothing is run.
     What could not be published is told on standard error; the report stands.
@@ -69,15 +74,13 @@ def run(
     Raises:
         DpboError: as a message. StudyInvalid: the study is not tuned yet, among others.
     """
-    check_padding(pad)
+    check_padding(time_quantum)
     if register and model is not None:
         raise StudyInvalid(
             "--register is for the model that the study released",
             cause="a model of a file is no version of the registered model",
             remedy="leave --model out, or --register",
         )
-    from dpbo.flows.cli.running import run_here
-    from dpbo.flows.prefect_runtime.settings import quiet_environment
 
     study, folder = _read(path, model)
     quiet_environment()
@@ -86,20 +89,16 @@ def run(
         return replay
     before, saved = _reports(study), None if model is None else str(model)
 
-    def flow() -> "Evaluated":
+    def flow() -> Evaluated:
         from dpbo.flows.evaluate import evaluate_privately
 
-        return evaluate_privately(study, folder, epsilon, saved, pad, register)
+        return evaluate_privately(study, folder, epsilon, saved, time_quantum, register)
 
     return run_here(study, flow, lambda: _recorded(study, before))
 
 
-def planned(path: Path, *, epsilon: float | None = None, model: Path | None = None) -> "EvaluationPlan":
-    """The price of an evaluation and what to expect of it, from public files and the ledger. Charges nothing."""
-    from dpbo.flows.prefect_runtime.settings import Stores
-    from dpbo_core.ledger.ledger import PrivacyLedger
-    from dpbo_core.queries.evaluation.run import plan_evaluation
-
+def planned(path: Path, *, epsilon: float | None = None, model: Path | None = None) -> EvaluationPlan:
+    """Price an evaluation and say what to expect of it, from public files and the ledger. Charges nothing."""
     study, folder = _read(path, model)
     return plan_evaluation(
         study, ledger=PrivacyLedger(Stores().ledger), model=model, epsilon=epsilon, folder=folder
@@ -107,49 +106,40 @@ def planned(path: Path, *, epsilon: float | None = None, model: Path | None = No
 
 
 def reported(
-    study: "StudySpec", folder: str, *, epsilon: float | None = None, model: Path | None = None
-) -> "tuple[Evaluated, Account] | None":
-    """The report that an evaluation has, where MLflow shows it already, and its dataset's account; None if not.
+    study: StudySpec, folder: str, *, epsilon: float | None = None, model: Path | None = None
+) -> tuple[Evaluated, Account] | None:
+    """The recorded report of an evaluation that MLflow shows already, and its dataset's account.
+
+    None if there is none.
 
     Raises:
         StudyInvalid: it cannot be asked so, or public data cannot be read.
         LedgerDamaged: the ledger cannot be read.
     """
-    from dpbo.flows.cli.running import ledger_here, mlflow_lookup, own_ledger
-
     if ledger_here() is None:
         return None
-    from dpbo.flows.evaluated import Evaluated
-    from dpbo_core.preparation.run import Run
-    from dpbo_core.queries.evaluation.run import recorded_report
-
     ledger = own_ledger()
     result = recorded_report(study, Run(ledger, folder), model=model, epsilon=epsilon)
-    shown = None if result is None else mlflow_lookup(result.release)
-    if result is None or shown is None:
+    tracked = None if result is None else mlflow_lookup(result.release)
+    if result is None or tracked is None:
         return None
     (account,) = ledger.accounts(study.privacy.dataset)
-    return Evaluated(result, shown), account
+    return Evaluated(result, tracked), account
 
 
-def _read(path: Path, model: Path | None) -> "tuple[StudySpec, str]":
-    """The study and its folder.
+def _read(path: Path, model: Path | None) -> tuple[StudySpec, str]:
+    """The study in `path`, checked to have released a model or to name a saved one, and its folder.
 
     Raises:
         StudyInvalid: it cannot be read; or there is no ledger here, so that it has released nothing.
     """
-    from dpbo.flows.cli.running import released_study, study_of_one_run
-
     remedy = "run dpbo tune first, change to the folder that holds mlruns, or name a saved model (--model)"
     study = released_study(path, remedy=remedy) if model is None else study_of_one_run(path)
     return study, os.path.relpath(str(path.parent))
 
 
-def _reports(study: "StudySpec") -> set[str]:
-    """The releases of the study's evaluations that the ledger here has."""
-    from dpbo.flows.cli.running import ledger_here
-    from dpbo_core.queries.evaluation import KIND
-
+def _reports(study: StudySpec) -> set[str]:
+    """The ids of the recorded releases of the study's evaluations."""
     ledger = ledger_here()
     if ledger is None:
         return set()
@@ -157,8 +147,8 @@ def _reports(study: "StudySpec") -> set[str]:
     return {item.release_id for item in editions if item.release is not None}
 
 
-def _recorded(study: "StudySpec", before: set[str]) -> tuple[str, str] | None:
-    """That a report of the study is recorded that was not `before`, and what to do; None if there is none."""
+def _recorded(study: StudySpec, before: set[str]) -> tuple[str, str] | None:
+    """A sentence about the report that was recorded since `before`, and what to do; None if there is none."""
     new = _reports(study) - before
     if not new:
         return None
@@ -168,10 +158,8 @@ def _recorded(study: "StudySpec", before: set[str]) -> tuple[str, str] | None:
     )
 
 
-def print_expected(plan: "EvaluationPlan") -> None:
-    """What `dpbo evaluate --plan` says: the price, what to expect of it, and whether it is worth it."""
-    from dpbo_core.privacy.unit import NeighboringRelation
-
+def print_expected(plan: EvaluationPlan) -> None:
+    """Print the price of an evaluation, what to expect of it, and whether it is worth it."""
     screen, expected = Screen(), plan.expected
     by_person = plan.price.guarantee.relation is NeighboringRelation.REPLACE_ONE_PERSON
     (spend,) = plan.price.spends
@@ -190,7 +178,7 @@ def print_expected(plan: "EvaluationPlan") -> None:
     )
 
 
-def expected_json(plan: "EvaluationPlan") -> dict[str, Any]:
+def expected_json(plan: EvaluationPlan) -> dict[str, Any]:
     """The object of `dpbo evaluate --plan --json`."""
     expected = plan.expected
     return {
@@ -206,9 +194,10 @@ def expected_json(plan: "EvaluationPlan") -> dict[str, Any]:
 
 
 def _bins(edges: tuple[float, ...]) -> str:
+    """The number of bins in words, such as " in 12 bins"; nothing without edges."""
     return f" in {len(edges) + 1} bins" if edges else ""
 
 
 def finite(number: float) -> float | None:
-    """A number that JSON has, else None."""
+    """The number if JSON can hold it, else None."""
     return number if math.isfinite(number) else None

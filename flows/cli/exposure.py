@@ -8,13 +8,15 @@ import pwd
 import stat
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from dpbo.flows.cli.doctor import Finding
+import sqlalchemy as sa
+
 from dpbo.flows.prefect_runtime.dask_fitness import problems
 from dpbo.flows.prefect_runtime.server import NAME as PASSWORD_FILE
-from dpbo.flows.prefect_runtime.settings import FOLDER, PROFILES, Stores, known_home
+from dpbo.flows.prefect_runtime.settings import FOLDER, PROFILES, Stores, default_home
 from dpbo.flows.prefect_runtime.standing_cluster import standing_cluster
 from dpbo_core.ledger.accounts import DatasetAccount
 from dpbo_core.ledger.key import SETTING as KEY_SETTING
@@ -35,17 +37,30 @@ WRITERS = """SELECT rolname FROM pg_roles WHERE rolcanlogin AND NOT rolsuper AND
  AND has_table_privilege(rolname, 'reservations', 'INSERT, UPDATE, DELETE') ORDER BY 1"""
 
 
+Verdict = Literal["fine", "note", "wrong"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One finding of `dpbo doctor`: subject, verdict, observation, and the remedy where something is wrong."""
+
+    what: str
+    verdict: Verdict
+    observed: str
+    remedy: str = ""
+
+
 def files(accounts: tuple[DatasetAccount, ...]) -> Iterator[Finding]:
-    """Modes of what is its owner's alone: the stores, the vaults, keys and passwords, and the sensitive files."""
+    """Find stores, vaults, keys, passwords and sensitive files that others can read."""
     password, profiles = _of_prefect()
-    kept = [FOLDER, Stores().vaults, *FOLDER.glob("*.generation"), *FOLDER.glob("*.db"), password]
-    kept += [profiles] if _holds_a_secret(profiles) else []
-    kept += map(Path, filter(None, [os.environ.get(KEY_SETTING)]))
+    private_paths = [FOLDER, Stores().vaults, *FOLDER.glob("*.generation"), *FOLDER.glob("*.db"), password]
+    private_paths += [profiles] if _holds_a_secret(profiles) else []
+    private_paths += map(Path, filter(None, [os.environ.get(KEY_SETTING)]))
     approved = [
         item.source for account in accounts if not account.budget.public for item in account.approvals.sources
     ]
-    kept += [Path(source.name) for source in approved if source.kind == "file"]
-    there = [path for path in kept if path.exists()]
+    private_paths += [Path(source.name) for source in approved if source.kind == "file"]
+    there = [path for path in private_paths if path.exists()]
     read = [str(path) for path in there if _reached(path)]
     if read:
         yield Finding(
@@ -56,7 +71,7 @@ def files(accounts: tuple[DatasetAccount, ...]) -> Iterator[Finding]:
 
 
 def shared_folders() -> Iterator[Finding]:
-    """Locks of another machine's file system do not hold everywhere, and its other users are not ours to know."""
+    """Find stores on a network's file system, whose locks do not hold everywhere, and whose users are unknown."""
     wrong = [f"{path} ({kind})" for path in (FOLDER, Stores().vaults) if (kind := _kind(path.resolve())) in SHARED]
     if wrong:
         remedy = "keep them on a disk of this machine; a team's ledger is a PostgreSQL server's"
@@ -64,66 +79,64 @@ def shared_folders() -> Iterator[Finding]:
 
 
 def ledger_server() -> Iterator[Finding]:
-    """A PostgreSQL ledger: who else gets in, who else may write it, whether it travels in the open."""
-    import sqlalchemy as sa
-
+    """Look at a PostgreSQL ledger: who else gets in, who else may write it, whether it travels unencrypted."""
     address = sa.engine.make_url(Stores().ledger)
     if address.get_backend_name() != "postgresql":
         return
-    host, found = _host(address), []
+    host, leaks = _host(address), []
     if host not in LOOPBACK and not host.startswith("/") and address.query.get("sslmode") not in ENCRYPTED:
-        found.append(("its entries travel unencrypted", "add ?sslmode=verify-full to its URL"))
+        leaks.append(("its entries travel unencrypted", "add ?sslmode=verify-full to its URL"))
     ours = pwd.getpwuid(os.geteuid()).pw_name == ADMINISTRATOR
     if not ours and _lets_in(address.set(username=ADMINISTRATOR, password=None)):
-        found.append(("its server lets anybody in as its administrator", "see pg_hba.conf: peer or scram-sha-256"))
+        leaks.append(("its server lets anybody in as its administrator", "see pg_hba.conf: peer or scram-sha-256"))
     elif address.password and _lets_in(address.set(password=None)):
-        found.append(("its server asks this role for no password", "see pg_hba.conf: peer or scram-sha-256"))
+        leaks.append(("its server asks this role for no password", "see pg_hba.conf: peer or scram-sha-256"))
     writers = _writers(address)
     if writers:
-        found.append(
+        leaks.append(
             (f"{', '.join(writers)} may write it too", "REVOKE INSERT, UPDATE, DELETE; an owner writes it")
         )
-    for seen, remedy in found:
-        yield Finding("ledger's server", "wrong", seen, remedy)
+    for leak, remedy in leaks:
+        yield Finding("ledger's server", "wrong", leak, remedy)
     if not os.environ.get(KEY_SETTING):
         yield Finding(
             "ledger's key", "note", "none", f"{KEY_SETTING} names one: then whoever writes past dpbo shows"
         )
-    if not found:
+    if not leaks:
         yield Finding("ledger's server", "fine", "nobody else gets in as you, or writes it")
 
 
 def tracking_server() -> Iterator[Finding]:
-    """A tracking server: whether it shows everybody everything, and what is sent to it in the open."""
+    """Look at an MLflow tracking server: whether it asks for a password, and whether it is reached by TLS."""
     import httpx
 
     uri = Stores().tracking.rstrip("/")
     if not uri.startswith(("http://", "https://")):
         return
-    asked = f"{uri}/api/2.0/mlflow/experiments/search?max_results=1"
-    found = []
-    if httpx.get(asked, timeout=SECONDS).status_code == 200:
-        found.append(("it shows and changes everything for whoever asks", "mlflow server --app-name basic-auth"))
-    elif httpx.get(asked, auth=SHIPPED, timeout=SECONDS).status_code == 200:
-        found.append(("its administrator has the password that MLflow ships", "change it"))
+    query = f"{uri}/api/2.0/mlflow/experiments/search?max_results=1"
+    leaks = []
+    if httpx.get(query, timeout=SECONDS).status_code == 200:
+        leaks.append(("it shows and changes everything for whoever asks", "mlflow server --app-name basic-auth"))
+    elif httpx.get(query, auth=SHIPPED, timeout=SECONDS).status_code == 200:
+        leaks.append(("its administrator has the password that MLflow ships", "change it"))
     elif not os.environ.get("MLFLOW_TRACKING_USERNAME") and not os.environ.get("MLFLOW_TRACKING_TOKEN"):
-        found.append(("it asks for a password, and none is set", "set MLFLOW_TRACKING_USERNAME and …_PASSWORD"))
+        leaks.append(("it asks for a password, and none is set", "set MLFLOW_TRACKING_USERNAME and …_PASSWORD"))
     if not _encrypted(uri):
-        found.append(("its passwords travel unencrypted", "put TLS in front of it, and say https://"))
-    for seen, remedy in found:
-        yield Finding("tracking server", "wrong", f"{uri}: {seen}", remedy)
-    if not found:
+        leaks.append(("its passwords travel unencrypted", "put TLS in front of it, and say https://"))
+    for leak, remedy in leaks:
+        yield Finding("tracking server", "wrong", f"{uri}: {leak}", remedy)
+    if not leaks:
         yield Finding("tracking server", "fine", f"{uri} asks for a password")
 
 
 def prefect_in_the_open(api: str | None) -> Iterator[Finding]:
-    """A server elsewhere that is told its password without TLS."""
+    """Find a Prefect server elsewhere that is sent its password without TLS."""
     if api is not None and not _encrypted(api):
         yield Finding("prefect server", "wrong", f"{api}: its password travels unencrypted", "say https://")
 
 
 def dask_cluster() -> Iterator[Finding]:
-    """Its certificates, versions and settings, all that is wrong; nothing where no cluster is named.
+    """Look at the standing Dask cluster: certificates, versions, settings; nothing where none is named.
 
     Raises:
         StudyInvalid: it cannot be reached, or its address or certificates cannot be used.
@@ -156,8 +169,8 @@ def dask_cluster() -> Iterator[Finding]:
 
 
 def _of_prefect() -> tuple[Path, Path]:
-    """Where the password of `dpbo serve` is kept, and Prefect's profiles."""
-    home = known_home()
+    """The file of the password of `dpbo serve`, and Prefect's profiles."""
+    home = default_home()
     if home is not None:
         return home / PASSWORD_FILE, home / PROFILES
     from prefect.settings import get_current_settings
@@ -176,7 +189,7 @@ def _holds_a_secret(profiles: Path) -> bool:
 
 
 def _reached(path: Path) -> bool:
-    """Whether others can read or write it: by its mode, and that of each folder above it that keeps them out."""
+    """Whether others can read or write a path: by its mode, and by that of each folder above it."""
     if not path.stat().st_mode & OTHERS:
         return False
     above = path.resolve().parents
@@ -184,7 +197,7 @@ def _reached(path: Path) -> bool:
 
 
 def _kind(path: Path) -> str:
-    """The kind of file system that the path lies on, or would."""
+    """The kind of file system that the path lies on, or would lie on."""
     if not MOUNTS.is_file():
         return ""
     rows = [line.split() for line in MOUNTS.read_text(encoding="utf-8", errors="replace").splitlines()]
@@ -193,12 +206,14 @@ def _kind(path: Path) -> str:
 
 
 def _encrypted(url: str) -> bool:
+    """Whether a URL is reached by TLS, or does not leave this machine."""
     import httpx
 
     return url.startswith("https://") or httpx.URL(url).host in LOOPBACK
 
 
 def _host(address: "sa.URL") -> str:
+    """The host of a database's address, or its socket's folder."""
     named = address.host or address.query.get("host") or "/"
     return named if isinstance(named, str) else named[0]
 
@@ -219,9 +234,7 @@ def _lets_in(address: "sa.URL") -> bool:
 
 
 def _writers(address: "sa.URL") -> list[str]:
-    """Roles that may write the ledger beside the one that asks; its administrators are trusted."""
-    import sqlalchemy as sa
-
+    """Roles, beside the current one and administrators, that may write the ledger."""
     engine = sa.create_engine(address.set(drivername="postgresql+psycopg"), poolclass=sa.pool.NullPool)
     with engine.connect() as connection:
         if not sa.inspect(connection).has_table("reservations"):
@@ -230,12 +243,12 @@ def _writers(address: "sa.URL") -> list[str]:
 
 
 def n_clients(dask_scheduler: Any) -> int:
-    """Run on the scheduler: how many clients there are; Dask's own, for the tasks of workers, is none."""
+    """How many clients a Dask scheduler has, without Dask's own; it is run on the scheduler."""
     return sum(name.startswith("Client") for name in dask_scheduler.clients)
 
 
 def _key() -> Iterator[Finding]:
-    """Whether others can read the key that lets this user in."""
+    """Find a Dask client key that others can read."""
     import dask
 
     tls = dask.config.get("distributed.comm.tls.client")

@@ -4,17 +4,26 @@ import os
 import re
 import unicodedata
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
+import numpy as np
+import tomli_w
 import typer
 
+from dpbo.flows.cli.studies import check_public_here
 from dpbo.flows.cli.terminal import Screen, named
 from dpbo.flows.cli.words import Debug, reason_of
+from dpbo_core.data import Preprocessing, Table, check_columns, read_header, read_table
+from dpbo_core.data.features import CATEGORIES_AT_MOST, present
+from dpbo_core.data.values import is_text, numbers, shown, sorted_values
 from dpbo_core.errors import StudyInvalid
-
-if TYPE_CHECKING:
-    from dpbo_core.data import Table
-    from dpbo_core.study_file import AxisSection, PersonFiles, PrivacySection, PublicFiles, StudySpec
+from dpbo_core.ledger.sources import PUBLIC, file_source
+from dpbo_core.models.scores.accuracy import ACCURACY
+from dpbo_core.models.scores.balanced_accuracy import BALANCED_ACCURACY
+from dpbo_core.models.scores.regression_error import ABSOLUTE_ERROR
+from dpbo_core.models.scores.sigmoid import SIGMOID
+from dpbo_core.study_file import AxisSection, PersonFiles, PrivacySection, PublicFiles, StudySpec
+from dpbo_core.study_file.toml_file import read_study
 
 MANY = 20  # different numbers, beyond which a numeric target is taken for an amount and not for classes
 UNBALANCED = 2.0  # classes whose shares differ by more than this factor are weighted
@@ -61,10 +70,6 @@ def init(
     debug: Debug = False,
 ) -> None:
     """Write a commented study file for two data files. Charges nothing."""
-    from dpbo.flows.cli.running import check_public_here
-    from dpbo_core.ledger.sources import PUBLIC, file_source
-    from dpbo_core.study_file.toml_file import read_study
-
     check_public_here((file_source(training, PUBLIC),))
     text = study_text(
         training, validation, target=target, name=name, folder=out.parent, person=person, n_persons=n_persons
@@ -83,7 +88,7 @@ def study_text(
     person: str | None = None,
     n_persons: int | None = None,
 ) -> str:
-    """The study file.
+    """The text of a commented study file for two data files.
 
     Args:
         training: the public file; it is read.
@@ -98,12 +103,6 @@ def study_text(
     Raises:
         StudyInvalid: a file that cannot serve.
     """
-    import tomli_w
-
-    from dpbo_core.data import Preprocessing, check_columns, read_header, read_table
-    from dpbo_core.data.features import present
-    from dpbo_core.study_file import StudySpec
-
     table = read_table(training, sensitive=False, shown_as=str(training))
     header = read_header(validation, sensitive=True, shown_as=str(validation))
     target = target or list(table.columns)[-1]
@@ -147,7 +146,7 @@ def study_text(
 
 
 def public_name(validation: Path, target: str) -> str:
-    """What to call a study and its budget: whose data they are, not which part of a split the file is.
+    """A name for a study and its budget: whose data they are, not which part of a split the file is.
 
     `ward_validation.csv` is "ward"; `ward/validation.csv` too; a bare `validation.csv` says only what is predicted.
     """
@@ -160,7 +159,7 @@ def public_name(validation: Path, target: str) -> str:
 
 
 def _write(text: str, out: Path) -> None:
-    """Write a new file; one that is there is never replaced.
+    """Write `text` to a new file; one that is there is never replaced.
 
     Raises:
         StudyInvalid: there is one, or it cannot be written.
@@ -175,8 +174,8 @@ def _write(text: str, out: Path) -> None:
     raise StudyInvalid(f"the study file {str(out)!r} cannot be written ({reason})", remedy="give another --out")
 
 
-def _column_of_persons(table: "Table", person: str | None, target: str) -> str:
-    """The column that says whose a record is.
+def _column_of_persons(table: Table, person: str | None, target: str) -> str:
+    """The option --person, checked to be a column of the table and not the target.
 
     Raises:
         StudyInvalid: none is named, there is no such column, or it is the target.
@@ -193,7 +192,7 @@ def _column_of_persons(table: "Table", person: str | None, target: str) -> str:
 
 
 def _stated(n_persons: int | None) -> int:
-    """n_p, on the caller's word: the validation file's own number is private, so it is neither counted nor checked.
+    """The option --n-persons, required with --person: the file's own number is private, so it is not counted.
 
     Raises:
         StudyInvalid: it is not stated.
@@ -207,30 +206,18 @@ def _stated(n_persons: int | None) -> int:
     return n_persons
 
 
-def _identifies(table: "Table", column: str) -> bool:
-    """A text column of so many values is a name, a date or an identifier."""
-    from dpbo_core.data.features import CATEGORIES_AT_MOST, present
-    from dpbo_core.data.values import is_text, sorted_values
-
+def _identifies(table: Table, column: str) -> bool:
+    """Whether a column is empty, or a text of so many values that it is a name, a date or an identifier."""
     values = table.columns[column]
     return not present(values).any() or (is_text(values) and len(sorted_values(values)) > CATEGORIES_AT_MOST)
 
 
-def _model(table: "Table", target: str) -> tuple[dict[str, object], dict[str, object]]:
-    """[model] and [space] for what the target holds.
+def _model(table: Table, target: str) -> tuple[dict[str, object], dict[str, object]]:
+    """The tables [model] and [space] that fit the values of the target.
 
     Raises:
         StudyInvalid: it is a text that identifies records.
     """
-    import numpy as np
-
-    from dpbo_core.data.features import CATEGORIES_AT_MOST, present
-    from dpbo_core.data.values import is_text, numbers, shown, sorted_values
-    from dpbo_core.models.scores.accuracy import ACCURACY
-    from dpbo_core.models.scores.balanced_accuracy import BALANCED_ACCURACY
-    from dpbo_core.models.scores.regression_error import ABSOLUTE_ERROR
-    from dpbo_core.models.scores.sigmoid import SIGMOID
-
     values = table.columns[target]
     classes = sorted_values(values)
     if is_text(values) and len(classes) > CATEGORIES_AT_MOST:
@@ -241,28 +228,26 @@ def _model(table: "Table", target: str) -> tuple[dict[str, object], dict[str, ob
         )
     forest: dict[str, object] = {"max_depth": {"low": 1, "high": 12, "integer": True, "points": 12}}
     if not is_text(values) and len(classes) > MANY:
-        known = numbers(values)[present(values)]
-        low, high = np.quantile(known, [0.05, 0.95])
+        one = numbers(values)[present(values)]
+        low, high = np.quantile(one, [0.05, 0.95])
         bound = float(f"{max(high - low, 1e-9) / 2:.2g}")
         estimator = "sklearn.ensemble.RandomForestRegressor"
         return {"estimator": estimator, "score": ABSOLUTE_ERROR.name, "error_bound": bound}, forest
     if len(classes) == 2:
         axis = {"low": 1e-4, "high": 10.0, "log": True, "points": 64}
         return {"estimator": "logistic", "score": SIGMOID.name, "steepness": 10.0}, {"lambda": axis}
-    counts = np.array([sum(value == known for value in values.tolist()) for known in classes], dtype=float)
+    counts = np.array([sum(value == one for value in values.tolist()) for one in classes], dtype=float)
     model: dict[str, object] = {"estimator": "sklearn.ensemble.RandomForestClassifier", "score": ACCURACY.name}
     if counts.min() > 0 and counts.max() > UNBALANCED * counts.min():
         shares = np.maximum(1, np.rint(counts / counts.sum() * 1000)) / 1000
         shares[np.argmax(shares)] += 1.0 - shares.sum()
-        named = {shown(known): round(float(share), 3) for known, share in zip(classes, shares, strict=True)}
+        named = {shown(one): round(float(share), 3) for one, share in zip(classes, shares, strict=True)}
         model |= {"score": BALANCED_ACCURACY.name, "class_shares": named}
     return model, forest
 
 
-def print_written(spec: "StudySpec", out: Path) -> None:
+def print_written(spec: StudySpec, out: Path) -> None:
     """Print what `dpbo init` wrote, and the next command."""
-    from dpbo_core.study_file import PersonFiles, PublicFiles
-
     screen, data, model = Screen(), spec.data, spec.model
     screen.say(
         f"[bold]{named(out)}[/] is written. Of the validation file only the header and the number of records were "
@@ -294,9 +279,8 @@ def print_written(spec: "StudySpec", out: Path) -> None:
     screen.say(f"  dpbo plan {named(out)}")
 
 
-def _protected(privacy: "PrivacySection", data: "PublicFiles | PersonFiles") -> str:
-    from dpbo_core.study_file import PersonFiles
-
+def _protected(privacy: PrivacySection, data: PublicFiles | PersonFiles) -> str:
+    """Who is protected by the study, in words."""
     if isinstance(data, PersonFiles):
         who = f"the people in column {named(str(privacy.person))} of {named(data.validation)}"
         return f"{who}: {data.n_persons:,} of them, on your word, and each counts once"
@@ -306,7 +290,8 @@ def _protected(privacy: "PrivacySection", data: "PublicFiles | PersonFiles") -> 
     return f"the people in column {named(privacy.person)} of {file} ({n} records): at most {k} of each count"
 
 
-def _axis(name: str, axis: "AxisSection") -> str:
+def _axis(name: str, axis: AxisSection) -> str:
+    """An axis of the search in words."""
     if axis.values is not None:
         return f"{named(name)} of {len(axis.values)} values"
     return f"{named(name)} from {axis.low:g} to {axis.high:g}"

@@ -1,15 +1,22 @@
 """`dpbo plan`: every method priced on a study, and what to expect of it; no sensitive file is opened."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from dpbo.flows.cli.studies import check_public_here
 from dpbo.flows.cli.terminal import Screen, named, print_json
 from dpbo.flows.cli.words import AsJson, Debug, Study
-
-if TYPE_CHECKING:
-    from dpbo_core.advice.advise import Advice
-    from dpbo_core.study_file import StudySpec
+from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo_core.advice.advise import Advice
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.preparation.data_split import allows_own_score, public_sources
+from dpbo_core.preparation.public_advice import public_baseline, public_share, public_spread
+from dpbo_core.preparation.resolve import advise_study
+from dpbo_core.preparation.sizes import n_public
+from dpbo_core.queries.tuning.schedule import planned_if_scheduled
+from dpbo_core.study_file import Bundled, StudySpec
+from dpbo_core.study_file.toml_file import read_study
 
 VERDICT_STYLE = {"good": "green", "poor": "yellow", "useless": "red", "refused": "dim"}
 HEADER = ("method", "verdict", "ε", "δ", "noise", "regret", "error", "trained")
@@ -23,16 +30,6 @@ def plan(
     study: Study, json: AsJson = False, all_methods: AllMethods = False, fit: Fit = False, debug: Debug = False
 ) -> None:
     """Price every method on a study and say what to expect of it. Opens no sensitive file, charges nothing."""
-    from dpbo.flows.cli.running import check_public_here
-    from dpbo.flows.prefect_runtime.settings import Stores
-    from dpbo_core.ledger.ledger import PrivacyLedger
-    from dpbo_core.preparation.data_split import allows_own_score, public_sources
-    from dpbo_core.preparation.public_advice import public_baseline, public_share, public_spread
-    from dpbo_core.preparation.resolve import advise_study
-    from dpbo_core.preparation.sizes import n_public
-    from dpbo_core.queries.tuning.schedule import planned_if_scheduled
-    from dpbo_core.study_file.toml_file import read_study
-
     spec = planned_if_scheduled(read_study(study), study.parent)
     folder = study.parent
     check_public_here(public_sources(spec, folder))
@@ -44,8 +41,8 @@ def plan(
     print_json(advice.to_json()) if json else print_advice(spec, advice, refused=all_methods)
 
 
-def print_advice(spec: "StudySpec", advice: "Advice", *, refused: bool = False) -> None:
-    """`dpbo plan`: a line a method, then why.
+def print_advice(spec: StudySpec, advice: Advice, *, refused: bool = False) -> None:
+    """Print a line for each method, then why, then the one to choose.
 
     Args:
         spec: the study.
@@ -109,10 +106,8 @@ def print_advice(spec: "StudySpec", advice: "Advice", *, refused: bool = False) 
         )
 
 
-def _opened(spec: "StudySpec", advice: "Advice") -> str:
-    """What was read for it: of files, the public training set's at most."""
-    from dpbo_core.study_file import Bundled
-
+def _opened(spec: StudySpec, advice: Advice) -> str:
+    """A sentence about which files were read for the advice: the public training set's at most."""
     if isinstance(spec.data, Bundled) or (advice.n_public is None and advice.positives is None):
         return "Nothing was opened and nothing was charged."
     facts = [] if advice.n_public is None else [f"{advice.n_public:,} records"]
@@ -123,6 +118,7 @@ def _opened(spec: "StudySpec", advice: "Advice") -> str:
 
 
 def _toml(value: Any) -> str:
+    """A value as TOML writes it."""
     if isinstance(value, bool):
         return str(value).lower()
     return f'"{value}"' if isinstance(value, str) else str(value)

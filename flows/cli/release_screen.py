@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 def release_json(release: Release, *, replayed: bool, tracking: dict[str, str] | None) -> dict[str, Any]:
-    """A release as every command gives it to programs."""
+    """The JSON object of a release, as every command prints it."""
     return release.to_json() | {"replayed": replayed, "tracking": tracking}
 
 
 def print_report(
     result: "EvaluationResult", tracked: "Tracked | None", account: Account, *, champion: str = ""
 ) -> None:
-    """A report: its figures, its guarantee, what is left, where to look, and who is champion if that was asked."""
+    """Print a report: its figures, guarantee, what is left, where to look, and what became of the champion."""
     release, best = result.release, result.best_threshold
     look = where_to_look(release, tracked)
     print_release(release, account, replayed=result.replayed, look=look, best=best)
@@ -43,19 +43,19 @@ def evaluated_json(result: "EvaluationResult", tracked: "Tracked | None") -> dic
 
 
 def where_to_look(release: Release, tracked: "Tracked | None") -> str:
-    """MLflow's page of a release, or what prints it again where MLflow does not show it."""
+    """Where MLflow shows a release, or the command that prints it again where MLflow does not."""
     if tracked is None:
-        return f"dpbo show {named(asked_for(release))}   (MLflow does not show it yet)"
+        return f"dpbo show {named(show_word(release))}   (MLflow does not show it yet)"
     return f"dpbo ui   (MLflow experiment {named(repr(tracked.experiment))}, run {tracked.run_id[:8]})"
 
 
 def place(tracked: "Tracked | None") -> dict[str, str] | None:
-    """MLflow's experiment and run of a release, for programs."""
+    """MLflow's experiment and run of a release, as JSON."""
     return None if tracked is None else {"experiment": tracked.experiment, "run_id": tracked.run_id}
 
 
-def asked_for(release: Release) -> str:
-    """The word that `dpbo show` finds the release by, as a shell takes it."""
+def show_word(release: Release) -> str:
+    """The argument by which `dpbo show` prints the release, quoted for a shell."""
     return shlex.quote(f"{release.study}:{release.edition}")
 
 
@@ -67,7 +67,7 @@ def print_release(
     look: str,
     best: Mapping[str, Any] | None = None,
 ) -> None:
-    """A release: its value, its guarantee, what is left of its dataset's budget, where to look.
+    """Print a release: its value, its guarantee, what is left of its dataset's budget, where to look.
 
     Args:
         release: as it was recorded.
@@ -90,6 +90,7 @@ def print_release(
 
 
 def _facts(release: Release, screen: Screen, best: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    """The two columns of a release's screen: choice, metric, report, guarantee, evidence, noise."""
     value, guarantee = release.value, release.guarantee
     chosen = value.get("hyperparameters", {})
     facts = [(named(name), f"[bold]{named(_number(item))}[/]") for name, item in chosen.items()]
@@ -111,7 +112,7 @@ def _facts(release: Release, screen: Screen, best: Mapping[str, Any] | None) -> 
 
 
 def _begun(release: Release) -> Iterator[tuple[str, str]]:
-    """Which earlier editions the search began with; nothing where it began afresh."""
+    """A row with the earlier editions that the search began with; none where it began afresh."""
     earlier = release.facts.get(LEARNED_FROM)
     if earlier:
         names = ", ".join(named(item["edition"]) for item in earlier)
@@ -119,7 +120,7 @@ def _begun(release: Release) -> Iterator[tuple[str, str]]:
 
 
 def _scored(metric: DisplayedMetric) -> Iterator[tuple[str, str]]:
-    """The metric with its interval, and what it has to beat."""
+    """Rows with the metric and its interval, and with the baseline that it has to beat."""
     interval = metric.interval
     more = f"   90% interval {interval[0]:.3f} … {interval[1]:.3f}" if interval else ""
     less = "" if metric.greater_is_better else "   (less is better)"
@@ -130,16 +131,17 @@ def _scored(metric: DisplayedMetric) -> Iterator[tuple[str, str]]:
 
 
 def _plain(name: str, item: Any) -> bool:
-    """Whether a part of the value has no line of its own and fits in one: what an exchange released, say."""
+    """Whether a part of the value has no row of its own and fits in one."""
     return name not in ("score", "hyperparameters") and isinstance(item, str | int | float)
 
 
 def _number(item: Any) -> str:
+    """A number to four digits; another value as text."""
     return f"{item:.4g}" if isinstance(item, float) else str(item)
 
 
 def print_explained(release: Release, account: Account) -> None:
-    """Print what a first reader asks of a release, a paragraph each."""
+    """Print what each part of a release means, a paragraph each."""
     screen = Screen()
     screen.say("\n[bold]What this means[/]")
     for title, text in _paragraphs(release, account):
@@ -147,6 +149,7 @@ def print_explained(release: Release, account: Account) -> None:
 
 
 def _paragraphs(release: Release, account: Account) -> Iterator[tuple[str, str]]:
+    """Title and text of each paragraph of the explanation."""
     from dpbo.tasks.reporting.certificate_words import guess, meaning
 
     metric = displayed_metric(release)
@@ -184,13 +187,14 @@ def _paragraphs(release: Release, account: Account) -> Iterator[tuple[str, str]]
 
 
 def _of_score(metric: DisplayedMetric) -> str:
+    """What the score means, in sentences."""
     better = "more is better" if metric.greater_is_better else "less is better"
-    said = f"{metric.name.replace('_', ' ')} on the sensitive records, {better}, with noise in it"
+    sentence = f"{metric.name.replace('_', ' ')} on the sensitive records, {better}, with noise in it"
     if metric.interval is not None:
         low, high = metric.interval
-        said += f"; the 90% interval for the score without the noise is {low:.3f} to {high:.3f}"
+        sentence += f"; the 90% interval for the score without the noise is {low:.3f} to {high:.3f}"
     if metric.baseline is not None:
         gain = metric.value - metric.baseline if metric.greater_is_better else metric.baseline - metric.value
-        said += f". A model that says the same of every record would score {metric.baseline:.3f}: "
-        said += f"this one is {abs(gain):.3f} {'better' if gain > 0 else 'worse'}"
-    return f"{said}."
+        sentence += f". A model that says the same of every record would score {metric.baseline:.3f}: "
+        sentence += f"this one is {abs(gain):.3f} {'better' if gain > 0 else 'worse'}"
+    return f"{sentence}."

@@ -36,12 +36,15 @@ ONCE = (
     "each of {n:,} counts once, whatever number of records: of c records each weighs 1/c; who is not there counts "
     "as what cannot be read"
 )
-SHOWN_CLASSES = 10  # a matrix of more is in --json and on the page
+MOST_CLASSES = 10  # a matrix of more is in --json and on the page
 WIDEST = 5  # characters of a class's name at the head of a column
 
 
 def print_figures(screen: Screen, release: Release) -> None:
-    """The figures of the whole and, by group, their distance from all other records; nothing of another release."""
+    """Print tables of a report's figures, and by group how far they are from all other records.
+
+    Nothing of another release.
+    """
     value = release.value
     if not isinstance(value.get("metrics"), dict):
         return
@@ -57,7 +60,7 @@ def print_figures(screen: Screen, release: Release) -> None:
 def _print_parts(
     screen: Screen, value: Mapping[str, Any], names: Sequence[str], figure: str, digits: Callable[[float], str]
 ) -> None:
-    """The named figures, then the classes, then each group by one figure; values are written by `digits`."""
+    """Print the named figures, then the classes, then each group by one figure; `digits` writes a value."""
     rows = [(_title(name), *_figure(value["metrics"][name], digits)) for name in names]
     screen.table(("figure", "value", "noise, 90%", "sampling, 90%"), rows, left=1)
     if "classes" in value:
@@ -87,7 +90,7 @@ def _print_parts(
 def report_facts(
     release: Release, screen: Screen, best: Mapping[str, Any] | None = None
 ) -> Iterator[tuple[str, str]]:
-    """The ROC curve, the threshold, how to read the figures; nothing of another release."""
+    """Rows with the ROC curve, the threshold, how to read the figures; none for another release."""
     value = release.value
     if "roc" in value:
         yield "ROC", _roc(screen, value["roc"])
@@ -106,7 +109,7 @@ def report_facts(
 
 
 def _kind_facts(value: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The matrix where it is small, or what the bins of the errors can hide."""
+    """Rows for a report of several classes (the confusion matrix) or of errors (what their bins can hide)."""
     if "classes" in value:
         yield "confusion", _matrix(value)
     if "binning" in value:
@@ -124,11 +127,12 @@ def _kind_facts(value: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _title(name: str) -> str:
-    """What people know a figure by."""
+    """The name that people know a figure by."""
     return TITLES.get(name, name.replace("_", " "))
 
 
 def _figure(cell: Mapping[str, Any], digits: Callable[[float], str]) -> tuple[str, str, str]:
+    """A figure's value, noise interval and sampling interval as cells."""
     if cell["noise_interval"] is None:  # then a value is noise, and the sampling of it too
         return "–", "–", "–"
     noise, sampling = (_interval(cell[name]) for name in ("noise_interval", "sampling_interval"))
@@ -136,32 +140,37 @@ def _figure(cell: Mapping[str, Any], digits: Callable[[float], str]) -> tuple[st
 
 
 def _number(cell: Mapping[str, Any], digits: Callable[[float], str]) -> str:
-    """A value; none where the noise leaves nothing of it."""
+    """A figure's value as a cell; a dash where the noise leaves nothing of it."""
     return "–" if cell["value"] is None or cell["noise_interval"] is None else digits(cell["value"])
 
 
 def _exact(value: float) -> str:
+    """A number to four decimals."""
     return f"{value:.4f}"
 
 
 def _short(value: float) -> str:
+    """A number to three decimals, or to four digits from 10 on."""
     return f"{value:.3f}" if abs(value) < 10.0 else f"{value:.4g}"
 
 
 def _interval(ends: Sequence[float] | None) -> str:
+    """An interval as a cell."""
     return "–" if ends is None else f"{_short(ends[0])} … {_short(ends[1])}"
 
 
 def _class(cell: Mapping[str, Any]) -> tuple[str, ...]:
+    """A class as a row: share, recall and precision with their intervals."""
     ends = [_interval(cell[figure]["noise_interval"]) for figure in ("recall", "precision")]
     values = [_number(cell[figure], _short) for figure in ("records_share", "recall", "precision")]
     return named(cell["class"]), values[0], values[1], ends[0], values[2], ends[1]
 
 
 def _matrix(value: Mapping[str, Any]) -> str:
+    """The confusion matrix as text."""
     names = [cell["class"] for cell in value["classes"]]
     C = len(names)
-    if C > SHOWN_CLASSES:
+    if C > MOST_CLASSES:
         return f"{C} × {C} cells, on the page and in --json"
     cells = [f"{row['records']['value']:.0f}" for row in value["confusion"]]
     heads = [name[:WIDEST] for name in names]
@@ -173,7 +182,7 @@ def _matrix(value: Mapping[str, Any]) -> str:
 
 
 def _roc(screen: Screen, points: list[dict[str, Any]]) -> str:
-    """The area under the curve, filled; the recall at a few rates where it is listened to."""
+    """The area under the ROC curve, drawn in characters; the recall at a few rates on a plain screen."""
     if screen.plain:
         return ", ".join(f"recall {_at(points, rate):.2f} at false positive rate {rate:g}" for rate in RATES)
     width = min(WIDTH, screen.width - BESIDE)
@@ -188,10 +197,10 @@ def _roc(screen: Screen, points: list[dict[str, Any]]) -> str:
 
 
 def _at(points: list[dict[str, Any]], rate: float) -> float:
-    """The recall at a false positive rate, between the released points, of which noise may have moved some back."""
-    known = [(p["fpr"], p["tpr"]) for p in points if p["fpr"] is not None and p["tpr"] is not None]
+    """The recall at a false positive rate, between released points, which noise may have put out of order."""
+    points_drawn = [(p["fpr"], p["tpr"]) for p in points if p["fpr"] is not None and p["tpr"] is not None]
     x0, y0 = 0.0, 0.0
-    for fpr, tpr in known:
+    for fpr, tpr in points_drawn:
         x, y = max(float(fpr), x0), max(float(tpr), y0)
         if x >= rate:
             return y0 + (y - y0) * ((rate - x0) / (x - x0) if x > x0 else 1.0)
@@ -200,10 +209,12 @@ def _at(points: list[dict[str, Any]], rate: float) -> float:
 
 
 def _counted(release: Release) -> str:
+    """What the report counts: persons or records."""
     return "persons" if "n_persons" in release.facts else "records"
 
 
 def _threshold(value: Mapping[str, Any], counted: str) -> str:
+    """The model's own threshold, and the shares above it, positive and unread."""
     own = next(row for row in value["confusion"] if row["own"])
     positive, unread = (value["metrics"][name] for name in ("positive_share", "unread_share"))
     flagged = own["flagged_share"]["value"]
@@ -217,6 +228,7 @@ def _threshold(value: Mapping[str, Any], counted: str) -> str:
 
 
 def _best(best: Mapping[str, Any], counted: str) -> str:
+    """The best threshold for the stated costs, in a sentence."""
     whom = "flag {}".format(
         f"above [bold]{best['threshold']:.4g}[/]" if best["threshold"] is not None else best["flag"]
     )

@@ -5,7 +5,7 @@ All that is heavy is imported where it is used, so that help is printed at once.
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
@@ -13,17 +13,21 @@ from typing import TYPE_CHECKING, TypeVar
 
 from dpbo.flows.cli.terminal import print_warnings
 from dpbo.flows.cli.words import seconds
+from dpbo.flows.prefect_runtime.own_output import own_output
+from dpbo.flows.prefect_runtime.owner import owners_terminal
+from dpbo.flows.prefect_runtime.prefect_store import create_prefect_store
+from dpbo.flows.prefect_runtime.settings import Stores, quiet_environment, without_heartbeat
+from dpbo.flows.prefect_runtime.temporary_server import locked_server
+from dpbo.tasks.reporting.mlflow_lookup import Tracked, tracked_in_file
+from dpbo_core.accounting.account import Account
 from dpbo_core.errors import DpboError, StudyInvalid, printable
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.privacy.release import Release
 
 if TYPE_CHECKING:
     from dpbo.flows.evaluated import Evaluated
     from dpbo.flows.tuned import Tuned
     from dpbo.flows.watch import Watched
-    from dpbo.tasks.reporting.mlflow_lookup import Tracked
-    from dpbo_core.accounting.account import Account
-    from dpbo_core.ledger.ledger import PrivacyLedger
-    from dpbo_core.ledger.sources import Source
-    from dpbo_core.privacy.release import Release
     from dpbo_core.study_file import StudySpec
 
 T = TypeVar("T", "Tuned", "Evaluated", "Watched")
@@ -35,97 +39,40 @@ NEEDED = (
 
 
 def is_there(url: str) -> bool:
-    """Whether a store is there; opening it would make it. A server's is taken to be."""
+    """Whether the file of a SQLite store exists; every other store is taken to exist. Opening one would make it."""
     return not url.startswith("sqlite:///") or Path(url.removeprefix("sqlite:///")).exists()
 
 
-def ledger_here() -> "PrivacyLedger | None":
+def ledger_here() -> PrivacyLedger | None:
     """The ledger of this folder; None where there is none."""
-    from dpbo.flows.prefect_runtime.settings import Stores
-
     if not is_there(Stores().ledger):
         return None
-    from dpbo_core.ledger.ledger import PrivacyLedger
 
     return PrivacyLedger(Stores().ledger)
 
 
-def own_ledger() -> "PrivacyLedger":
+def own_ledger() -> PrivacyLedger:
     """The ledger of this folder, made where there is none.
 
     Raises:
         StudyInvalid: a link stands where its folder belongs, or another user's folder.
     """
-    from dpbo.flows.prefect_runtime.settings import Stores
-    from dpbo_core.ledger.ledger import PrivacyLedger
-
     stores = Stores()
     stores.make_folder()
     return PrivacyLedger(stores.ledger)
 
 
-def check_public_here(sources: "Iterable[Source]") -> None:
-    """Nothing that a command reads as public is a sensitive file of this folder's ledger, if there is one.
-
-    Raises:
-        PolicyRefused: it is one.
-    """
-    from dpbo_core.preparation.preconditions import check_public_sources
-
-    ledger = ledger_here()
-    if ledger is not None:
-        check_public_sources(sources, ledger)
-
-
-def study_of_one_run(path: Path) -> "StudySpec":
-    """The study in `path`, whose names hold no fields that a schedule fills.
-
-    Raises:
-        StudyInvalid: it cannot be read, or they do.
-    """
-    from dpbo.flows.prefect_runtime.requested_study import refuse_fields
-    from dpbo_core.study_file.toml_file import read_study
-
-    study = read_study(path)
-    refuse_fields(study)
-    return study
-
-
-def released_study(
-    path: Path, *, remedy: str = "run dpbo tune first, or change to the folder that holds mlruns"
-) -> "StudySpec":
-    """The study in `path`, where it can have released a model.
-
-    Raises:
-        StudyInvalid: it cannot be read; or there is no ledger here, so that it has released nothing.
-    """
-    from dpbo.flows.prefect_runtime.settings import Stores
-
-    study = study_of_one_run(path)
-    if not is_there(Stores().ledger):
-        raise StudyInvalid(
-            f"there is no ledger here, so the study {study.name!r} has released no model yet",
-            cause="it is not tuned, or another folder's ledger was meant",
-            remedy=remedy,
-        )
-    return study
-
-
-def mlflow_lookup(release: "Release | None") -> "Tracked | None":
-    """Where MLflow shows a release already, by its store's file alone: neither Prefect nor MLflow is loaded."""
-    from dpbo.flows.prefect_runtime.settings import Stores
-    from dpbo.tasks.reporting.mlflow_lookup import seen_in_file
-
-    return None if release is None else seen_in_file(release, Stores().tracking)
+def mlflow_lookup(release: Release | None) -> Tracked | None:
+    """Where MLflow shows a release already, read from its store's file; neither Prefect nor MLflow is loaded."""
+    return None if release is None else tracked_in_file(release, Stores().tracking)
 
 
 @contextmanager
 def own_server(load: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """A Prefect server of this command's own; `load` is called while it starts. Nothing else prints."""
-    from dpbo.flows.prefect_runtime.own_output import own_output
-    from dpbo.flows.prefect_runtime.settings import without_heartbeat
-    from dpbo.flows.prefect_runtime.temporary_server import locked_server
+    """Hold a Prefect server of this command's own open, and standard output shut.
 
+    `load` is called while it starts.
+    """
     _make_prefects_store()
     with own_output(), locked_server(load), without_heartbeat():
         yield
@@ -133,7 +80,7 @@ def own_server(load: Callable[[], None] = lambda: None) -> Iterator[None]:
 
 def run_here(
     study: "StudySpec", flow: Callable[[], T], recorded: Callable[[], tuple[str, str] | None]
-) -> "tuple[T, Account]":
+) -> tuple[T, Account]:
     """Call a flow as the data's owner, on a Prefect server of this command's own.
 
     What could not be published is told on standard error; the result stands.
@@ -152,7 +99,6 @@ def run_here(
     """
     if sys.stderr.isatty():
         sys.stderr.write(f"{printable(study.name)}: starting Prefect and MLflow\n")
-    from dpbo.flows.prefect_runtime.owner import owners_terminal
 
     late = None
     try:
@@ -190,8 +136,6 @@ def serve_schedule(
     Raises:
         StudyInvalid: the schedule cannot be read.
     """
-    from dpbo.flows.prefect_runtime.settings import quiet_environment
-
     interval = None if every is None else seconds(every)
     quiet_environment()
     _make_prefects_store()
@@ -207,14 +151,13 @@ def serve_schedule(
 
 
 def _make_prefects_store() -> None:
-    from dpbo.flows.prefect_runtime.prefect_store import create_prefect_store
-
+    """Make Prefect's database, and let what is written from now on be its owner's alone."""
     os.umask(OWNER_ALONE)
     create_prefect_store()
 
 
 def _load() -> None:
-    """What a run imports on its way, while its server starts. What cannot be imported is told where it is used."""
+    """Import what a run needs while its server starts; what cannot be imported fails where it is used."""
     for name in NEEDED:
         with suppress(Exception):
             import_module(name)

@@ -1,22 +1,24 @@
-"""`dpbo show`, `dpbo verify`: any recorded release from the ledger alone, or a certificate without one.
-
-They need no training file, no MLflow and no Prefect.
-"""
+"""`dpbo show`: any recorded release from the ledger alone, without its training file, MLflow or Prefect."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from tempfile import TemporaryDirectory
+from typing import Annotated
 
 import typer
 
-from dpbo.flows.cli.terminal import print_json, print_sentence
-from dpbo.flows.cli.words import AsJson, Debug, Explain, lines_of, reason_of
-from dpbo_core.errors import DpboError, LedgerDamaged, StudyInvalid, printable
-
-if TYPE_CHECKING:
-    from dpbo_core.accounting.account import Account
-    from dpbo_core.ledger.ledger import PrivacyLedger
-    from dpbo_core.ledger.lookup import Recorded
-    from dpbo_core.privacy.release import Release
+from dpbo.flows.cli.release_screen import print_explained, print_release, release_json
+from dpbo.flows.cli.running import ledger_here
+from dpbo.flows.cli.terminal import print_json
+from dpbo.flows.cli.words import AsJson, Debug, Explain, reason_of
+from dpbo_core.accounting.account import Account
+from dpbo_core.atomically import replace_atomically
+from dpbo_core.errors import StudyInvalid, suggestion
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.ledger.lookup import Recorded
+from dpbo_core.name_patterns import fields_of
+from dpbo_core.privacy.release import Release
+from dpbo_core.queries.evaluation import KIND
+from dpbo_core.queries.watch import KIND as WATCH
 
 LISTED = 10  # of several matches in one line; the newest
 
@@ -33,8 +35,6 @@ def show(
     debug: Debug = False,
 ) -> None:
     """Print a recorded release, from the ledger alone. Opens no data, draws nothing, spends nothing."""
-    from dpbo.flows.cli.release_screen import print_explained, print_release, release_json
-
     release, account = recorded_release(study)
     if html is not None:
         save_page(release, account, html)
@@ -47,14 +47,12 @@ def show(
             print_explained(release, account)
 
 
-def recorded_release(word: str) -> "tuple[Release, Account]":
-    """The one release that `word` means, and its dataset's account.
+def recorded_release(word: str) -> tuple[Release, Account]:
+    """The one release that `word` names, and its dataset's account.
 
     Raises:
         StudyInvalid: there is none, it is not finished, or there are several.
     """
-    from dpbo.flows.cli.running import ledger_here
-
     ledger = ledger_here()
     if ledger is None:
         raise StudyInvalid(
@@ -73,17 +71,14 @@ def recorded_release(word: str) -> "tuple[Release, Account]":
     return release, account
 
 
-def save_page(release: "Release", account: "Account", file: Path) -> None:
-    """The certificate as one page, with every picture that can be drawn.
+def save_page(release: Release, account: Account, file: Path) -> None:
+    """Write a release's certificate as one HTML page, with every picture that can be drawn.
 
     Raises:
         StudyInvalid: the file cannot be written.
     """
-    from tempfile import TemporaryDirectory
-
     from dpbo.tasks.reporting.pictures import save_pictures
     from dpbo.tasks.reporting.release_page import page
-    from dpbo_core.atomically import replace_atomically
 
     with TemporaryDirectory() as scratch:
         pictures, _ = save_pictures(release, account, Path(scratch))
@@ -97,11 +92,10 @@ def save_page(release: "Release", account: "Account", file: Path) -> None:
     raise StudyInvalid(f"the file {str(file)!r} cannot be written ({reason})", remedy="choose another place")
 
 
-def _matches(ledger: "PrivacyLedger", word: str) -> "tuple[Recorded, ...]":
-    """A file is read for its names alone; fields of a schedule stand for any run's."""
+def _matches(ledger: PrivacyLedger, word: str) -> tuple[Recorded, ...]:
+    """The ledger's studies that `word` names: a study file, NAME, NAME:EDITION or a release's id."""
     if not (Path(word).is_file() or word.endswith(".toml")):
         return ledger.recorded(word)
-    from dpbo_core.name_patterns import fields_of
     from dpbo_core.study_file.toml_file import read_study
 
     spec = read_study(Path(word))
@@ -118,7 +112,8 @@ def _matches(ledger: "PrivacyLedger", word: str) -> "tuple[Recorded, ...]":
     )
 
 
-def _several(word: str, matches: "list[Recorded]") -> StudyInvalid:
+def _several(word: str, matches: list[Recorded]) -> StudyInvalid:
+    """The error of a word that several releases match."""
     return StudyInvalid(
         f"{len(matches)} releases match {word!r}: {_listed(matches)}",
         cause="a study has several editions, or two studies have one name",
@@ -126,10 +121,8 @@ def _several(word: str, matches: "list[Recorded]") -> StudyInvalid:
     )
 
 
-def _unfinished(word: str, entry: "Recorded") -> StudyInvalid:
-    from dpbo_core.queries.evaluation import KIND
-    from dpbo_core.queries.watch import KIND as WATCH
-
+def _unfinished(word: str, entry: Recorded) -> StudyInvalid:
+    """The error of a word that matches a study without a release."""
     if entry.method == WATCH:
         return StudyInvalid(
             f"{word!r} goes on since {entry.reserved_at[:10]}: no look has raised the alarm, which is its release",
@@ -144,9 +137,8 @@ def _unfinished(word: str, entry: "Recorded") -> StudyInvalid:
     )
 
 
-def _unknown(ledger: "PrivacyLedger", word: str) -> StudyInvalid:
-    from dpbo_core.errors import suggestion
-
+def _unknown(ledger: PrivacyLedger, word: str) -> StudyInvalid:
+    """The error of a word that matches nothing."""
     return StudyInvalid(
         f"the ledger has no release of {word!r}{suggestion(word, ledger.study_names())}",
         cause="a misspelt name, another folder's ledger, or a study that is not tuned yet",
@@ -154,72 +146,10 @@ def _unknown(ledger: "PrivacyLedger", word: str) -> StudyInvalid:
     )
 
 
-def _listed(matches: "tuple[Recorded, ...] | list[Recorded]") -> str:
-    """The newest first; each with what tells it from the others."""
+def _listed(matches: tuple[Recorded, ...] | list[Recorded]) -> str:
+    """The newest ten matches in one line."""
     newest = [
         f"{item.study}:{item.edition} ({item.method}, {item.release_id})" for item in matches[: -LISTED - 1 : -1]
     ]
     more = len(matches) - len(newest)
     return ", ".join(newest) + (f", and {more} more in dpbo budget" if more else "")
-
-
-def verify(
-    certificate: Annotated[Path, typer.Argument(metavar="release.json", help="A release's own page.")],
-    debug: Debug = False,
-) -> None:
-    """Recompute ε and δ of a release from its certificate alone; where its ledger is here, that it has it still."""
-    print_sentence(check_certificate(certificate))
-
-
-def check_certificate(file: Path) -> str:
-    """Recompute a release's ε and δ from its own page; one sentence about it.
-
-    Raises:
-        StudyInvalid: the file is no release.
-        CertificateFalse: its numbers do not support its guarantee.
-        LedgerDamaged: the ledger here recorded it, and is older than it was.
-    """
-    import json
-
-    from dpbo_core.accounting.certificate import read_certificate, recompute
-    from dpbo_core.queries.evaluation.certified import CERTIFIED
-
-    text = "\n".join(
-        lines_of(file, remedy="take release.json from mlruns/artifacts/RUN/artifacts, or from dpbo ui")
-    )
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError):
-        document = None
-    release = read_certificate(document, CERTIFIED)
-    price = recompute(release, CERTIFIED)
-    kind = (
-        f"ε = {price.epsilon:.6g}" if price.delta == 0.0 else f"(ε, δ) = ({price.epsilon:.6g}, {price.delta:.6g})"
-    )
-    by_price = f" Priced as printed: {', '.join(price.by_price)}." if price.by_price else ""
-    in_ledger = _in_ledger(release)
-    draws = "1 draw costs" if price.draws == 1 else f"{price.draws} draws cost"
-    near = f" Its score is {price.score_bound}." if price.score_bound else ""
-    sentence = (
-        f"{release.study}, edition {release.edition}: {draws} {kind}.{by_price} {release.guarantee.in_words()}"
-    )
-    return printable(sentence + near + in_ledger)
-
-
-def _in_ledger(release: "Release") -> str:
-    """What the ledger here, if there is one, adds to a certificate that proves itself; mostly nothing.
-
-    Raises:
-        LedgerDamaged: it is the release's, and older than the release.
-    """
-    from dpbo.flows.prefect_runtime.settings import Stores
-    from dpbo_core.ledger import lookup
-
-    url = Stores().ledger
-    try:
-        standing = lookup.standing_of(release, url) if lookup.at_hand(url) else "another"
-    except LedgerDamaged:
-        raise
-    except DpboError:
-        return " The ledger could not be asked whether it has this release."
-    return " The ledger does not have it any more: an older copy was accepted since." * (standing == "accepted")

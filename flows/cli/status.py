@@ -4,17 +4,21 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpbo.flows.cli.budget import account_json, account_line, looks, n_looks
+from dpbo.flows.cli.running import ledger_here
 from dpbo.flows.cli.terminal import Screen, named, print_json
 from dpbo.flows.cli.words import AsJson, Debug
+from dpbo.flows.prefect_runtime.liveness import n_alive
+from dpbo.flows.prefect_runtime.loopback import ours_alone
+from dpbo.flows.prefect_runtime.prefect_child import address_of
+from dpbo.flows.prefect_runtime.server import NAME, credentials, password_in
+from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo_core.accounting.account import Entry
+from dpbo_core.ledger.accounts import DatasetAccount
 
-if TYPE_CHECKING:
-    from dpbo_core.accounting.account import Entry
-    from dpbo_core.ledger.accounts import DatasetAccount
-
-SHOWN = 5  # of what ran last, and of what is due next
+LINES = 5  # of what ran last, and of what is due next
 PATIENCE = 2.0  # seconds for Prefect's answer; without one the ledger's part is shown
 PORT = 4200
 DUE = {"state": {"type": {"any_": ["RUNNING", "PENDING", "SCHEDULED"]}}}
@@ -31,7 +35,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Status:
-    """What `dpbo status` knows.
+    """What `dpbo status` shows.
 
     Attributes:
         alive: how many runs hold their lock on this machine; more may run on others.
@@ -42,8 +46,8 @@ class Status:
 
     alive: int
     runs: tuple[Run, ...] | None
-    last: "tuple[tuple[str, Entry], ...]"
-    accounts: "tuple[DatasetAccount, ...]"
+    last: tuple[tuple[str, Entry], ...]
+    accounts: tuple[DatasetAccount, ...]
 
 
 def status(
@@ -56,19 +60,16 @@ def status(
 
 
 def look() -> Status:
-    """Ask this folder's locks, the ledger if there is one, and Prefect if it answers."""
-    from dpbo.flows.cli.running import ledger_here
-    from dpbo.flows.prefect_runtime.liveness import n_alive
-    from dpbo.flows.prefect_runtime.settings import Stores
-
+    """Read this folder's locks, the ledger if there is one, and Prefect's runs if it answers."""
     ledger = ledger_here()
     accounts = () if ledger is None else ledger.accounts()
     entries = [(account.budget.dataset, entry) for account in accounts for entry in account.entries]
     newest = sorted(entries, key=lambda item: item[1].released_at or item[1].reserved_at, reverse=True)
-    return Status(n_alive(Stores().running), _runs(), tuple(newest[:SHOWN]), accounts)
+    return Status(n_alive(Stores().running), _runs(), tuple(newest[:LINES]), accounts)
 
 
 def _runs() -> tuple[Run, ...] | None:
+    """The flow runs that Prefect has running or due; None where no server answers."""
     place = _server()
     if place is None:
         return None
@@ -77,7 +78,7 @@ def _runs() -> tuple[Run, ...] | None:
 
     try:
         with httpx.Client(headers=headers, timeout=PATIENCE) as client:
-            query = {"flow_runs": DUE, "sort": "EXPECTED_START_TIME_ASC", "limit": SHOWN}
+            query = {"flow_runs": DUE, "sort": "EXPECTED_START_TIME_ASC", "limit": LINES}
             answer = client.post(f"{api}/flow_runs/filter", json=query)
             return tuple(_run(item) for item in answer.json()) if answer.status_code == 200 else None
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError, AttributeError):
@@ -85,16 +86,13 @@ def _runs() -> tuple[Run, ...] | None:
 
 
 def _run(item: Mapping[str, Any]) -> Run:
+    """A flow run from the JSON of Prefect's API."""
     moment = item.get("start_time") or item.get("expected_start_time") or ""
     return Run(str(item["name"]), str(item["state_name"]), str(moment)[:16].replace("T", " "))
 
 
 def _server() -> tuple[str, dict[str, str]] | None:
-    """The API that the environment names, or that of this user's own server here; and what it is to be told."""
-    from dpbo.flows.prefect_runtime.loopback import ours_alone
-    from dpbo.flows.prefect_runtime.prefect_child import address_of
-    from dpbo.flows.prefect_runtime.server import NAME, credentials, password_in
-
+    """The API that the environment names, or that of this user's own server here, and the headers to send."""
     auth, api = os.environ.get("PREFECT_API_AUTH_STRING"), os.environ.get("PREFECT_API_URL")
     home = Path(os.environ.get("PREFECT_HOME", "~/.prefect")).expanduser()
     if api is None:
@@ -107,7 +105,7 @@ def _server() -> tuple[str, dict[str, str]] | None:
 
 
 def status_json(standing: Status) -> dict[str, Any]:
-    """The object of `dpbo status --json`: what is left of each dataset is that of `dpbo budget --json`."""
+    """The object of `dpbo status --json`; its datasets are those of `dpbo budget --json`."""
     runs = None
     if standing.runs is not None:
         runs = [{"name": run.name, "state": run.state, "at": run.at} for run in standing.runs]
@@ -131,7 +129,7 @@ def status_json(standing: Status) -> dict[str, Any]:
 
 
 def print_status(standing: Status) -> None:
-    """Three parts; each says in a line where nothing is known."""
+    """Print what runs, what ran last and what is left."""
     screen = Screen()
     here = f"{standing.alive} on this machine" if standing.alive else "nothing on this machine"
     if standing.runs is None:
@@ -154,7 +152,8 @@ def print_status(standing: Status) -> None:
     screen.say("\ndpbo show STUDY:EDITION prints a release; dpbo budget has every entry; dpbo ui the pages.")
 
 
-def _when(entry: "Entry") -> str:
+def _when(entry: Entry) -> str:
+    """When an entry was released, opened or charged, in words."""
     moment = (entry.released_at or entry.reserved_at)[:16].replace("T", " ")
     if entry.released_at is not None:
         return f"released {moment}"

@@ -6,12 +6,13 @@ that is too narrow for a table no cell is cut: a row is what its first cell name
 """
 
 import io
+import json
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
-from dpbo.flows.plain import is_plain
+from dpbo.flows.plain_output import is_plain
 from dpbo_core.errors import DpboError, printable
 
 if TYPE_CHECKING:
@@ -30,59 +31,57 @@ Row = Sequence[str]
 
 
 def named(text: object) -> str:
-    """A name or value that someone chose, for a screen: neither a control character nor markup of the screen's.
+    """A name or value that somebody chose, escaped for a screen: no control characters, no markup.
 
     A tag that changes nothing follows every bracket, so that it opens no tag, and every run of backslashes, which
     are doubled before a tag: whatever follows, they escape nothing of it.
     """
-    return SPECIAL.sub(lambda found: found[0].replace("\\", "\\\\") + "[none][/none]", printable(str(text)))
+    return SPECIAL.sub(lambda match: match[0].replace("\\", "\\\\") + "[none][/none]", printable(str(text)))
 
 
 def print_json(document: dict[str, Any]) -> None:
-    """One object on standard output; NaN and Infinity cannot be written."""
-    import json
-
+    """Print one JSON object on standard output; NaN and Infinity raise."""
     sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def print_sentence(text: str) -> None:
-    """The whole answer of a command in one sentence."""
+    """Print the answer of a command that is one sentence."""
     Screen().say(named(text))
 
 
 def lenient(stream: Any) -> None:
-    """A terminal that cannot write ε gets a question mark, not an error."""
+    """Let a stream that cannot write ε write a question mark instead of failing."""
     if isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(errors="replace")
 
 
 def print_message(error: DpboError) -> None:
-    """An error on standard error: one line; on a terminal three aligned parts: what happened, why, what to do."""
+    """Print an error on standard error: one line, or on a terminal what happened, why, and what to do."""
     lenient(sys.stderr)
     if is_plain() or not sys.stderr.isatty():
         sys.stderr.write(f"dpbo: {error.message()}\n")
         return
-    screen = Screen(stderr=True)
+    screen = Screen(sys.stderr)
     screen.say(f"[bold red]dpbo:[/] {named(error.what)}")
     parts = (("usual cause", error.cause), ("what to do", error.remedy))
     screen.facts((name, named(text)) for name, text in parts if text)
 
 
 def print_warnings(lines: Iterable[str]) -> None:
-    """What could not be done beside a result that stands: on standard error, a line each."""
+    """Print on standard error, a line each, what could not be done beside a result that stands."""
     lenient(sys.stderr)
     for line in lines:
         sys.stderr.write(f"dpbo: warning: {printable(line)}\n")
 
 
 class Screen:
-    """Standard output for a person: `say` a line, `facts` in two columns, a `table`. Text is rich's markup."""
+    """Output for a person: `say` a line, `facts` in two columns, a `table`. Text is rich's markup."""
 
-    def __init__(self, *, stderr: bool = False) -> None:
+    def __init__(self, stream: TextIO | None = None) -> None:
         from rich.console import Console
 
         self.plain = is_plain()
-        self._stream = sys.stderr if stderr else sys.stdout
+        self._stream = stream or sys.stdout
         self._console = Console(file=self._stream, highlight=False, emoji=False)
         self._console.width = min(self._console.width, WIDTH)
 
@@ -100,14 +99,14 @@ class Screen:
             self._show(markup)
 
     def facts(self, rows: Iterable[tuple[str, str]]) -> None:
-        """Names and what is known of them, aligned; below one another where names take half of the terminal."""
-        told = list(rows)
+        """Print names and their texts in two columns; below one another where names take half of the terminal."""
+        lines = list(rows)
         if self.plain:
-            for name, text in told:
+            for name, text in lines:
                 self.say(f"{name}: {text}")
             return
-        if max((cells(name) for name, _ in told), default=0) + 4 > self.width // 2:
-            for name, text in told:
+        if max((cells(name) for name, _ in lines), default=0) + 4 > self.width // 2:
+            for name, text in lines:
                 self.say(f"  {name}")
                 self.say(f"    {text}")
             return
@@ -116,30 +115,33 @@ class Screen:
         grid = Table.grid(padding=(0, 2))
         grid.add_column(style="dim")
         grid.add_column(overflow="fold")
-        for name, text in told:
+        for name, text in lines:
             grid.add_row(f"  {name}", text)
         self._show(grid)
 
     def table(
         self, header: Row, rows: Iterable[Row], *, left: int, wraps: int | None = None, title: str = ""
     ) -> None:
-        """A table of which the first `left` columns are text and the others numbers; column `wraps` may break."""
-        told = list(rows)
+        """Print a table of which the first `left` columns are text and the others numbers.
+
+        Column `wraps` may break.
+        """
+        lines = list(rows)
         if self.plain:
             if title:
                 self.say(f"{title}:")
-            for row in told:
+            for row in lines:
                 words = (f"{name} {'none' if cell == '–' else cell}" for name, cell in _others(header, row))
                 self.say(f"{row[0]}: {', '.join(words)}")
             return
-        widths = [max(map(cells, column)) for column in zip(header, *told, strict=True)]
+        widths = [max(map(cells, column)) for column in zip(header, *lines, strict=True)]
         room = self.width - 2 * len(header) - sum(widths)
         if wraps is not None and room < 0:
             room += max(0, widths[wraps] - NARROWEST)
         if room < 0:
             if title:
                 self.say(title)
-            for row in told:
+            for row in lines:
                 self.say(f" {row[0]}")
                 self.say(f"   {'; '.join(f'{name} {cell}' for name, cell in _others(header, row))}")
             return
@@ -149,7 +151,7 @@ class Screen:
         for place, name in enumerate(header):
             justify: Literal["left", "right"] = "left" if place < left else "right"
             table.add_column(name, justify=justify, no_wrap=place != wraps, overflow="fold")
-        for row in told:
+        for row in lines:
             table.add_row(*row)
         self._show(table)
 
@@ -159,10 +161,10 @@ class Screen:
         return self._console.width
 
     def _show(self, content: "RenderableType") -> None:
-        """Without the blanks that fill a line: they would be copied along with the text."""
-        with self._console.capture() as shown:
+        """Print rich's content without the blanks that fill each line: they would be copied with the text."""
+        with self._console.capture() as capture:
             self._console.print(content)
-        lines = shown.get().splitlines()
+        lines = capture.get().splitlines()
         self._stream.write("".join(BLANKS.sub(r"\1", line) + "\n" for line in lines))
 
     def spark(self, values: Sequence[float]) -> str:

@@ -7,6 +7,9 @@ from typing import Annotated
 import typer
 
 from dpbo.flows.cli.words import Debug
+from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo.flows.viewer.serving import show
+from dpbo.tasks.reporting.mlflow_store import open_store
 from dpbo_core.errors import DpboError
 
 
@@ -15,8 +18,6 @@ def ui(
     debug: Debug = False,
 ) -> None:
     """Show MLflow's pages on the project's store, read-only, to whoever has the link it prints."""
-    from dpbo.flows.prefect_runtime.settings import Stores
-
     stores = Stores()
     if stores.tracking.startswith(("http://", "https://")):
         sys.stdout.write(f"MLflow, at the server of MLFLOW_TRACKING_URI: {stores.mlflow_page}\n")
@@ -28,8 +29,6 @@ def ui(
         )
     if stores.mlflow_tracking_uri is None:
         stores.make_folder()
-    from dpbo.flows.viewer.serving import show
-    from dpbo.tasks.reporting.mlflow_store import open_store
 
     store = open_store(stores.tracking)
     if store.root is None:

@@ -3,21 +3,31 @@
 import os
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dpbo.flows.cli.budget import account_line
+from dpbo.flows.cli.running import own_ledger, run_here, serve_schedule
+from dpbo.flows.cli.studies import released_study
 from dpbo.flows.cli.terminal import Screen, named, print_json
 from dpbo.flows.cli.words import AsJson, Debug, Port, Study, TrustServer, check_padding
+from dpbo.flows.prefect_runtime.settings import Stores, quiet_environment
+from dpbo_core.accounting.account import Account
 from dpbo_core.errors import DpboError, StudyInvalid
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.name_patterns import filled_at
+from dpbo_core.preparation.run import Run
+from dpbo_core.queries.watch.looks import open_look
+from dpbo_core.queries.watch.recorded_looks import Look
+from dpbo_core.queries.watch.watching import WatchPlan, plan_watch
+from dpbo_core.study_file import StudySpec, WatchSection
+from dpbo_core.study_file.toml_file import read_study
 
 if TYPE_CHECKING:
     from dpbo.flows.watch import Watched
-    from dpbo_core.accounting.account import Account
-    from dpbo_core.queries.watch.watching import WatchPlan
-    from dpbo_core.study_file import StudySpec, WatchSection
 
 ALARM = 5  # the exit code of a look that alarms, where it is asked for
 ALL = " All looks together, up to and including the first alarm."
@@ -57,9 +67,6 @@ def watch(
     debug: Debug = False,
 ) -> None:
     """Has the model gone stale? Look again and again, for one price until the first alarm."""
-    from dpbo_core.study_file import WatchSection
-    from dpbo_core.study_file.toml_file import read_study
-
     section = read_study(study).watch or WatchSection()
     words = {"drop": drop, "epsilon": epsilon, "table": table, "reference": reference}
     changes = {name: value for name, value in words.items() if value is not None}
@@ -68,76 +75,54 @@ def watch(
         expected = planned(study, section)
         print_json(plan_json(expected)) if json else print_plan(expected)
     elif once:
-        watched, account = run(study, section, name=look, retune=retune, pad=pad_steps)
+        watched, account = run(study, section, name=look, retune=retune, time_quantum=pad_steps)
         print_json(watched_json(watched)) if json else print_watched(watched, account)
         if exit_code and watched.look.alarm:
             raise typer.Exit(ALARM)
     else:
         check_schedule(study, cron, every, pad_steps)
-        from dpbo.flows.cli.running import serve_schedule
 
         def story(interval: float | None) -> None:
+            from dpbo.flows.serve import Schedule
             from dpbo.flows.watch_schedule import serve_watch
 
-            serve_watch(
-                study,
-                section,
-                cron=cron,
-                every=interval,
-                port=port,
-                pad=pad_steps,
-                retune=retune,
-                trust=trust_server,
-            )
+            serve_watch(study, section, Schedule(cron, interval, port, trust_server), pad=pad_steps, retune=retune)
 
         serve_schedule(story, cron=cron, every=every, example="0 6 * * *")
 
 
-def check_schedule(path: Path, cron: str | None, every: str | None, pad: float) -> None:
+def check_schedule(path: Path, cron: str | None, every: str | None, time_quantum: float) -> None:
     """Refuse a watch that cannot be served.
 
     Raises:
         StudyInvalid: not exactly one schedule, a padding that is none, or a study that has released nothing.
     """
-    from dpbo.flows.cli.running import released_study
-
     if (cron is None) == (every is None):
         raise StudyInvalid(
             "a watch needs to know when it looks: --every, --cron or --once, and one of them",
             remedy="add --every 1d, or --once to look now",
         )
-    check_padding(pad)
+    check_padding(time_quantum)
     released_study(path)
 
 
-def planned(path: Path, section: "WatchSection") -> "WatchPlan":
-    """The price of a watch and how it errs, from public files and the ledger. Charges nothing."""
-    from dpbo.flows.cli.running import released_study
-    from dpbo.flows.prefect_runtime.settings import Stores
-    from dpbo_core.ledger.ledger import PrivacyLedger
-    from dpbo_core.queries.watch.watching import plan_watch
-
+def planned(path: Path, section: WatchSection) -> WatchPlan:
+    """Price a watch and say how often it errs, from public files and the ledger. Charges nothing."""
     study = released_study(path)
     return plan_watch(study, ledger=PrivacyLedger(Stores().ledger), folder=path.parent, section=section)
 
 
 def run(
-    path: Path, section: "WatchSection", *, name: str | None, retune: bool, pad: float
+    path: Path, section: WatchSection, *, name: str | None, retune: bool, time_quantum: float
 ) -> "tuple[Watched, Account]":
-    """One look as a Prefect flow; its bit, and its dataset's account afterwards.
+    """Take one look as a Prefect flow; returns its bit and its dataset's account afterwards.
 
     A look without a name is today's, UTC. What could not be published is told on standard error; the bit stands.
 
     Raises:
         DpboError: as a message. StudyInvalid: the study is not tuned yet, among others.
     """
-    check_padding(pad)
-    from datetime import UTC, datetime
-
-    from dpbo.flows.cli.running import released_study, run_here
-    from dpbo.flows.prefect_runtime.settings import quiet_environment
-    from dpbo_core.name_patterns import filled_at
-
+    check_padding(time_quantum)
     study, now = released_study(path), datetime.now(UTC)
     look = name or filled_at("{date}", now)
     if section.table is not None:
@@ -148,18 +133,13 @@ def run(
     def flow() -> "Watched":
         from dpbo.flows.watch import watch_privately
 
-        return watch_privately(study, look, folder, section, retune, pad)
+        return watch_privately(study, look, folder, section, retune, time_quantum)
 
     return run_here(study, flow, lambda: _recorded(study, section, folder, look))
 
 
-def _recorded(study: "StudySpec", section: "WatchSection", folder: str, name: str) -> tuple[str, str] | None:
-    """That the look's bit is recorded, and what to do; None if it is not."""
-    from dpbo.flows.cli.running import own_ledger
-    from dpbo_core.preparation.run import Run
-    from dpbo_core.queries.watch.looks import open_look
-    from dpbo_core.queries.watch.recorded_looks import Look
-
+def _recorded(study: StudySpec, section: WatchSection, folder: str, name: str) -> tuple[str, str] | None:
+    """A sentence about the look's recorded bit, and what to do; None if there is none."""
     try:
         look = open_look(study, Run(own_ledger(), folder), name=name, section=section)
     except DpboError:
@@ -172,15 +152,16 @@ def _recorded(study: "StudySpec", section: "WatchSection", folder: str, name: st
     )
 
 
-def print_watched(watched: "Watched", account: "Account") -> None:
-    """What a look says, and nothing more."""
+def print_watched(watched: "Watched", account: Account) -> None:
+    """Print the bit of a look, its price and where it is shown."""
     screen, look = Screen(), watched.look
     word = "[bold red]ALARM[/]" if look.alarm else "[bold]holds[/]"
     screen.say(f"{named(look.key.study)} · {named(look.key.edition)} · look {named(look.name)}\n")
     screen.facts(_facts(watched, word, account))
 
 
-def _facts(watched: "Watched", word: str, account: "Account") -> Iterator[tuple[str, str]]:
+def _facts(watched: "Watched", word: str, account: Account) -> Iterator[tuple[str, str]]:
+    """The two columns of a look's screen."""
     look = watched.look
     fallen = f"the score has fallen by about {look.terms.drop:g}" if look.alarm else "no fall is seen"
     again = "; recorded before, and nothing was read now" if look.replayed else ""
@@ -215,8 +196,8 @@ def watched_json(watched: "Watched") -> dict[str, Any]:
     }
 
 
-def print_plan(plan: "WatchPlan") -> None:
-    """What `dpbo watch --plan` says: the price, how often it errs, and what it can find."""
+def print_plan(plan: WatchPlan) -> None:
+    """Print what `dpbo watch --plan` says: the price, how often it errs, and what it can find."""
     screen, power, terms = Screen(), plan.power, plan.terms
     screen.say("Nothing was charged, and no sensitive record was read.\n")
     of = "a table" if plan.spread is None else f"a table whose records' scores spread by {plan.spread:.2g}"
@@ -240,7 +221,7 @@ def print_plan(plan: "WatchPlan") -> None:
         screen.say("\nThis watch is open: these are its terms.")
 
 
-def plan_json(plan: "WatchPlan") -> dict[str, Any]:
+def plan_json(plan: WatchPlan) -> dict[str, Any]:
     """The object of `dpbo watch --plan --json`."""
     power = plan.power
     return {
@@ -261,11 +242,12 @@ def plan_json(plan: "WatchPlan") -> dict[str, Any]:
 
 
 def _terms(terms: Any) -> dict[str, Any]:
+    """A watch's terms as JSON, without its secret threshold."""
     return {name: value for name, value in terms.to_json().items() if name != "theta"}
 
 
-def _sentence(plan: "WatchPlan") -> str:
-    """What to expect, for the person who pays."""
+def _sentence(plan: WatchPlan) -> str:
+    """What to expect of a watch, in a sentence."""
     power, terms = plan.power, plan.terms
     at = f"at {plan.records:,} records"
     if power.verdict == "useless":
@@ -276,10 +258,11 @@ def _sentence(plan: "WatchPlan") -> str:
     )
 
 
-def _days(seen: tuple[float, ...]) -> str:
-    return ", ".join(f"{n} day{'s' * (n > 1)} {_share(chance)}" for n, chance in enumerate(seen, 1))
+def _days(chances: tuple[float, ...]) -> str:
+    """The chance of seeing the fall within 1, 2, … days, in words."""
+    return ", ".join(f"{n} day{'s' * (n > 1)} {_share(chance)}" for n, chance in enumerate(chances, 1))
 
 
 def _share(chance: float) -> str:
-    """In per cent, and never quite none or all."""
+    """A probability in per cent, never quite none or all."""
     return f"{100 * min(max(chance, 1e-4), 1 - 1e-4):.4g}%"

@@ -22,7 +22,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def seconds(text: str) -> float:
-    """`6h`, `30m`, `5s` or `1d` in seconds.
+    """The seconds of a duration such as `6h`, `30m`, `5s` or `1d`.
 
     Raises:
         StudyInvalid: it is none of them.
@@ -34,7 +34,7 @@ def seconds(text: str) -> float:
 
 
 def check_padding(pad_steps: float) -> None:
-    """Refuse what is no duration.
+    """Refuse a value of --pad-steps that is no duration.
 
     Raises:
         StudyInvalid: it is none.
@@ -59,5 +59,5 @@ def lines_of(file: Path, *, remedy: str = "check the path") -> list[str]:
 
 
 def reason_of(error: Exception) -> str:
-    """Why the operating system refused a file, in its own words."""
+    """The operating system's reason for refusing a file, in its own words."""
     return (getattr(error, "strerror", None) or "no reason given").lower()

@@ -48,7 +48,7 @@ ALERTS = (
 
 
 def to_webhook(url: str) -> UUID:
-    """Keep `url` in a block of Prefect's, in the place of any that was kept before; the block's id.
+    """Save `url` in Prefect's block for alerts, in the place of an earlier one; returns the block's id.
 
     Raises:
         StudyInvalid: it is no address of a web server.
@@ -88,28 +88,29 @@ def to_block(slug: str) -> UUID:
 
 
 def put_alerts(block: UUID, *, webhook: bool) -> tuple[str, ...]:
-    """Make the automations, or make them anew in the place of those of their names; their names."""
+    """Create the automations of ALERTS, or replace those of their names; returns the names."""
     from prefect.client.orchestration import get_client
     from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
 
     with get_client(sync_client=True) as client:
         for alert in ALERTS:
-            wanted = AutomationCore(
+            automation = AutomationCore(
                 name=alert.name,
                 description="Made by dpbo alerts. What it sends was released, or says what a budget has left.",
                 enabled=True,
                 trigger=EventTrigger(expect={alert.event}, posture=Posture.Reactive, threshold=1),
                 actions=[_action(alert, block, webhook=webhook)],
             )
-            known = client.read_automations_by_name(alert.name)
-            if known:
-                client.update_automation(known[0].id, wanted)
+            existing = client.read_automations_by_name(alert.name)
+            if existing:
+                client.update_automation(existing[0].id, automation)
             else:
-                client.create_automation(wanted)
+                client.create_automation(automation)
     return tuple(alert.name for alert in ALERTS)
 
 
 def _action(alert: Alert, block: UUID, *, webhook: bool) -> "CallWebhook | SendNotification":
+    """The action of an alert's automation: a webhook's call, or a notification."""
     from prefect.events.actions import CallWebhook, SendNotification
 
     if not webhook:

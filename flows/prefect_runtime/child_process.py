@@ -24,7 +24,7 @@ SLACK = 10.0  # seconds that the leash itself may take on a busy machine
 
 
 class Leashed:
-    """A running command with its descendants, in a process group of their own."""
+    """A running command that ends, with its descendants, when this process does."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Leashed:
         cwd: Path,
         fd: int | None = None,
     ) -> None:
-        """Start `command` in `cwd`; the open file `fd` is handed down, and what it says goes to `log`."""
+        """Start `command` in `cwd` with the open file `fd`; its output goes to `log`."""
         self._process = subprocess.Popen(  # noqa: S603  our own interpreter
             [sys.executable, "-I", "-S", __file__, *command],
             stdin=subprocess.PIPE,
@@ -52,7 +52,7 @@ class Leashed:
         return self._process.poll() is not None
 
     def close(self) -> None:
-        """End it, and everything it started."""
+        """End the command, and everything it started."""
         if self._process.stdin is not None:
             with suppress(OSError):
                 self._process.stdin.close()
@@ -64,19 +64,23 @@ class Leashed:
 
 
 def follow(starter: str | None) -> None:
-    """From now on, end this process when `starter`, its parent, is no more; nothing if another started it."""
+    """From now on, end this process when `starter`, its parent, is no more.
+
+    Do nothing if another process started it.
+    """
     if starter is not None and starter.isdecimal() and os.getppid() == int(starter):
         threading.Thread(target=_watch, args=(int(starter),), daemon=True).start()
 
 
 def _watch(starter: int) -> None:
+    """Kill this process as soon as its parent is another than `starter`."""
     while os.getppid() == starter:
         time.sleep(PAUSE)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def main() -> None:
-    """Run the command, and end with it; end it when the leash is let go or when asked to stop."""
+    """Run the command of the words, and end it when standard input closes or a signal asks."""
     let_go = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: let_go.set())
     signal.signal(signal.SIGINT, lambda *_: None)  # a terminal's: whoever holds the leash says when
@@ -91,6 +95,7 @@ def main() -> None:
 
 
 def _hold(let_go: threading.Event) -> None:
+    """Set `let_go` when standard input closes."""
     with suppress(OSError):
         while os.read(0, 1):
             pass
@@ -98,6 +103,7 @@ def _hold(let_go: threading.Event) -> None:
 
 
 def _end(child: "subprocess.Popen[bytes]", let_go: threading.Event) -> None:
+    """Ask the child's process group to stop when `let_go` is set, then kill it."""
     let_go.wait()
     _signal_group(child.pid, signal.SIGTERM)
     threading.Event().wait(GRACE)
@@ -105,6 +111,7 @@ def _end(child: "subprocess.Popen[bytes]", let_go: threading.Event) -> None:
 
 
 def _signal_group(leader: int, how: signal.Signals) -> None:
+    """Send a signal to a process group that may have ended."""
     with suppress(ProcessLookupError):
         os.killpg(leader, how)
 

@@ -12,14 +12,14 @@ HARMLESS = {"distributed.http.health"}  # a page that says "ok"
 
 
 class Problem(NamedTuple):
-    """What is wrong, and what to do. Public."""
+    """What makes a Dask cluster unfit for records, and what to do. Public."""
 
     what: str
     remedy: str
 
 
 def problems(client: Any) -> tuple[Problem, ...]:
-    """All that is wrong with a cluster; its processes are asked no more than their versions until those agree."""
+    """All that makes a cluster unfit; where versions differ, only that is looked at."""
     if not client.nthreads():
         return (Problem("it has no workers", "start some"),)
     versions = client.get_versions(packages=list(PACKAGES))
@@ -31,19 +31,19 @@ def problems(client: Any) -> tuple[Problem, ...]:
             wrong.append(Problem(f"{name} has other versions than this host: {others}", "install the same there"))
     if not wrong:
         wrong += client.run_on_scheduler(scheduler_problems)
-        wrong += (problem for found in client.run(worker_problems, processor()).values() for problem in found)
+        wrong += (problem for theirs in client.run(worker_problems, processor()).values() for problem in theirs)
     return tuple(wrong)
 
 
 def packages(process: Mapping[str, Any] | None) -> dict[str, str]:
-    """The versions that one process said it has, of Python without its patch."""
+    """The versions of PACKAGES in a process, from Dask's report on it; of Python without the patch."""
     versions = (process or {}).get("packages") or {}
     named = {name: str(versions.get(name) or "missing") for name in PACKAGES}
     return named | {"python": ".".join(named["python"].split(".")[:2])}
 
 
 def own_packages() -> dict[str, str]:
-    """Those of this process."""
+    """The versions of PACKAGES in this process."""
     from distributed.versions import get_package_info
 
     return packages({"packages": get_package_info(PACKAGES)})
@@ -58,12 +58,12 @@ def processor() -> str:
 
 
 def scheduler_problems(dask_scheduler: Any) -> list[Problem]:
-    """Run on the scheduler, which holds answers for as long as it takes to pass them on."""
+    """What makes the scheduler unfit; Dask runs it on the scheduler."""
     return _problems(dask_scheduler, "scheduler", "the scheduler")
 
 
 def worker_problems(ours: str, dask_worker: Any) -> list[Problem]:
-    """Run on every worker; `ours` is the curator's kind of processor."""
+    """What makes a worker unfit; Dask runs it on every worker. `ours` is the curator's kind of processor."""
     name = f"worker {dask_worker.address}"
     wrong = _problems(dask_worker, "worker", name)
     if type(dask_worker.data) is not dict:
@@ -76,6 +76,7 @@ def worker_problems(ours: str, dask_worker: Any) -> list[Problem]:
 
 
 def _problems(server: Any, kind: str, name: str) -> list[Problem]:
+    """What makes a Dask server unfit, of whichever kind: listeners without TLS, pages, compression."""
     import dask
 
     wrong = []

@@ -14,6 +14,8 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import sqlalchemy as sa
+
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger.address import TEAM_SETTING, team_address
 from dpbo_core.ledger.postgres_timeouts import patient_url
@@ -27,7 +29,7 @@ CREATION_LOCK = 0x6470626E  # an advisory lock: two processes must not make the 
 
 @dataclass(frozen=True)
 class Databases:
-    """The three addresses, each with the driver its user needs."""
+    """The addresses of a team's three databases, each with the driver its user needs."""
 
     ledger: str
     mlflow: str
@@ -35,7 +37,7 @@ class Databases:
 
 
 def databases(url: str) -> Databases:
-    """The three databases that `url` stands for.
+    """The addresses of the three databases that `url` stands for.
 
     Raises:
         StudyInvalid: it is no PostgreSQL URL with a database.
@@ -50,13 +52,11 @@ def databases(url: str) -> Databases:
 
 
 def prepare(url: str) -> None:
-    """Create what is missing beside the ledger's database, and Prefect's tables; nothing where all is there.
+    """Create the databases that are missing beside the ledger's, and Prefect's tables.
 
     Raises:
         DpboError: the server cannot be reached, or the role may not create databases.
     """
-    import sqlalchemy as sa
-
     address, failed = team_address(url), ""
     ours = databases(url).prefect
     lead = os.environ.get(PREFECT_SETTING, ours) == ours  # otherwise Prefect was given another database
@@ -87,18 +87,15 @@ def lead_prefect(url: str) -> None:
 
 
 def _create(connection: "sa.Connection", name: str) -> None:
-    import sqlalchemy as sa
-
-    found = connection.scalar(sa.text("SELECT 1 FROM pg_database WHERE datname = :name"), {"name": name})
-    if not found:
+    """Create the database `name` if it is missing."""
+    existing = connection.scalar(sa.text("SELECT 1 FROM pg_database WHERE datname = :name"), {"name": name})
+    if not existing:
         quoted = connection.dialect.identifier_preparer.quote(name)
         connection.exec_driver_sql(f"CREATE DATABASE {quoted}")
 
 
 def _migrate_prefect(url: str) -> None:
-    """Prefect makes its tables when its server starts; two servers at once would both try."""
-    import sqlalchemy as sa
-
+    """Make Prefect's tables before a server starts: two servers at once would both try."""
     here = sa.engine.make_url(url).set(drivername="postgresql+psycopg")
     with sa.create_engine(here, poolclass=sa.pool.NullPool).connect() as connection:
         if sa.inspect(connection).has_table("alembic_version"):

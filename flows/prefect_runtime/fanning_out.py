@@ -15,7 +15,7 @@ from prefect import flow
 from prefect.task_runners import ProcessPoolTaskRunner, TaskRunner
 
 from dpbo.flows.prefect_runtime.progress import Progress
-from dpbo.flows.prefect_runtime.workers import asked, cluster
+from dpbo.flows.prefect_runtime.workers import cluster, n_workers
 from dpbo.tasks import policies
 from dpbo.tasks.precomputing import (
     candidate,
@@ -36,7 +36,7 @@ PIECES = "pieces of public work"
 
 
 class OwnProcesses(ProcessPoolTaskRunner):
-    """Prefect's, whose thread that passes on what the processes report knows this run's server.
+    """Prefect's runner of processes, with a message thread that knows this run's server.
 
     A new thread has Prefect's settings as they were when the program began: it would start another server, open to
     every user of the machine.
@@ -51,8 +51,8 @@ class OwnProcesses(ProcessPoolTaskRunner):
 
 
 def task_runner(n_tasks: int) -> TaskRunner[Any]:
-    """Who runs `n_tasks` tasks side by side: DPBO_WORKERS processes, or those that the machine has cores for."""
-    count = asked()
+    """The runner of `n_tasks` tasks side by side: DPBO_WORKERS processes, or one for each core."""
+    count = n_workers()
     if not count:
         return OwnProcesses(max_workers=min(n_tasks, os.cpu_count() or 1))
     from prefect_dask import DaskTaskRunner
@@ -65,20 +65,20 @@ def task_runner(n_tasks: int) -> TaskRunner[Any]:
 def fan_out(
     study: StudySpec, folder: str, trained: tuple[int, ...], scored: tuple[int, ...], *, own_score: bool = False
 ) -> Precomputed:
-    """The models of the candidates `trained` and the public scores of `scored`, wherever they are worked out."""
+    """Train the candidates `trained` and score `scored` on public records, a task each."""
     here = Path(folder).resolve()  # a worker may stand elsewhere; a task's arguments are not stored, a flow's are
     scores = {index: public_score.submit(study, here, index, own_score) for index in scored}
     models = {index: candidate.submit(study, here, index, own_score) for index in trained}
     with Progress(f"{study.name}: public work", len(scores) + len(models), PIECES) as progress:
         return Precomputed(
-            scores={index: progress.told(future.result()) for index, future in scores.items()},
-            models={index: progress.told(future.result()) for index, future in models.items()},
+            scores={index: progress.counted(future.result()) for index, future in scores.items()},
+            models={index: progress.counted(future.result()) for index, future in models.items()},
         )
 
 
 def precompute(study: ResolvedStudy, folder: str, *, own_score: bool = False) -> Precomputed | None:
-    """The public work that is known to be needed, done by DPBO_WORKERS processes; None where none are asked for."""
-    if not asked():
+    """Do the public work that is known to be needed in DPBO_WORKERS processes; None where none are set."""
+    if not n_workers():
         return None
     trained, scored = known_candidates(study), known_public(study)
     n_tasks = len(trained) + len(scored)
@@ -91,7 +91,7 @@ def precompute(study: ResolvedStudy, folder: str, *, own_score: bool = False) ->
 
 
 def prepared(study: ResolvedStudy, folder: str, ledger: PrivacyLedger) -> tuple[Precomputed | None, int]:
-    """All public work that is due before anything is charged, and how many tasks of this flow's run did it.
+    """Do all public work that is due before anything is charged; returns it, and how many tasks did it.
 
     None where there is none: a sensitive training set, or a study that was released before.
 

@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from uuid import UUID
 
 MESSAGE = "The process ended before the flow did. Run the study again; it continues, and nothing is paid twice."
 
@@ -38,7 +39,7 @@ def alive(folder: Path) -> Iterator[None]:
 
 
 def bury(folder: Path) -> list[str]:
-    """Set every flow run whose lock nobody holds to Crashed, with its unfinished tasks; the ids that were so."""
+    """Set every flow run whose lock nobody holds to Crashed, with its unfinished tasks; returns their ids."""
     dead = [path for path in sorted(folder.glob("[!.]*")) if not _held(path)]
     for path in dead:
         _set_crashed(path.name)
@@ -48,11 +49,12 @@ def bury(folder: Path) -> list[str]:
 
 
 def n_alive(folder: Path) -> int:
-    """How many flow runs of this machine hold their lock; nothing is buried."""
+    """How many flow runs of this machine hold their lock."""
     return sum(_held(path) for path in folder.glob("[!.]*"))
 
 
 def _held(path: Path) -> bool:
+    """Whether a process holds the lock on a run's file."""
     try:
         handle = os.open(path, os.O_RDWR)
     except FileNotFoundError:
@@ -67,9 +69,7 @@ def _held(path: Path) -> bool:
 
 
 def _set_crashed(run_id: str) -> None:
-    """Nothing of a study depends on it: a server that has forgotten the run is left alone."""
-    from uuid import UUID
-
+    """Set a flow run and its unfinished tasks to Crashed; a run that the server has forgotten is left alone."""
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
     from prefect.exceptions import ObjectNotFound
@@ -77,8 +77,8 @@ def _set_crashed(run_id: str) -> None:
 
     run = UUID(run_id)
     with get_client(sync_client=True) as client, suppress(ObjectNotFound):
-        found = client.read_flow_run(run)
-        if found.state is not None and found.state.is_final():
+        recorded = client.read_flow_run(run)
+        if recorded.state is not None and recorded.state.is_final():
             return
         for task in client.read_task_runs(flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=[run]))):
             if task.state is not None and not task.state.is_final():

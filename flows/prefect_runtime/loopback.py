@@ -29,7 +29,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 @contextmanager
 def listening(port: int) -> Iterator[socket.socket]:
-    """The socket.
+    """Hold a socket that listens on `port` of the loopback.
 
     Raises:
         DpboError: another program listens there.
@@ -46,7 +46,7 @@ def listening(port: int) -> Iterator[socket.socket]:
 
 
 def taken(port: int) -> socket.socket | None:
-    """The socket, now listening; None if another program was first."""
+    """A socket that listens on `port` of the loopback; None if another program was first."""
     held = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -60,16 +60,16 @@ def taken(port: int) -> socket.socket | None:
 
 def owners(port: int) -> set[int] | None:
     """The users whose programs listen on `port` of this machine; None where the system does not tell."""
-    found: set[int] = set()
-    told = False
+    users: set[int] = set()
+    readable = False
     for table in (Path("/proc/net/tcp"), Path("/proc/net/tcp6")):
         with suppress(OSError):
             rows = [line.split() for line in table.read_text(encoding="ascii").splitlines()[1:]]
-            told = True
-            found |= {
+            readable = True
+            users |= {
                 int(row[7]) for row in rows if row[3] == LISTENS and int(row[1].rsplit(":", 1)[1], 16) == port
             }
-    return found if told else None
+    return users if readable else None
 
 
 def ours_alone(port: int) -> bool:
@@ -78,12 +78,12 @@ def ours_alone(port: int) -> bool:
 
 
 def names(port: int) -> tuple[str, ...]:
-    """What `Host` may be for a server on this port of the loopback."""
+    """The values of `Host` that a server on this port of the loopback accepts."""
     return f"{LOOPBACK}:{port}", f"localhost:{port}"
 
 
 def origins(port: int) -> tuple[str, ...]:
-    """What `Origin` may be."""
+    """The values of `Origin` that a server on this port of the loopback accepts."""
     return tuple(f"http://{name}" for name in names(port))
 
 
@@ -93,7 +93,7 @@ def page_policy(port: int) -> bytes:
     return f"default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob: {ours}; frame-ancestors 'self'".encode()
 
 
-class OwnAddress:
+class HostChecks:
     """Middleware: 403 for another `Host`, another `Origin`, or a fetch that the browser says began elsewhere."""
 
     def __init__(self, app: App, port: int) -> None:
@@ -108,7 +108,7 @@ class OwnAddress:
         self._origins = frozenset(name.encode() for name in origins(port))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on, or answer."""
+        """Pass a request on, or answer it with 403."""
 
         async def strictly(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -125,9 +125,10 @@ class OwnAddress:
             await send({"type": "http.response.body", "body": REFUSAL})
 
     def _ours(self, scope: Scope) -> bool:
+        """Whether a request has our host, our origins, and began on our own pages."""
         sent: list[tuple[bytes, bytes]] = list(scope["headers"])
         hosts = [value.lower() for name, value in sent if name == b"host"]
-        said = [value.lower() for name, value in sent if name == b"origin"]
+        senders = [value.lower() for name, value in sent if name == b"origin"]
         sites = [value for name, value in sent if name == b"sec-fetch-site"]
         modes = [value for name, value in sent if name == b"sec-fetch-mode"]
         elsewhere = any(site in (b"cross-site", b"same-site") for site in sites)  # the port is no part of a site
@@ -135,6 +136,6 @@ class OwnAddress:
         return (
             len(hosts) == 1
             and hosts[0] in self._hosts
-            and all(origin in self._origins for origin in said)
+            and all(origin in self._origins for origin in senders)
             and (opened or not elsewhere)
         )

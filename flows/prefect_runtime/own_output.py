@@ -14,9 +14,9 @@ STDOUT = 1
 
 @contextmanager
 def own_output() -> Iterator[None]:
-    """Nothing that is written to standard output inside comes out, from this process or those it starts."""
+    """Drop whatever this process, or those it starts, writes to standard output inside."""
     sys.stdout.flush()
-    kept = os.dup(STDOUT)
+    original = os.dup(STDOUT)
     with open(os.devnull, "w", encoding="utf-8") as nowhere, redirect_stdout(nowhere):  # noqa: PTH123  a device
         os.dup2(nowhere.fileno(), STDOUT)
         try:
@@ -24,5 +24,5 @@ def own_output() -> Iterator[None]:
         finally:
             with suppress(OSError, AttributeError):
                 ctypes.CDLL(None).fflush(None)  # what C libraries hold back would come out at the end
-            os.dup2(kept, STDOUT)
-            os.close(kept)
+            os.dup2(original, STDOUT)
+            os.close(original)

@@ -20,7 +20,7 @@ _OWNER: ContextVar[bool] = ContextVar("the owner of the data started this run", 
 
 @contextmanager
 def owners_terminal() -> Iterator[None]:
-    """Inside, flows that are called may open a dataset's cap and record what it is scored on.
+    """Let the flows that are called inside open a dataset's cap and record what it is scored on.
 
     For a script that the owner runs: `dpbo tune` does the same.
     """

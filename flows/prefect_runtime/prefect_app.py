@@ -20,11 +20,11 @@ def main() -> None:
     from prefect.server.api.server import create_app
 
     from dpbo.flows.prefect_runtime.child_process import follow
-    from dpbo.flows.prefect_runtime.loopback import OwnAddress
+    from dpbo.flows.prefect_runtime.loopback import HostChecks
 
     follow(str(os.getppid()))  # its leash
     handle, port = int(sys.argv[1]), int(sys.argv[2])
-    config = uvicorn.Config(OwnAddress(create_app(final=True), port), log_level="error", timeout_keep_alive=5)
+    config = uvicorn.Config(HostChecks(create_app(final=True), port), log_level="error", timeout_keep_alive=5)
     uvicorn.Server(config).run(sockets=[socket.socket(fileno=handle)])
 
 

@@ -11,7 +11,7 @@ from typing import IO
 from dpbo.flows.prefect_runtime.child_process import Leashed
 from dpbo.flows.prefect_runtime.loopback import LOOPBACK, origins
 from dpbo.flows.prefect_runtime.prefect_store import SCHEME, is_migrated, prefect_store
-from dpbo.flows.prefect_runtime.settings import known_home
+from dpbo.flows.prefect_runtime.settings import default_home
 from dpbo_core.errors import DpboError
 
 PATIENCE = 120.0  # seconds a server may take to answer
@@ -25,7 +25,7 @@ SHORT = {  # as Prefect's own temporary server: no page; and no look at each pac
 
 
 def address_of(port: int) -> str:
-    """The API of a server of this machine."""
+    """The address of the API of a Prefect server on this machine."""
     return f"http://{LOOPBACK}:{port}/api"
 
 
@@ -42,7 +42,7 @@ def answers(api: str) -> bool:
 def start(
     listening: socket.socket, *, auth: str, home: Path, log: IO[bytes] | int, extra: Mapping[str, str]
 ) -> Leashed:
-    """A server that will answer on `listening` to whoever knows `auth`.
+    """Start a server that will answer on `listening` to whoever knows `auth`.
 
     It stands in `home`, Prefect's folder, with our environment and `extra`, and writes to `log`.
     """
@@ -52,12 +52,12 @@ def start(
     return Leashed(command, log=log, env=environment, cwd=home, fd=handle)
 
 
-def awaited(child: Leashed, port: int, *, given_up: Callable[[], bool] = lambda: False) -> bool:
-    """Whether the server answers, once it does; it is closed if it ended, or took too long."""
+def awaited(child: Leashed, port: int, *, cancelled: Callable[[], bool] = lambda: False) -> bool:
+    """Wait for the server's first answer; False, and it is closed, if it ends or takes too long."""
     end = time.monotonic() + PATIENCE
     try:
         while not answers(address_of(port)):
-            if child.ended() or time.monotonic() > end or given_up():
+            if child.ended() or time.monotonic() > end or cancelled():
                 child.close()
                 return False
             time.sleep(PAUSE)
@@ -68,7 +68,7 @@ def awaited(child: Leashed, port: int, *, given_up: Callable[[], bool] = lambda:
 
 
 def not_started(port: int, remedy: str) -> DpboError:
-    """What to say then."""
+    """The error of a server that did not start."""
     return DpboError(
         f"a Prefect server could not be started on port {port}",
         cause="a broken installation or settings of Prefect's, or the machine is too slow",
@@ -77,19 +77,20 @@ def not_started(port: int, remedy: str) -> DpboError:
 
 
 def _environment(auth: str, home: Path, port: int) -> dict[str, str]:
-    """The child's: it is Prefect's server, so it is a client of nobody."""
+    """The environment of a child that is Prefect's server, and so a client of nobody."""
     ours = dict(os.environ)
-    if known_home() is None:
+    if default_home() is None:
         from prefect.settings import get_current_settings
 
         ours |= get_current_settings().to_environment_variables(exclude_unset=True)
-    kept = {name: value for name, value in ours.items() if name not in ("PREFECT_API_URL", "PREFECT_API_KEY")}
+    for setting in ("PREFECT_API_URL", "PREFECT_API_KEY"):
+        ours.pop(setting, None)
     place = prefect_store()
-    if place is not None:  # said in full, since the child stands elsewhere
-        kept["PREFECT_API_DATABASE_CONNECTION_URL"] = f"{SCHEME}{place.resolve()}"
-        if is_migrated(place):
-            kept["PREFECT_API_DATABASE_MIGRATE_ON_START"] = "0"  # it would read every migration to find none left
-    return kept | {
+    if place is not None:  # in full, since the child stands elsewhere
+        ours["PREFECT_API_DATABASE_CONNECTION_URL"] = f"{SCHEME}{place.resolve()}"
+        if is_migrated(place):  # else it would read every migration to find none left
+            ours["PREFECT_API_DATABASE_MIGRATE_ON_START"] = "0"
+    return ours | {
         "PREFECT_HOME": str(home),
         "PREFECT_SERVER_API_AUTH_STRING": auth,
         "PREFECT_API_AUTH_STRING": auth,

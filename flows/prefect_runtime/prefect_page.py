@@ -11,7 +11,7 @@ from prefect.artifacts import create_markdown_artifact
 from prefect.events import emit_event
 
 from dpbo.flows.prefect_runtime.temporary_server import ends_with_us
-from dpbo.tasks.reporting.certificate_words import meaning, values_shown
+from dpbo.tasks.reporting.certificate_words import meaning, value_rows
 from dpbo.tasks.reporting.escaping import in_markdown
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.reporting.pictures import ALERT
@@ -31,7 +31,7 @@ PAGE = 200  # what Prefect's API returns at once
 
 
 def announce(release: Release, account: Account, tracked: Tracked | None, mlflow_page: str) -> None:
-    """One artifact a study, a version of it an edition; everything in it was released."""
+    """Show a release as an artifact on Prefect's page, and warn of a budget that is nearly spent."""
     balance = balance_after(account, release.release_id)
     create_markdown_artifact(
         key=f"release-{slug(release.study)}",
@@ -45,6 +45,7 @@ def announce(release: Release, account: Account, tracked: Tracked | None, mlflow
 def _paragraphs(
     release: Release, balance: Balance | None, tracked: Tracked | None, mlflow_page: str
 ) -> Iterator[str]:
+    """The artifact's paragraphs, in Markdown."""
     yield f"**{in_markdown(f'{release.study} · edition {release.edition} · {release.method}')}**"
     yield "\n".join(
         ("| released | |", "|---|---|", *(f"| {in_markdown(n)} | {in_markdown(x)} |" for n, x in rows(release)))
@@ -60,15 +61,15 @@ def _paragraphs(
 
 
 def rows(release: Release) -> list[tuple[str, str]]:
-    """Name and value, as the certificate has them; of a report every figure."""
+    """The released values by name, as the certificate has them; of a report every figure."""
     figures = release.value.get("metrics", {})
     if figures:
-        return [(name.replace("_", " "), f"{told['value']}") for name, told in figures.items()]
-    return list(values_shown(release))
+        return [(name.replace("_", " "), f"{figure['value']}") for name, figure in figures.items()]
+    return list(value_rows(release))
 
 
 def announce_refusal(refused: BudgetRefused, study: StudySpec) -> BudgetRefused:
-    """`refused`, after an event was emitted that an automation can listen to; it says what the message says."""
+    """Emit an event of a refused run, which says what the refusal's message says; returns the refusal."""
     with suppress(Exception):  # whoever waits for the run gets its message, whatever becomes of the event
         emit_event(
             event=RUN_REFUSED,
@@ -89,7 +90,7 @@ def slug(name: str) -> str:
 
 
 def _alert(dataset: str, balance: Balance) -> None:
-    """A warning in the run's log, and an event that an automation can listen to."""
+    """Warn in the run's log that a budget is nearly spent, and emit an event."""
     get_run_logger().warning(
         "dataset %s: ε = %.4g of %.4g is spent (%.0f%%); nothing is ever given back",
         dataset,
@@ -105,7 +106,7 @@ def _alert(dataset: str, balance: Balance) -> None:
 
 
 def name_run(study: StudySpec, what: str = "") -> None:
-    """Call the current flow run "study · edition", and tag it with its dataset and method; no run, no name.
+    """Call the current flow run "study · edition", and tag it with its dataset and method.
 
     Set once the run is known, since a template of Prefect's would render arguments.
 
@@ -127,14 +128,14 @@ def name_run(study: StudySpec, what: str = "") -> None:
 
 
 class StepsDone:
-    """How far a run is: an artifact that fills up, at steps that the study's plan fixes alone.
+    """The progress of a run as an artifact on Prefect's page, at steps that the study's plan fixes alone.
 
     A server of the command's own has no page, and the terminal shows a bar: then there is no artifact. Nothing of a
     study depends on it: what Prefect refuses of it is not shown.
     """
 
     def __init__(self, study: StudySpec, steps: int) -> None:
-        """`steps` is public; a study of one step shows nothing between its beginning and its end."""
+        """Begin a progress of `steps`, which is public; a study of few steps shows none."""
         self._steps, self._done, self._made = steps, 0, None
         if steps < PARTS or ends_with_us():
             return

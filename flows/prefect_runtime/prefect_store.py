@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from dpbo.flows.prefect_runtime.database import prepare
-from dpbo.flows.prefect_runtime.settings import Stores, known_home
+from dpbo.flows.prefect_runtime.settings import Stores, default_home
 from dpbo_core.atomically import create_atomically, locked_folder
 
 SCHEME = "sqlite+aiosqlite:///"
@@ -30,7 +30,7 @@ ONCE = "Setting up Prefect's database, once: about 15 seconds\n"
 
 
 def create_prefect_store() -> None:
-    """Put a migrated database where Prefect has none yet; nothing where a server is set.
+    """Put a migrated database where Prefect has none yet; do nothing where a server is set.
 
     A team's databases (DPBO_DATABASE_URL) are made ready here too, before anything opens them.
     """
@@ -38,7 +38,7 @@ def create_prefect_store() -> None:
     if team is not None:
         prepare(team)
 
-    if known_home() is None:
+    if default_home() is None:
         from prefect.settings import get_current_settings
 
         if get_current_settings().api.url is not None:
@@ -63,7 +63,7 @@ def is_migrated(place: Path) -> bool:
 
 def prefect_store() -> Path | None:
     """The file of Prefect's database; None where it is kept elsewhere."""
-    home = known_home()
+    home = default_home()
     if home is not None:
         return home / DATABASE
     from prefect.settings import get_current_settings
@@ -96,15 +96,15 @@ def template() -> Path | None:
 
 def make_database(path: Path) -> None:
     """Make an empty database at `path`: a copy of the template, or without one Prefect's own work."""
-    kept = template()
-    if kept is None:
+    source = template()
+    if source is None:
         _migrate(path)
     else:
-        shutil.copyfile(kept, path)
+        shutil.copyfile(source, path)
 
 
 def _cache_folder() -> Path | None:
-    """A folder that nobody else can write to; None where the user can have none."""
+    """The folder for the template, which nobody else can write to; None where the user can have none."""
     named = Path(os.environ.get(CACHE, ""))
     try:
         folder = (named if named.is_absolute() else Path.home() / ".cache") / "dpbo"
@@ -117,7 +117,7 @@ def _cache_folder() -> Path | None:
 
 
 def _is_sound(place: Path) -> bool:
-    """A regular file that this user alone wrote, without a journal that holds a part of it."""
+    """Whether a file is regular, written by this user alone, and complete without a journal."""
     try:
         state = place.lstat()
     except OSError:
@@ -140,19 +140,19 @@ def _migrate(path: Path) -> None:
 
 @cache
 def _versions() -> tuple[Path, ...]:
-    """The installed Prefect's migrations for SQLite, without importing it."""
+    """The files of the installed Prefect's SQLite migrations; Prefect is not imported."""
     package = find_spec("prefect")
     folder = Path((package and package.origin) or "").parent / MIGRATIONS
     return tuple(sorted(folder.glob("[0-9a-z]*.py")))
 
 
 def _migrations() -> str:
-    """The first half of the SHA-256 of their names, in hex."""
+    """The first half of the SHA-256 of the migrations' file names, in hex."""
     return hashlib.sha256("\n".join(path.name for path in _versions()).encode()).hexdigest()[:32]
 
 
 def _newest_migration() -> str | None:
-    """The one that no other builds on; None where that cannot be told."""
+    """The revision that no other migration builds on; None where that cannot be told."""
     lines = [REVISION.findall(path.read_text(encoding="utf-8")) for path in _versions()]
     revisions = {name for line in lines for down, name in line if not down}
     newest = revisions - {name for line in lines for down, name in line if down}

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
-from dpbo.flows.plain import is_plain
+from dpbo.flows.plain_output import is_plain
 from dpbo_core.errors import printable
 from dpbo_core.methods.contract import Released
 from dpbo_core.privacy.release import Release
@@ -18,7 +18,7 @@ NARROW = 60  # columns, below which the count has room, and either the name or w
 
 
 class Progress:
-    """A bar on standard error while a person is watching, one line where one listens; silent otherwise."""
+    """A bar on standard error while a person is watching, one line with --plain; silent otherwise."""
 
     def __init__(self, name: str, steps: int, what: str = "steps") -> None:
         console = Console(stderr=True, emoji=False)
@@ -44,18 +44,18 @@ class Progress:
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self._bar.stop()
 
-    def told(self, result: Result) -> Result:
-        """One more piece, whose result goes on."""
+    def counted(self, result: Result) -> Result:
+        """Count one more piece, and return its result."""
         self.show(None)
         return result
 
     def show(self, released: Released | None) -> None:
-        """One more step; `released` is already recorded."""
+        """Count one more step and show what it released; that is already recorded."""
         self._bar.update(self._task, advance=1, last=self._first if released is None else in_short(released))
 
 
-def tell(name: str, release: Release) -> None:
-    """To a person who is watching, a release that was just recorded: its pictures and pages take seconds more."""
+def announce_release(name: str, release: Release) -> None:
+    """Print to a person who is watching a release that was just recorded: its pictures take seconds more."""
     value = release.value
     if sys.stderr.isatty() and "score" in value and "hyperparameters" in value:
         sys.stderr.write(f"{printable(name)}: released {in_short(value)}; MLflow's pages and pictures follow\n")
@@ -63,10 +63,11 @@ def tell(name: str, release: Release) -> None:
 
 
 def in_short(released: Released) -> str:
-    """What a step released, in a few words."""
+    """What a step released, in a few words: hyperparameters and score."""
     point = ", ".join(f"{name} = {_number(item)}" for name, item in released["hyperparameters"].items())
     return printable(f"{point}: {released['score']:.3f}")
 
 
 def _number(item: Any) -> str:
+    """A number to three digits; another value as text."""
     return f"{item:.3g}" if isinstance(item, float) else str(item)

@@ -22,24 +22,24 @@ from dpbo_core.study_file import Bundled, PersonFiles, PredictionTable, PublicFi
 HEAD = ("name", "edition", "method", "accepts")
 
 
-def study_of(given: StudySpec | Mapping[str, Any]) -> StudySpec:
-    """The study itself, read as strictly as a file.
+def study_of(form: StudySpec | Mapping[str, Any]) -> StudySpec:
+    """The study of a flow's parameter: a spec, or tables read as strictly as a file.
 
     Raises:
         StudyInvalid: with the message that the same mistake in a file would get.
     """
-    if isinstance(given, StudySpec):
-        return given
-    if isinstance(given.get("study"), Mapping):
-        return StudySpec.from_dict(given)
-    fields = _without_none(given)
+    if isinstance(form, StudySpec):
+        return form
+    if isinstance(form.get("study"), Mapping):
+        return StudySpec.from_dict(form)
+    fields = _without_none(form)
     tables: dict[str, Any] = {"study": {key: fields.pop(key) for key in HEAD if key in fields}}
     tables["method"] = fields.pop("options", {})
     return StudySpec.from_dict(tables | fields)
 
 
 def _without_none(value: Any) -> Any:
-    """A form sends null for what was left empty."""
+    """A form's table without the nulls that stand for fields left empty."""
     if isinstance(value, Mapping):
         return {key: _without_none(item) for key, item in value.items() if item is not None}
     return value
@@ -71,7 +71,7 @@ def edition_at(spec: StudySpec, moment: datetime) -> StudySpec:
 
 
 def check_fields(spec: StudySpec) -> None:
-    """Every field is known, and a dataset's name changes only with its validation file.
+    """Refuse an unknown field, and a dataset's name that changes without its validation file.
 
     Raises:
         StudyInvalid: it is not so.
@@ -92,30 +92,30 @@ def check_fields(spec: StudySpec) -> None:
 
 
 def refuse_fields(spec: StudySpec) -> None:
-    """A study run by hand has no run to take its fields from.
+    """Refuse a study run by hand whose names hold fields, which only a schedule fills.
 
     Raises:
         StudyInvalid: it has fields.
     """
     texts = (spec.edition, spec.privacy.dataset, _training(spec), _validation(spec))
-    found = [name for text in texts for name in fields_of(text) if name in FIELDS]
-    if found:
+    names = [name for text in texts for name in fields_of(text) if name in FIELDS]
+    if names:
         raise StudyInvalid(
-            f"the study holds the field {{{found[0]}}}, which a schedule fills",
+            f"the study holds the field {{{names[0]}}}, which a schedule fills",
             cause="it was written for dpbo serve",
             remedy="run it with dpbo serve, or write the name out",
         )
 
 
 def _training(spec: StudySpec) -> str:
-    """The training file, or the public one of predictions; "" for a bundled set."""
+    """The path of the training file, or of the public predictions; "" for a bundled set."""
     if isinstance(spec.data, PredictionTable):
         return spec.data.public or ""
     return "" if isinstance(spec.data, Bundled) else spec.data.training
 
 
 def _validation(spec: StudySpec) -> str:
-    """The sensitive file; "" where there is none."""
+    """The path of the sensitive file; "" where there is none."""
     if isinstance(spec.data, PredictionTable):
         return spec.data.predictions
     files = PublicFiles | PersonFiles | SensitiveFiles

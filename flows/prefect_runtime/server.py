@@ -21,18 +21,18 @@ from typing import Literal
 
 from dpbo.flows.prefect_runtime.loopback import ours_alone, taken
 from dpbo.flows.prefect_runtime.prefect_child import address_of, answers, awaited, not_started, start
-from dpbo.flows.prefect_runtime.settings import known_home
+from dpbo.flows.prefect_runtime.settings import default_home
 from dpbo_core.errors import DpboError
 
 NAME = "dpbo-password"
 PAUSE = 1.0  # seconds between two looks at a server
-ASKED = "/flows/count"  # every Prefect server has it, and it says nothing of anybody
-GIVEN_UP = "Service exceeded error threshold"  # what Prefect's runner raises after three polls without an answer
+PROBE = "/flows/count"  # every Prefect server has it, and it says nothing of anybody
+OUTAGE = "Service exceeded error threshold"  # what Prefect's runner raises after three polls without an answer
 Standing = Literal["open", "ours", "locked", "silent"]
 
 
 def password_in(folder: Path) -> tuple[str, Path]:
-    """(password, file): made at first use and then the same, so that pages stay open and servers are found again.
+    """The password in a file of `folder`, made at first use, and the file.
 
     Raises:
         DpboError: somebody else can read or write the file, or it cannot be kept.
@@ -64,25 +64,25 @@ def password_in(folder: Path) -> tuple[str, Path]:
 
 
 def standing(api: str, headers: Mapping[str, str]) -> Standing:
-    """What the server at `api` says to a stranger ("open"), and to whom sends `headers` ("ours", or "locked")."""
+    """Ask the server at `api` without and with `headers`: "open" to strangers, "ours", "locked" or "silent"."""
     import httpx
 
     try:
-        if httpx.post(f"{api}{ASKED}", json={}, timeout=5.0).status_code == 200:
+        if httpx.post(f"{api}{PROBE}", json={}, timeout=5.0).status_code == 200:
             return "open"
-        known = httpx.post(f"{api}{ASKED}", json={}, headers=dict(headers), timeout=5.0).status_code == 200
+        accepted = httpx.post(f"{api}{PROBE}", json={}, headers=dict(headers), timeout=5.0).status_code == 200
     except httpx.HTTPError:
         return "silent"
-    return "ours" if known else "locked"
+    return "ours" if accepted else "locked"
 
 
 def credentials(auth: str) -> dict[str, str]:
-    """The header that Prefect's clients send."""
+    """The header with a password that Prefect's clients send."""
     return {"Authorization": f"Basic {base64.b64encode(auth.encode()).decode()}"}
 
 
 class LoopbackServer:
-    """While it is open a server answers at `api`: a configured one, one that was there, or a child of its own.
+    """A Prefect server that answers while this is open: the configured one, one that ran already, or a child.
 
     A child that dies is started again, on the same socket: nobody else can listen there meanwhile. Its database is
     Prefect's own, so its schedules and runs are still there. `auth` is what clients send; None: as Prefect is set.
@@ -107,7 +107,7 @@ class LoopbackServer:
             return self
         socket = taken(self._port)
         if socket is None:
-            self._use_found()
+            self._use_existing()
             return self
         self.auth, self.password_file = password_in(self._home)
         self._socket = self._held.enter_context(socket)
@@ -128,18 +128,18 @@ class LoopbackServer:
         self._held.close()
 
     def _use_configured(self) -> None:
-        """How it knows its clients is between it and Prefect's settings; that it asks them is our business."""
-        found = standing(self.api, {})
-        if found == "silent":
+        """Check that the configured server answers, and asks strangers for a password."""
+        answer = standing(self.api, {})
+        if answer == "silent":
             raise DpboError(
                 f"no Prefect server answers at {self.api}",
                 cause="PREFECT_API_URL names a server that is not running",
                 remedy="start it, or unset PREFECT_API_URL to have one on this machine",
             )
-        self._refuse_open(found)
+        self._refuse_open(answer)
 
-    def _use_found(self) -> None:
-        """A server on our port, which must be this user's before it is told any password."""
+    def _use_existing(self) -> None:
+        """Use the server that listens on our port; it must be this user's before it is sent any password."""
         if not self._trust and not ours_alone(self._port):
             raise DpboError(
                 f"what listens on port {self._port} is not known to be yours",
@@ -153,17 +153,18 @@ class LoopbackServer:
             self.auth, self.password_file = password_in(self._home)
         else:
             self.auth = secret.get_secret_value()
-        found = standing(self.api, credentials(self.auth))
-        self._refuse_open(found)
-        if found in ("silent", "locked"):
+        answer = standing(self.api, credentials(self.auth))
+        self._refuse_open(answer)
+        if answer in ("silent", "locked"):
             raise DpboError(
                 f"what listens on port {self._port} is no Prefect server that knows us",
                 cause="another program, or a server started with another password",
                 remedy="choose another --port, or set PREFECT_API_AUTH_STRING to the server's password",
             )
 
-    def _refuse_open(self, found: Standing) -> None:
-        if found == "open" and not self._trust:
+    def _refuse_open(self, answer: Standing) -> None:
+        """Refuse a server that is open to strangers, unless it is trusted."""
+        if answer == "open" and not self._trust:
             raise DpboError(
                 f"the Prefect server at {self.api} asks nobody for a password",
                 cause="it was started without PREFECT_SERVER_API_AUTH_STRING; whoever reaches it runs code as you",
@@ -171,8 +172,9 @@ class LoopbackServer:
             )
 
     def _start(self) -> None:
-        kept = os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW
-        with os.fdopen(os.open(self._log, kept, 0o600), "wb") as log:
+        """Start the child and wait for its first answer."""
+        flags = os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW
+        with os.fdopen(os.open(self._log, flags, 0o600), "wb") as log:
             child = start(
                 self._socket,
                 auth=str(self.auth),
@@ -180,11 +182,12 @@ class LoopbackServer:
                 log=log,
                 extra={},
             )
-        if not awaited(child, self._port, given_up=self._closing.is_set):
+        if not awaited(child, self._port, cancelled=self._closing.is_set):
             raise not_started(self._port, f"look at {self._log.name} in mlruns")
         self._child = child
 
     def _watch(self) -> None:
+        """Start the child again whenever it has died."""
         while not self._closing.wait(PAUSE):
             if self._child.ended():
                 with suppress(DpboError):  # tried again after the next pause
@@ -192,8 +195,8 @@ class LoopbackServer:
 
 
 def configured() -> str | None:
-    """The API that Prefect's settings name, if any."""
-    if known_home() is not None:
+    """The API's address in Prefect's settings, if there is one."""
+    if default_home() is not None:
         return None
     from prefect.settings import get_current_settings
 
@@ -202,16 +205,16 @@ def configured() -> str | None:
 
 
 def is_outage(error: BaseException) -> bool:
-    """Whether no server answering is among the causes that `error` groups."""
+    """Whether an error, or one that it groups, means that no server answered."""
     import httpx
 
     if isinstance(error, BaseExceptionGroup):
         return any(is_outage(part) for part in error.exceptions)
-    return isinstance(error, httpx.TransportError) or GIVEN_UP in str(error)
+    return isinstance(error, httpx.TransportError) or OUTAGE in str(error)
 
 
 def wait_for_server(api: str) -> None:
-    """Return when a server answers at `api`; a termination signal ends the process in good order."""
+    """Wait until a server answers at `api`; a termination signal ends the process in good order."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # the runner that had it is no more
     while not answers(api):
         time.sleep(PAUSE)

@@ -20,12 +20,13 @@ MLFLOW_PAGE = "http://127.0.0.1:5000"
 
 
 def _mlflow_setting() -> str | None:
+    """The tracking URI that the user set, if any."""
     return os.environ.get("MLFLOW_TRACKING_URI")
 
 
 @dataclass(frozen=True)
 class Stores:
-    """The ledger and MLflow's store: ./mlruns of the current folder unless the environment says otherwise.
+    """The addresses of the ledger and of MLflow's store: ./mlruns unless the environment says otherwise.
 
     DPBO_DATABASE_URL puts all three stores (Prefect's too) on one PostgreSQL server.
     """
@@ -51,30 +52,30 @@ class Stores:
 
     @cached_property
     def mlflow_page(self) -> str:
-        """Where people open MLflow: the tracking server, or what `dpbo ui` starts on this machine."""
+        """The address where people open MLflow: the tracking server, or what `dpbo ui` starts on this machine."""
         uri = self.tracking
         return uri.rstrip("/") if uri.startswith(("http://", "https://")) else MLFLOW_PAGE
 
     @cached_property
     def running(self) -> Path:
-        """Locks of the flow runs that are alive on this machine."""
+        """The folder with locks of the flow runs that are alive on this machine."""
         return FOLDER.resolve() / "running"
 
     @cached_property
     def vaults(self) -> Path:
-        """The folder of what a curator of outsourced searches keeps to itself."""
+        """The folder with what a curator of outsourced searches keeps secret."""
         return FOLDER.resolve() / "curator"
 
     def make_folder(self) -> None:
-        """The folder of the stores, for its owner alone.
+        """Make the folder of the stores, for its owner alone.
 
         Raises:
             StudyInvalid: a link stands there, or another user's folder.
         """
         with suppress(FileExistsError):
             FOLDER.mkdir(mode=0o700)
-        found, above = FOLDER.lstat(), Path().stat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid not in (os.geteuid(), above.st_uid):
+        folder, above = FOLDER.lstat(), Path().stat()
+        if not stat.S_ISDIR(folder.st_mode) or folder.st_uid not in (os.geteuid(), above.st_uid):
             raise StudyInvalid(
                 f"./{FOLDER} is a link, a file or another user's folder",
                 cause="somebody else may write here, and would choose where what is kept of a study goes",
@@ -94,8 +95,8 @@ QUIET = {
 HOME, PROFILES, PREFIX = "PREFECT_HOME", "profiles.toml", "PREFECT"
 
 
-def known_home() -> Path | None:
-    """Prefect's folder, where nothing else of its settings is set, so that it need not be loaded to be asked.
+def default_home() -> Path | None:
+    """Prefect's folder where all its other settings are the defaults; None where Prefect itself has to be asked.
 
     None where it has to be asked: it is loaded already, a profile is there, or a variable of its own is set. What
     lies in the current folder was refused before (`quiet_environment`).
@@ -108,7 +109,7 @@ def known_home() -> Path | None:
 
 
 def quiet_environment() -> None:
-    """Defaults for the command, set before Prefect is imported; what the user set stays. Nobody is reported to.
+    """Set the command's defaults for Prefect before it is imported; what the user set stays, nobody is reported to.
 
     Raises:
         StudyInvalid: the current folder holds settings of Prefect's.
@@ -140,6 +141,7 @@ def refuse_folder_settings(folder: Path) -> None:
 
 
 def _settings_files(folder: Path) -> Iterator[str]:
+    """The files of `folder` that hold settings of Prefect's."""
     if _is_there(folder / "prefect.toml"):
         yield "prefect.toml"
     if _is_there(folder / "pyproject.toml"):
@@ -162,16 +164,17 @@ def _settings_files(folder: Path) -> Iterator[str]:
 
 
 def _is_there(path: Path) -> bool:
+    """Whether a path exists, or is a link to nothing."""
     return path.is_symlink() or path.exists()
 
 
 def check_prefect_settings() -> None:
-    """Refuse to start where Prefect would store more of a task than its policy says.
+    """Refuse settings by which Prefect would store more of a task than its policy says.
 
     Raises:
         StudyInvalid: names the setting.
     """
-    if known_home() is not None:  # nothing is set, and what Prefect does by itself is known
+    if default_home() is not None:  # nothing is set, and what Prefect does by itself is known
         return
     from prefect.settings import get_current_settings
 
@@ -195,7 +198,7 @@ def check_prefect_settings() -> None:
 
 @contextmanager
 def without_heartbeat() -> Iterator[None]:
-    """Prefect without its heartbeat thread, which a synchronous flow waits a second for at its end."""
+    """Switch off Prefect's heartbeat thread inside: a synchronous flow waits a second for it at its end."""
     from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 
     with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}):

@@ -30,12 +30,12 @@ CLIENT: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class StandingCluster:
-    """The address of its scheduler, tls://HOST:PORT."""
+    """A Dask cluster that others run, by its scheduler's address tls://HOST:PORT."""
 
     address: str
 
     def security(self) -> "Security":
-        """Dask's own, of its settings' certificates; nothing is sent in plain.
+        """Dask's TLS settings with the certificates of its configuration; nothing is sent in plain.
 
         Raises:
             StudyInvalid: a certificate is missing, or a file cannot be read as what it should be.
@@ -57,7 +57,7 @@ class StandingCluster:
         return made
 
     def client(self, running: ExitStack) -> Any:
-        """A client of it until `running` ends, which has what its workers kept forgotten then.
+        """A client of the cluster until `running` ends; its workers forget then what they kept.
 
         Raises:
             StudyInvalid: its certificates cannot be used, or nobody answers.
@@ -84,7 +84,7 @@ class StandingCluster:
         return client
 
     def joined(self, running: ExitStack) -> Any:
-        """The same, once its scheduler and every worker were looked at.
+        """A client of the cluster, after its scheduler and every worker proved fit for records.
 
         Raises:
             StudyInvalid: as `client`, or records would not be safe there.
@@ -100,13 +100,13 @@ class StandingCluster:
 
 
 def forget(dask_worker: Any) -> None:
-    """Run on every worker: what it kept of the parts is gone."""
+    """Delete what a worker kept of the parts; Dask runs it on every worker."""
     if hasattr(dask_worker, MEMORY):
         delattr(dask_worker, MEMORY)
 
 
 def _left(client: Any) -> None:
-    """Close it. What its workers keep of the parts is forgotten first; one that is lost has nothing more."""
+    """Have the workers forget what they kept of the parts, then close the client."""
     with suppress(Exception):
         client.run(forget, on_error="ignore")
     with suppress(Exception):
@@ -114,7 +114,7 @@ def _left(client: Any) -> None:
 
 
 def standing_cluster() -> StandingCluster | None:
-    """The one that the environment names, or None. Nothing is reached for.
+    """The cluster that DPBO_DASK names, or None. Nothing is connected.
 
     Raises:
         StudyInvalid: it is no tls:// address, or Dask is not installed.

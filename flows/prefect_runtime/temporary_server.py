@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from dpbo.flows.prefect_runtime.loopback import taken
 from dpbo.flows.prefect_runtime.prefect_child import SHORT, address_of, awaited, not_started, start
-from dpbo.flows.prefect_runtime.settings import known_home
+from dpbo.flows.prefect_runtime.settings import default_home
 
 if TYPE_CHECKING:
     from dpbo.flows.prefect_runtime.child_process import Leashed
@@ -26,7 +26,7 @@ PATIENCE = 5.0  # seconds; nothing of a study depends on what Prefect recorded
 
 @contextmanager
 def locked_server(meanwhile: Callable[[], object] = lambda: None) -> Iterator[None]:
-    """While it is open Prefect's clients have a server: the configured one, or one of this run behind a password.
+    """Give Prefect's clients a server inside: the configured one, or one of this run behind a password.
 
     The password is in memory, and in the environments of the server and of this run's task processes.
 
@@ -38,7 +38,7 @@ def locked_server(meanwhile: Callable[[], object] = lambda: None) -> Iterator[No
     Raises:
         DpboError: the server could not be started.
     """
-    home = known_home()
+    home = default_home()
     if home is None:
         from prefect.settings import get_current_settings
 
@@ -71,6 +71,7 @@ def ends_with_us() -> bool:
 
 
 def _started(password: str, home: Path, meanwhile: Callable[[], object]) -> "tuple[Leashed, int]":
+    """Start a server, call `meanwhile`, and wait for its first answer; the child and its port."""
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     listening = taken(0)
     port = 0 if listening is None else int(listening.getsockname()[1])
@@ -88,7 +89,7 @@ def _started(password: str, home: Path, meanwhile: Callable[[], object]) -> "tup
 
 
 def _send_what_is_left() -> None:
-    """Events and log lines that Prefect's threads still hold; they know this server, so the threads end too."""
+    """Send the events and log lines that Prefect's threads still hold, and end these threads."""
     from prefect.events.worker import EventsWorker
     from prefect.logging.handlers import APILogWorker
 

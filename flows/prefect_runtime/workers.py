@@ -60,7 +60,7 @@ WIDTH = 16  # bytes of an integer; a sum is below 2**127 by far
 
 
 def cluster(n_workers: int) -> "LocalCluster":
-    """`n_workers` processes and their scheduler. Workers that are started again take these settings too."""
+    """Start a cluster of `n_workers` processes and their scheduler, under SETTINGS."""
     import dask
     from distributed import LocalCluster
     from distributed.security import Security
@@ -70,24 +70,22 @@ def cluster(n_workers: int) -> "LocalCluster":
 
 
 class DaskWorkers:
-    """Scores parts on a cluster, which may still be starting. An answer that was lost with its worker is None."""
+    """Scores parts on a cluster, which may still be starting; the answer of a worker that was lost is None."""
 
-    def __init__(self, started: Callable[[], Any], *, standing: bool = False) -> None:
-        self._started, self._task = (
-            started,
-            partial(answers_if_fit, own_packages(), processor()) if standing else answers_of,
-        )
+    def __init__(self, started: Callable[[], Any], task: "Callable[..., list[bytes]] | None" = None) -> None:
+        """`started` waits for a client; `task` is what each worker runs, `answers_of` where None."""
+        self._started, self._task = started, task or answers_of
 
     @property
     def _client(self) -> Any:
         return self._started()
 
     def wait(self) -> None:
-        """Until the workers have started. Raises whatever keeps them from it."""
+        """Wait until the workers have started; raises whatever keeps them from it."""
         self._started()
 
     def map(self, work: PartWork, parts: Sequence[Part]) -> list[Answer | None]:
-        """`work` on every part; keys say nothing and nothing is cached between models."""
+        """The answers of `work` on every part; a part whose worker was lost has None."""
         n = work.n_numbers
         return [
             None if answer is None else from_one_width(answer, n_numbers=n)
@@ -95,7 +93,7 @@ class DaskWorkers:
         ]
 
     def answers(self, work: PartAnswer, parts: Sequence[Part]) -> list[bytes | None]:
-        """The same of work that answers in bytes; an answer that was lost is left out.
+        """The answers of `work` in bytes, part by part; one that was lost with its worker is left out.
 
         A worker is given every n-th part, the same whenever it is asked; another one takes its place if it is lost.
         """
@@ -112,12 +110,12 @@ class DaskWorkers:
         ]
         try:
             self._wait_for(futures)
-            return [answer for found in self._client.gather(futures, errors="skip") for answer in found]
+            return [answer for of_worker in self._client.gather(futures, errors="skip") for answer in of_worker]
         finally:
             self._client.cancel(futures)
 
     def _wait_for(self, futures: Sequence[Any]) -> None:
-        """Until they are done. Dask would wait for ever where no worker is left.
+        """Wait until the futures are done; Dask itself would wait for ever where no worker is left.
 
         Raises:
             TimeoutError: there was none for so many looks.
@@ -134,22 +132,22 @@ class DaskWorkers:
 
 
 class OneWidth:
-    """Work whose answers are as wide whatever they are."""
+    """Work on a part whose answers have one width in bytes, whatever they are."""
 
     def __init__(self, work: PartWork) -> None:
         self.work = work
 
-    def keeping(self, kept: KeptParts[Any], n_processes: int) -> "OneWidth":
-        """The same, in a process that keeps what it reads."""
-        return OneWidth(self.work.keeping(kept, n_processes)) if isinstance(self.work, Keeps) else self
+    def keeping(self, memory: KeptParts[Any], n_processes: int) -> "OneWidth":
+        """This work in a process that keeps the parts it reads in `memory`."""
+        return OneWidth(self.work.keeping(memory, n_processes)) if isinstance(self.work, Keeps) else self
 
     def __call__(self, part: Part) -> bytes:
-        """The answer's bytes."""
+        """The bytes of the answer for `part`."""
         return of_one_width(self.work, part, n_numbers=self.work.n_numbers)
 
 
 def answers_of(work: PartAnswer, parts: Sequence[Part], n_workers: int) -> list[bytes]:
-    """What one of so many workers answers for its parts, with what it kept of them."""
+    """The answers of one of `n_workers` workers for its parts; what it keeps of a part is read once."""
     if isinstance(work, Keeps):
         work = work.keeping(_memory(), n_workers)
     return [work(part) for part in parts]
@@ -158,7 +156,7 @@ def answers_of(work: PartAnswer, parts: Sequence[Part], n_workers: int) -> list[
 def answers_if_fit(
     versions: dict[str, str], kind: str, work: PartAnswer, parts: Sequence[Part], n_workers: int
 ) -> list[bytes]:
-    """The same on a worker that others started, maybe after the cluster was looked at: none where it is not fit.
+    """The answers of a worker that others started, maybe after the cluster was looked at; none where it is not fit.
 
     `versions` and `kind` are the packages and the processor of the curator's host.
     """
@@ -168,19 +166,24 @@ def answers_if_fit(
     return answers_of(work, parts, n_workers) if fit else []
 
 
+def checked() -> Callable[..., list[bytes]]:
+    """`answers_if_fit` with the packages and the processor of this host."""
+    return partial(answers_if_fit, own_packages(), processor())
+
+
 def _memory() -> KeptParts[Any]:
-    """What this worker keeps: it is the worker's own, and ends with it."""
+    """The parts that this worker keeps; they end with it."""
     from distributed import get_worker
 
     worker: Any = get_worker()
     if not hasattr(worker, MEMORY):
         setattr(worker, MEMORY, KeptParts())
-    found: KeptParts[Any] = getattr(worker, MEMORY)
-    return found
+    memory: KeptParts[Any] = getattr(worker, MEMORY)
+    return memory
 
 
 def of_one_width(work: Callable[[Part], Answer | None], part: Part, *, n_numbers: int = 1) -> bytes:
-    """The answer of `work`, in as many bytes whatever it is: others can see how many bytes are sent.
+    """The answer of `work` on a part in one width of bytes, since others can see how many bytes are sent.
 
     Bytes are the whole answer, its presence too: a part that failed is as wide as one that did not. What adds more
     than one number adds `n_numbers` counts of records.
@@ -208,18 +211,18 @@ def from_one_width(raw: bytes, *, n_numbers: int = 1) -> Answer | None:
 
 
 def workers_for(method: Method) -> int | StandingCluster:
-    """Who may score for a study of this method: nobody where it hides the number of evaluations."""
+    """The workers that may score for a study of this method: none where it hides the number of evaluations."""
     return 0 if method.traits.hides_evaluations else scorers()
 
 
 def scorers() -> int | StandingCluster:
-    """Who is asked to score parts: the cluster of DPBO_DASK, or so many processes of this machine; 0 for none."""
-    return standing_cluster() or asked()
+    """The workers that score parts: the cluster of DPBO_DASK, or so many processes of this machine; 0 for none."""
+    return standing_cluster() or n_workers()
 
 
 @contextmanager
 def workers(who: int | StandingCluster | None = None) -> Iterator[DaskWorkers | None]:
-    """Those of `scorers`, or `who`; None where none are asked for. They start beside what is done meanwhile.
+    """Start the workers of `who`, or of `scorers`, beside what is done meanwhile; None where there are none.
 
     Raises:
         StudyInvalid: a setting cannot be used, or Dask is not installed.
@@ -244,10 +247,10 @@ def workers(who: int | StandingCluster | None = None) -> Iterator[DaskWorkers | 
             running.callback(client.close)  # not as a context: it is left in another thread than it is entered in
             return client
 
-        yield DaskWorkers(aside.submit(start).result, standing=isinstance(who, StandingCluster))
+        yield DaskWorkers(aside.submit(start).result, checked() if isinstance(who, StandingCluster) else None)
 
 
-def asked() -> int:
+def n_workers() -> int:
     """How many workers the environment asks for; 0 for none.
 
     Raises:

@@ -4,9 +4,12 @@ import json
 import re
 from typing import Any
 
+from graphql import FieldNode, FragmentDefinitionNode, OperationDefinitionNode, OperationType, parse
+from graphql.error import GraphQLError
+
 API = r"/ajax-api/[23]\.0/mlflow"
 NAME = r"[A-Za-z0-9_.~-]+"
-SHOWN = re.compile(
+READABLE = re.compile(
     rf"""/ | /version | /static-files/(?:{NAME}/)*{NAME}
     | {API}/(?: server-info | ui-telemetry
         | experiments/(?:get|get-by-name|search) | runs/get | logged-models/{NAME}
@@ -27,24 +30,21 @@ LONGEST_QUERY = 2**15  # characters of a GraphQL document
 
 
 def passes(method: str, path: str, body: bytes) -> bool:
-    """Whether MLflow's server may be asked this. `path` is decoded, and is sent on as it is here."""
+    """Whether MLflow's server may be sent a request. `path` is decoded, and is sent on as it is here."""
     if len(body) > LARGEST or ".." in path.split("/"):
         return False
     if method == "GET":
-        return SHOWN.fullmatch(path) is not None
+        return READABLE.fullmatch(path) is not None
     if method == "POST" and path == GRAPHQL:
         return only_reads(body)
     return method == "POST" and SEARCHES.fullmatch(path) is not None
 
 
 def only_reads(body: bytes) -> bool:
-    """Whether a GraphQL request holds queries alone, and of fields that open no artifact."""
-    from graphql import FieldNode, FragmentDefinitionNode, OperationDefinitionNode, OperationType, parse
-    from graphql.error import GraphQLError
-
+    """Whether a GraphQL request holds queries alone, of fields that open no artifact."""
     try:
-        asked: Any = json.loads(body)
-        text = asked["query"]
+        request: Any = json.loads(body)
+        text = request["query"]
         document = parse(text, no_location=True) if len(text) <= LONGEST_QUERY else None
     except (ValueError, TypeError, KeyError, RecursionError, GraphQLError):
         return False

@@ -16,11 +16,11 @@ PIECE = 2**16
 
 
 class NotOurs(Exception):
-    """A place outside the store's own root, a link, or nothing that is there."""
+    """A place is outside the store's root, a link, or missing."""
 
 
 def names_below(location: str, root: Path, base: Path) -> tuple[str, ...]:
-    """The names that lead from `root` to the place an MLflow `location` means; relative ones start from `base`.
+    """The path from `root` to the place that an MLflow `location` means, as names; relative ones start from `base`.
 
     Raises:
         NotOurs: it is not below `root`.
@@ -50,36 +50,36 @@ def names_of(path: str) -> tuple[str, ...]:
 
 @contextmanager
 def opened(root: Path, names: tuple[str, ...]) -> Iterator[int]:
-    """A descriptor of the file or folder that `names` lead to.
+    """Hold a descriptor of the file or folder that `names` lead to, without following a link.
 
     Raises:
         NotOurs: a name is a link, or nothing is there.
     """
-    found: list[int] = []
+    handles: list[int] = []
     try:
         try:
-            found.append(os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW))
+            handles.append(os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW))
             for name in names:
-                found.append(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=found[-1]))
+                handles.append(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=handles[-1]))
         except (OSError, ValueError):
-            found_all = False
+            complete = False
         else:
-            found_all = True
-        if not found_all:
+            complete = True
+        if not complete:
             raise NotOurs
-        yield found[-1]
+        yield handles[-1]
     finally:
-        for handle in found:
+        for handle in handles:
             os.close(handle)
 
 
 def listing(root: Path, names: tuple[str, ...], path: str) -> list[dict[str, Any]]:
-    """What MLflow's API says of a folder: its files and folders with their sizes. Links are left out.
+    """A folder's files and folders with their sizes, as MLflow's API lists them. Links are left out.
 
     Raises:
         NotOurs: it is not there.
     """
-    shown = []
+    entries = []
     with opened(root, names) as folder:
         if not stat.S_ISDIR(os.fstat(folder).st_mode):
             return []
@@ -87,14 +87,14 @@ def listing(root: Path, names: tuple[str, ...], path: str) -> list[dict[str, Any
             facts = os.stat(name, dir_fd=folder, follow_symlinks=False)
             below = f"{path}/{name}" if path else name
             if stat.S_ISDIR(facts.st_mode):
-                shown.append({"path": below, "is_dir": True})
+                entries.append({"path": below, "is_dir": True})
             elif stat.S_ISREG(facts.st_mode):
-                shown.append({"path": below, "is_dir": False, "file_size": facts.st_size})
-    return shown
+                entries.append({"path": below, "is_dir": False, "file_size": facts.st_size})
+    return entries
 
 
 def content(root: Path, names: tuple[str, ...]) -> tuple[str, bytes]:
-    """(type, bytes) of a file.
+    """The media type and the bytes of a file.
 
     Raises:
         NotOurs: it is not there, or no file.

@@ -37,14 +37,17 @@ END = b"</head>"
 
 
 class Gate:
-    """An ASGI application. `server` reaches MLflow's own; artifacts lie below `base`/mlruns/artifacts."""
+    """An ASGI application that passes reading requests on to MLflow's server.
+
+    Artifacts lie below `base`/mlruns/artifacts.
+    """
 
     def __init__(self, server: httpx.AsyncClient, *, base: Path, artifacts: Path, port: int, token: str) -> None:
         self._server, self._base, self._artifacts = server, base, artifacts
         self._token, self._cookie = token, f"dpbo-{port}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request; there are no others than HTTP's."""
+        """Answer one HTTP request; a websocket is closed."""
         if scope["type"] == "http":
             response = await self._answer(Request(scope, receive))
             await response(scope, receive, send)
@@ -52,14 +55,15 @@ class Gate:
             await send({"type": "websocket.close", "code": 1008})
 
     async def _answer(self, request: Request) -> Response:
+        """The response to a request: by its token, its cookie, and what may be read."""
         scope = request.scope  # as they were sent, decoded once; not put together from the `Host` again
         method, path, query = request.method, scope["path"], scope["query_string"].decode("latin-1")
         if (method, path) == ("GET", "/health"):
             return PlainTextResponse("OK")
-        given = parse_qs(query).get(TOKEN)
-        if method == "GET" and given is not None and self._known(given[0]):
+        tokens = parse_qs(query).get(TOKEN)
+        if method == "GET" and tokens is not None and self._is_token(tokens[0]):
             return self._let_in(path, query)
-        if not self._known(request.cookies.get(self._cookie, "")):
+        if not self._is_token(request.cookies.get(self._cookie, "")):
             return PlainTextResponse(LOCKED, 403)
         if method == "GET" and path in (*LISTS, *FILES):
             return await self._artifact(path, dict(request.query_params))
@@ -68,21 +72,24 @@ class Gate:
             return refusal("these pages only read")
         return await self._from_mlflow(method, path, query, body if method == "POST" else b"", request.headers)
 
-    def _known(self, given: str) -> bool:
-        return secrets.compare_digest(given.encode(), self._token.encode())
+    def _is_token(self, token: str) -> bool:
+        """Whether a text is this session's token."""
+        return secrets.compare_digest(token.encode(), self._token.encode())
 
     def _let_in(self, path: str, query: str) -> Response:
+        """A redirection to the page without the token, which sets the cookie."""
         rest = urlencode({name: values for name, values in parse_qs(query).items() if name != TOKEN}, doseq=True)
         local = "/" + path.lstrip("/")  # two slashes would name another host
         response = RedirectResponse(f"{local}?{rest}" if rest else local, 303)
         response.set_cookie(self._cookie, self._token, httponly=True, samesite="strict", path="/")
         return response
 
-    async def _artifact(self, path: str, asked: Mapping[str, str]) -> Response:
+    async def _artifact(self, path: str, words: Mapping[str, str]) -> Response:
+        """A listing of artifacts, or the content of one."""
         try:
-            location = await self._location(path, asked)
+            location = await self._location(path, words)
             below = names_below(location, self._artifacts, self._base)
-            inside = asked.get("path", "")
+            inside = words.get("path", "")
             names = (*below, *names_of(inside))
             if path in LISTS:
                 files = listing(self._artifacts, names, inside)
@@ -92,31 +99,33 @@ class Gate:
             return refusal("no such artifact in this store", 404)
         return Response(raw, media_type=kind, headers={"Content-Disposition": "attachment"})
 
-    async def _location(self, path: str, asked: Mapping[str, str]) -> str:
-        """Where the run's, or the registered model's, artifacts are, as MLflow has it."""
+    async def _location(self, path: str, words: Mapping[str, str]) -> str:
+        """Where MLflow says that the artifacts of a run, or of a registered model, are."""
         if path == FILES[1]:
-            words = {"name": asked.get("name", ""), "version": asked.get("version", "")}
-            found = await self._said("model-versions/get", words)
-            location = found.get("model_version", {}).get("source")
+            version = {"name": words.get("name", ""), "version": words.get("version", "")}
+            document = await self._record("model-versions/get", version)
+            location = document.get("model_version", {}).get("source")
         else:
-            run = asked.get("run_id") or asked.get("run_uuid") or ""
-            found = await self._said("runs/get", {"run_id": run})
-            location = found.get("run", {}).get("info", {}).get("artifact_uri")
+            run = words.get("run_id") or words.get("run_uuid") or ""
+            document = await self._record("runs/get", {"run_id": run})
+            location = document.get("run", {}).get("info", {}).get("artifact_uri")
         if not isinstance(location, str):
             raise NotOurs
         return location
 
-    async def _said(self, what: str, words: Mapping[str, str]) -> dict[str, Any]:
+    async def _record(self, what: str, words: Mapping[str, str]) -> dict[str, Any]:
+        """A record of MLflow's API as JSON; empty where there is none."""
         try:
             answer = await self._server.get(f"/api/2.0/mlflow/{what}", params=dict(words))
-            found = answer.json() if answer.status_code == 200 else {}
+            document = answer.json() if answer.status_code == 200 else {}
         except (httpx.HTTPError, ValueError):
-            found = {}
-        return found if isinstance(found, dict) else {}
+            document = {}
+        return document if isinstance(document, dict) else {}
 
     async def _from_mlflow(
         self, method: str, path: str, query: str, body: bytes, headers: Mapping[str, str]
     ) -> Response:
+        """MLflow's response to a request, with few of its headers; its first page gets our style."""
         whole = path == PAGE  # never a copy that a browser kept of MLflow's own
         sent = {name: headers[name] for name in SENT_ON[: 2 if whole else None] if name in headers}
         url = httpx.URL(path=path, query=query.encode())
@@ -124,14 +133,14 @@ class Gate:
             answer = await self._server.request(method, url, content=body, headers=sent)
         except httpx.HTTPError:
             return refusal(ASLEEP.strip(), 502)
-        shown = {name: answer.headers[name] for name in SENT_BACK[: 1 if whole else None] if name in answer.headers}
+        back = {name: answer.headers[name] for name in SENT_BACK[: 1 if whole else None] if name in answer.headers}
         if whole:
-            return Response(unfolded(answer.content), answer.status_code, shown | {"cache-control": "no-store"})
-        return Response(answer.content, answer.status_code, shown)
+            return Response(unfolded(answer.content), answer.status_code, back | {"cache-control": "no-store"})
+        return Response(answer.content, answer.status_code, back)
 
 
 async def _body(request: Request) -> bytes | None:
-    """What was sent, or None if it is too long."""
+    """The request's body, or None if it is too long."""
     pieces, length = [], 0
     async for piece in request.stream():
         length += len(piece)
@@ -142,12 +151,12 @@ async def _body(request: Request) -> bytes | None:
 
 
 def refusal(why: str, status: int = 403) -> Response:
-    """As MLflow's page expects an error."""
+    """A refusal in the form of MLflow's own errors."""
     return JSONResponse({"error_code": "PERMISSION_DENIED", "message": why}, status)
 
 
 def unfolded(page: bytes) -> bytes:
-    """MLflow's first page with a style: a run's description opens whole, and nothing invites to a chat.
+    """MLflow's first page with a style under which a description opens whole, and nothing invites to a chat.
 
     MLflow folds a description to 100 pixels, and opens a panel for a language model beside every page, whose
     requests are refused here. Where MLflow names its parts otherwise some day, its page is as it made it.

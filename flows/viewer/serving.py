@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import httpx
 
 from dpbo.flows.prefect_runtime.child_process import Leashed
-from dpbo.flows.prefect_runtime.loopback import LOOPBACK, OwnAddress, listening, names, origins
+from dpbo.flows.prefect_runtime.loopback import LOOPBACK, HostChecks, listening, names, origins
 from dpbo.flows.viewer.gate import TOKEN, Gate
 from dpbo.tasks.reporting.mlflow_store import LOCATION, UNREPORTED, Store, charts
 from dpbo_core.errors import DpboError
@@ -35,7 +35,7 @@ NO_JOBS = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}  # they run what a req
 
 
 def show(store: Store, *, base: Path, port: int) -> None:
-    """Serve the store's pages until stopped; prints the one link that opens them.
+    """Serve the store's pages until stopped, and print the one link that opens them.
 
     Raises:
         DpboError: the port is taken, or MLflow's server does not start.
@@ -56,20 +56,21 @@ def show(store: Store, *, base: Path, port: int) -> None:
         )
         sys.stdout.flush()
         config = uvicorn.Config(
-            OwnAddress(gate, port), log_level="critical", lifespan="off", access_log=False, server_header=False
+            HostChecks(gate, port), log_level="critical", lifespan="off", access_log=False, server_header=False
         )
         with suppress(KeyboardInterrupt):
             asyncio.run(_until_stopped(uvicorn.Server(config), listener, server))
 
 
 async def _until_stopped(page: "uvicorn.Server", listener: socket.socket, server: httpx.AsyncClient) -> None:
+    """Serve the gate, with its client of MLflow's server open."""
     async with server:
         await page.serve(sockets=[listener])
 
 
 @contextmanager
 def mlflow(uri: str, base: Path, port: int) -> Iterator[Path]:
-    """MLflow's server while this is open, and while this process lives: the socket that reaches it.
+    """Run MLflow's server on a socket while this is open; the socket's path.
 
     Raises:
         DpboError: it does not start.
@@ -98,6 +99,7 @@ def mlflow(uri: str, base: Path, port: int) -> Iterator[Path]:
 
 
 def _wait(path: Path, child: Leashed) -> None:
+    """Wait for the first answer of MLflow's server."""
     end = time.monotonic() + PATIENCE
     with httpx.Client(transport=httpx.HTTPTransport(uds=str(path)), base_url=f"http://{LOOPBACK}") as client:
         while True:

@@ -43,9 +43,9 @@ ALWAYS = (
 )
 
 
-def values_shown(release: Release) -> Iterable[tuple[str, str]]:
-    """(name, text) of what was chosen, of the score in its metric's unit, or of a report's headlines."""
-    yield from choice_shown(release)
+def value_rows(release: Release) -> Iterable[tuple[str, str]]:
+    """Name and text of the choice, of the score in its metric's unit, and of a report's headlines."""
+    yield from choice_rows(release)
     metric = displayed_metric(release)
     if metric is not None:
         less = "" if metric.greater_is_better else " (less is better)"
@@ -54,17 +54,17 @@ def values_shown(release: Release) -> Iterable[tuple[str, str]]:
             yield "90% interval", "{:.3f} … {:.3f}".format(*metric.interval)
         if metric.baseline is not None:
             yield "the same for every record", _number(metric.baseline)
-    yield from figures_shown(release)
+    yield from figure_rows(release)
 
 
-def choice_shown(release: Release) -> Iterable[tuple[str, str]]:
-    """(name, text) of the hyperparameters that were chosen."""
+def choice_rows(release: Release) -> Iterable[tuple[str, str]]:
+    """Name and text of each chosen hyperparameter."""
     for name, item in release.value.get("hyperparameters", {}).items():
         yield name, _number(item)
 
 
-def figures_shown(release: Release) -> Iterable[tuple[str, str]]:
-    """(name, text) of a report's headlines."""
+def figure_rows(release: Release) -> Iterable[tuple[str, str]]:
+    """Name and text of a report's headlines."""
     for name in HEADLINES if is_report(release) else ():
         value = release.value["metrics"].get(name, {}).get("value")
         if value is not None and (name in OF_TWO_CLASSES or "roc" not in release.value):
@@ -72,7 +72,7 @@ def figures_shown(release: Release) -> Iterable[tuple[str, str]]:
 
 
 def meaning(release: Release) -> str:
-    """The guarantee as what may change for one of whom it protects."""
+    """The guarantee in plain words: by how much one person's or record's data may change what is released."""
     guarantee = release.guarantee
     if guarantee.epsilon == math.inf:
         return "Treat every number here as the raw one."
@@ -83,7 +83,7 @@ def meaning(release: Release) -> str:
 
 
 def guess(release: Release) -> str:
-    """How often one is right who tells two such data sets apart: the most that (ε, δ) allows."""
+    """The guarantee as a bet: how often one is right who tells apart two data sets that differ in one unit."""
     guarantee = release.guarantee
     epsilon, delta = guarantee.epsilon, guarantee.delta
     if epsilon == math.inf:
@@ -97,7 +97,7 @@ def guess(release: Release) -> str:
 
 
 def limits(release: Release) -> Iterable[str]:
-    """What it does not guarantee, a sentence each."""
+    """What a release does not guarantee, a sentence each."""
     yield EXACT
     private = release.guarantee.unit is PrivacyUnit.TRAINING_RECORD
     yield PUBLIC_IN_PRIVATE_TRAINING if private else PUBLIC
@@ -111,8 +111,8 @@ def rests(release: Release) -> Iterable[str]:
     guarantee = release.guarantee
     yield f"Evidence, {guarantee.evidence.standing.value}: {guarantee.evidence.note}."
     for name in guarantee.assumptions:
-        known = CALLER_ASSUMPTIONS.get(name)
-        yield f"Assumption {name}, taken on by the study's author: {known.statement if known else ''}"
+        assumption = CALLER_ASSUMPTIONS.get(name)
+        yield f"Assumption {name}, taken on by the study's author: {assumption.statement if assumption else ''}"
     if "score_bound" in release.facts:
         yield f"The score is {release.facts['score_bound']}."
     if not guarantee.assumptions:
@@ -138,7 +138,7 @@ def rests(release: Release) -> Iterable[str]:
 
 
 def _records_of_one(guarantee: PrivacyGuarantee, at_most: str) -> str:
-    """What k is: enforced where a column names the persons, else the word of whoever owns the data."""
+    """How many records of one person are protected: enforced by a column of persons, else the owner's word."""
     if guarantee.unit is PrivacyUnit.PERSON:
         return (
             f"Of each person, as column {guarantee.person!r} tells them apart, at most {at_most} count: what is "
@@ -153,4 +153,5 @@ def _records_of_one(guarantee: PrivacyGuarantee, at_most: str) -> str:
 
 
 def _number(item: Any) -> str:
+    """A number to six digits; another value as text."""
     return f"{item:.6g}" if isinstance(item, float) else str(item)

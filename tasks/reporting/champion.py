@@ -51,11 +51,12 @@ def champion_after(tuned: Release, report: Release, tracking_uri: str) -> str:
 
 
 def _figure(report: Release) -> tuple[str, Ends]:
+    """The first of the ranked figures that a report has, and its noise interval."""
     metrics = report.value["metrics"]
     for name in RANKED:
-        told = metrics.get(name)
-        if told is not None and told["noise_interval"] is not None:
-            low, high = told["noise_interval"]
+        cell = metrics.get(name)
+        if cell is not None and cell["noise_interval"] is not None:
+            low, high = cell["noise_interval"]
             return name, (float(low), float(high))
     raise StudyInvalid(
         "the report has no figure to compare models by",
@@ -65,6 +66,7 @@ def _figure(report: Release) -> tuple[str, Ends]:
 
 
 def _champion(client: Any, name: str) -> Any:
+    """The model version that has the alias `champion`; None if there is none."""
     from mlflow.exceptions import MlflowException
 
     try:
@@ -74,6 +76,7 @@ def _champion(client: Any, name: str) -> Any:
 
 
 def _noted(version: Any, figure: str) -> Ends | None:
+    """The interval of `figure` that was noted on a model version; None if there is none."""
     words = version.tags.get(NOTED + figure, "").split()
     try:
         low, high = map(float, words)

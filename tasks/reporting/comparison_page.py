@@ -1,10 +1,12 @@
 """The page of a comparison: a table a task, a picture of regret against ε, and the numbers for programs."""
 
 import json
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dpbo.tasks.reporting.mlflow_store import open_store
 from dpbo_core.comparison.cell_runs import MORE_TRAININGS, NOT_PRIVATE, Cell
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ LEAST = 1e-5  # what a logarithmic axis shows for a regret of 0
 
 
 def save_comparison(cells: list[Cell], out: Path, tracking_uri: str) -> tuple[Path, ...]:
-    """`comparison.md`, `comparison.json` and `pictures/comparison.png` in `out`, and the same in MLflow."""
+    """Write `comparison.md`, `comparison.json` and `pictures/comparison.png` to `out`, and log them in MLflow."""
     (out / "pictures").mkdir(parents=True, exist_ok=True)
     page, numbers = out / "comparison.md", out / "comparison.json"
     picture = out / "pictures" / "comparison.png"
@@ -58,7 +60,7 @@ def markdown(cells: list[Cell]) -> str:
         rows = ["| | " + " | ".join(f"ε = {epsilon:g}" for epsilon in epsilons) + " |"]
         rows.append("|---|" + "---|" * len(epsilons))
         for name in dict.fromkeys(cell.contender for cell in here):
-            row = {cell.epsilon: _shown(cell) for cell in here if cell.contender == name}
+            row = {cell.epsilon: _cell(cell) for cell in here if cell.contender == name}
             rows.append(f"| {name} | " + " | ".join(row.get(epsilon, "–") for epsilon in epsilons) + " |")
         parts.append("\n".join(rows) + "\n")
     covered = [
@@ -72,7 +74,7 @@ def markdown(cells: list[Cell]) -> str:
 
 
 def draw(cells: list[Cell]) -> "Figure":
-    """Regret against ε with its standard error, a panel a task."""
+    """A figure of regret against ε with its standard error, a panel a task."""
     from matplotlib.figure import Figure
 
     tasks = list(dict.fromkeys(cell.task for cell in cells))
@@ -108,26 +110,25 @@ def draw(cells: list[Cell]) -> "Figure":
 
 
 def _plotted(cells: Iterable[Cell], name: str) -> list[Cell]:
+    """The cells of a contender that have a regret."""
     return [cell for cell in cells if cell.contender == name and cell.regret is not None]
 
 
 def _records(cells: Iterable[Cell], task: str) -> int:
+    """The number of validation records of a task."""
     return next(cell.n_validation for cell in cells if cell.task == task)
 
 
-def _shown(cell: Cell) -> str:
+def _cell(cell: Cell) -> str:
+    """A cell's regret with its error as text; the score's error in italics where nothing is chosen."""
     if cell.regret is not None:
         return f"{cell.regret:.4f} ± {cell.regret_error:.4f}"
     return "–" if cell.score_error is None else f"*{cell.score_error:.3g} ± {cell.score_error_error:.2g}*"
 
 
 def _log(cells: list[Cell], files: tuple[Path, ...], tracking_uri: str) -> None:
-    """One run a contender, metrics stepped by 1000·ε; and one with the files."""
-    import time
-
+    """Log each contender as a run, its metrics stepped by 1000·ε, and one run with the files."""
     from mlflow.entities import Metric
-
-    from dpbo.tasks.reporting.mlflow_store import open_store
 
     store = open_store(tracking_uri)
     experiment, now = store.experiment(EXPERIMENT), int(time.time() * 1000)

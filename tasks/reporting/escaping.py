@@ -12,10 +12,10 @@ ENTITIES = str.maketrans({mark: f"&#{ord(mark)};" for mark in "&<$@/:"})  # of s
 
 
 def in_picture(text: object) -> str:
-    """For matplotlib, which reads what stands between two dollars as mathtext and stops at what it cannot parse."""
+    """Text escaped for matplotlib, which reads mathtext between two dollars."""
     return printable(str(text)).replace("$", r"\$")
 
 
 def in_markdown(text: object) -> str:
-    """For a description or note that MLflow and Prefect render."""
+    """Text escaped for a description or note that MLflow and Prefect render."""
     return ESCAPED.sub(r"\\\1", printable(str(text))).translate(ENTITIES)

@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 UNDRAWN = ("positive_share", "unread_share", "flagged_share", "lift")  # what says nothing good or bad by itself
 GAPS = ("recall", "precision", "flagged_share")  # of a group, from all other records
-Told = Mapping[str, Any]
+Figures = Mapping[str, Any]
 
 
 def is_report(release: Release) -> bool:
-    """Whether it is an evaluation's."""
+    """Whether a release is an evaluation's."""
     return "metrics" in release.value
 
 
 def draw_evaluation(release: Release) -> "Figure":
-    """The figure itself, without touching any global state of matplotlib."""
+    """The figure of a report's panels, without touching matplotlib's global state."""
     from matplotlib.figure import Figure
 
     value = release.value
@@ -47,14 +47,16 @@ def draw_evaluation(release: Release) -> "Figure":
     return figure
 
 
-def _panels(value: Told) -> "list[Callable[[Axes, Told], None]]":
-    panels: list[Callable[[Axes, Told], None]] = [_roc, _precision_recall]
+def _panels(value: Figures) -> "list[Callable[[Axes, Figures], None]]":
+    """The panels of a report on two classes, in order."""
+    panels: list[Callable[[Axes, Figures], None]] = [_roc, _precision_recall]
     panels += [_reliability] if value["calibration"] else []
     panels.append(_figures)
     return panels + ([_gaps] if value["groups"] else [])
 
 
-def _roc(axes: "Axes", value: Told) -> None:
+def _roc(axes: "Axes", value: Figures) -> None:
+    """Draw the ROC curve, and each threshold's point with its noise intervals."""
     _curve(axes, [(point["fpr"], point["tpr"]) for point in value["roc"]])
     for row in value["confusion"]:
         recall, specificity = row["recall"], row["specificity"]
@@ -66,10 +68,11 @@ def _roc(axes: "Axes", value: Told) -> None:
     axes.set_title("ROC" if auc is None else f"ROC: AUC {auc:.3f}", fontsize=10)
 
 
-def _precision_recall(axes: "Axes", value: Told) -> None:
-    known = [row for row in value["confusion"] if None not in (row["recall"]["value"], row["precision"]["value"])]
-    _curve(axes, [(row["recall"]["value"], row["precision"]["value"]) for row in known])
-    for row in known:
+def _precision_recall(axes: "Axes", value: Figures) -> None:
+    """Draw precision against recall, threshold by threshold."""
+    drawn = [row for row in value["confusion"] if None not in (row["recall"]["value"], row["precision"]["value"])]
+    _curve(axes, [(row["recall"]["value"], row["precision"]["value"]) for row in drawn])
+    for row in drawn:
         _cross(
             axes, row["recall"]["value"], row["precision"]["value"], row["recall"], row["precision"], own=row["own"]
         )
@@ -80,7 +83,8 @@ def _precision_recall(axes: "Axes", value: Told) -> None:
     axes.set_title("Precision and recall; dotted: share of positives", fontsize=10)
 
 
-def _reliability(axes: "Axes", value: Told) -> None:
+def _reliability(axes: "Axes", value: Figures) -> None:
+    """Draw the observed share against the predicted probability, bin by bin."""
     bins = [row for row in value["calibration"] if None not in (row["predicted"], row["observed"]["value"])]
     axes.plot([0, 1], [0, 1], color=NOISE, lw=0.8, ls=":")
     for row in bins:
@@ -90,41 +94,45 @@ def _reliability(axes: "Axes", value: Told) -> None:
     axes.set_title("Reliability" if error is None else f"Reliability: expected error {error:.3f}", fontsize=10)
 
 
-def _figures(axes: "Axes", value: Told) -> None:
+def _figures(axes: "Axes", value: Figures) -> None:
+    """Draw each figure with its noise and sampling intervals."""
     drawn = [name for name in Binary.metrics if name not in UNDRAWN]
-    known = [name for name in drawn if value["metrics"].get(name, {}).get("value") is not None]
-    for place, name in enumerate(reversed(known)):
-        told = value["metrics"][name]
-        bar(axes, told, float(place), INK)
-        axes.text(1.16, place, f"{told['value']:.3f}", ha="right", va="center", fontsize=8, color=INK)
-    axes.set(xlim=(0.0, 1.16), yticks=range(len(known)))
-    axes.set_yticklabels([name.replace("_", " ") for name in reversed(known)])
+    present = [name for name in drawn if value["metrics"].get(name, {}).get("value") is not None]
+    for place, name in enumerate(reversed(present)):
+        cell = value["metrics"][name]
+        bar(axes, cell, float(place), INK)
+        axes.text(1.16, place, f"{cell['value']:.3f}", ha="right", va="center", fontsize=8, color=INK)
+    axes.set(xlim=(0.0, 1.16), yticks=range(len(present)))
+    axes.set_yticklabels([name.replace("_", " ") for name in reversed(present)])
     axes.set_title("At the model's own threshold, where one is needed", fontsize=10)
 
 
-def _gaps(axes: "Axes", value: Told) -> None:
+def _gaps(axes: "Axes", value: Figures) -> None:
+    """Draw each group's distance from all other records."""
     gaps(axes, value, GAPS)
 
 
-def _cross(axes: "Axes", x: float, y: float, across: Told | None, up: Told, *, own: bool) -> None:
-    """A point with the noise intervals of its coordinates; the model's own threshold stands out."""
-    for told, horizontal in ((across, True), (up, False)):
-        ends = None if told is None else told["noise_interval"]
+def _cross(axes: "Axes", x: float, y: float, across: Figures | None, up: Figures, *, own: bool) -> None:
+    """Draw a point with the noise intervals of its coordinates; the model's own threshold stands out."""
+    for cell, horizontal in ((across, True), (up, False)):
+        ends = None if cell is None else cell["noise_interval"]
         if ends is not None:
             axes.plot(ends if horizontal else [x, x], [y, y] if horizontal else ends, color="#cbd2d9", lw=1.0)
     axes.plot([x], [y], "D" if own else "o", color=CHOICE if own else INK, ms=6 if own else 3, zorder=3)
 
 
 def _curve(axes: "Axes", points: list[tuple[Any, Any]]) -> None:
-    known = [point for point in points if None not in point]
-    axes.plot([x for x, _ in known], [y for _, y in known], color=INK, lw=1.2)
+    """Draw a line through the points that have both coordinates."""
+    drawn = [point for point in points if None not in point]
+    axes.plot([x for x, _ in drawn], [y for _, y in drawn], color=INK, lw=1.2)
 
 
-def _turned(told: Told) -> Told:
+def _turned(cell: Figures) -> Figures:
     """A specificity's interval as one of the false positive rate."""
-    ends = told["noise_interval"]
+    ends = cell["noise_interval"]
     return {"noise_interval": None if ends is None else [1.0 - ends[1], 1.0 - ends[0]]}
 
 
 def _unit() -> dict[str, Any]:
+    """Limits of an axis pair that shows shares."""
     return {"xlim": (-0.02, 1.02), "ylim": (-0.02, 1.02)}

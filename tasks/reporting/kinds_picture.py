@@ -11,22 +11,23 @@ from dpbo.tasks.reporting.release_picture import CHOICE, INK, NOISE, plain
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Told = Mapping[str, Any]
+Figures = Mapping[str, Any]
 UNDRAWN = ("_share", "_q05", "_q25", "_q50", "_q75", "_q90", "_q95")  # shares; quantiles: the histogram has them
 WRITTEN = 12  # classes of a matrix whose counts can be read
 COLORS = (INK, CHOICE, NOISE)
 
 
-def panels(value: Told) -> "list[Callable[[Axes, Told], None]]":
-    """What is drawn of such a report, in its order."""
-    first: list[Callable[[Axes, Told], None]] = (
+def panels(value: Figures) -> "list[Callable[[Axes, Figures], None]]":
+    """The panels of a report on several classes or on errors, in order."""
+    first: list[Callable[[Axes, Figures], None]] = (
         [_matrix, _figures, _classes] if "classes" in value else [_histogram, _figures]
     )
     return first + ([_gaps] if value["groups"] else [])
 
 
-def _matrix(axes: "Axes", value: Told) -> None:
-    names = [in_picture(told["class"]) for told in value["classes"]]
+def _matrix(axes: "Axes", value: Figures) -> None:
+    """Draw the confusion matrix: noised records, coloured by the share of the true class."""
+    names = [in_picture(cell["class"]) for cell in value["classes"]]
     C = len(names)
     counts = np.array([row["records"]["value"] or 0.0 for row in value["confusion"]]).reshape(C, C)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1e-12)
@@ -41,14 +42,14 @@ def _matrix(axes: "Axes", value: Told) -> None:
     axes.set_title("Confusion: noised records; colour: share of the true class", fontsize=10)
 
 
-def _histogram(axes: "Axes", value: Told) -> None:
-    """Bins side by side, since the outer ones are many times as wide as the inner."""
+def _histogram(axes: "Axes", value: Figures) -> None:
+    """Draw the errors' bins side by side at one width: the outer ones are many times as wide as the inner."""
     E, rows = value["binning"]["clipped_at"], value["errors"]
     for b, row in enumerate(rows):
-        told = row["records"]
-        axes.bar(b, told["value"], 1.0, align="edge", color="#e4e7eb", edgecolor="white")
-        if told["noise_interval"] is not None:
-            axes.plot([b + 0.5] * 2, told["noise_interval"], color=INK, lw=1.5)
+        cell = row["records"]
+        axes.bar(b, cell["value"], 1.0, align="edge", color="#e4e7eb", edgecolor="white")
+        if cell["noise_interval"] is not None:
+            axes.plot([b + 0.5] * 2, cell["noise_interval"], color=INK, lw=1.5)
     edges = [-E, *(row["up_to"] for row in rows[:-1]), E]
     axes.axvline(edges.index(0.0), color=NOISE, lw=0.8, ls=":")
     axes.set(xticks=range(len(edges)), xlabel="error, predicted less true; not to scale", ylabel="records")
@@ -56,43 +57,46 @@ def _histogram(axes: "Axes", value: Told) -> None:
     axes.set_title(f"Errors in each bin, clipped at ±{E:.4g}", fontsize=10)
 
 
-def _figures(axes: "Axes", value: Told) -> None:
-    known = [name for name, told in value["metrics"].items() if _said(told) and not name.endswith(UNDRAWN)]
-    for place, name in enumerate(reversed(known)):
-        told = value["metrics"][name]
-        bar(axes, told, float(place), INK)
+def _figures(axes: "Axes", value: Figures) -> None:
+    """Draw each figure with its noise and sampling intervals."""
+    present = [name for name, cell in value["metrics"].items() if _has_value(cell) and not name.endswith(UNDRAWN)]
+    for place, name in enumerate(reversed(present)):
+        cell = value["metrics"][name]
+        bar(axes, cell, float(place), INK)
         at = (1.02, float(place))
         axes.annotate(
-            f"{told['value']:.3g}", at, xycoords=("axes fraction", "data"), va="center", fontsize=8, color=INK
+            f"{cell['value']:.3g}", at, xycoords=("axes fraction", "data"), va="center", fontsize=8, color=INK
         )
-    _named(axes, (name.replace("_", " ") for name in known))
+    _named(axes, (name.replace("_", " ") for name in present))
     axes.set_title("Figures", fontsize=10)
 
 
-def _classes(axes: "Axes", value: Told) -> None:
+def _classes(axes: "Axes", value: Figures) -> None:
+    """Draw recall and precision class by class."""
     for number, figure in enumerate(("recall", "precision")):
-        for place, told in enumerate(reversed(value["classes"])):
-            if _said(told[figure]):
-                bar(axes, told[figure], place + 0.15 - 0.3 * number, COLORS[number])
+        for place, cell in enumerate(reversed(value["classes"])):
+            if _has_value(cell[figure]):
+                bar(axes, cell[figure], place + 0.15 - 0.3 * number, COLORS[number])
         axes.plot([], [], "o", color=COLORS[number], ms=3, label=figure)
-    _named(axes, (in_picture(told["class"]) for told in value["classes"]))
+    _named(axes, (in_picture(cell["class"]) for cell in value["classes"]))
     axes.set_xlim(0.0, 1.0)
     axes.set_title("Class by class", fontsize=10)
     axes.legend(frameon=False, fontsize=8, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.1))
 
 
-def _gaps(axes: "Axes", value: Told) -> None:
+def _gaps(axes: "Axes", value: Figures) -> None:
+    """Draw each group's distance from all other records, in every figure."""
     gaps(axes, value, list(next(iter(value["groups"].values()))["gaps"]))
 
 
-def gaps(axes: "Axes", value: Told, figures: Sequence[str]) -> None:
-    """Each group's distance from all other records, in figures that are known."""
+def gaps(axes: "Axes", value: Figures, figures: Sequence[str]) -> None:
+    """Draw each group's distance from all other records, in the figures that have a value."""
     drawn = dict.fromkeys(figures, False)
-    for place, told in enumerate(reversed(value["groups"].values())):
+    for place, cell in enumerate(reversed(value["groups"].values())):
         for number, figure in enumerate(figures):
-            if _said(told["gaps"][figure]):
+            if _has_value(cell["gaps"][figure]):
                 label = "_" if drawn[figure] else figure.replace("_", " ")
-                bar(axes, told["gaps"][figure], place + 0.22 * (1 - number), COLORS[number], label)
+                bar(axes, cell["gaps"][figure], place + 0.22 * (1 - number), COLORS[number], label)
                 drawn[figure] = True
     _named(axes, map(in_picture, value["groups"]))
     axes.axvline(0.0, color=NOISE, lw=0.8, ls=":")
@@ -101,19 +105,21 @@ def gaps(axes: "Axes", value: Told, figures: Sequence[str]) -> None:
         axes.legend(frameon=False, fontsize=8, ncols=len(figures), loc="upper center", bbox_to_anchor=(0.5, -0.1))
 
 
-def bar(axes: "Axes", told: Told, place: float, color: str, label: str = "_") -> None:
-    """A figure with its noise interval, thick, and its sampling interval, thin."""
-    for interval, width in ((told["sampling_interval"], 1.0), (told["noise_interval"], 4.0)):
+def bar(axes: "Axes", cell: Figures, place: float, color: str, label: str = "_") -> None:
+    """Draw a figure with its noise interval, thick, and its sampling interval, thin."""
+    for interval, width in ((cell["sampling_interval"], 1.0), (cell["noise_interval"], 4.0)):
         if interval is not None:
             axes.plot(interval, [place, place], color=color, lw=width, alpha=0.5, solid_capstyle="butt")
-    axes.plot([told["value"]], [place], "o", color=color, ms=3, label=label)
+    axes.plot([cell["value"]], [place], "o", color=color, ms=3, label=label)
 
 
-def _said(told: Told) -> bool:
-    return None not in (told["value"], told["noise_interval"])
+def _has_value(cell: Figures) -> bool:
+    """Whether a figure has a value that noise leaves something of."""
+    return None not in (cell["value"], cell["noise_interval"])
 
 
 def _named(axes: "Axes", names: Iterable[str]) -> None:
+    """Label the vertical axis with names, the first one on top."""
     labels = list(names)
     axes.set(yticks=range(len(labels)))
     axes.set_yticklabels(list(reversed(labels)), fontsize=8)

@@ -32,7 +32,7 @@ REFUSED_TAG = "dpbo.final_model"  # why a run has no model, where it should have
 
 
 def put_model(store: Store, run_id: str, release: Release, model: FinalModel, scratch: Path) -> None:
-    """Save `model` as MLflow's own kind of folder, which `mlflow.pyfunc.load_model` opens, and as its logged model.
+    """Save `model` in MLflow's own kind of folder, put it into the run, and link it as the run's logged model.
 
     A model of foreign code is not kept, and the run says so: the release is shown all the same.
     """
@@ -48,7 +48,7 @@ def put_model(store: Store, run_id: str, release: Release, model: FinalModel, sc
 
 
 def _log_model(store: Store, run_id: str, release: Release, folder: Path) -> None:
-    """MLflow's entity of the model, linked from the run: what was released of it, and the same files."""
+    """Make MLflow's logged model of the run, with what was released of it and the same files."""
     from mlflow.entities import LoggedModelOutput
 
     client, experiment = store.client, store.client.get_run(run_id).info.experiment_id
@@ -71,12 +71,12 @@ def _log_model(store: Store, run_id: str, release: Release, folder: Path) -> Non
 def logged_model_of(store: Store, run_id: str) -> Any:
     """The logged model of a run; None where it has none."""
     experiment = store.client.get_run(run_id).info.experiment_id
-    found = store.client.search_logged_models([experiment], f"source_run_id = '{run_id}'", max_results=1)
-    return found[0] if found else None
+    models = store.client.search_logged_models([experiment], f"source_run_id = '{run_id}'", max_results=1)
+    return models[0] if models else None
 
 
 def save_served(model: FinalModel, data: Path, folder: Path) -> None:
-    """MLflow's folder of the model that was saved in `data`, which loads and serves where dpbo is not installed.
+    """Write MLflow's folder of the model that was saved in `data`; it loads and serves where dpbo is not installed.
 
     With a loader module MLflow copies the files and pickles nothing. The module is one file of ours, carried along;
     the example is made up from public means and categories.
@@ -107,7 +107,7 @@ def save_served(model: FinalModel, data: Path, folder: Path) -> None:
 
 @contextmanager
 def _requirements_not_compared() -> Iterator[None]:
-    """MLflow would compare them with what is installed here, where they were read, for a warning in its log.
+    """Keep MLflow from comparing requirements with what is installed here, where they were read.
 
     To find three of them it looks at every file of every installed package, which takes longer than all else that
     is shown of a model. An MLflow without this function does as it does.
@@ -115,19 +115,19 @@ def _requirements_not_compared() -> Iterator[None]:
     from mlflow.utils import environment
 
     with _ONE_AT_A_TIME:
-        known = getattr(environment, COMPARES, None)
-        if known is None:
+        original = getattr(environment, COMPARES, None)
+        if original is None:
             yield
             return
         setattr(environment, COMPARES, lambda _: None)
         try:
             yield
         finally:
-            setattr(environment, COMPARES, known)
+            setattr(environment, COMPARES, original)
 
 
 def _inputs(model: FinalModel) -> "Schema":
-    """The columns by name; a text for each that holds texts, and for a number anything.
+    """The signature's inputs: columns by name, a text for each that holds texts, anything for a number.
 
     MLflow refuses whole numbers and truth values where a signature says double, so that a table straight from a CSV
     file would not do; the module reads them all.
@@ -140,6 +140,7 @@ def _inputs(model: FinalModel) -> "Schema":
 
 
 def _outputs(model: FinalModel) -> "Schema":
+    """The signature's output: one class or number a row."""
     from mlflow.types import Schema, TensorSpec
 
     classes = np.array(model.classes or [0.0])
@@ -147,19 +148,20 @@ def _outputs(model: FinalModel) -> "Schema":
 
 
 def register(store: Store, run_id: str, release: Release) -> None:
-    """A version of the study's registered model, once a release, and the alias `champion` moved to it.
+    """Make the run's model a version of the study's registered model, once a release, with the alias `champion`.
 
     None where the run says why it has no model.
     """
     client, name = store.client, registered_name(release)
     if REFUSED_TAG in client.get_run(run_id).data.tags:
         return
-    found = next((one for one in versions(client, name) if one.tags.get(RELEASE_TAG) == release.release_id), None)
-    made = _made_version(store, run_id, release) if found is None else found
+    own = next((one for one in versions(client, name) if one.tags.get(RELEASE_TAG) == release.release_id), None)
+    made = _made_version(store, run_id, release) if own is None else own
     client.set_registered_model_alias(name, CHAMPION, made.version)
 
 
 def _made_version(store: Store, run_id: str, release: Release) -> Any:
+    """Create the version of the registered model that a release's run holds."""
     from mlflow.exceptions import MlflowException
 
     client, name = store.client, registered_name(release)
@@ -178,17 +180,17 @@ def _made_version(store: Store, run_id: str, release: Release) -> Any:
 
 
 def _promised(release: Release) -> str:
-    """In words that read the same where MLflow renders Markdown and in its list, where it does not."""
+    """The guarantee in words that read the same with and without Markdown."""
     guarantee = release.guarantee
     return f"ε = {guarantee.epsilon:g}, δ = {guarantee.delta:g}; the certificate is in the run it comes from"
 
 
 def registered_name(release: Release) -> str:
-    """The study's name, without the two characters that MLflow's addresses use."""
+    """The registered model's name: the study's, without the two characters that MLflow's addresses use."""
     return release.study.replace("/", "-").replace(":", "-")
 
 
 def versions(client: "MlflowClient", name: str) -> list[Any]:
-    """Of the registered model `name`."""
+    """All versions of the registered model `name`."""
     escaped = name.replace("'", "''")
     return list(client.search_model_versions(f"name = '{escaped}'"))

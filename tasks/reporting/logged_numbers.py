@@ -23,7 +23,7 @@ UNNAMEABLE = re.compile(r"[^\w\-.: ]")  # what MLflow takes in no name; of its s
 
 
 def metrics(release: Release, account: Account) -> list[Any]:
-    """The score and the account, at their place in the account; a report's figures; the trajectory by step.
+    """All metrics of a release: its score and the account, a report's figures, the trajectory by step.
 
     Their time is that of the release, so that publishing again writes the same rows and none twice.
     """
@@ -39,7 +39,7 @@ def metrics(release: Release, account: Account) -> list[Any]:
 
 
 def by_edition(release: Release, balance: Balance | None) -> list[tuple[str, float, int]]:
-    """(name, value, place in the account) of what is drawn edition by edition: the score, and what is left."""
+    """Name, value and place in the account of what is drawn edition by edition: the score, and what is left."""
     rows = [(f"release/{name}", number) for name, number in _scores(release.value)]
     if balance is not None:
         rows += [("budget/spent", balance.spent), ("budget/left", balance.remaining)]
@@ -47,7 +47,7 @@ def by_edition(release: Release, balance: Balance | None) -> list[tuple[str, flo
 
 
 def as_metrics(release: Release, rows: list[tuple[str, float, int]]) -> list[Any]:
-    """MLflow's own, at the time of the release; what is infinite is left out."""
+    """Rows as MLflow's metrics at the time of the release; what is infinite is left out."""
     from mlflow.entities import Metric
 
     now = int(datetime.fromisoformat(release.released_at).timestamp() * 1000)
@@ -70,26 +70,26 @@ def params(release: Release) -> list[Any]:
         "noise": noise_in_words(release),
         **{f"release.{name}": item for name, item in release.value.get("hyperparameters", {}).items()},
     }
-    told = {name: _short(item) for name, item in facts.items() if name not in ("options", "space", *own)}
+    public = {name: _short(item) for name, item in facts.items() if name not in ("options", "space", *own)}
     options = {f"option.{name}": _short(item) for name, item in facts.get("options", {}).items()}
     return [
-        Param(_key(name), str(item)[:LONGEST]) for name, item in (own | told | options | _ends(release)).items()
+        Param(_key(name), str(item)[:LONGEST]) for name, item in (own | public | options | _ends(release)).items()
     ]
 
 
 def _place(balance: Balance | None) -> int:
-    """Which study of its dataset it is, from 1; 0 where the account does not know it."""
+    """The place of a study among its dataset's, from 1; 0 where the account does not have it."""
     return 0 if balance is None else balance.position
 
 
 def _figures(release: Release) -> list[tuple[str, Any]]:
-    """Of an evaluation, those that have a value."""
-    told = release.value.get("metrics", {})
-    return [(name, figure) for name, figure in told.items() if figure["value"] is not None]
+    """Name and cell of a report's figures that have a value."""
+    figures = release.value.get("metrics", {})
+    return [(name, figure) for name, figure in figures.items() if figure["value"] is not None]
 
 
 def _ends(release: Release) -> dict[str, str]:
-    """Of an evaluation: what noise and what sampling leave open of each figure."""
+    """The noise and sampling intervals of a report's figures, as parameters."""
     return {
         f"evaluation.{name} {kind} interval": "{:.4f} … {:.4f}".format(*figure[f"{kind}_interval"])
         for name, figure in _figures(release)
@@ -99,7 +99,7 @@ def _ends(release: Release) -> dict[str, str]:
 
 
 def _scores(value: Any) -> Iterator[tuple[str, float]]:
-    """The study's score with its interval; and the same in its metric's unit, where that is another number."""
+    """Name and value of the score with its interval, and of its metric where that is another number."""
     if "score" not in value:
         return
     yield "score", value["score"]
@@ -112,11 +112,12 @@ def _scores(value: Any) -> Iterator[tuple[str, float]]:
 
 
 def _short(item: Any) -> str:
+    """A number to six digits; another value as text."""
     return f"{item:.6g}" if isinstance(item, float) else str(item)
 
 
 def _key(name: str) -> str:
-    """A name that MLflow takes, whatever a hyperparameter is called: it reads names as paths, too."""
+    """A name that MLflow takes for a hyperparameter's; it reads names as paths, too."""
     group = next((group for group in GROUPS if name.startswith(group)), "")
-    kept = UNNAMEABLE.sub("_", name.removeprefix(group))
-    return f"{group}{kept if kept.strip('.') else '_'}"[:LONGEST_NAME]
+    allowed = UNNAMEABLE.sub("_", name.removeprefix(group))
+    return f"{group}{allowed if allowed.strip('.') else '_'}"[:LONGEST_NAME]

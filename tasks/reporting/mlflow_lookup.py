@@ -40,7 +40,7 @@ class Tracked:
 
 
 def tracked(release: Release, experiment: str, run_id: str, missing: tuple[str, ...] = ()) -> Tracked:
-    """The place of the run `run_id` in the experiment of that id."""
+    """The place of a release that the run `run_id` of an experiment shows."""
     return Tracked(release.dataset, run_id, place_of(experiment, run_id), missing)
 
 
@@ -49,21 +49,22 @@ def place_of(experiment: str, run_id: str) -> str:
     return f"#/experiments/{experiment}/runs/{run_id}{MODE}"
 
 
-def seen_in_file(release: Release, tracking_uri: str) -> Tracked | None:
-    """Where `release` is shown, whole, if MLflow keeps its store in a SQLite file; None where that is not known."""
-    found = _first_row(tracking_uri, NEWEST, RELEASE_TAG, release.release_id, release.dataset)
-    if found is None or found[1] != "FINISHED":
+def tracked_in_file(release: Release, tracking_uri: str) -> Tracked | None:
+    """Where MLflow's SQLite file says that `release` is shown whole; None where it does not say."""
+    row = _first_row(tracking_uri, NEWEST, RELEASE_TAG, release.release_id, release.dataset)
+    if row is None or row[1] != "FINISHED":
         return None
-    return tracked(release, str(found[2]), str(found[0]))
+    return tracked(release, str(row[2]), str(row[0]))
 
 
 def experiments_in_file(tracking_uri: str) -> int | None:
-    """How many experiments a store in a SQLite file has; None where that is not known."""
-    found = _first_row(tracking_uri, "SELECT count(*) FROM experiments WHERE lifecycle_stage = 'active'")
-    return None if found is None else int(found[0])
+    """How many experiments a store in a SQLite file has; None where that cannot be read."""
+    row = _first_row(tracking_uri, "SELECT count(*) FROM experiments WHERE lifecycle_stage = 'active'")
+    return None if row is None else int(row[0])
 
 
 def _first_row(tracking_uri: str, query: str, *parameters: str) -> tuple[Any, ...] | None:
+    """The first row of a query to a store in a SQLite file; None where there is none."""
     place = Path(tracking_uri.removeprefix(SQLITE))
     if not tracking_uri.startswith(SQLITE) or not place.is_file():
         return None
@@ -76,7 +77,7 @@ def _first_row(tracking_uri: str, query: str, *parameters: str) -> tuple[Any, ..
 
 
 def check_target(dataset: str, uri: str) -> str:
-    """Look whether MLflow's store at `uri` could take a release of `dataset`; nothing is written.
+    """Check whether MLflow's store at `uri` could take a release of `dataset`; nothing is written.
 
     Returns:
         A warning where a store on another machine is out of reach, which may pass; nothing where all is well.
@@ -111,7 +112,7 @@ def check_target(dataset: str, uri: str) -> str:
 
 
 def _check_writable(database: Path) -> None:
-    """The database and the folder of its artifacts, or the nearest folders above that exist.
+    """Check that the database and the folder of its artifacts can be written, or the nearest folders above them.
 
     Raises:
         DpboError: one cannot be written.

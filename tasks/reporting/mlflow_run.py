@@ -28,13 +28,13 @@ AT_ONCE = 100  # parameters that MLflow takes in one request
 
 
 def find_release(release: Release, tracking_uri: str) -> Tracked | None:
-    """Where `release` is shown already, whole; None if it is not."""
+    """Where MLflow shows `release` whole; None if it does not."""
     store = open_store(tracking_uri)
     experiment = store.experiment(release.dataset)
-    found = _runs(store, experiment, release)
-    if not found or found[0].info.status != "FINISHED":
+    runs = _runs(store, experiment, release)
+    if not runs or runs[0].info.status != "FINISHED":
         return None
-    return tracked(release, experiment, found[0].info.run_id)
+    return tracked(release, experiment, runs[0].info.run_id)
 
 
 def log_release(
@@ -64,13 +64,13 @@ def log_release(
         raise ValueError("only a recorded release is shown")
     store = open_store(tracking_uri)
     experiment = store.experiment(release.dataset)
-    found = _runs(store, experiment, release)
-    run_id = found[0].info.run_id if found else _start(store, experiment, release)
-    if not found or found[0].info.status != "FINISHED":
+    runs = _runs(store, experiment, release)
+    run_id = runs[0].info.run_id if runs else _start(store, experiment, release)
+    if not runs or runs[0].info.status != "FINISHED":
         store.client.log_batch(run_id, metrics=metrics(release, account))
-        told = params(release)
-        for start in range(0, len(told), AT_ONCE):
-            store.client.log_batch(run_id, params=told[start : start + AT_ONCE])
+        described = params(release)
+        for start in range(0, len(described), AT_ONCE):
+            store.client.log_batch(run_id, params=described[start : start + AT_ONCE])
         with TemporaryDirectory() as scratch:
             missing += tuple(_put_all(store, run_id, release, account, model, Path(scratch)))
         store.client.set_terminated(run_id, "FAILED" if missing else "FINISHED")
@@ -82,7 +82,7 @@ def log_release(
 def _put_all(
     store: Store, run_id: str, release: Release, account: Account, model: FinalModel | None, scratch: Path
 ) -> Iterator[str]:
-    """Put everything that can be; what cannot is named."""
+    """Put a release's files, pictures, note and model into its run; yields the name of each that failed."""
     pictures, undrawn = save_pictures(release, account, scratch / "plots")
     yield from undrawn
     document = json.dumps(release.to_json(), indent=2, ensure_ascii=False, allow_nan=False)
@@ -100,7 +100,7 @@ def _put_all(
 
 
 def _tried(what: str, work: Callable[[], None]) -> tuple[str, ...]:
-    """`what`, if `work` failed: the release is shown all the same."""
+    """Do `work`; returns `what` if it failed, since the release is shown all the same."""
     try:
         work()
     except Exception:  # noqa: BLE001  named, and tried again by the next run
@@ -109,11 +109,13 @@ def _tried(what: str, work: Callable[[], None]) -> tuple[str, ...]:
 
 
 def _runs(store: Store, experiment: str, release: Release) -> list[Any]:
+    """The run that shows a release, if there is one."""
     tagged = f"tags.`{RELEASE_TAG}` = '{release.release_id}'"
     return list(store.client.search_runs([experiment], tagged, max_results=1))
 
 
 def _start(store: Store, experiment: str, release: Release) -> str:
+    """Create the run of a release, with its tags, below its study's own run; its id."""
     guarantee = release.guarantee
     kind = EVALUATION if is_report(release) else "edition"
     study = release.study.removesuffix(f"/{EVALUATION}")

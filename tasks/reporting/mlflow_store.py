@@ -8,10 +8,13 @@ experiment's location is relative instead (`mlruns/artifacts`), to be read from 
 import logging
 import os
 import shutil
+import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
 
 from dpbo_core.atomically import create_atomically
 from dpbo_core.errors import DpboError
@@ -61,7 +64,7 @@ class StoreSilent(DpboError):
 
 @dataclass(frozen=True)
 class Store:
-    """A client, and the folder that relative artifact locations start from (None where a server keeps them)."""
+    """A client of MLflow's store, and the folder above relative artifact locations (None for a server)."""
 
     client: "MlflowClient"
     uri: str
@@ -73,14 +76,14 @@ class Store:
         Raises:
             DpboError: it was deleted, so that MLflow takes no run for it.
         """
-        found = self.client.get_experiment_by_name(dataset)
-        if found is None or found.lifecycle_stage == "active":
-            return found
+        experiment = self.client.get_experiment_by_name(dataset)
+        if experiment is None or experiment.lifecycle_stage == "active":
+            return experiment
         raise DpboError(
             f"the MLflow experiment {dataset!r} was deleted, so no release of that dataset can be shown in it",
             cause="somebody deleted it in MLflow's page; its runs are kept until mlflow gc",
             remedy="restore it, with this store as MLFLOW_TRACKING_URI: mlflow experiments restore "
-            f"--experiment-id {found.experiment_id}; or remove it for good with mlflow gc",
+            f"--experiment-id {experiment.experiment_id}; or remove it for good with mlflow gc",
         )
 
     def experiment(self, dataset: str) -> str:
@@ -91,22 +94,22 @@ class Store:
         """
         from mlflow.exceptions import MlflowException
 
-        found = self.check_experiment(dataset)
-        if found is None:
+        existing = self.check_experiment(dataset)
+        if existing is None:
             try:
                 made = self.client.create_experiment(dataset, tags={NOTE_TAG: NOTE})
             except MlflowException:  # another process was first
-                found = self.client.get_experiment_by_name(dataset)
-                if found is None:
+                existing = self.client.get_experiment_by_name(dataset)
+                if existing is None:
                     raise
             else:
                 if self.root is not None:
                     _make_relative(_sql_store(self.uri, self.root), int(made))
                 return str(made)
-        return str(found.experiment_id)
+        return str(existing.experiment_id)
 
     def put(self, run_id: str, path: Path, folder: str = "") -> None:
-        """A file or a folder into the run's artifacts, under `folder`."""
+        """Put a file or a folder into the run's artifacts, under `folder`."""
         if self.root is None:
             log = self.client.log_artifacts if path.is_dir() else self.client.log_artifact
             log(run_id, str(path), folder or None)
@@ -119,7 +122,7 @@ class Store:
             shutil.copy(path, place)
 
     def put_model(self, logged: "LoggedModel", path: Path) -> None:
-        """The folder at `path` as the artifacts of a logged model."""
+        """Put the folder at `path` into the artifacts of a logged model."""
         if self.root is None:
             self.client.log_model_artifacts(logged.model_id, str(path))
         else:
@@ -152,7 +155,7 @@ def open_store(uri: str) -> Store:
 
 
 def _check_answer(uri: str) -> None:
-    """One request, for which a server has a few seconds; MLflow's own client would try for minutes."""
+    """Send a tracking server one request, with seconds to answer: MLflow's own client would try for minutes."""
     if not uri.startswith(("http://", "https://")):
         return
     import httpx
@@ -172,9 +175,7 @@ def _check_answer(uri: str) -> None:
 
 
 def _check_sound(database: Path) -> None:
-    """One look, which a damaged file fails at once; MLflow would try ten times, for a minute and a half."""
-    import sqlite3
-
+    """Read a SQLite file once: a damaged one fails at once, where MLflow would try for a minute and a half."""
     if not database.is_file():
         return
     try:
@@ -195,36 +196,36 @@ def _check_sound(database: Path) -> None:
 
 
 def _patient(uri: str) -> str:
-    """A PostgreSQL URL with limits on waiting; what it says itself stays."""
-    import sqlalchemy as sa
-
+    """A PostgreSQL URL with limits on waiting; those that it states itself stay."""
     return named(sa.engine.make_url(uri)).render_as_string(hide_password=False)
 
 
 def charts(store: Store) -> str:
     """The part of MLflow's address that opens the newest experiment's charts."""
-    found = store.client.search_experiments(max_results=1, order_by=["last_update_time DESC"])
-    place = f"#/experiments/{found[0].experiment_id}/runs" if found else "#/experiments"
+    newest = store.client.search_experiments(max_results=1, order_by=["last_update_time DESC"])
+    place = f"#/experiments/{newest[0].experiment_id}/runs" if newest else "#/experiments"
     return f"{place}?compareRunsMode=CHART&workflowType=machine_learning"
 
 
 def _root(uri: str) -> Path | None:
-    """Where relative artifact locations start: the folder above `mlruns`; None where a server keeps artifacts."""
+    """The folder above `mlruns`, where relative artifact locations start; None where a server keeps artifacts."""
     if uri.startswith(SQLITE):
         return _above(Path(uri.removeprefix(SQLITE)).resolve().parent)
     return Path.cwd() if uri.startswith(POSTGRESQL) else None
 
 
 def _above(folder: Path) -> Path:
+    """The folder above `mlruns`, or `folder` if it has another name."""
     return folder.parent if folder.name == "mlruns" else folder
 
 
 def artifacts_of(database: Path) -> Path:
-    """Where the artifacts of a store in a SQLite file lie."""
+    """The folder with the artifacts of a store in a SQLite file."""
     return _above(database.resolve().parent) / LOCATION
 
 
 def _sql_store(uri: str, root: Path) -> Any:
+    """MLflow's own store on a database, whose tables are made if they are missing."""
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
     return SqlAlchemyStore(uri, str(root / LOCATION))
@@ -241,15 +242,14 @@ def _make_relative(store: Any, experiment: int) -> None:
 
 
 def _make(path: Path) -> None:
-    """MLflow's own tables in a new file, which no other process sees before it is whole."""
+    """Make MLflow's tables in a new file, which no other process sees before it is whole."""
     store = _sql_store(f"{SQLITE}{path}", path.parent)
     _make_relative(store, experiment=0)
     store.engine.dispose()
 
 
 def _make_postgresql(uri: str) -> None:
-    import sqlalchemy as sa
-
+    """Make MLflow's tables in a PostgreSQL database that has none."""
     engine = sa.create_engine(uri, poolclass=sa.pool.NullPool)
     try:
         with engine.connect() as connection:
@@ -269,9 +269,7 @@ def _make_postgresql(uri: str) -> None:
 
 
 def _make_tables(uri: str, engine: "sa.Engine") -> None:
-    """One process at a time, which may take a while."""
-    import sqlalchemy as sa
-
+    """Make MLflow's tables under a lock: one process at a time, which may take a while."""
     with engine.connect() as connection:
         ours: Any = connection.connection.driver_connection
         if hasattr(ours, "silence"):

@@ -7,7 +7,7 @@ from dpbo_core.privacy.release import Release
 
 
 def noise_in_words(release: Release) -> str:
-    """Such as "20 draws; discrete Gaussian, scale 0.0821 on a score between 0 and 1"."""
+    """A release's noise in words: "20 draws; discrete Gaussian, scale 0.0821 on a score between 0 and 1"."""
     top = release.facts.get("score_range")
     draws = f"{len(release.spends)} draws" if len(release.spends) > 1 else "1 draw"
     scored = "" if top is None else f" on a score between 0 and {top:g}"
@@ -16,6 +16,7 @@ def noise_in_words(release: Release) -> str:
 
 
 def _scales(release: Release) -> Iterator[str]:
+    """Each mechanism with its smallest and largest scale, in units of the score."""
     for mechanism in dict.fromkeys(spend.mechanism for spend in release.spends):
         unit = release.score_per_unit
         scales = [unit * spend.noise_scale for spend in release.spends if spend.mechanism == mechanism]

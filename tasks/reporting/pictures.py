@@ -24,7 +24,10 @@ ALERT = 0.8  # share of a budget from which people are told
 
 
 def draw_posterior(release: Release) -> "Figure | None":
-    """Posterior mean and 90% band along the first numeric axis, with what was seen; None without a trajectory."""
+    """A figure of the posterior along the first numeric axis, with the released scores.
+
+    None without a trajectory.
+    """
     cut = slice_through_choice(release)
     if cut is None:
         return None
@@ -34,8 +37,8 @@ def draw_posterior(release: Release) -> "Figure | None":
     )
     axes.plot(cut.grid, cut.mean, color=CHOICE, label="posterior mean, 90% band")
     points = release.value["trajectory"]
-    seen = [point["hyperparameters"][cut.axis] for point in points]
-    axes.scatter(seen, [point["score"] for point in points], color=NOISE, s=14, label="private scores")
+    values = [point["hyperparameters"][cut.axis] for point in points]
+    axes.scatter(values, [point["score"] for point in points], color=NOISE, s=14, label="private scores")
     axes.axvline(release.value["hyperparameters"][cut.axis], color=INK, lw=0.8, ls=":", label="released choice")
     if cut.log:
         axes.set_xscale("log")
@@ -45,7 +48,7 @@ def draw_posterior(release: Release) -> "Figure | None":
 
 
 def draw_budget(account: Account) -> "Figure | None":
-    """ε spent after each study of the dataset, under its cap; None where there is no limit to burn."""
+    """A figure of ε spent after each study of the dataset, under its cap; None where there is no limit."""
     points = [item for item in balances(account) if math.isfinite(item.spent)]
     if account.budget.public or not points:
         return None
@@ -66,23 +69,26 @@ def draw_budget(account: Account) -> "Figure | None":
 
 
 def draw_burn_down(account: Account) -> "Figure | None":
-    """What is left of the budget by date, and what will be if its studies go on; None where none has a rhythm."""
+    """A figure of what is left of the budget by date, and what will be if its studies go on.
+
+    None without a rhythm.
+    """
     from matplotlib.dates import date2num
 
-    known = forecast(account, max((entry.moment for entry in account.entries), default=datetime.now(UTC)))
-    if known is None or not known.streams:
+    burn_down = forecast(account, max((entry.moment for entry in account.entries), default=datetime.now(UTC)))
+    if burn_down is None or not burn_down.streams:
         return None
     figure, axes = _sheet()
-    past = [point for point in known.points if not point.expected]
-    for points, style in ((past, "-"), (past[-1:] + [point for point in known.points if point.expected], ":")):
-        left = [max(0.0, known.limit - point.spent) for point in points]
+    past = [point for point in burn_down.points if not point.expected]
+    for points, style in ((past, "-"), (past[-1:] + [point for point in burn_down.points if point.expected], ":")):
+        left = [max(0.0, burn_down.limit - point.spent) for point in points]
         label = "left" if style == "-" else "if its studies go on as they did"
         dates = [date2num(point.at) for point in points]  # type: ignore[no-untyped-call]
         axes.step(dates, left, where="post", color=INK, ls=style, label=label)
-    if known.ends is not None:
-        end = date2num(known.ends)  # type: ignore[no-untyped-call]
-        axes.axvline(end, color=CHOICE, lw=0.8, label=f"the first refusal, {known.ends:%Y-%m-%d}")
-    axes.set(ylabel="ε left", ylim=(0.0, 1.08 * known.limit), title=in_picture(account.budget.dataset))
+    if burn_down.ends is not None:
+        end = date2num(burn_down.ends)  # type: ignore[no-untyped-call]
+        axes.axvline(end, color=CHOICE, lw=0.8, label=f"the first refusal, {burn_down.ends:%Y-%m-%d}")
+    axes.set(ylabel="ε left", ylim=(0.0, 1.08 * burn_down.limit), title=in_picture(account.budget.dataset))
     axes.legend(frameon=False, fontsize=8)
     axes.xaxis_date()
     figure.autofmt_xdate()
@@ -90,7 +96,7 @@ def draw_burn_down(account: Account) -> "Figure | None":
 
 
 def draw_noise(release: Release) -> "Figure":
-    """The score's range beside what noise does to one draw, nine times in ten."""
+    """A figure of the score's range beside what noise does to one draw, nine times in ten."""
     figure, axes = _sheet(height=2.8)
     bars = [("score's range", float(release.facts.get("score_range", 1.0)), NOISE)]
     bars += [(f"{in_picture(mechanism)}\n{n} draw{'s' if n > 1 else ''}", width, CHOICE)
@@ -121,6 +127,7 @@ def spread(spend: Spend) -> float:
 
 
 def _sheet(height: float = 4.2) -> "tuple[Figure, Axes]":
+    """An empty figure with one pair of axes."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9.0, height), layout="constrained")
@@ -130,13 +137,16 @@ def _sheet(height: float = 4.2) -> "tuple[Figure, Axes]":
 
 
 def _whole_numbers(axes: "Axes") -> None:
+    """Put ticks at whole numbers alone."""
     from matplotlib.ticker import MaxNLocator
 
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def save_pictures(release: Release, account: Account | None, folder: Path) -> tuple[list[Path], tuple[str, ...]]:
-    """trajectory.png or release.png; posterior.png, noise.png, budget.png, burn_down.png where there is one.
+    """Save the pictures of a release: trajectory.png or release.png.
+
+    Posterior, noise, budget and burn_down where there is one.
 
     Of a report, evaluation.png in the place of the first three.
 
@@ -163,6 +173,7 @@ def save_pictures(release: Release, account: Account | None, folder: Path) -> tu
 
 
 def _saved(make: "Callable[[], Figure | None]", path: Path) -> list[Path]:
+    """Save the figure that `make` draws; no file where it draws none."""
     from matplotlib import rc_context
 
     with rc_context({"text.usetex": False}):  # a user's own setting would send every text through LaTeX

@@ -58,22 +58,25 @@ def slice_through_choice(release: Release) -> Slice | None:
 
 
 def _with_the_release(release: Release, space: SearchSpace, along: NDArray[np.float64]) -> Moments:
-    """μ′ = μ + (c/v₀)(f̂ − μ₀) and v′ = v − (c²/v₀)(1 − w/v₀), w the variance that the interval's width says."""
+    """The posterior along an axis, brought to what the release says of the choice.
+
+    μ′ = μ + (c/v₀)(f̂ − μ₀) and v′ = v − (c²/v₀)(1 − w/v₀), w the variance that the interval's width says.
+    """
     scale, centre = SPREAD * release.facts["score_range"], CENTRE * release.facts["score_range"]
     chosen = space.encode(release.value["hyperparameters"])[None, :]
     where = np.concatenate([along, chosen])
-    found = _mixture(release, space, len(release.value["trajectory"]))
-    mean, variance, covariance = found.joint(where, np.zeros(len(where)), len(where) - 1)
+    mixture = _mixture(release, space, len(release.value["trajectory"]))
+    mean, variance, covariance = mixture.joint(where, np.zeros(len(where)), len(where) - 1)
     low, high = release.value["interval"]
-    told, width = (release.value["score"] - centre) / scale, ((high - low) / (2.0 * NORMAL_90 * scale)) ** 2
+    released, width = (release.value["score"] - centre) / scale, ((high - low) / (2.0 * NORMAL_90 * scale)) ** 2
     prior = max(float(variance[-1]), 1e-12)
     gain = covariance[:-1] / prior
     after = np.maximum(variance[:-1] - gain * covariance[:-1] * (1.0 - width / prior), 0.0)
-    return centre + scale * (mean[:-1] + gain * (told - mean[-1])), NORMAL_90 * scale * np.sqrt(after)
+    return centre + scale * (mean[:-1] + gain * (released - mean[-1])), NORMAL_90 * scale * np.sqrt(after)
 
 
 def band_by_step(release: Release) -> tuple[tuple[float, float], ...]:
-    """(μ, 1.645 s) at λ_t given y_1 … y_t, one pair a step; empty where there is nothing to draw."""
+    """The posterior (μ, 1.645 s) at λ_t after y_1 … y_t, one pair a step; empty where there is nothing to draw."""
     if not _drawable(release):
         return ()
     space, pairs = _space(release), []
@@ -84,18 +87,19 @@ def band_by_step(release: Release) -> tuple[tuple[float, float], ...]:
 
 
 def _drawable(release: Release) -> bool:
+    """Whether a release holds all that its posterior follows from."""
     facts = release.facts
-    known = bool(release.value.get("trajectory")) and {"space", "kernel", "lengthscale"} <= set(facts)
+    complete = bool(release.value.get("trajectory")) and {"space", "kernel", "lengthscale"} <= set(facts)
     alone = facts.get("options", {}).get("prior", "flat") == "flat" and not facts.get(LEARNED_FROM)
-    return known and alone
+    return complete and alone
 
 
 def _mixture(release: Release, space: SearchSpace, t: int) -> KernelMixture:
     """The posterior over kernels given the first t observations: repeats are averaged."""
     facts, points = release.facts, release.value["trajectory"][:t]
     scale, centre = SPREAD * facts["score_range"], CENTRE * facts["score_range"]
-    seen = np.array([space.encode(point["hyperparameters"]) for point in points])
-    visited, place = np.unique(seen, axis=0, return_inverse=True)
+    observed = np.array([space.encode(point["hyperparameters"]) for point in points])
+    visited, place = np.unique(observed, axis=0, return_inverse=True)
     times = np.bincount(place.reshape(-1)).astype(np.float64)
     y = np.array([(point["score"] - centre) / scale for point in points])
     values = np.bincount(place.reshape(-1), weights=y) / times
@@ -107,20 +111,22 @@ def _mixture(release: Release, space: SearchSpace, t: int) -> KernelMixture:
 
 
 def _posterior(release: Release, space: SearchSpace, where: NDArray[np.float64], t: int) -> Moments:
-    """Mean and half width, in score, at `where` (n, d), given the first t observations."""
+    """Posterior mean and half width, in units of the score, at `where` (n, d), after the first t observations."""
     scale, centre = SPREAD * release.facts["score_range"], CENTRE * release.facts["score_range"]
-    found = _mixture(release, space, t)
-    means, deviations = found.moments(where, np.zeros(len(where)))
-    mean = found.weights @ means
-    variance = found.weights @ (deviations**2 + (means - mean) ** 2)
+    mixture = _mixture(release, space, t)
+    means, deviations = mixture.moments(where, np.zeros(len(where)))
+    mean = mixture.weights @ means
+    variance = mixture.weights @ (deviations**2 + (means - mean) ** 2)
     return centre + scale * mean, NORMAL_90 * scale * np.sqrt(variance)
 
 
 def _space(release: Release) -> SearchSpace:
+    """The search space that a release states."""
     return SearchSpace({name: _axis(table) for name, table in release.facts["space"].items()})
 
 
 def _axis(table: Any) -> Axis:
+    """An axis of the search space from its stated facts."""
     if "values" in table:
         return Categorical(table["values"])
     kind = Integer if table["integer"] else Real

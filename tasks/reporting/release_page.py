@@ -12,20 +12,20 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from dpbo.tasks.reporting.certificate_words import limits, meaning, rests, values_shown
+from dpbo.tasks.reporting.certificate_words import limits, meaning, rests, value_rows
 from dpbo.tasks.reporting.evaluation_picture import is_report
 from dpbo_core.privacy.release import Release
 from dpbo_core.queries.evaluation import AT_THRESHOLD
 
-Told = Mapping[str, Any]
+Figures = Mapping[str, Any]
 READING = (
     "<p>Noise: what the noise, whose law is known, leaves open of the figure of these very records. Sampling: what "
     "so many records leave open of all such records, as if they were independent draws. Nine times in ten each.</p>"
 )
 
 
-def tables(value: Told) -> str:
-    """HTML; everything in it is escaped."""
+def tables(value: Figures) -> str:
+    """The tables of a report as HTML; everything in it is escaped."""
     parts = [_section("The figures", READING + _metrics(value["metrics"]))]
     if value["groups"]:
         parts.append(_section("Groups", _groups(value["groups"])))
@@ -37,13 +37,14 @@ def tables(value: Told) -> str:
     return "".join(parts)
 
 
-def _of_classes(value: Told) -> str:
-    names, cells = [told["class"] for told in value["classes"]], iter(value["confusion"])
+def _of_classes(value: Figures) -> str:
+    """The confusion matrix and the figures class by class, as HTML."""
+    names, cells = [cell["class"] for cell in value["classes"]], iter(value["confusion"])
     matrix = ((name, *(f"{next(cells)['records']['value']:.0f}" for _ in names)) for name in names)
     figures = ("recall", "precision", "f1", "records_share")
     rows = (
-        (told["class"], figure.replace("_", " "), *_figure(told[figure]))
-        for told in value["classes"]
+        (cell["class"], figure.replace("_", " "), *_figure(cell[figure]))
+        for cell in value["classes"]
         for figure in figures
     )
     one_by_one = _table(("class", "figure", "value", "noise, 90%", "sampling, 90%"), rows)
@@ -51,7 +52,8 @@ def _of_classes(value: Told) -> str:
     return records + _section("Class by class", one_by_one)
 
 
-def _of_errors(value: Told) -> str:
+def _of_errors(value: Figures) -> str:
+    """The histogram of a regression's errors, as HTML."""
     binning = value["binning"]
     read = (
         f"<p>Errors, predicted less true, are clipped at ±{_number(binning['clipped_at'])}. Each counts as the "
@@ -71,22 +73,25 @@ def _of_errors(value: Told) -> str:
     return _section("Errors", read + _table(header, rows))
 
 
-def _metrics(metrics: Told) -> str:
-    rows = ((name.replace("_", " "), *_figure(told)) for name, told in metrics.items())
+def _metrics(metrics: Figures) -> str:
+    """The table of figures, as HTML."""
+    rows = ((name.replace("_", " "), *_figure(cell)) for name, cell in metrics.items())
     return _table(("figure", "value", "noise, 90%", "sampling, 90%"), rows)
 
 
-def _groups(groups: Told) -> str:
+def _groups(groups: Figures) -> str:
+    """The table of groups and their distance from all other records, as HTML."""
     rows = (
-        (name, figure.replace("_", " "), _figure(told[figure])[0], *_figure(told["gaps"][figure]))
-        for name, told in groups.items()
-        for figure in told["gaps"]
+        (name, figure.replace("_", " "), _figure(cell[figure])[0], *_figure(cell["gaps"][figure]))
+        for name, cell in groups.items()
+        for figure in cell["gaps"]
     )
     header = ("group", "figure", "value", "less that of all others", "noise, 90%", "sampling, 90%")
     return _table(header, rows)
 
 
-def _thresholds(confusion: Sequence[Told]) -> str:
+def _thresholds(confusion: Sequence[Figures]) -> str:
+    """The table of counts and figures at every threshold, as HTML."""
     counts = ("true_positives", "false_positives", "false_negatives", "true_negatives")
     header = ("above", "TP", "FP", "FN", "TN", *(name.replace("_", " ") for name in AT_THRESHOLD))
     rows = (
@@ -100,7 +105,8 @@ def _thresholds(confusion: Sequence[Told]) -> str:
     return _table(header, rows)
 
 
-def _calibration(bins: Sequence[Told]) -> str:
+def _calibration(bins: Sequence[Figures]) -> str:
+    """The table of predicted and observed shares by bin, as HTML."""
     rows = (
         (
             f"{_end(row['above'], '−∞')} … {_end(row['up_to'], '∞')}",
@@ -113,29 +119,35 @@ def _calibration(bins: Sequence[Told]) -> str:
     return _table(("decision value", "predicted", "observed", "noise, 90%", "sampling, 90%", "records"), rows)
 
 
-def _figure(told: Told) -> tuple[str, str, str]:
-    if told["noise_interval"] is None:  # then a value is noise, and the sampling of it too
+def _figure(cell: Figures) -> tuple[str, str, str]:
+    """A figure's value, noise interval and sampling interval as cells."""
+    if cell["noise_interval"] is None:  # then a value is noise, and the sampling of it too
         return "–", "–", "–"
-    return _number(told["value"]), _interval(told["noise_interval"]), _interval(told["sampling_interval"])
+    return _number(cell["value"]), _interval(cell["noise_interval"]), _interval(cell["sampling_interval"])
 
 
 def _number(value: float | None) -> str:
+    """A number to four digits; a dash for None."""
     return "–" if value is None else f"{value:.4g}"
 
 
 def _interval(ends: Sequence[float] | None) -> str:
+    """An interval as a cell."""
     return "–" if ends is None else f"{ends[0]:.3f} … {ends[1]:.3f}"
 
 
 def _end(value: float | None, without: str) -> str:
+    """The end of a bin; `without` where it has none."""
     return without if value is None else f"{value:.4g}"
 
 
 def _section(title: str, body: str) -> str:
+    """A heading with its body, as HTML."""
     return f"<h2>{escape(title)}</h2>{body}"
 
 
 def _table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A table as HTML, its cells escaped."""
     head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
     body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return f'<div style="overflow-x:auto"><table><tr>{head}</tr>{body}</table></div>'
@@ -170,9 +182,9 @@ of the same run) and run <code>dpbo verify release.json</code>.</p>
 
 
 def page(release: Release, pictures: Iterable[Path]) -> str:
-    """The certificate's HTML. Everything in it is escaped; it loads nothing."""
+    """A release's certificate as one HTML page; everything in it is escaped, and it loads nothing."""
     document = json.dumps(release.to_json(), indent=2, ensure_ascii=False, allow_nan=False)
-    shown = "".join(
+    images = "".join(
         f'<p><img alt="{escape(path.stem)}" src="data:image/png;base64,'
         f'{base64.b64encode(path.read_bytes()).decode()}"></p>'
         for path in pictures
@@ -184,20 +196,21 @@ def page(release: Release, pictures: Iterable[Path]) -> str:
             f"edition {release.edition} · dataset {release.dataset} · {release.method} · "
             f"released {release.released_at[:16].replace('T', ' ')} UTC · release {release.release_id}"
         ),
-        value="".join(_picture(name, text) for name, text in values_shown(release)),
+        value="".join(_picture(name, text) for name, text in value_rows(release)),
         guarantee=escape(release.guarantee.in_words()),
         meaning=escape(meaning(release)),
-        report=f"{shown}{tables(release.value)}" if is_report(release) else "",
+        report=f"{images}{tables(release.value)}" if is_report(release) else "",
         rests=_items(rests(release)),
         limits=_items(limits(release)),
         unit=("persons" if "n_persons" in release.facts else "records") if is_report(release) else "score",
         noise=_noise(release),
-        pictures="" if is_report(release) else f"<h2>Pictures</h2>{shown}",
+        pictures="" if is_report(release) else f"<h2>Pictures</h2>{images}",
         document=escape(document),
     )
 
 
 def _noise(release: Release) -> str:
+    """The rows of the noise table: draws of one mechanism, scale and price together."""
     groups: dict[tuple[str, ...], int] = {}
     for spend in release.spends:
         epsilon = "–" if spend.epsilon_units is None else f"{spend.epsilon:.4g}"
@@ -210,8 +223,10 @@ def _noise(release: Release) -> str:
 
 
 def _picture(name: str, text: str) -> str:
+    """A value of the release under its name, as HTML."""
     return f'<div>{escape(name)}<b data-value="{escape(name)}">{escape(text)}</b></div>'
 
 
 def _items(lines: Iterable[str]) -> str:
+    """Sentences as items of an HTML list."""
     return "".join(f"<li>{escape(line)}</li>" for line in lines)

@@ -15,7 +15,7 @@ INK, NOISE, CHOICE = "#1f2933", "#7b8794", "#c2410c"
 
 
 def draw(release: Release) -> "Figure":
-    """The figure itself, without touching any global state of matplotlib."""
+    """The figure of a release: its scores by step and by hyperparameter, or its single score."""
     from matplotlib.figure import Figure
 
     height = 4.2 if "trajectory" in release.value else 2.6
@@ -33,6 +33,7 @@ def draw(release: Release) -> "Figure":
 
 
 def _by_step(axes: "Axes", release: Release) -> None:
+    """Draw the private score of each step, and the released score."""
     from matplotlib.ticker import MaxNLocator
 
     points = release.value["trajectory"]
@@ -46,7 +47,7 @@ def _by_step(axes: "Axes", release: Release) -> None:
 
 
 def _by_hyperparameter(axes: "Axes", release: Release) -> None:
-    """Scores over the first numeric hyperparameter; logarithmic where the values span two decades."""
+    """Draw scores over the first numeric hyperparameter; logarithmic where the values span two decades."""
     points = release.value["trajectory"]
     numeric = [name for name, item in points[0]["hyperparameters"].items() if type(item) in (int, float)]
     if not numeric:
@@ -69,6 +70,7 @@ def _by_hyperparameter(axes: "Axes", release: Release) -> None:
 
 
 def _chosen(axes: "Axes", release: Release, ends: list[Any]) -> None:
+    """Draw the released score as a line with its interval."""
     low, high = release.value["interval"]
     axes.fill_between(ends, low, high, color=CHOICE, alpha=0.12, lw=0)
     axes.plot(ends, [release.value["score"]] * 2, color=CHOICE, lw=1.5, label="released score, 90% interval")
@@ -76,7 +78,7 @@ def _chosen(axes: "Axes", release: Release, ends: list[Any]) -> None:
 
 
 def _one_score(axes: "Axes", release: Release) -> None:
-    """A single score as its metric, with its 90% interval or that of its noise, beside what it has to beat."""
+    """Draw a single score as its metric, with its 90% interval or that of its noise, beside its baseline."""
     metric = displayed_metric(release)
     if metric is None:
         axes.set_visible(False)
@@ -105,10 +107,11 @@ def _one_score(axes: "Axes", release: Release) -> None:
 
 
 def _choice(release: Release) -> list[tuple[str, Any]]:
+    """Names and values of the chosen hyperparameters."""
     return list(release.value.get("hyperparameters", {}).items())
 
 
 def plain(axes: "Axes") -> None:
-    """Two spines and small ticks, as all our pictures have."""
+    """Give axes two spines and small ticks, as all our pictures have."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(colors=INK, labelsize=8)

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from dpbo.tasks.reporting.certificate_words import choice_shown, figures_shown, guess, meaning, rests
+from dpbo.tasks.reporting.certificate_words import choice_rows, figure_rows, guess, meaning, rests
 from dpbo.tasks.reporting.escaping import in_markdown
 from dpbo.tasks.reporting.evaluation_picture import is_report
 from dpbo.tasks.reporting.logged_model import FOLDER
@@ -22,7 +22,7 @@ BEYOND = ", which may take points of the picture out of the score's range"
 
 
 def run_note(release: Release, account: Account, run_id: str, pictures: Iterable[Path], *, model: bool) -> str:
-    """Markdown, in which nothing that people chose is markup.
+    """The Markdown of a run's description in MLflow; nothing that people chose is markup in it.
 
     Args:
         release: recorded.
@@ -37,6 +37,7 @@ def run_note(release: Release, account: Account, run_id: str, pictures: Iterable
 def _paragraphs(
     release: Release, account: Account, run_id: str, pictures: list[str], *, model: bool
 ) -> Iterator[str]:
+    """The paragraphs of a run's description: five questions with their answers."""
     yield f"**What came out, and how sure is it?** {_value(release)}"
     yield f"**What was {'measured' if is_report(release) else 'tuned'}?** {_tuned(release)}"
     yield f"**What may I conclude about a person?** {_of_a_person(release)}"
@@ -63,10 +64,10 @@ def _paragraphs(
 
 
 def _metrics(release: Release, account: Account) -> str:
-    """Those that the run has, group by group."""
+    """What the run's metrics are, group by group."""
     keys = [metric.key for metric in metrics(release, account)]
     searched = ", and where the search took that candidate's score to be: `posterior`, between `low` and `high`"
-    said = {
+    sentences = {
         "release": "`release/…` is the score that was released, with the ends of its interval",
         "budget": "`budget/…` is the dataset's ε that is spent after this study, and what is left",
         "trajectory": "`trajectory/…` has numbers for every step, of which this page shows the last: its noised "
@@ -74,37 +75,38 @@ def _metrics(release: Release, account: Account) -> str:
         "evaluation": "`evaluation/…` are the figures of the report",
     }
     there = {key.partition("/")[0] for key in keys}
-    return "; ".join(text for group, text in said.items() if group in there) + "."
+    return "; ".join(text for group, text in sentences.items() if group in there) + "."
 
 
 def _value(release: Release) -> str:
-    """The choice, its score and interval, what it has to beat: one line."""
-    chosen = ", ".join(f"{in_markdown(name)} = **{in_markdown(text)}**" for name, text in choice_shown(release))
+    """The choice, its score and interval, and its baseline, in one line."""
+    chosen = ", ".join(f"{in_markdown(name)} = **{in_markdown(text)}**" for name, text in choice_rows(release))
     metric = displayed_metric(release)
     if metric is None:
-        figures = ", ".join(f"{in_markdown(name)} **{in_markdown(text)}**" for name, text in figures_shown(release))
+        figures = ", ".join(f"{in_markdown(name)} **{in_markdown(text)}**" for name, text in figure_rows(release))
         return f"{'; '.join(part for part in (chosen, figures) if part)}."
     better = "more" if metric.greater_is_better else "less"
     name = in_markdown(metric.name.replace("_", " "))
-    said = f"{'' if name == 'score' else 'score '}{name} = **{metric.value:.4g}** ({better} is better)"
+    sentence = f"{'' if name == 'score' else 'score '}{name} = **{metric.value:.4g}** ({better} is better)"
     if metric.interval is not None:
         beyond = BEYOND if "trajectory" in release.value else ""
         low, high = metric.interval
-        said += f", 90% interval **{low:.3f}** to **{high:.3f}** (for the noise alone{beyond})"
+        sentence += f", 90% interval **{low:.3f}** to **{high:.3f}** (for the noise alone{beyond})"
     else:
-        said += f", with noise of scale {release.noise_of_one:.3g}"
+        sentence += f", with noise of scale {release.noise_of_one:.3g}"
     if metric.baseline is not None:
-        said += f"; the same answer for every record would score **{metric.baseline:.4g}**"
-    return f"{'; '.join(part for part in (chosen, said) if part)}."
+        sentence += f"; the same answer for every record would score **{metric.baseline:.4g}**"
+    return f"{'; '.join(part for part in (chosen, sentence) if part)}."
 
 
 def _of_a_person(release: Release) -> str:
-    """The guarantee as how well one can guess, as what may change, and in its own words."""
+    """The guarantee as a bet, as what may change, and in its own words."""
     parts = (guess(release), meaning(release), release.guarantee.in_words())
     return in_markdown(" ".join(part for part in parts if part))
 
 
 def _tuned(release: Release) -> str:
+    """What was tuned or measured, on which data and by which method."""
     facts, value = release.facts, release.value
     axes = ", ".join(in_markdown(name) for name in facts.get("space", {}))
     of = f"{in_markdown(facts['estimator'])}" if "estimator" in facts else "A model"
@@ -120,6 +122,7 @@ def _tuned(release: Release) -> str:
 
 
 def _left(release: Release, account: Account) -> str:
+    """What is left of the dataset's budget after this release."""
     balance = balance_after(account, release.release_id)
     if balance is None:
         return "The dataset's account is in the ledger: `dpbo budget`."

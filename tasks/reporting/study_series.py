@@ -35,14 +35,14 @@ account. Each edition is a run below this one, and its page begins with what it 
 
 
 def series_of(store: Store, experiment: str, study: str, dataset: str) -> str:
-    """The id of the study's own run, made with its note if need be; the oldest, if two processes made one each."""
-    found = store.client.search_runs(
+    """The id of the study's own run, made with its note if it is missing; the oldest where there are two."""
+    runs = store.client.search_runs(
         [experiment],
         f"tags.`{KIND}` = '{SERIES}'",
         max_results=LARGEST_PAGE,
         order_by=["attributes.start_time ASC"],
     )
-    for run in found:
+    for run in runs:
         if run.data.tags.get(STUDY) == study:
             return str(run.info.run_id)
     note = NOTE.format(study=in_markdown(study), dataset=in_markdown(dataset))
@@ -51,7 +51,7 @@ def series_of(store: Store, experiment: str, study: str, dataset: str) -> str:
 
 
 def extend(store: Store, run_id: str, release: Release, account: Account) -> None:
-    """Add what `release` adds to its study's charts; again, nothing is written twice."""
+    """Add the release's numbers to its study's charts; repeated, nothing is written twice."""
     series: Any = store.client.get_run(run_id).data.tags.get(PARENT)
     rows = by_edition(release, balance_after(account, release.release_id))
     store.client.log_batch(series, metrics=as_metrics(release, rows))
@@ -69,8 +69,8 @@ def log_looks(look: "Look", tracking_uri: str) -> Tracked:
     store = open_store(tracking_uri)
     experiment = store.experiment(look.key.dataset)
     run = _run(store, experiment, look)
-    shown = {point.step for point in store.client.get_metric_history(run.info.run_id, ALARM)}
-    new = [one for one in look.history if one.number not in shown]
+    logged = {point.step for point in store.client.get_metric_history(run.info.run_id, ALARM)}
+    new = [one for one in look.history if one.number not in logged]
     points = [Metric(ALARM, float(one.alarm), _milliseconds(one.recorded_at), one.number) for one in new]
     if points:
         store.client.log_batch(run.info.run_id, metrics=points)
@@ -85,11 +85,11 @@ def log_looks(look: "Look", tracking_uri: str) -> Tracked:
 
 
 def _run(store: Store, experiment: str, look: "Look") -> Any:
-    """The watch's run, begun with the first look that is shown."""
+    """The run of a watch, created with the first look that is shown."""
     name = look.key.fingerprint[:ID]
-    found = store.client.search_runs([experiment], f"tags.`{RELEASE_TAG}` = '{name}'", max_results=1)
-    if found:
-        return found[0]
+    runs = store.client.search_runs([experiment], f"tags.`{RELEASE_TAG}` = '{name}'", max_results=1)
+    if runs:
+        return runs[0]
     guarantee = look.guarantee
     study = look.key.study.removesuffix(f"/{WATCH}")
     tags = {
@@ -106,8 +106,8 @@ def _run(store: Store, experiment: str, look: "Look") -> Any:
         "dpbo.evidence": guarantee.evidence.standing.value,
         "dpbo.assumptions": ", ".join(guarantee.assumptions) or "none",
     }
-    shown = f"{look.key.study} · {look.key.edition}"
-    run = store.client.create_run(experiment, run_name=shown, tags=tags)
+    title = f"{look.key.study} · {look.key.edition}"
+    run = store.client.create_run(experiment, run_name=title, tags=tags)
     for key, value in {
         "study": look.key.study,
         "edition": look.key.edition,
@@ -123,7 +123,7 @@ def _run(store: Store, experiment: str, look: "Look") -> Any:
 
 
 def _note(look: "Look") -> str:
-    """Markdown, in which nothing that people chose is markup."""
+    """The Markdown of a watch's run; nothing that people chose is markup in it."""
     names = (look.key.study.removesuffix(f"/{WATCH}"), look.key.edition, look.key.dataset)
     study, edition, dataset = map(in_markdown, names)
     return "\n\n".join(
@@ -140,4 +140,5 @@ def _note(look: "Look") -> str:
 
 
 def _milliseconds(moment: str) -> int:
+    """A moment in ISO form as milliseconds since 1970."""
     return round(1000.0 * datetime.fromisoformat(moment).timestamp())

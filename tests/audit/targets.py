@@ -378,7 +378,7 @@ def ledger_export(folder: Path) -> Iterator[Target]:
 
 @contextmanager
 def certificate(folder: Path) -> Iterator[Target]:
-    from dpbo.flows.cli.show import check_certificate
+    from dpbo.flows.cli.verify import check_certificate
 
     write_data(folder)
     corpus = []

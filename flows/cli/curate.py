@@ -3,23 +3,40 @@
 import math
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
 from dpbo.flows.cli.running import own_ledger
 from dpbo.flows.cli.terminal import print_json
 from dpbo.flows.cli.words import AsJson, Debug
+from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo_core.data import read_header
 from dpbo_core.errors import StudyInvalid, suggestion
-
-if TYPE_CHECKING:
-    from dpbo_core.methods.outsourced.box import Outsourced
-    from dpbo_core.methods.outsourced.utility import Utility
+from dpbo_core.methods.outsourced.box import Outsourced, PrivateAnswers
+from dpbo_core.methods.outsourced.utility import Expected, Utility, utility
+from dpbo_core.preparation.run import Run
+from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
+from dpbo_core.privacy.unit import NeighboringRelation
+from dpbo_core.queries.modeler import session
+from dpbo_core.queries.modeler.modeler import Prior
+from dpbo_core.queries.publication.answers import Curator
+from dpbo_core.queries.publication.curator import Publication
+from dpbo_core.queries.publication.curator import publish as publish_table
+from dpbo_core.study_file.sections import PrivacySection
 
 curate_app = typer.Typer(
-    no_args_is_help=True, help="The curator: publish a private table, answer queries about it."
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    help="The curator: publish a private table, answer queries about it.",
 )
-model_app = typer.Typer(no_args_is_help=True, help="The modeller: search a published table, query by query.")
+model_app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    help="The modeller: search a published table, query by query.",
+)
 
 State = Annotated[Path, typer.Option("--state", metavar="FILE", help="The search, as a file.")]
 
@@ -43,12 +60,6 @@ def publish(
     debug: Debug = False,
 ) -> None:
     """Publish a noised image of the candidates' rows, in a secret order."""
-    from dpbo.flows.prefect_runtime.settings import Stores
-    from dpbo_core.preparation.run import Run
-    from dpbo_core.queries.publication.curator import Publication
-    from dpbo_core.queries.publication.curator import publish as publish_table
-    from dpbo_core.study_file.sections import PrivacySection
-
     PrivacySection(dataset=dataset, epsilon=1.0)  # refuses names the ledger could not keep
     numbers = {"epsilon": epsilon, "delta": delta, "norm_bound": norm_bound, "dim": dim}
     box = _box(transform, relation, centre=_numbers(centre), **numbers)
@@ -93,8 +104,6 @@ def plan(
     debug: Debug = False,
 ) -> None:
     """Say how many columns, how much noise and what regret to expect of a table; nothing is read or charged."""
-    from dpbo_core.methods.outsourced.utility import Expected, utility
-
     size = _table_size(data, rows, columns)
     box = _box("gaussian", relation, epsilon=epsilon, delta=delta, norm_bound=norm_bound, dim=dim)
     expected = Expected(
@@ -128,12 +137,6 @@ def answer(
     debug: Debug = False,
 ) -> None:
     """Answer one query; the same query gets the same answer."""
-    from dpbo.flows.prefect_runtime.settings import Stores
-    from dpbo_core.methods.outsourced.box import PrivateAnswers
-    from dpbo_core.preparation.run import Run
-    from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
-    from dpbo_core.queries.publication.answers import Curator
-
     for name in accept or ():
         if name not in CALLER_ASSUMPTIONS:
             raise StudyInvalid(f"assumption {name!r} is not known{suggestion(name, CALLER_ASSUMPTIONS)}")
@@ -171,9 +174,6 @@ def suggest(
     debug: Debug = False,
 ) -> None:
     """Choose the next row to ask about."""
-    from dpbo_core.queries.modeler import session
-    from dpbo_core.queries.modeler.modeler import Prior
-
     if lengthscale is None and (signal_variance, noise_variance, mean) != (1.0, 0.0, 0.0):
         raise StudyInvalid(
             "a known variance or mean needs a known lengthscale",
@@ -192,9 +192,7 @@ def update(
     json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Take in an answer."""
-    from dpbo_core.queries.modeler import session
-
+    """Record the curator's answer in the search."""
     now = session.update(answer, state)
     if json:
         print_json(asdict(now))
@@ -202,15 +200,12 @@ def update(
         typer.echo(f"{now.steps} answers; the largest, {now.value:g}, is row {now.row}")
 
 
-def _box(transform: str, relation: str | None, **options: Any) -> "Outsourced":
-    """The curator's box, with its words checked.
+def _box(transform: str, relation: str | None, **options: Any) -> Outsourced:
+    """The curator's method with these options, its words checked.
 
     Raises:
         StudyInvalid: a word that is not known, or numbers that make no box.
     """
-    from dpbo_core.methods.outsourced.box import Outsourced
-    from dpbo_core.privacy.unit import NeighboringRelation
-
     transforms = get_args(get_type_hints(Outsourced)["transform"])
     relations = [item.value for item in NeighboringRelation]
     for flag, value, valid in (("--transform", transform, transforms), ("--relation", relation, relations)):
@@ -227,7 +222,7 @@ def _box(transform: str, relation: str | None, **options: Any) -> "Outsourced":
 
 
 def _numbers(text: str | None) -> tuple[float, ...]:
-    """Numbers between commas.
+    """The numbers of a text that holds them between commas.
 
     Raises:
         StudyInvalid: something else.
@@ -240,13 +235,11 @@ def _numbers(text: str | None) -> tuple[float, ...]:
 
 
 def _table_size(data: Path | None, rows: int | None, columns: int | None) -> tuple[int, int]:
-    """n and d, as said, or of a file, of which nothing else is looked at.
+    """The numbers of rows and columns of the table, from the options or from the file's header.
 
     Raises:
         StudyInvalid: both or neither, or a file without them.
     """
-    from dpbo_core.data import read_header
-
     if (data is None) == (rows is None and columns is None) or (data is None and None in (rows, columns)):
         raise StudyInvalid(
             "the size of the table is not said, or said twice",
@@ -259,7 +252,7 @@ def _table_size(data: Path | None, rows: int | None, columns: int | None) -> tup
 
 
 def _finite(value: Any) -> Any:
-    """The plan for programs; null for what nothing bounds."""
+    """A JSON document with null in the place of every infinite number."""
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -267,8 +260,8 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _plan_text(planned: "Utility", size: tuple[int, int]) -> str:
-    """What a person reads of it."""
+def _plan_text(planned: Utility, size: tuple[int, int]) -> str:
+    """The screen of `dpbo curate plan`."""
     lines = [
         f"{size[0]:,} rows of {size[1]} columns; diameter {planned.diameter:g}.",
         "No row was read and nothing was charged.",
@@ -291,10 +284,10 @@ def _plan_text(planned: "Utility", size: tuple[int, int]) -> str:
         near = "none" if line.distortion == math.inf else f"{line.distortion:.3g}"
         low, high = line.distances
         apart = "not bounded" if near == "none" else f"{low:.3g} … {high:.3g}"
-        kept = "" if line.raised is None else " raised" if line.raised else ""
+        raised = "" if line.raised is None else " raised" if line.raised else ""
         lines.append(
             f"  {line.dim:>12,}  {line.floor:>9.4g}  {near:>7}  {apart:>17}  {_bounded(line.approximation):>8}"
-            f"  {_bounded(line.regret):>8}{kept}"
+            f"  {_bounded(line.regret):>8}{raised}"
         )
     lines += [
         "",
@@ -307,4 +300,5 @@ def _plan_text(planned: "Utility", size: tuple[int, int]) -> str:
 
 
 def _bounded(value: float) -> str:
+    """A number to three digits, "none" if it is infinite."""
     return "none" if value == math.inf else f"{value:.3g}"

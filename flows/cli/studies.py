@@ -1,0 +1,53 @@
+"""What a command may read of a study file: the study of one run, one that has released, files that are public."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from dpbo.flows.cli.running import is_there, ledger_here
+from dpbo.flows.prefect_runtime.requested_study import refuse_fields
+from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.ledger.sources import Source
+from dpbo_core.preparation.preconditions import check_public_sources
+from dpbo_core.study_file import StudySpec
+from dpbo_core.study_file.toml_file import read_study
+
+
+def check_public_here(sources: Iterable[Source]) -> None:
+    """Refuse sources, read as public, that are sensitive files of this folder's ledger.
+
+    Raises:
+        PolicyRefused: it is one.
+    """
+    ledger = ledger_here()
+    if ledger is not None:
+        check_public_sources(sources, ledger)
+
+
+def study_of_one_run(path: Path) -> StudySpec:
+    """The study in `path`, whose names hold no fields that a schedule fills.
+
+    Raises:
+        StudyInvalid: it cannot be read, or they do.
+    """
+    study = read_study(path)
+    refuse_fields(study)
+    return study
+
+
+def released_study(
+    path: Path, *, remedy: str = "run dpbo tune first, or change to the folder that holds mlruns"
+) -> StudySpec:
+    """The study in `path`, where it can have released a model.
+
+    Raises:
+        StudyInvalid: it cannot be read; or there is no ledger here, so that it has released nothing.
+    """
+    study = study_of_one_run(path)
+    if not is_there(Stores().ledger):
+        raise StudyInvalid(
+            f"there is no ledger here, so the study {study.name!r} has released no model yet",
+            cause="it is not tuned, or another folder's ledger was meant",
+            remedy=remedy,
+        )
+    return study

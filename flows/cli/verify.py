@@ -1,0 +1,70 @@
+"""`dpbo verify`: ε and δ of a release recomputed from its certificate alone, without a ledger."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dpbo.flows.cli.terminal import print_sentence
+from dpbo.flows.cli.words import Debug, lines_of
+from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo_core.accounting.certificate import read_certificate, recompute
+from dpbo_core.errors import DpboError, LedgerDamaged, printable
+from dpbo_core.ledger import lookup
+from dpbo_core.privacy.release import Release
+from dpbo_core.queries.evaluation.certified import CERTIFIED
+
+
+def verify(
+    certificate: Annotated[Path, typer.Argument(metavar="release.json", help="A release's own page.")],
+    debug: Debug = False,
+) -> None:
+    """Recompute ε and δ of a release from its certificate alone; where its ledger is here, that it has it still."""
+    print_sentence(check_certificate(certificate))
+
+
+def check_certificate(file: Path) -> str:
+    """Recompute a release's ε and δ from its certificate; returns one sentence about it.
+
+    Raises:
+        StudyInvalid: the file is no release.
+        CertificateFalse: its numbers do not support its guarantee.
+        LedgerDamaged: the ledger here recorded it, and is older than it was.
+    """
+    text = "\n".join(
+        lines_of(file, remedy="take release.json from mlruns/artifacts/RUN/artifacts, or from dpbo ui")
+    )
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        document = None
+    release = read_certificate(document, CERTIFIED)
+    price = recompute(release, CERTIFIED)
+    kind = (
+        f"ε = {price.epsilon:.6g}" if price.delta == 0.0 else f"(ε, δ) = ({price.epsilon:.6g}, {price.delta:.6g})"
+    )
+    by_price = f" Priced as printed: {', '.join(price.by_price)}." if price.by_price else ""
+    in_ledger = _in_ledger(release)
+    draws = "1 draw costs" if price.draws == 1 else f"{price.draws} draws cost"
+    near = f" Its score is {price.score_bound}." if price.score_bound else ""
+    sentence = (
+        f"{release.study}, edition {release.edition}: {draws} {kind}.{by_price} {release.guarantee.in_words()}"
+    )
+    return printable(sentence + near + in_ledger)
+
+
+def _in_ledger(release: Release) -> str:
+    """A sentence about a ledger here that lost the release; "" where there is nothing to add.
+
+    Raises:
+        LedgerDamaged: it is the release's, and older than the release.
+    """
+    url = Stores().ledger
+    try:
+        standing = lookup.standing_of(release, url) if lookup.at_hand(url) else "another"
+    except LedgerDamaged:
+        raise
+    except DpboError:
+        return " The ledger could not be asked whether it has this release."
+    return " The ledger does not have it any more: an older copy was accepted since." * (standing == "accepted")
