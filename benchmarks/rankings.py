@@ -21,7 +21,7 @@ import numpy as np
 from benchmarks.rows import Row, main, missing
 from dpbo_core.methods.pair_draws import SHARE_OF_PAIRS, on_grid
 from dpbo_core.models.aggregates import PairCount
-from dpbo_core.models.estimator_trainer import EstimatorTrainer, table_of_estimator, with_cells
+from dpbo_core.models.estimator_trainer import EstimatorTrainer, with_cells
 from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.brier import Brier
@@ -78,7 +78,7 @@ def measured() -> tuple[dict[tuple[int, str], np.ndarray], dict[tuple[int, str],
         guesses = np.array([trainer.public_score(at, seed=0) for at in CANDIDATES])
         for m in SIZES:
             own = order[PUBLIC : PUBLIC + m]
-            counted = [pairs_of(table_of_estimator(model, X[own], y[own], RANKS)) for model in models]
+            counted = [pairs_of(model.table(X[own], y[own], RANKS)) for model in models]
             sums = {"pairs": [ranked for ranked, _ in counted]}
             for name, score in SCORES.items():
                 steps = [

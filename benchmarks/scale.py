@@ -18,8 +18,8 @@ one a record and step, which are the record's proof and read it from memory; a g
 exponential, a sum, a quotient and a rounding for each score. These are timed on one part, and counted as often as
 there are parts. No less than these and a reading is possible, so 2.5 readings are beyond reach where they come to
 more. A grid's product rounds by a record's place, so a record whose score it could move over a border of the grid
-is scored again as a trajectory's is (`dpbo_core/scoring/fast_exact_scores.py`): every sum is the same integer. What
-a trajectory keeps is memory: 8 bytes a feature and record.
+is scored again as a trajectory's is (`dpbo_core/models/linear/fast_exact_scores.py`): every sum is the same
+integer. What a trajectory keeps is memory: 8 bytes a feature and record.
 """
 
 import sys

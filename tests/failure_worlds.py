@@ -242,7 +242,7 @@ def worlds(folder):
         def go(edition):
             wanted = WatchSection(drop=1.0, epsilon=9.0, edition=edition, reference=0.0)  # from which nothing falls
             vaults = folder / f"watch-{place}"
-            return look_once(spec, Run(ledger, folder=folder), vaults=vaults, name="day", section=wanted)
+            return look_once(spec, ledger=ledger, folder=folder, vaults=vaults, name="day", section=wanted)
 
         return go
 

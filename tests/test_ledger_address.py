@@ -120,11 +120,8 @@ FACES = {
     of_a_flow: {
         "flows/cli/plan.py",
         "flows/cli/watch.py",
-        "flows/evaluate.py",
-        "flows/publishing.py",
+        "flows/private_flow.py",
         "flows/serve.py",
-        "flows/tune.py",
-        "flows/watch.py",
         "flows/watch_schedule.py",
     },
 }

@@ -12,12 +12,12 @@ from types import SimpleNamespace
 import pytest
 import sqlalchemy as sa
 from conftest import new_database
-from dpbo_core.accounting.totals import canonical
 from test_ledger import GUARANTEE, SYSTEM, key, lift, plan, sql
 from used_ledgers import DATABASES, UsedLedger, generation_of, on_each
 from worlds import asked_until_it_answers
 
 from dpbo.flows.cli import app as cli
+from dpbo_core.accounting.account import canonical
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import DpboError, LedgerDamaged, StudyInvalid
 from dpbo_core.ledger import audit

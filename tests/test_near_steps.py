@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from dpbo_core.data import Encoded
-from dpbo_core.models.linear.fit import LinearModel
+from dpbo_core.models.linear import fast_exact_scores as near_steps
+from dpbo_core.models.linear.fast_exact_scores import NearSteps
+from dpbo_core.models.linear.fit import LinearModel, SoftmaxModel
 from dpbo_core.models.scores.accuracy import Accuracy
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.ramp import Ramp
 from dpbo_core.models.scores.sigmoid import Sigmoid
-from dpbo_core.scoring import fast_exact_scores as near_steps
-from dpbo_core.scoring.fast_exact_scores import NearSteps
-from dpbo_core.scoring.in_memory import exact_sum, exact_totals, paired_sum, steps_of_all
+from dpbo_core.scoring.in_memory import exact_sum, exact_totals, paired_sum
 
 SCORES = [Sigmoid(10.0), Sigmoid(0.01), Sigmoid(300.0), Ramp(0.5), Ramp(20.0), Accuracy()]
 
@@ -71,7 +71,7 @@ def near_blocks(near, records, models, score):
 
     def exact(part):
         again.append(part.n_records)
-        return steps_of_all(models, part, score)
+        return LinearModel.steps_of_all(models, part, score)
 
     for sign, steps in near.blocks(records, exact):
         found += sign * steps.sum(axis=0).astype(np.int64)
@@ -182,7 +182,10 @@ def test_who_cannot_be_bounded_is_scored_one_at_a_time():
     assert NearSteps.of(models, Sigmoid(10.0)) is not None
     assert NearSteps.of(models, Accuracy()) is None
     assert NearSteps.of(models[:3], Sigmoid(10.0)) is None
-    assert NearSteps.of([*models, "another"], Sigmoid(10.0)) is None
+    another = SoftmaxModel(np.ones((models[0].weights.size, 3)))
+    records = encoded(np.zeros((9, models[0].weights.size)), np.ones(9, int))
+    with pytest.raises(TypeError, match="margin"):
+        exact_totals([*models, another], records, Sigmoid(10.0))
     for weight in (1e12, 1e308, math.inf, math.nan):
         far = [*models, LinearModel(np.full(3, weight), 1.0, 0.0)]
         assert NearSteps.of(far, Sigmoid(10.0)) is None

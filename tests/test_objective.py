@@ -12,6 +12,7 @@ from worlds import at_length
 from dpbo_core.data import Encoded, Preprocessing, table_of
 from dpbo_core.methods.lipschitz import Lipschitz
 from dpbo_core.models.estimators import EstimatorFactory
+from dpbo_core.models.linear import fit
 from dpbo_core.models.linear.fit import LinearModel, train
 from dpbo_core.models.scores.accuracy import Accuracy, Correct
 from dpbo_core.models.scores.brier import Brier
@@ -20,7 +21,6 @@ from dpbo_core.models.scores.ramp import Ramp
 from dpbo_core.models.scores.sigmoid import Sigmoid
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.problem import Problem
-from dpbo_core.scoring import in_memory
 from dpbo_core.scoring.in_memory import Objective
 from dpbo_core.space.candidates import grid
 from dpbo_core.space.search_space import Real, SearchSpace
@@ -212,7 +212,7 @@ def test_the_sum_is_the_same_to_the_last_bit_in_blocks_of_any_size(monkeypatch, 
         alone += int(to_grid(score.phi(model.margins(one.X, one.signs)), 1.0, broken_score=score.broken_score)[0])
     for block in (1, 7, 1000, 16_384):
         if m / block < 1001:
-            monkeypatch.setattr(in_memory, "BLOCK", block)
+            monkeypatch.setattr(fit, "BLOCK", block)
             assert Objective(Sensitive(records), score).evaluate(model).expose() == alone
 
 
@@ -225,4 +225,4 @@ def test_scoring_takes_the_memory_of_a_block():
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < 8 * 8 * in_memory.BLOCK  # one array of all the scores would be 4.8 MB
+    assert peak < 8 * 8 * fit.BLOCK  # one array of all the scores would be 4.8 MB

@@ -15,6 +15,7 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods import METHODS
 from dpbo_core.models import estimators
+from dpbo_core.models.linear import fit
 from dpbo_core.models.linear.fit import LinearModel, margins_of
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.pairs import PairScore
@@ -24,7 +25,7 @@ from dpbo_core.preparation.run import Run
 from dpbo_core.preparation.training_set import study_fingerprint
 from dpbo_core.problem import Problem
 from dpbo_core.queries.tuning.run import open_study
-from dpbo_core.scoring import in_memory, partitioned
+from dpbo_core.scoring import partitioned
 from dpbo_core.scoring.in_memory import evaluate_all, exact_sum, paired_sum
 from dpbo_core.scoring.partitioned import KeptParts, bytes_of
 from dpbo_core.study_file import StudySpec
@@ -155,8 +156,8 @@ def test_blocks_of_any_size_come_to_the_same(world, here, monkeypatch, block):
     models = [public.problem.train(i) for i in range(5)]
     half = data_split.sensitive_half(world("validation.parquet"), here, public)
     whole = exposed(half.evaluate_all(models, (models[0], 99)))
-    monkeypatch.setattr(in_memory, "BLOCK", block)
-    monkeypatch.setattr(in_memory, "FEWEST", 1)
+    monkeypatch.setattr(fit, "BLOCK", block)
+    monkeypatch.setattr(fit, "FEWEST", 1)
     assert exposed(half.evaluate_all(models, (models[0], 99))) == whole
 
 

@@ -66,7 +66,14 @@ class Place:
 
     def watched(self, edition):
         section = WatchSection(drop=0.2, epsilon=1.0, edition=edition)
-        look = look_once(self.spec, self.run, vaults=self.folder / "watches", name="monday", section=section)
+        look = look_once(
+            self.spec,
+            ledger=self.run.ledger,
+            folder=self.run.folder,
+            vaults=self.folder / "watches",
+            name="monday",
+            section=section,
+        )
         return replace(look, replayed=False)
 
     def answered(self, edition):

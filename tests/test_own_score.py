@@ -76,7 +76,7 @@ DOORS = {
     ),
     "evaluate": lambda study, ledger, folder: evaluate_study(study, ledger=ledger, folder=folder, epsilon=1.0),
     "watch": lambda study, ledger, folder: look_once(
-        study, Run(ledger, folder=folder), vaults=folder / "vaults", name="a", section=WatchSection(drop=0.1)
+        study, ledger=ledger, folder=folder, vaults=folder / "vaults", name="a", section=WatchSection(drop=0.1)
     ),
     "serve": lambda study, ledger, folder: approve_study(study, ledger=ledger, folder=folder),
     "plan --fit": lambda study, _, folder: public_spread(study, folder),

@@ -17,7 +17,7 @@ from dpbo_core.models.scores.grid import GRID
 from dpbo_core.preparation import data_split
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.public_search import doubt, pairing, search_on_public_data
-from dpbo_core.scoring.in_memory import exact_sum, paired_sum, steps_of
+from dpbo_core.scoring.in_memory import exact_sum, paired_sum
 from dpbo_core.scoring.paired import stretched
 from dpbo_core.scoring.partitioned import PartWorker
 from dpbo_core.scoring.persons import PersonObjective, Persons
@@ -72,7 +72,7 @@ def test_the_objective_s_sum_is_that_of_its_records(tables):
     public, objective = halves(tables)
     one, other = public.problem.train(0), public.problem.train(5)
     records, score = objective._records.expose(), public.problem.score
-    steps = [steps_of(model, records, score) for model in (one, other)]
+    steps = [model.steps(records, score) for model in (one, other)]
     assert steps[0].sum() == exact_sum(one, records, score)
     clipped = GRID // 9
     by_hand = sum(
@@ -216,7 +216,7 @@ def test_by_persons_it_is_the_mean_of_each_one_s_terms_and_an_absent_one_differs
     people = [None if i % 11 == 0 else f"p{i % 7}" for i in range(m)]
     whole = PersonObjective(records, Sensitive(Persons.of(people)), score, 9)
     one, other, clipped = public.problem.train(0), public.problem.train(5), GRID // 9
-    terms = stretched(*(steps_of(model, records.expose(), score) for model in (one, other)), clipped)
+    terms = stretched(*(model.steps(records.expose(), score) for model in (one, other)), clipped)
     means = [
         int(sum(int(t) for t, p in zip(terms, people, strict=True) if p == f"p{k}")) // people.count(f"p{k}")
         for k in range(7)

@@ -32,7 +32,6 @@ from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.log_loss import LogLoss
 from dpbo_core.preparation import data_split
 from dpbo_core.preparation.resolve import advise_study, plan_study
-from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 from dpbo_core.queries.tuning.run import run_study
@@ -831,7 +830,7 @@ def test_a_file_without_a_record_is_released_evaluated_and_watched_as_any(tmp_pa
         book = ledger(folder)
         release = run_study(spec, ledger=book, folder=folder).release
         report = evaluate_study(spec, ledger=book, folder=folder).release
-        look = look_once(spec, Run(book, folder=folder), vaults=folder / "vaults", name="monday", section=WATCHED)
+        look = look_once(spec, ledger=book, folder=folder, vaults=folder / "vaults", name="monday", section=WATCHED)
         (account,) = book.accounts()
         told = [str(spend) for found in (release, report) for spend in found.spends]
         said[name] = (told, account.spent, look.number, sorted(report.value))

@@ -14,8 +14,8 @@ from dpbo_core.models.scores.declared import Declared, Numbers
 from dpbo_core.models.scores.grid import GRID, to_grid
 from dpbo_core.models.scores.record import RecordScore
 from dpbo_core.models.scores.union import SCORES
+from dpbo_core.sections.named_score import score_on
 from dpbo_core.study_file import StudySpec
-from dpbo_core.study_file.named_score import score_on
 
 SHARES, BOUND = (0.2, 0.3, 0.5), 1.5
 NUMBERS = {"class_shares": {"shares": SHARES}, "error_bound": {"error_bound": BOUND}}  # for a score itself
@@ -233,8 +233,8 @@ PLANTED = {
 def test_an_honest_score_of_another_class_passes(monkeypatch):
     check_score(OWN)
     for room in ("written_model", "named_score"):
-        monkeypatch.setattr(f"dpbo_core.study_file.{room}.SCORES", {**SCORES, OWN.name: OWN})
-        monkeypatch.setattr(f"dpbo_core.study_file.{room}.RECORD_SCORES", {OWN.name: OWN.of_outcome})
+        monkeypatch.setattr(f"dpbo_core.sections.{room}.SCORES", {**SCORES, OWN.name: OWN})
+        monkeypatch.setattr(f"dpbo_core.sections.{room}.RECORD_SCORES", {OWN.name: OWN.of_outcome})
     check_shares_are_checked(OWN)
 
 

@@ -63,7 +63,7 @@ class Place:
     def look(self, name, section=SURE, **more):
         spec = more.pop("spec", self.spec)
         return look_once(
-            spec, Run(self.ledger, folder=self.folder), vaults=self.vaults, name=name, section=section, **more
+            spec, ledger=self.ledger, folder=self.folder, vaults=self.vaults, name=name, section=section, **more
         )
 
     def spoil(self):
@@ -177,7 +177,7 @@ def test_a_watch_is_stated_in_the_study_and_is_no_part_of_its_key(place):
     written = place.spec.to_dict() | {"watch": {"drop": 0.2, "epsilon": 20.0, "edition": "1"}}
     spec = StudySpec.from_dict(written)
     assert spec.to_dict() == written
-    assert look_once(spec, Run(place.ledger, folder=place.folder), vaults=place.vaults, name="monday").number == 1
+    assert look_once(spec, ledger=place.ledger, folder=place.folder, vaults=place.vaults, name="monday").number == 1
     for wrong in ({"drop": 0.0}, {"drop": -1.0}, {"least_records": 1}, {"epsilon": 0.0}, {"table": " "}, {"x": 1}):
         with pytest.raises(StudyInvalid):
             StudySpec.from_dict(written | {"watch": wrong})
@@ -303,7 +303,7 @@ def test_a_kill_after_any_durable_write_draws_nothing_twice_and_pays_once(place,
 def _kept(place):
     """What the vault holds: its identity, z, and each look's identity and ν; None before anything is."""
     try:
-        kept = NoiseVault(place.vault).kept()
+        kept = NoiseVault(place.vault).contents()
     except Shredded:
         return "shredded"
     if kept is None:
@@ -362,7 +362,7 @@ def test_two_machines_that_open_one_watch_at_once_are_one_too_many(place):
     with pytest.MonkeyPatch.context() as patch:  # the other's terms are written just before ours would be
         unseen = "noise of the threshold"
         patch.setattr(Reservation, "recorded", lambda self, what: None if what == unseen else honest(self, what))
-        patch.setattr(Reservation, "record", lambda self, spend, draw: vault)
+        patch.setattr(Reservation, "record", lambda self, spend, draw, check=None: vault)
         with pytest.raises(DpboError, match="secret threshold of this watch is not here"):
             place.look("monday", raced)
     place.vaults = first
@@ -409,7 +409,7 @@ def beside(place, monkeypatch):
             others.append("b")
             others.append(
                 look_once(
-                    place.spec, Run(place.ledger, folder=place.folder), vaults=copies, name="b", section=SURE
+                    place.spec, ledger=place.ledger, folder=place.folder, vaults=copies, name="b", section=SURE
                 ).alarm
             )
         honest(*words)
@@ -551,7 +551,7 @@ def test_a_ledger_that_is_older_than_the_vault_is_refused(place, monkeypatch, tm
 
 def _looking(folder, url, spec, name, answers):
     found = look_once(
-        spec, Run(PrivacyLedger(url), folder=folder), vaults=folder / "vaults", name=name, section=SURE
+        spec, ledger=PrivacyLedger(url), folder=folder, vaults=folder / "vaults", name=name, section=SURE
     )
     answers.put((name, found.alarm, found.number, found.replayed))
 
@@ -593,7 +593,7 @@ def test_nothing_of_a_record_or_of_the_noise_is_in_what_others_read(place, caplo
         patch.setattr(NoiseVault, "shred", lambda vault: None)
         found = place.look("monday")
     assert found.alarm
-    kept = NoiseVault(place.vault).kept()
+    kept = NoiseVault(place.vault).contents()
     assert (kept.threshold.expose(), kept.looks["monday"].noise.expose()) == (z, nu)
     left = place.folder / "left"
     left.mkdir()
@@ -698,7 +698,7 @@ def test_neighbouring_tables_are_compared_within_what_is_charged(made, tmp_path,
         path.write_text("\n".join([header, *(_turned(line) if turned else line for line in lines)]) + "\n")
         vaults, name = tmp_path / "vaults", f"turned {turned}"
         wanted = replace(SURE, epsilon=50.0)
-        look = look_once(spec, Run(ledger, folder=tmp_path), vaults=vaults, name=name, section=wanted)
+        look = look_once(spec, ledger=ledger, folder=tmp_path, vaults=vaults, name=name, section=wanted)
         found.append(look.alarm)
     assert found == [False, True]
     document = json.loads(json.dumps(look.release.to_json()))

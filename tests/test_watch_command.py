@@ -17,7 +17,6 @@ from dpbo.flows.cli.terminal import WIDTH
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.preparation.run import Run
 from dpbo_core.queries.tuning.run import run_study
 from dpbo_core.queries.watch.looks import look_once
 from dpbo_core.study_file import StudySpec
@@ -94,7 +93,7 @@ def test_a_watch_that_goes_on_is_open_and_not_unfinished(here, study, run, monke
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
     ledger = PrivacyLedger(Stores().ledger)
     for name in ("monday", "tuesday"):
-        assert not look_once(study, Run(ledger), vaults=Stores().vaults, name=name).alarm
+        assert not look_once(study, ledger=ledger, vaults=Stores().vaults, name=name).alarm
     assert "open, 2 looks" in run("budget")[1]
     assert "not finished" not in run("budget")[1]
     assert [entry.get("looks") for entry in json.loads(run("budget", "--json")[1])["datasets"][0]["entries"]] == [

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from dpbo_core.data import Encoded, bundled
 from dpbo_core.models.estimator_trainer import EstimatorTrainer
+from dpbo_core.models.scorable import ScorableModel
 from dpbo_core.preparation import data_split
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.problem import Problem
-from dpbo_core.scoring.in_memory import Scorable, steps_of
 from dpbo_core.scoring.paired import stretched
 from dpbo_core.space.search_space import Value
 from dpbo_core.study_file import StudySpec
@@ -102,11 +102,13 @@ class TableScorer:
         """The training records are public."""
         return
 
-    def evaluate(self, model: Scorable | Place) -> Sensitive[int]:
+    def evaluate(self, model: ScorableModel | Place) -> Sensitive[int]:
         """The sum of the scores at that place."""
         return Sensitive(int(self.table.sums[_index(model)]))
 
-    def paired(self, model: Scorable | Place, reference: Scorable | Place, clipped: int) -> Sensitive[int]:
+    def paired(
+        self, model: ScorableModel | Place, reference: ScorableModel | Place, clipped: int
+    ) -> Sensitive[int]:
         """The sum of the clipped differences between two places, worked out once."""
         return Sensitive(_paired_sums(self.table, _index(reference), clipped)[_index(model)])
 
@@ -119,7 +121,7 @@ class TableScorer:
         return self.places[tuple(point.items())]
 
 
-def _index(model: Scorable | Place) -> int:
+def _index(model: ScorableModel | Place) -> int:
     assert isinstance(model, Place)  # noqa: S101  the table's own trainer made it
     return model.index
 
@@ -142,7 +144,7 @@ class Task:
     def table(self, problem: Problem, records: Encoded) -> ScoreTable:
         """Train every candidate, on the whole public half and without each fold; score it on the other half."""
         N = range(len(problem.candidates))
-        steps = [steps_of(problem.train(i), records, problem.score).astype(np.int32) for i in N]
+        steps = [problem.train(i).steps(records, problem.score).astype(np.int32) for i in N]
         public_steps = [problem.public_steps(i).astype(np.int32) for i in N]
         public = np.array([problem.public_score(i) for i in N])
         return ScoreTable.of(np.array(steps).T, np.array(public_steps).T, public)

@@ -31,7 +31,7 @@ class Shredded(DpboError):
 
 
 @dataclass(frozen=True, eq=False)
-class KeptLook:
+class LookNoise:
     """One look's secret noise; `above` is None until the comparison was made."""
 
     identity: str
@@ -40,12 +40,12 @@ class KeptLook:
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
+class VaultContents:
     """Everything that one vault holds."""
 
     identity: str
     threshold: Sensitive[int] = field(repr=False)
-    looks: Mapping[str, KeptLook] = field(default_factory=dict)
+    looks: Mapping[str, LookNoise] = field(default_factory=dict)
 
 
 class NoiseVault:
@@ -64,47 +64,47 @@ class NoiseVault:
         with locked_folder(self.folder):
             yield
 
-    def kept(self) -> Kept | None:
-        """What is kept; None before anything is.
+    def contents(self) -> VaultContents | None:
+        """The contents of the vault's file; None before there is one.
 
         Raises:
             DpboError: it cannot be read.
-            Shredded: it is kept no more.
+            Shredded: they were destroyed.
         """
         try:
-            told = self._place.read_bytes()
-            kept = None if told == OVER else _from_text(told.decode("ascii"))
+            raw = self._place.read_bytes()
+            contents = None if raw == OVER else _from_text(raw.decode("ascii"))
         except FileNotFoundError:
             return None
         except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
-            told, kept = b"", None
-        if told == OVER:
+            raw, contents = b"", None
+        if raw == OVER:
             raise Shredded(
                 "the secret noise of this watch was destroyed at its alarm",
                 remedy="open another watch: a new edition",
             )
-        if kept is None:
+        if contents is None:
             raise DpboError(
                 "the secret noise of this watch cannot be read",
                 cause="its file was edited, or the disk failed",
                 remedy="restore the newest copy; without it the watch is over, and a new edition is a new spend",
             )
-        return kept
+        return contents
 
-    def opened(self, draw: Callable[[], Sensitive[int]]) -> Kept:
-        """What is kept; at first the threshold's noise alone, drawn now, durable when this returns."""
-        return self.kept() or self._keep(Kept(_identity(), draw()))
+    def opened(self, draw: Callable[[], Sensitive[int]]) -> VaultContents:
+        """The contents of the vault; at first the threshold's noise alone, drawn now, durable when this returns."""
+        return self.contents() or self._write(VaultContents(_identity(), draw()))
 
-    def begun(self, kept: Kept, name: str, draw: Callable[[], Sensitive[int]]) -> Kept:
-        """The same with the noise of the look `name`: that it has, or drawn now and durable when this returns."""
-        if name in kept.looks:
-            return kept
-        return self._keep(replace(kept, looks={**kept.looks, name: KeptLook(_identity(), draw())}))
+    def begun(self, contents: VaultContents, name: str, draw: Callable[[], Sensitive[int]]) -> VaultContents:
+        """The contents with the noise of the look `name`: its own, or drawn now and durable when this returns."""
+        if name in contents.looks:
+            return contents
+        return self._write(replace(contents, looks={**contents.looks, name: LookNoise(_identity(), draw())}))
 
-    def compared(self, kept: Kept, name: str, *, above: bool) -> Kept:
-        """The same with the bit of the look `name`, durable when this returns."""
-        look = replace(kept.looks[name], above=above)
-        return self._keep(replace(kept, looks={**kept.looks, name: look}))
+    def compared(self, contents: VaultContents, name: str, *, above: bool) -> VaultContents:
+        """The contents with the bit of the look `name`, durable when this returns."""
+        look = replace(contents.looks[name], above=above)
+        return self._write(replace(contents, looks={**contents.looks, name: look}))
 
     def shred(self) -> None:
         """Destroy the noise, as well as a disk lets itself be overwritten; never fails, and may be repeated.
@@ -121,9 +121,9 @@ class NoiseVault:
         if self._place.read_bytes() != OVER:
             self._replace(OVER)
 
-    def _keep(self, kept: Kept) -> Kept:
-        self._replace(_text(kept).encode())
-        return kept
+    def _write(self, contents: VaultContents) -> VaultContents:
+        self._replace(_text(contents).encode())
+        return contents
 
     def _replace(self, content: bytes) -> None:
         """The new content is durable before the old is overwritten."""
@@ -150,23 +150,23 @@ def _identity() -> str:
     return secrets.token_hex(IDENTITY)
 
 
-def _text(kept: Kept) -> str:
-    looks = {name: [look.identity, look.noise.expose(), look.above] for name, look in kept.looks.items()}
-    return json.dumps({"identity": kept.identity, "threshold": kept.threshold.expose(), "looks": looks})
+def _text(contents: VaultContents) -> str:
+    looks = {name: [look.identity, look.noise.expose(), look.above] for name, look in contents.looks.items()}
+    return json.dumps({"identity": contents.identity, "threshold": contents.threshold.expose(), "looks": looks})
 
 
-def _from_text(text: str) -> Kept:
+def _from_text(text: str) -> VaultContents:
     """The inverse of `_text`.
 
     Raises:
         ValueError, LookupError, TypeError, AttributeError: it is none.
     """
-    told = json.loads(text)
+    document = json.loads(text)
     looks = {
-        name: KeptLook(str(identity), _whole(noise), above if above is None else bool(above))
-        for name, (identity, noise, above) in told["looks"].items()
+        name: LookNoise(str(identity), _whole(noise), above if above is None else bool(above))
+        for name, (identity, noise, above) in document["looks"].items()
     }
-    return Kept(str(told["identity"]), _whole(told["threshold"]), looks)
+    return VaultContents(str(document["identity"]), _whole(document["threshold"]), looks)
 
 
 def _whole(number: object) -> Sensitive[int]:

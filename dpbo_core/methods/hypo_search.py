@@ -46,6 +46,7 @@ from dpbo_core.mechanisms.random_stopping import (
 from dpbo_core.mechanisms.repeat_and_select import Procedure, RepeatAndSelect
 from dpbo_core.methods.contract import Method
 from dpbo_core.methods.releasing import make_release
+from dpbo_core.models.scorable import ScorableModel
 from dpbo_core.privacy.assumption import PUBLIC_PRIOR
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
@@ -53,7 +54,7 @@ from dpbo_core.privacy.sealing import attempted
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 from dpbo_core.private_training.trial import Trial, model_json
 from dpbo_core.problem import Problem
-from dpbo_core.scoring.in_memory import Scorable, Scorer
+from dpbo_core.scoring.in_memory import Scorer
 
 Law = Literal["negative_binomial", "poisson"]
 
@@ -268,10 +269,10 @@ class HypoSearch(Opaque):
             return {"candidate": 0, "quality": 0, "model": None}
         return {"candidate": best[1], "quality": best[0], "model": model_json(model, self._problem)}  # line 8
 
-    def _try(self, index: int, objective: Scorer, source: NoiseSource) -> tuple[int, Scorable | None]:
+    def _try(self, index: int, objective: Scorer, source: NoiseSource) -> tuple[int, ScorableModel | None]:
         """Run one trial (x, q) ~ M_λ; a trial that fails is the worst, and counts."""
 
-        def trial() -> tuple[int, Scorable | None]:
+        def trial() -> tuple[int, ScorableModel | None]:
             with np.errstate(all="ignore"):  # a warning that depends on a record must not be seen either
                 model = self._train(index, objective, source)
                 score = self._trial.score
@@ -279,7 +280,7 @@ class HypoSearch(Opaque):
 
         return attempted(trial, (WORST, None))  # an error that depends on a record must not be seen
 
-    def _train(self, index: int, objective: Scorer, source: NoiseSource) -> Scorable:
+    def _train(self, index: int, objective: Scorer, source: NoiseSource) -> ScorableModel:
         """The model x of one trial: private, or trained on the public set."""
         if self._trial.training is None:
             return self._problem.train(index)

@@ -41,6 +41,7 @@ from dpbo_core.methods.stated_search import (
 from dpbo_core.models.linear.certificates import default_tolerance
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.linear.losses import loss_named
+from dpbo_core.models.scorable import ScorableModel
 from dpbo_core.models.scores.declared import Numbers
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.union import SCORES
@@ -50,7 +51,7 @@ from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 from dpbo_core.problem import Problem
-from dpbo_core.scoring.in_memory import Scorable, Scorer, evaluate_all, models_at_once
+from dpbo_core.scoring.in_memory import Scorer, evaluate_all, models_at_once
 from dpbo_core.theorems import kusner_2015
 from dpbo_core.theorems.kusner_2015 import Calibration
 
@@ -295,7 +296,7 @@ class WholePath(BestScore):
     def __init__(self, method: Lipschitz, problem: Problem, plan: PrivacyPlan, mechanism: DiscreteLaplace) -> None:
         super().__init__(method, problem, plan, mechanism)
         self._chunks = iter(np.array_split(np.arange(len(problem.candidates)), method.n_steps(problem)))
-        self._left, self._trained = len(problem.candidates), list[Scorable]()
+        self._left, self._trained = len(problem.candidates), list[ScorableModel]()
 
     def step(self, objective: Scorer, noise: Noise) -> None:  # noqa: ARG002  no noise before the end
         """Train and score the next chunk of Λ; where files are read, all or as many as fit in one reading."""

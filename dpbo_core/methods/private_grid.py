@@ -37,6 +37,7 @@ from dpbo_core.methods.pair_draws import (
 )
 from dpbo_core.methods.pricing import guarantee_of, split_epsilon
 from dpbo_core.methods.releasing import make_release
+from dpbo_core.models.scorable import ScorableModel
 from dpbo_core.privacy.certified import CertificateRules
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan
@@ -53,7 +54,7 @@ from dpbo_core.public_search import (
     search_on_public_data,
     searched,
 )
-from dpbo_core.scoring.in_memory import Scorable, Scorer, evaluate_all, models_at_once
+from dpbo_core.scoring.in_memory import Scorer, evaluate_all, models_at_once
 from dpbo_core.scoring.paired import Pairing
 from dpbo_core.space.candidates import sobol_subset
 from dpbo_core.theorems.mckenna_sheldon_2020 import theorem_2_expected_error
@@ -345,7 +346,7 @@ class GridSearch(Opaque):
         self._selection, self._laplace = selection, laplace
         self._subset, self._pairing, self._head_start = method.subset(problem)
         self._reference = None if self._pairing is None else problem.train(self._pairing.reference)
-        self._trained: list[Scorable] = []  # and not yet scored
+        self._trained: list[ScorableModel] = []  # and not yet scored
         self._sums: list[Sensitive[int]] = []
         self._differences: list[Sensitive[int]] = []
         self._all_pairs: Sensitive[int] | None = None

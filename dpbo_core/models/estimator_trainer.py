@@ -15,7 +15,7 @@ from dpbo_core.models.rowwise import check_rowwise
 from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.bounded_function import BoundedFunction
 from dpbo_core.models.scores.grid import GRID, to_grid
-from dpbo_core.models.scores.pairs import OF_PAIRS, Integers, PairScore, auc_of, counts
+from dpbo_core.models.scores.pairs import OF_PAIRS, PairScore, auc_of
 from dpbo_core.models.scores.record import RecordScore
 
 PUBLIC_ROWS = 4096  # whose decision values say on which scale a model's are
@@ -132,7 +132,7 @@ class EstimatorTrainer:
                 continue
             fitted = self.factory.train(self.X[~out], self.truth[~out], **point)
             ranked, _ = with_cells(fitted, score, self.X[~out])
-            tables.append(table_of_estimator(ranked, self.X[out], self.truth[out], score))
+            tables.append(ranked.table(self.X[out], self.truth[out], score))
         return auc_of(np.array(tables))
 
 
@@ -156,26 +156,3 @@ def with_cells(
 
     cells = score.cells(type(fitted.estimator).__name__, asked)
     return replace(fitted, cells=cells), cells
-
-
-def table_of_estimator(
-    model: FittedEstimator,
-    X: NDArray[np.float64],
-    labels: NDArray[np.int64],
-    score: PairScore,
-    usable: NDArray[np.bool_] | None = None,
-) -> Integers:
-    """Records of each class in each cell, (2, B). A row without a prediction is in the lowest cell of its class.
-
-    Args:
-        model: with its cells.
-        X: (m, d) rows.
-        labels: (m,) index of the class; anything but 0 and 1 is in neither.
-        score: whose cells they are.
-        usable: (m,) False for what is in neither class; all are where None.
-    """
-    if model.cells is None:
-        raise TypeError("a model without cells ranks nothing")
-    found = np.rint(model.scores(X, labels, model.cells)).astype(np.int64) - 1
-    known = np.ones(len(labels), dtype=bool) if usable is None else usable
-    return counts(labels, known, np.clip(found, 0, score.n_cells - 1), score.n_cells)

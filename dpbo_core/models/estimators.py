@@ -16,21 +16,27 @@ the same shape, at the same position, whatever it was.
 
 import difflib
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpbo_core.data import Encoded
 from dpbo_core.data.named_columns import CANNOT, NamedColumn, data_frame
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.containment import contained
 from dpbo_core.models.import_path import estimator_class
-from dpbo_core.models.linear.fit import LinearModel
+from dpbo_core.models.linear.fit import LinearModel, SoftmaxModel
+from dpbo_core.models.order_independent import scores_by_content
 from dpbo_core.models.output_shape import OfRows, Verb, shaped
+from dpbo_core.models.scorable import ROWS, ScorableModel, refusal, usable
+from dpbo_core.models.scores.grid import to_grid
+from dpbo_core.models.scores.pairs import Integers, PairScore, counts
 from dpbo_core.models.scores.record import RecordScore
+from dpbo_core.models.scores.union import MarginScore, Score
 from dpbo_core.privacy.sealing import attempted
 
 if TYPE_CHECKING:
@@ -188,7 +194,7 @@ class PreparedRows:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FittedEstimator:
+class FittedEstimator(ScorableModel):
     """A fitted estimator and one public row. Its repr is constant.
 
     Attributes:
@@ -240,6 +246,57 @@ class FittedEstimator:
         for block in self.batches(len(rows)):
             result[block] = self.batch_scores(rows[block], y[block], score)
         return result
+
+    def steps(self, records: Encoded, score: Score) -> Integers:
+        """Each record's score in whole steps, (m,): 0 of one that cannot be read."""
+        return self._on_grid(records, score, FittedEstimator.scores)
+
+    def order_independent_steps(self, records: Encoded, score: Score) -> Integers:
+        """Each record's steps, (m,), from batches of one shape in which its place follows from its content."""
+        return self._on_grid(records, score, scores_by_content)
+
+    def _on_grid(self, records: Encoded, score: Score, scores: "Scores") -> Integers:
+        if isinstance(score, MarginScore | PairScore):
+            raise refusal(score)
+        numbers = np.where(usable(records), scores(self, records.X, records.truth, score), 0.0)
+        return to_grid(numbers, score.score_range, broken_score=0.0)
+
+    def pair_table(self, records: Encoded, score: PairScore) -> Integers:
+        """Records of each class in each cell, (2, B); one without a prediction is in the lowest of its class."""
+        return self.table(records.X, records.labels, score, usable(records))
+
+    def table(
+        self, X: NDArray[Any], labels: NDArray[Any], score: PairScore, counted: NDArray[np.bool_] | None = None
+    ) -> Integers:
+        """Records of each class in each cell, (2, B); a row without a prediction is in the lowest of its class.
+
+        Args:
+            X: (m, d) rows.
+            labels: (m,) index of the class; anything but 0 and 1 is in neither.
+            score: whose cells they are.
+            counted: (m,) False for what is in neither class; all are where None.
+        """
+        if self.cells is None:
+            raise TypeError("a model without cells ranks nothing")
+        cells = np.rint(self.scores(X, labels, self.cells)).astype(np.int64) - 1
+        each = np.ones(len(labels), dtype=bool) if counted is None else counted
+        return counts(labels, each, np.clip(cells, 0, score.n_cells - 1), score.n_cells)
+
+    @classmethod
+    def steps_of_all(cls, models: Sequence[Self], records: Encoded, score: Score) -> Integers:
+        """`steps` of each of several models, (m, L); rows are prepared once where all are given the same."""
+        if isinstance(score, MarginScore | PairScore) or not all(map(models[0].prepares_like, models)):
+            return super().steps_of_all(models, records, score)
+        rows = models[0].prepared(records.X)
+        scores = [np.where(usable(records), one.scores_of(rows, records.truth, score), 0.0) for one in models]
+        return np.stack([to_grid(one, score.score_range, broken_score=0.0) for one in scores], axis=1)
+
+    @classmethod
+    def block_rows(cls, models: Sequence[Self], n_records: int) -> int:
+        """A whole number of batches; all records for processes of their own; what trees predict in one call."""
+        if any(model.alone is not None for model in models):
+            return max(1, n_records)
+        return min(model.together for model in models) if all(model.of_trees for model in models) else ROWS
 
     @property
     def of_trees(self) -> bool:
@@ -359,4 +416,6 @@ def _is_seed(name: str) -> bool:
     return name.rpartition("__")[2] == "random_state"
 
 
+Scores = Callable[[FittedEstimator, NDArray[Any], NDArray[Any], RecordScore], NDArray[np.float64]]
 Model = LinearModel | FittedEstimator  # what a candidate is trained to
+Scorable = Model | SoftmaxModel

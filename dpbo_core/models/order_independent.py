@@ -13,19 +13,21 @@ every batch has one shape, and a row's place in it follows from what the row hol
 """
 
 import hashlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.models.estimators import FittedEstimator
 from dpbo_core.models.scores.record import RecordScore
+
+if TYPE_CHECKING:
+    from dpbo_core.models.estimators import FittedEstimator
 
 PLACES = 1024
 
 
 def scores_by_content(
-    model: FittedEstimator, X: NDArray[np.float64], truth: NDArray[Any], score: RecordScore
+    model: "FittedEstimator", X: NDArray[np.float64], truth: NDArray[Any], score: RecordScore
 ) -> NDArray[np.float64]:
     """Each record's score, (m,): element i is a function of row i and truth i alone. Never raises on their account.
 
@@ -41,13 +43,13 @@ def scores_by_content(
     _, rows, inverse = np.unique(keys, return_index=True, return_inverse=True)
     X, truth = X[rows], truth[rows]
     places = _places(keys[rows])
-    found = np.zeros(len(X))
+    scores = np.zeros(len(X))
     for members in _batches(places):
         batch = np.tile(model.stand_in, (PLACES, 1))
-        told = np.zeros(PLACES, dtype=truth.dtype)
-        batch[places[members]], told[places[members]] = X[members], truth[members]
-        found[members] = model.batch_scores(batch, told, score)[places[members]]
-    return found[inverse]
+        labels = np.zeros(PLACES, dtype=truth.dtype)
+        batch[places[members]], labels[places[members]] = X[members], truth[members]
+        scores[members] = model.batch_scores(batch, labels, score)[places[members]]
+    return scores[inverse]
 
 
 def _keys(X: NDArray[Any], truth: NDArray[Any]) -> NDArray[Any]:
@@ -63,8 +65,8 @@ def _hashed(row: NDArray[Any]) -> bytes:
     """Of the cells of one row, with their types: 32 bytes."""
     digest = hashlib.blake2b(digest_size=32)
     for cell in row:
-        told = f"{type(cell).__name__} {cell!r}".encode("utf-8", "surrogatepass")
-        digest.update(len(told).to_bytes(8, "little") + told)
+        text = f"{type(cell).__name__} {cell!r}".encode("utf-8", "surrogatepass")
+        digest.update(len(text).to_bytes(8, "little") + text)
     return digest.digest()
 
 

@@ -12,9 +12,9 @@ from dpbo_core.data.named_columns import NamedColumn, data_frame
 Verb = Literal["predict", "predict_proba", "decision_function"]
 
 
-def shaped(found: Any, verb: Verb, n_rows: int) -> NDArray[Any] | None:
+def shaped(prediction: Any, verb: Verb, n_rows: int) -> NDArray[Any] | None:
     """(k,) classes or numbers, (k, C) probabilities or (k,) decision values as float64; None for another shape."""
-    outcome = np.asarray(found)
+    outcome = np.asarray(prediction)
     outcome = outcome if verb == "predict" else outcome.astype(np.float64)
     if verb == "predict_proba":
         return outcome if outcome.ndim == 2 and len(outcome) == n_rows else None

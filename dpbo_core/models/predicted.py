@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.baseline import constant_score
-from dpbo_core.models.estimator_trainer import table_of_estimator, with_cells
+from dpbo_core.models.estimator_trainer import with_cells
 from dpbo_core.models.estimators import FittedEstimator
 from dpbo_core.models.scores.grid import GRID, to_grid
 from dpbo_core.models.scores.pairs import OF_PAIRS, PairScore, auc_of
@@ -26,7 +26,7 @@ from dpbo_core.models.scores.record import RecordScore
 
 
 @dataclass(frozen=True)
-class Told:
+class PredictedColumns:
     """The verbs of an estimator, answered from a row's own cells; rows are finite in these columns.
 
     Attributes:
@@ -39,8 +39,8 @@ class Told:
 
     def predict(self, rows: NDArray[np.float64]) -> NDArray[Any]:
         """Indices of classes, or numbers, (k,)."""
-        found = rows[:, self.columns[0]]
-        return found if self.regression else found.astype(np.int64)
+        values = rows[:, self.columns[0]]
+        return values if self.regression else values.astype(np.int64)
 
     def predict_proba(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """Probabilities (k, C); one column is the second class's."""
@@ -56,7 +56,7 @@ class Told:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Predicted(FittedEstimator):
-    """One candidate. Its `estimator` is a `Told`."""
+    """One candidate. Its `estimator` is a `PredictedColumns`."""
 
     def prepares_like(self, other: FittedEstimator) -> bool:  # noqa: ARG002  each has columns of its own
         """False: which rows are sound follows from a candidate's own columns."""
@@ -102,7 +102,7 @@ class PredictionsTrainer:
     def train(self, point: Mapping[str, Any]) -> Predicted:
         """The candidate of `point`; nothing is trained."""
         (name,) = point.values()
-        model = Predicted(Told(self.columns[name], self.regression), np.zeros(self.width))
+        model = Predicted(PredictedColumns(self.columns[name], self.regression), np.zeros(self.width))
         if isinstance(self.score, PairScore):
             rows = self.X if self.n_records else np.zeros((1, self.width))
             cells = with_cells(model, self.score, np.where(np.isfinite(rows), rows, 0.0))[1]
@@ -113,7 +113,7 @@ class PredictionsTrainer:
         """The mean score of the public records under the candidate, or their AUC; `seed` says nothing here."""
         if isinstance(self.score, PairScore):
             self._check_public()
-            return auc_of(table_of_estimator(self.train(point), self.X, self.truth, self.score))
+            return auc_of(self.train(point).table(self.X, self.truth, self.score))
         steps = self.public_steps(point, seed=seed)
         return int(steps.sum()) * self.score.score_range / (GRID * len(steps))
 

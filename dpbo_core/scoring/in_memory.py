@@ -17,41 +17,28 @@ record is no part, whatever the model.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpbo_core.data import Encoded
-from dpbo_core.models.estimator_trainer import table_of_estimator
-from dpbo_core.models.estimators import FittedEstimator, Model
-from dpbo_core.models.linear.fit import LinearModel, SoftmaxModel, margins_of
-from dpbo_core.models.scores.accuracy import Accuracy, Correct
-from dpbo_core.models.scores.grid import GRID, to_grid
+from dpbo_core.models.scorable import ScorableModel, common_class, usable
 from dpbo_core.models.scores.pairs import OF_PAIRS, Integers, PairScore, counts, pairs_of
-from dpbo_core.models.scores.record import RecordScore
-from dpbo_core.models.scores.union import MarginScore, Score
+from dpbo_core.models.scores.union import Score
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
-from dpbo_core.scoring.fast_exact_scores import NearSteps
 from dpbo_core.scoring.paired import stretched
 
-Scorable = Model | SoftmaxModel
 SHARES = 2**16
-BLOCK = 16_384  # scores that are in memory at once: larger arrays cost a system call each
-BATCHES = 16_384  # records of a block that estimators predict, a whole number of their batches
-FEWEST = 256  # records of a block, however many models score it
-
-Scores = Callable[[FittedEstimator, NDArray[np.float64], NDArray[Any], RecordScore], NDArray[np.float64]]
 Totals = tuple[list[int], list[int]]  # of each model: its number, and where they are paired its differences'
-Paired = tuple[Scorable, int]  # the model that all others are compared with, and c
+Paired = tuple[ScorableModel, int]  # the model that all others are compared with, and c
 
 
 class Scorer(Protocol):
     """What a method sees of the sensitive half."""
 
-    def evaluate(self, model: Scorable) -> Sensitive[int]:
+    def evaluate(self, model: ScorableModel) -> Sensitive[int]:
         """The exact integer that the records come to under `model`: a sum of scores, or a count of pairs."""
         ...
 
@@ -59,7 +46,7 @@ class Scorer(Protocol):
         """2PQ, what the count of pairs is under a model that ranks every pair right; for scores of pairs alone."""
         ...
 
-    def paired(self, model: Scorable, reference: Scorable, clipped: int) -> Sensitive[int]:
+    def paired(self, model: ScorableModel, reference: ScorableModel, clipped: int) -> Sensitive[int]:
         """The exact integer sum of the records' clipped differences between two models, each on the whole grid."""
         ...
 
@@ -82,9 +69,9 @@ class Together:
     differences: tuple[Sensitive[int], ...] = ()
 
     @classmethod
-    def of(cls, found: Totals) -> "Together":
+    def of(cls, totals: Totals) -> "Together":
         """Each number sealed on its own."""
-        sums, differences = found
+        sums, differences = totals
         return cls(tuple(map(Sensitive, sums)), tuple(map(Sensitive, differences)))
 
 
@@ -95,7 +82,7 @@ class ScoresTogether(Protocol):
     reads_files: ClassVar[bool]  # each time it is asked
 
     def evaluate_all(
-        self, models: Sequence[Scorable], paired_with: Paired | None = None, *, again: bool = False
+        self, models: Sequence[ScorableModel], paired_with: Paired | None = None, *, again: bool = False
     ) -> Together:
         """What `evaluate`, and `paired` where that is asked for, give of every model.
 
@@ -105,7 +92,7 @@ class ScoresTogether(Protocol):
 
 
 def evaluate_all(
-    scorer: Scorer, models: Sequence[Scorable], paired_with: Paired | None = None, *, again: bool = False
+    scorer: Scorer, models: Sequence[ScorableModel], paired_with: Paired | None = None, *, again: bool = False
 ) -> Together:
     """Every model's number, in one pass where the scorer can make one."""
     if isinstance(scorer, ScoresTogether):
@@ -137,14 +124,14 @@ class Half(Opaque):
         return None
 
     @abstractmethod
-    def totals(self, models: Sequence[Scorable], paired_with: Paired | None, *, again: bool) -> Totals:
+    def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, again: bool) -> Totals:
         """Each model's exact integer, and its differences'; as sensitive as the records.
 
         Raises:
             Sealed: records on disk could not be scored; never on account of what a record holds.
         """
 
-    def evaluate(self, model: Scorable) -> Sensitive[int]:
+    def evaluate(self, model: ScorableModel) -> Sensitive[int]:
         """The exact integer of one model: a sum of scores, a sum of persons' means, or a count of pairs.
 
         Raises:
@@ -156,7 +143,7 @@ class Half(Opaque):
         """2PQ, from the labels alone. Never asked for of persons: a study of pairs is refused with n_persons."""
         raise TypeError("persons are averaged, and pairs are of records")
 
-    def paired(self, model: Scorable, reference: Scorable, clipped: int) -> Sensitive[int]:
+    def paired(self, model: ScorableModel, reference: ScorableModel, clipped: int) -> Sensitive[int]:
         """The exact integer sum of clipped differences, each on the whole grid; of record scores alone.
 
         Raises:
@@ -165,7 +152,7 @@ class Half(Opaque):
         return Sensitive(self.totals((model,), (reference, clipped), again=True)[1][0])
 
     def evaluate_all(
-        self, models: Sequence[Scorable], paired_with: Paired | None = None, *, again: bool = False
+        self, models: Sequence[ScorableModel], paired_with: Paired | None = None, *, again: bool = False
     ) -> Together:
         """Both of many models, each record read once.
 
@@ -190,7 +177,7 @@ class Objective(Half):
         """The sensitive training records, or None."""
         return self._training
 
-    def totals(self, models: Sequence[Scorable], paired_with: Paired | None, *, again: bool) -> Totals:  # noqa: ARG002
+    def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, again: bool) -> Totals:  # noqa: ARG002
         """A block of records at a time; never raises on account of a record."""
         return exact_totals(models, self._records.expose(), self._score, paired_with)
 
@@ -199,19 +186,19 @@ class Objective(Half):
         return Sensitive(pairs_of(_classes(self._records.expose()))[1])
 
 
-def exact_sum(model: Scorable, records: Encoded, score: Score) -> int:
+def exact_sum(model: ScorableModel, records: Encoded, score: Score) -> int:
     """Σ_i round(2²⁴ g(w; x_i, y_i)/G), or C₂, of plain records: of a sensitive set, the sensitive value itself."""
     return exact_totals((model,), records, score)[0][0]
 
 
-def paired_sum(model: Scorable, reference: Scorable, clipped: int, records: Encoded, score: Score) -> int:
+def paired_sum(model: ScorableModel, reference: ScorableModel, clipped: int, records: Encoded, score: Score) -> int:
     """Σ_i ⌊(clip(s_i(λ) − s_i(λ₀), ±c) + c)·2²⁴/2c⌋ over plain records: of a sensitive set, sensitive."""
-    steps, others = (steps_of(one, records, score) for one in (model, reference))
+    steps, others = (one.steps(records, score) for one in (model, reference))
     return int(stretched(steps, others, clipped).sum(dtype=np.int64))
 
 
 def exact_totals(
-    models: Sequence[Scorable], records: Encoded, score: Score, paired_with: Paired | None = None
+    models: Sequence[ScorableModel], records: Encoded, score: Score, paired_with: Paired | None = None
 ) -> Totals:
     """`exact_sum` of every model, and `paired_sum`, in one pass over plain records: as sensitive as they are.
 
@@ -221,11 +208,11 @@ def exact_totals(
     if isinstance(score, PairScore):
         if paired_with is not None:
             raise TypeError(OF_PAIRS)
-        return [pairs_of(_table(model, records, score))[0] for model in models], []
+        return [pairs_of(model.pair_table(records, score))[0] for model in models], []
     scored = tuple(models) if paired_with is None else (*models, paired_with[0])
     sums = np.zeros(len(models), dtype=np.int64)
     differences = np.zeros(0 if paired_with is None else len(models), dtype=np.int64)
-    for sign, steps in _all_steps(scored, records, score):
+    for sign, steps in common_class(scored).signed_steps(scored, records, score):
         sums += sign * steps[:, : len(models)].sum(axis=0).astype(np.int64)  # exact: whole numbers, far below 2⁵³
         if paired_with is not None:
             whole = steps.astype(np.int64)
@@ -233,108 +220,9 @@ def exact_totals(
     return sums.tolist(), differences.tolist()
 
 
-def _all_steps(
-    models: Sequence[Scorable], records: Encoded, score: Score
-) -> Iterator[tuple[int, NDArray[np.int64] | NDArray[np.float64]]]:
-    """Blocks of steps (r, L) that come to those of every record, as `NearSteps.blocks` has it."""
-    near = NearSteps.of(models, score)
-    if near is not None:
-        return near.blocks(records, lambda part: steps_of_all(models, part, score))
-    return ((1, steps_of_all(models, part, score)) for part in blocks(records, models))
-
-
-def blocks(records: Encoded, models: Sequence[Scorable]) -> Iterator[Encoded]:
-    """The records in blocks of a size that the models say.
-
-    What predicts batches of rows gets a whole number of batches: a record stands in the batch, and at the place,
-    where it stands if all records are scored at once. Trees look at no other row, and get as many as they predict
-    together. What scores each record in a process of its own gets all at once.
-    """
-    fitted = [model for model in models if isinstance(model, FittedEstimator)]
-    size = BATCHES
-    if all(isinstance(model, LinearModel) for model in models):
-        size = max(FEWEST, BLOCK // max(1, len(models)))
-    elif any(model.alone is not None for model in fitted):
-        size = max(1, records.n_records)
-    elif len(fitted) == len(models) and all(model.of_trees for model in fitted):
-        size = min(model.together for model in fitted)
-    return (records.part(slice(at, at + size)) for at in range(0, records.n_records, size))
-
-
-def steps_of_all(models: Sequence[Scorable], records: Encoded, score: Score) -> NDArray[np.int64]:
-    """`steps_of` under each of several models, (m, L)."""
-    linear = [model for model in models if isinstance(model, LinearModel)]
-    if len(models) > 1 and len(linear) == len(models) and isinstance(score, MarginScore):
-        return _margin_steps(margins_of(linear, records.X, records.signs), score)
-    alike = _prepared_alike(models)
-    if alike and not isinstance(score, MarginScore | PairScore):
-        return np.stack(list(_steps_of_alike(alike, records, score)), axis=1)
-    return np.stack([steps_of(model, records, score) for model in models], axis=1)
-
-
-def _margin_steps(margins: NDArray[np.float64], score: MarginScore) -> NDArray[np.int64]:
-    return to_grid(score.phi(margins), score.score_range, broken_score=score.broken_score)
-
-
-def _prepared_alike(models: Sequence[Scorable]) -> list[FittedEstimator]:
-    """The models, if a block of rows can be prepared for all of them at once; else none."""
-    fitted = [model for model in models if isinstance(model, FittedEstimator)]
-    alike = len(fitted) == len(models) and all(fitted[0].prepares_like(model) for model in fitted)
-    return fitted if alike else []
-
-
-def _steps_of_alike(
-    models: Sequence[FittedEstimator], records: Encoded, score: RecordScore
-) -> Iterator[NDArray[np.int64]]:
-    usable, given = _usable(records), models[0].prepared(records.X)
-    for model in models:
-        scores = np.where(usable, model.scores_of(given, records.truth, score), 0.0)
-        yield to_grid(scores, score.score_range, broken_score=0.0)
-
-
-def steps_of(
-    model: Scorable, records: Encoded, score: Score, scores: Scores = FittedEstimator.scores
-) -> NDArray[np.int64]:
-    """Each record's score in whole steps, (m,): what `exact_sum` sums.
-
-    Args:
-        model: public.
-        records: plain.
-        score: of single records.
-        scores: how an estimator's rows are put into batches.
-
-    Raises:
-        TypeError: the score is of pairs, or not one of the model's; never on account of a record.
-    """
-    if isinstance(score, PairScore):
-        raise TypeError(OF_PAIRS)
-    if isinstance(model, LinearModel) and isinstance(score, MarginScore):
-        return _margin_steps(model.margins(records.X, records.signs), score)
-    if isinstance(model, SoftmaxModel) and isinstance(score, Correct | Accuracy):
-        return np.where(model.correct(records.X, records.labels) & _usable(records), GRID, 0).astype(np.int64)
-    if isinstance(model, FittedEstimator) and not isinstance(score, MarginScore):
-        found = np.where(_usable(records), scores(model, records.X, records.truth, score), 0.0)
-        return to_grid(found, score.score_range, broken_score=0.0)
-    raise TypeError("a linear model is scored by its margin, and no other model is")
-
-
-def _usable(records: Encoded) -> NDArray[np.bool_]:
-    return ~records.broken & (records.labels >= 0)
-
-
-def _table(model: Scorable, records: Encoded, score: PairScore) -> Integers:
-    """Records of each class in each cell, (2, B)."""
-    if isinstance(model, LinearModel):
-        cells = score.of_margins(model.margins(records.X, np.ones(records.n_records)), model.norm)
-        return counts(records.labels, _usable(records), cells, score.n_cells)
-    if isinstance(model, FittedEstimator):
-        return table_of_estimator(model, records.X, records.labels, score, _usable(records))
-    raise TypeError("a softmax model ranks nothing")
-
-
 def _classes(records: Encoded) -> Integers:
     """Records of each class, (2, 1)."""
-    return counts(records.labels, _usable(records), np.zeros(records.n_records, dtype=np.int64), 1)
+    return counts(records.labels, usable(records), np.zeros(records.n_records, dtype=np.int64), 1)
 
 
 def shifted(count: Sensitive[int], pairs: Sensitive[int], share: float) -> Sensitive[int]:
@@ -348,7 +236,7 @@ def shifted(count: Sensitive[int], pairs: Sensitive[int], share: float) -> Sensi
     return Sensitive(count.expose() - ((round(share * SHARES) * pairs.expose()) // SHARES))
 
 
-def table_of_part(records: Encoded, score: Score, models: Sequence[Scorable]) -> Integers:
+def table_of_part(records: Encoded, score: Score, models: Sequence[ScorableModel]) -> Integers:
     """What one partition adds where pairs are counted: each model's table, (L, 2, B).
 
     Without a model the records of each class, (1, 2, 1).
@@ -359,4 +247,4 @@ def table_of_part(records: Encoded, score: Score, models: Sequence[Scorable]) ->
         return _classes(records)[None]
     if not isinstance(score, PairScore):
         raise TypeError("a score of records has no table")
-    return np.stack([_table(model, records, score) for model in models])
+    return np.stack([model.pair_table(records, score) for model in models])

@@ -43,5 +43,5 @@ def stretched(steps: NDArray[np.int64], reference: NDArray[np.int64], clipped: i
         reference: the same under λ₀.
         clipped: c.
     """
-    found: NDArray[np.int64] = (np.clip(steps - reference, -clipped, clipped) + clipped) * GRID // (2 * clipped)
-    return found
+    differences: NDArray[np.int64] = np.clip(steps - reference, -clipped, clipped)
+    return (differences + clipped) * GRID // (2 * clipped)

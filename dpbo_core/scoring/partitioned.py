@@ -28,11 +28,12 @@ from dpbo_core.data import Encoded, Preprocessing
 from dpbo_core.data.addresses import FolderAddress, ObjectAddress, Part, Place
 from dpbo_core.data.fetched import Contents, fetched, parts_in, state_of
 from dpbo_core.errors import Sealed
+from dpbo_core.models.scorable import ScorableModel
 from dpbo_core.models.scores.pairs import Integers, PairScore, pairs_of
 from dpbo_core.models.scores.union import Score
 from dpbo_core.privacy.sealing import attempted
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
-from dpbo_core.scoring.in_memory import Half, Paired, Scorable, Totals, exact_totals, table_of_part
+from dpbo_core.scoring.in_memory import Half, Paired, Totals, exact_totals, table_of_part
 
 T = TypeVar("T")
 Answer = tuple[int | Integers, int]  # what a part adds, and its number of records
@@ -220,7 +221,7 @@ class Sent:
     """
 
     def __init__(
-        self, reader: PartReader, score: Score, models: Sequence[Scorable], paired_with: Paired | None = None
+        self, reader: PartReader, score: Score, models: Sequence[ScorableModel], paired_with: Paired | None = None
     ) -> None:
         self.reader, self.score, self.models, self.paired_with = reader, score, tuple(models), paired_with
         self._memory: tuple[KeptParts[Any] | None, int] = (None, 1)
@@ -288,7 +289,7 @@ class PartitionedObjective(Half):
         """
         return Sensitive(pairs_of(self._added((), None, again=True).reshape(2, -1))[1])
 
-    def totals(self, models: Sequence[Scorable], paired_with: Paired | None, *, again: bool) -> Totals:
+    def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, again: bool) -> Totals:
         """Over all parts, each read once.
 
         Raises:
@@ -299,7 +300,7 @@ class PartitionedObjective(Half):
             return [pairs_of(table)[0] for table in added.reshape(n, 2, -1)], []
         return added[:n].tolist(), added[n:].tolist()
 
-    def _added(self, models: Sequence[Scorable], paired_with: Paired | None, *, again: bool) -> Integers:
+    def _added(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, again: bool) -> Integers:
         reader = self._reader if again else replace(self._reader, limit=0)
         found = self._workers.map(PartWorker(reader, self._score, models, paired_with), self._parts)
         answers = [answer for answer in found if answer is not None]

@@ -35,14 +35,12 @@ from dpbo_core.data.addresses import Part
 from dpbo_core.data.fetched import Contents
 from dpbo_core.data.people import Person, read_people
 from dpbo_core.errors import Sealed
-from dpbo_core.models.estimators import FittedEstimator
-from dpbo_core.models.linear.fit import LinearModel
-from dpbo_core.models.order_independent import scores_by_content
+from dpbo_core.models.scorable import ROWS, ScorableModel
 from dpbo_core.models.scores.grid import GRID, to_grid
 from dpbo_core.models.scores.union import MarginScore, Score
 from dpbo_core.privacy.sealing import attempted
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.scoring.in_memory import BLOCK, Half, Paired, Scorable, Totals, steps_of
+from dpbo_core.scoring.in_memory import Half, Paired, Totals
 from dpbo_core.scoring.paired import EQUAL, stretched
 from dpbo_core.scoring.partitioned import KEPT_AT_MOST, SHOWN_AS, OneByOne, PartReader, Sent, Workers, bytes_of
 
@@ -67,9 +65,9 @@ class Persons:
     def of(cls, people: Sequence[Person]) -> "Persons":
         """From the person of every record."""
         rows: dict[str, int] = {}
-        found = [-1 if person is None else rows.setdefault(person, len(rows)) for person in people]
+        owners = [-1 if person is None else rows.setdefault(person, len(rows)) for person in people]
         hashed = b"".join(hashlib.blake2b(_text(person), digest_size=NAME).digest() for person in rows)
-        return cls(np.frombuffer(hashed, dtype=np.uint8).reshape(-1, NAME), np.array(found, dtype=np.intp))
+        return cls(np.frombuffer(hashed, dtype=np.uint8).reshape(-1, NAME), np.array(owners, dtype=np.intp))
 
     def sums(self, steps: Iterable[Integers], n_models: int) -> "PersonSums":
         """(S_p, c_p) of every person, from the steps of every record, block after block.
@@ -114,8 +112,8 @@ class PersonSums:
             n_persons: n_p.
             absent: steps that a person without records scores, in [0, 2²⁴].
         """
-        found = (self.sums // self.counts[:, None] - absent).sum(axis=0).tolist()
-        return [min(max(0, n_persons * absent + moved), n_persons * GRID) for moved in found]
+        moves = (self.sums // self.counts[:, None] - absent).sum(axis=0).tolist()
+        return [min(max(0, n_persons * absent + moved), n_persons * GRID) for moved in moves]
 
     def to_bytes(self) -> bytes:
         """For the curator's process: entries of one width, as many as the next power of two."""
@@ -132,9 +130,9 @@ class PersonSums:
         filled = numbers[:, -1] > 0  # an entry that only fills the width counts no record
         keys = np.ascontiguousarray(table[filled, :NAME]).view(np.dtype((np.void, NAME))).ravel()
         names, owners = np.unique(keys, return_inverse=True)
-        found = np.zeros((len(names), n_models + 1), dtype=np.int64)
-        np.add.at(found, owners, numbers[filled])
-        return cls(names.view(np.uint8).reshape(-1, NAME), found[:, :-1], found[:, -1])
+        added = np.zeros((len(names), n_models + 1), dtype=np.int64)
+        np.add.at(added, owners, numbers[filled])
+        return cls(names.view(np.uint8).reshape(-1, NAME), added[:, :-1], added[:, -1])
 
 
 class PersonObjective(Half):
@@ -147,24 +145,24 @@ class PersonObjective(Half):
     ) -> None:
         self._records, self._persons, self._score, self._n_persons = records, persons, score, n_persons
 
-    def totals(self, models: Sequence[Scorable], paired_with: Paired | None, *, again: bool) -> Totals:  # noqa: ARG002
+    def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, again: bool) -> Totals:  # noqa: ARG002
         """A block of records at a time; who is absent differs by nothing; never raises on account of a record."""
         steps = person_steps(models, self._records.expose(), self._score, paired_with)
         sums = self._persons.expose().sums(steps, n_columns(models, paired_with))
         return means_of(sums, len(models), self._n_persons, self._score)
 
 
-def n_columns(models: Sequence[Scorable], paired_with: Paired | None) -> int:
+def n_columns(models: Sequence[ScorableModel], paired_with: Paired | None) -> int:
     """How many sums a person has: one a model, and where they are paired one a difference."""
     return len(models) * (1 if paired_with is None else 2)
 
 
-def means_of(found: PersonSums, n_models: int, n_persons: int, score: Score) -> Totals:
+def means_of(persons: PersonSums, n_models: int, n_persons: int, score: Score) -> Totals:
     """What persons' sums come to: of the models, and of the differences beside them."""
-    sums, differences = found.sums[:, :n_models], found.sums[:, n_models:]
+    sums, differences = persons.sums[:, :n_models], persons.sums[:, n_models:]
     return (
-        PersonSums(found.names, sums, found.counts).totals(n_persons, absent_steps(score)),
-        PersonSums(found.names, differences, found.counts).totals(n_persons, EQUAL),
+        PersonSums(persons.names, sums, persons.counts).totals(n_persons, absent_steps(score)),
+        PersonSums(persons.names, differences, persons.counts).totals(n_persons, EQUAL),
     )
 
 
@@ -174,7 +172,7 @@ def absent_steps(score: Score) -> int:
     return int(to_grid([constant], score.score_range, broken_score=0.0)[0])
 
 
-def record_steps(model: Scorable, records: Encoded, score: Score) -> Integers:
+def record_steps(model: ScorableModel, records: Encoded, score: Score) -> Integers:
     """Each record's score in whole steps, (m,), over plain records: of a sensitive set, as sensitive as they are.
 
     Element i is a function of the model and record i alone, to the last bit: not of where it stands, nor of how
@@ -184,22 +182,16 @@ def record_steps(model: Scorable, records: Encoded, score: Score) -> Integers:
 
 
 def person_steps(
-    models: Sequence[Scorable], records: Encoded, score: Score, paired_with: Paired | None = None
+    models: Sequence[ScorableModel], records: Encoded, score: Score, paired_with: Paired | None = None
 ) -> Iterator[Integers]:
     """`record_steps` under each of several models, then the clipped differences, a block of records at a time."""
-    for at in range(0, records.n_records, BLOCK):
-        part = records.part(slice(at, at + BLOCK))
-        steps = [_block_steps(model, part, score) for model in models]
+    for at in range(0, records.n_records, ROWS):
+        part = records.part(slice(at, at + ROWS))
+        steps = [model.order_independent_steps(part, score) for model in models]
         if paired_with is not None:
-            reference = _block_steps(paired_with[0], part, score)
+            reference = paired_with[0].order_independent_steps(part, score)
             steps += [stretched(one, reference, paired_with[1]) for one in steps]
         yield np.stack(steps, axis=1)
-
-
-def _block_steps(model: Scorable, records: Encoded, score: Score) -> Integers:
-    if not isinstance(model, LinearModel | FittedEstimator):
-        raise TypeError("persons are scored by linear models and estimators")
-    return steps_of(model, records, score, scores_by_content)
 
 
 def _text(person: str) -> bytes:
@@ -218,7 +210,7 @@ class PersonPartWorker(Sent):
         reader: PartReader,
         column: str,
         score: Score,
-        models: Sequence[Scorable],
+        models: Sequence[ScorableModel],
         paired_with: Paired | None = None,
     ) -> None:
         super().__init__(reader, score, models, paired_with)
@@ -264,7 +256,7 @@ class PartitionedPersons(Half):
         self._column, self._score = column, score
         self._n_persons, self._workers = n_persons, workers or OneByOne()
 
-    def totals(self, models: Sequence[Scorable], paired_with: Paired | None, *, again: bool) -> Totals:
+    def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, again: bool) -> Totals:
         """Each part read once.
 
         Raises:
@@ -275,5 +267,5 @@ class PartitionedPersons(Half):
         answers = [answer for answer in self._workers.answers(work, self._parts) if answer]
         if len(answers) != len(self._parts):
             raise Sealed
-        found = PersonSums.merged(answers, n_columns(models, paired_with))
-        return means_of(found, len(models), self._n_persons, self._score)
+        persons = PersonSums.merged(answers, n_columns(models, paired_with))
+        return means_of(persons, len(models), self._n_persons, self._score)

@@ -134,17 +134,17 @@ def read_model(table: Any) -> ModelSection:
     Raises:
         StudyInvalid: they are none.
     """
-    given = typed_values(union_hints(get_args(ModelSection)), table, "[model]")
-    given = {key: value for key, value in given.items() if value is not None}
-    require("estimator" in given, "[model] lacks estimator", remedy="add estimator to [model]")
-    kind = _kind(given["estimator"], given.get("score", ""))
-    known = {item.name for item in fields(kind)}
+    values = typed_values(union_hints(get_args(ModelSection)), table, "[model]")
+    values = {key: value for key, value in values.items() if value is not None}
+    require("estimator" in values, "[model] lacks estimator", remedy="add estimator to [model]")
+    kind = _kind(values["estimator"], values.get("score", ""))
+    keys = {item.name for item in fields(kind)}
     if kind is FunctionSection:
         for key in FUNCTION.needs:
-            if key not in given:
-                raise needed(key, given["score"])
-    model = kind(**{key: value for key, value in given.items() if key in known})
-    for key in given:
+            if key not in values:
+                raise needed(key, values["score"])
+    model = kind(**{key: value for key, value in values.items() if key in keys})
+    for key in values:
         if key == "rowwise":
             require(
                 not (model.ours or isinstance(model, PredictionsSection)),
@@ -152,14 +152,14 @@ def read_model(table: Any) -> ModelSection:
                 + ("is ours and scores each record by itself" if model.ours else "were made elsewhere"),
                 remedy="remove rowwise",
             )
-        elif key == "columns" and not given[key]:
+        elif key == "columns" and not values[key]:
             continue
-        elif key == "columns" and key not in known:
+        elif key == "columns" and key not in keys:
             raise StudyInvalid(
                 f"model.columns is given, but {model.estimator} is ours and computes on numbers",
                 remedy='remove it, or name an estimator: "sklearn.ensemble.HistGradientBoostingClassifier", say',
             )
-        elif key not in known:
+        elif key not in keys:
             raise unused(key, model.score_name)
     return model
 

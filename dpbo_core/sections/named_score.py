@@ -83,14 +83,16 @@ def record_score(model: RecordModel) -> RecordScore | PairScore:
 def _shares(model: ByName) -> dict[Any, float]:
     """The public class shares in the order of the classes: numbers before texts."""
     shares = model.class_shares or {}
-    found = {canonical(name): share for name, share in shares.items()}
-    if len(found) < len(shares) or not all(type(share) in (int, float) for share in shares.values()):
+    by_class = {canonical(name): share for name, share in shares.items()}
+    if len(by_class) < len(shares) or not all(type(share) in (int, float) for share in shares.values()):
         raise StudyInvalid(
             "model.class_shares names a class twice, or a share is no number",
             cause='1 and "1.0" are one class',
             remedy="write each class once, with its share",
         )
-    return {name: float(found[name]) for name in sorted(found, key=lambda value: (isinstance(value, str), value))}
+    return {
+        name: float(by_class[name]) for name in sorted(by_class, key=lambda value: (isinstance(value, str), value))
+    }
 
 
 def score_on(

@@ -93,14 +93,14 @@ def _listed(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def refuse_unknown(table: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:
-    """Every key of `table` is in `known`, or a message with the nearest."""
+def refuse_unknown(table: Mapping[str, Any], keys: tuple[str, ...], where: str) -> None:
+    """Every key of `table` is in `keys`, or a message with the nearest."""
     for key in table:
         require(
-            key in known,
-            f"{where} has an unknown key {str(key)[:60]!r}{suggestion(str(key), known)}",
+            key in keys,
+            f"{where} has an unknown key {str(key)[:60]!r}{suggestion(str(key), keys)}",
             cause="a misspelt key, or one that belongs to another table",
-            remedy=f"the keys are {', '.join(known)}",
+            remedy=f"the keys are {', '.join(keys)}",
         )
 
 

@@ -15,22 +15,33 @@ The softmax (multinomial logistic) model: one column of weights a class.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpbo_core.data import Encoded
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.linear.certificates import default_tolerance
+from dpbo_core.models.linear.fast_exact_scores import NearSteps
 from dpbo_core.models.linear.interior_point import minimise_hinge
 from dpbo_core.models.linear.losses import Logistic, loss_named, row_blocks
 from dpbo_core.models.linear.newton import Start, minimise_logistic
 from dpbo_core.models.linear.signed_rows import SignedRows
+from dpbo_core.models.scorable import ScorableModel, SignedSteps, refusal, usable
+from dpbo_core.models.scores.accuracy import Accuracy, Correct
+from dpbo_core.models.scores.grid import GRID, to_grid
+from dpbo_core.models.scores.pairs import Integers, PairScore, counts
+from dpbo_core.models.scores.union import MarginScore, Score
+
+BLOCK = 16_384  # scores that are in memory at once: larger arrays cost a system call each
+FEWEST = 256  # records of a block, however many models score it
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LinearModel:
+class LinearModel(ScorableModel):
     """ŵ and what is known of it. Its repr gives the number of weights alone: a step's λ may be a secret."""
 
     weights: NDArray[np.float64]
@@ -77,6 +88,45 @@ class LinearModel:
                 np.vecdot(part, slopes, out=margins[block])
             margins *= classes
         return margins
+
+    def steps(self, records: Encoded, score: Score) -> Integers:
+        """Each record's margin score in whole steps, (m,)."""
+        if not isinstance(score, MarginScore):
+            raise refusal(score)
+        return _margin_steps(self.margins(records.X, records.signs), score)
+
+    def order_independent_steps(self, records: Encoded, score: Score) -> Integers:
+        """The steps, (m,): a margin is a function of its own row alone."""
+        return self.steps(records, score)
+
+    def pair_table(self, records: Encoded, score: PairScore) -> Integers:
+        """Records of each class in each cell of wᵀx, (2, B)."""
+        cells = score.of_margins(self.margins(records.X, np.ones(records.n_records)), self.norm)
+        return counts(records.labels, usable(records), cells, score.n_cells)
+
+    @classmethod
+    def steps_of_all(cls, models: Sequence[Self], records: Encoded, score: Score) -> Integers:
+        """`steps` of each of several models, (m, L); a row is in the cache while all of them see it."""
+        if len(models) == 1 or not isinstance(score, MarginScore):
+            return super().steps_of_all(models, records, score)
+        return _margin_steps(margins_of(models, records.X, records.signs), score)
+
+    @classmethod
+    def block_rows(cls, models: Sequence[Self], n_records: int) -> int:  # noqa: ARG003
+        """Records of a block, so that about `BLOCK` scores are in memory at once."""
+        return max(FEWEST, BLOCK // len(models))
+
+    @classmethod
+    def signed_steps(cls, models: Sequence[Self], records: Encoded, score: Score) -> Iterator[SignedSteps]:
+        """Blocks of steps (r, L), by one matrix product where its rounding cannot show."""
+        near = NearSteps.of(models, score)
+        if near is None:
+            return super().signed_steps(models, records, score)
+        return near.blocks(records, lambda part: cls.steps_of_all(models, part, score))
+
+
+def _margin_steps(margins: NDArray[np.float64], score: MarginScore) -> Integers:
+    return to_grid(score.phi(margins), score.score_range, broken_score=score.broken_score)
 
 
 def margins_of(models: Sequence[LinearModel], X: ArrayLike, signs: ArrayLike) -> NDArray[np.float64]:
@@ -188,7 +238,7 @@ def _check_positive(what: str, value: float) -> None:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SoftmaxModel:
+class SoftmaxModel(ScorableModel):
     """W. It predicts the class of the largest score, the first of equals. Its repr gives the shape alone."""
 
     weights: NDArray[np.float64]
@@ -201,6 +251,12 @@ class SoftmaxModel:
     def __repr__(self) -> str:
         d, K = self.weights.shape
         return f"SoftmaxModel(d={d}, K={K})"
+
+    def steps(self, records: Encoded, score: Score) -> Integers:
+        """All 2²⁴ steps where the class is predicted right, else 0, (m,)."""
+        if not isinstance(score, Correct | Accuracy):
+            raise refusal(score)
+        return np.where(self.correct(records.X, records.labels) & usable(records), GRID, 0).astype(np.int64)
 
     def correct(self, X: NDArray[np.float64], labels: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Whether each row's predicted class equals its label, (m,)."""

@@ -35,8 +35,8 @@ class BalancedAccuracy(RecordScore):
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
         """1/(C·π_y) where the prediction is right, else 0.0."""
         weights = 1.0 / (len(self.shares) * np.array(self.shares))
-        known = np.clip(truth.astype(np.int64), 0, len(weights) - 1)
-        return np.where(equal(outcome, truth), weights[known], 0.0)
+        classes = np.clip(truth.astype(np.int64), 0, len(weights) - 1)
+        return np.where(equal(outcome, truth), weights[classes], 0.0)
 
 
 @dataclass(frozen=True)

@@ -80,8 +80,8 @@ def counts(classes: NDArray[Any], usable: NDArray[np.bool_], cells: Integers, n_
         cells: (m,) in 0 … B − 1.
         n_cells: B.
     """
-    known = usable & ((classes == 0) | (classes == 1))
-    places = np.where(known, classes * n_cells + cells, 2 * n_cells).astype(np.int64)
+    counted = usable & ((classes == 0) | (classes == 1))
+    places = np.where(counted, classes * n_cells + cells, 2 * n_cells).astype(np.int64)
     found = np.bincount(places, minlength=2 * n_cells + 1)
     return found[: 2 * n_cells].reshape(2, n_cells).astype(np.int64)
 

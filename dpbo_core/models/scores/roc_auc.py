@@ -103,8 +103,8 @@ class RocAuc(PairScore):
             if outcome is None or (outcome.ndim == 2 and outcome.shape[1] != 2):
                 continue
             values = _values(outcome)
-            known = np.clip(values[np.isfinite(values)], -LARGEST, LARGEST)
-            low, centre, high = np.quantile(known, [0.25, 0.5, 0.75]) if len(known) else (0.0, 0.0, 0.0)
+            finite = np.clip(values[np.isfinite(values)], -LARGEST, LARGEST)
+            low, centre, high = np.quantile(finite, [0.25, 0.5, 0.75]) if len(finite) else (0.0, 0.0, 0.0)
             scale = float(high - low)
             return Decisions(verb, float(centre), scale if 0.0 < scale < LARGEST else 1.0)
         raise StudyInvalid(

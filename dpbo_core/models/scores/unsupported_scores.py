@@ -24,42 +24,42 @@ _CLUSTERINGS = (
 )
 
 
-def _told(names: str, cause: str, remedy: str) -> dict[str, tuple[str, str]]:
+def _entries(names: str, cause: str, remedy: str) -> dict[str, tuple[str, str]]:
     return dict.fromkeys(names.split(), (cause, remedy))
 
 
 _averaged = " ".join(f"{name}{how}" for name in ("f1", "precision", "recall", "jaccard") for how in _AVERAGES)
 ELSEWHERE = {
-    **_told(
+    **_entries(
         f"{_averaged} average_precision matthews_corrcoef d2_brier_score d2_log_loss_score "
         "positive_likelihood_ratio neg_negative_likelihood_ratio",
         _TABLE,
         _RANKING,
     ),
-    **_told(
+    **_entries(
         "roc_auc_ovr roc_auc_ovo roc_auc_ovr_weighted roc_auc_ovo_weighted top_k_accuracy",
         "of several classes there are several such numbers, and their mean moves too far with one record",
         _MULTICLASS,
     ),
-    **_told(
+    **_entries(
         "neg_log_loss", "it is written here as a score with a public bound", f'write score = "{LOG_LOSS.name}"'
     ),
-    **_told("neg_brier_score", "it is written here as a score", f'write score = "{BRIER.name}"'),
-    **_told("neg_mean_absolute_error neg_median_absolute_error", _UNBOUNDED, _ABSOLUTE),
-    **_told("neg_mean_absolute_percentage_error d2_absolute_error_score", _UNBOUNDED, _ABSOLUTE),
-    **_told(
+    **_entries("neg_brier_score", "it is written here as a score", f'write score = "{BRIER.name}"'),
+    **_entries("neg_mean_absolute_error neg_median_absolute_error", _UNBOUNDED, _ABSOLUTE),
+    **_entries("neg_mean_absolute_percentage_error d2_absolute_error_score", _UNBOUNDED, _ABSOLUTE),
+    **_entries(
         "r2 explained_variance",
         "its denominator is of the whole table, and one record can move it without a bound",
         f"{_SQUARED}: of two models on one table the one with the smaller squared error has the larger value of it",
     ),
-    **_told("neg_mean_squared_error neg_root_mean_squared_error max_error neg_max_error", _UNBOUNDED, _SQUARED),
-    **_told(
+    **_entries("neg_mean_squared_error neg_root_mean_squared_error max_error neg_max_error", _UNBOUNDED, _SQUARED),
+    **_entries(
         "neg_mean_squared_log_error neg_root_mean_squared_log_error neg_mean_poisson_deviance "
         "neg_mean_gamma_deviance",
         _UNBOUNDED,
         _SQUARED,
     ),
-    **_told(
+    **_entries(
         _CLUSTERINGS,
         "it compares two clusterings, and a study predicts a target",
         f"choose by {ACCURACY.name} or {BALANCED_ACCURACY.name}",

@@ -23,6 +23,7 @@ from dpbo_core.data.addresses import Part, place_of
 from dpbo_core.data.fetched import fetched
 from dpbo_core.data.people import Person, read_people
 from dpbo_core.errors import DpboError, Sealed, StudyInvalid
+from dpbo_core.models.estimators import Scorable
 from dpbo_core.preparation.data_split import FileSplit, records_of
 from dpbo_core.preparation.public_half import DataSplit, PublicHalf, counted_records
 from dpbo_core.privacy.sealing import attempted
@@ -36,7 +37,6 @@ from dpbo_core.queries.evaluation.histogram_cells import (
     only_needed,
     with_groups,
 )
-from dpbo_core.scoring.in_memory import Scorable
 from dpbo_core.scoring.partitioned import Answer, OneByOne, Workers, parts_of
 from dpbo_core.scoring.persons import Persons
 from dpbo_core.study_file import PersonFiles, PublicFiles, SensitiveFiles, SensitiveTraining, StudySpec

@@ -27,7 +27,7 @@ from dpbo_core.final_model.train import model_is_public
 from dpbo_core.models.cross_validation import fold_of
 from dpbo_core.models.estimator_allowlist.inspection import unlisted_part
 from dpbo_core.models.estimator_trainer import EstimatorTrainer
-from dpbo_core.models.estimators import FittedEstimator
+from dpbo_core.models.estimators import FittedEstimator, Scorable
 from dpbo_core.models.linear.fit import LinearModel, SoftmaxModel
 from dpbo_core.models.linear_trainer import LinearTrainer
 from dpbo_core.models.output_shape import Verb
@@ -43,7 +43,6 @@ from dpbo_core.queries.evaluation.histogram_cells import Grouping, needed_column
 from dpbo_core.queries.evaluation.multiclass import MOST_CLASSES, Multiclass
 from dpbo_core.queries.evaluation.regression import Regression
 from dpbo_core.queries.evaluation.report_kind import PublicRecords, ReportKind
-from dpbo_core.scoring.in_memory import Scorable
 from dpbo_core.study_file import StudySpec
 
 LINEAR: Verb = "decision_function"  # what a linear model's margins stand for

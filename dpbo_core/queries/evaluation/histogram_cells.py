@@ -40,13 +40,12 @@ from numpy.typing import NDArray
 
 from dpbo_core.data import Encoded, Preprocessing, Table
 from dpbo_core.data.values import Value, positions, shown
-from dpbo_core.models.estimators import FittedEstimator
+from dpbo_core.models.estimators import FittedEstimator, Scorable
 from dpbo_core.models.linear.fit import LinearModel, SoftmaxModel
 from dpbo_core.models.order_independent import scores_by_content
 from dpbo_core.models.output_shape import Verb
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.record import RecordScore, Scores
-from dpbo_core.scoring.in_memory import Scorable
 from dpbo_core.scoring.persons import NAME, Persons
 
 Integers = NDArray[np.int64]

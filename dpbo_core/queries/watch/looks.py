@@ -22,9 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from dpbo_core.errors import DpboError, LedgerDamaged, StudyInvalid
+from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.above_threshold import alarm
 from dpbo_core.mechanisms.noise import NoiseSource, try_out
-from dpbo_core.mechanisms.noise_vault import Kept, NoiseVault, Shredded
+from dpbo_core.mechanisms.noise_vault import NoiseVault, Shredded, VaultContents
 from dpbo_core.models.estimators import Model
 from dpbo_core.preparation.preconditions import check_accepted, opening_cap
 from dpbo_core.preparation.run import Run
@@ -50,15 +51,22 @@ from dpbo_core.versions import library_version
 
 
 def look_once(
-    study: StudySpec, run: Run, *, vaults: str | Path, name: str, section: WatchSection | None = None
+    study: StudySpec,
+    *,
+    ledger: PrivacyLedger,
+    vaults: str | Path,
+    name: str,
+    folder: str | Path = ".",
+    section: WatchSection | None = None,
 ) -> Look:
     """Look once whether the released model's score has fallen on today's table.
 
     Args:
         study: as written.
-        run: which ledger pays, who asks, where the study's paths begin.
+        ledger: where budgets are.
         vaults: the curator's own folder, in which the watch keeps its secret noise; the same for every look.
         name: of the look, the caller's own: a date, say. Asked again, it is the same look.
+        folder: the folder that the study's data paths are relative to.
         section: drop, ε and the rest, in the place of the study's [watch].
 
     Raises:
@@ -67,6 +75,7 @@ def look_once(
         DpboError: the secret noise is not here, or is older than the ledger's last look.
         Sealed: something failed on sensitive data; nothing of it is told, and a rerun continues.
     """
+    run = Run(ledger, folder)
     opened = open_look(study, run, name=name, section=section, vaults=vaults)
     return opened if isinstance(opened, Look) else opened.finish(run, vaults)
 
@@ -197,7 +206,7 @@ class OpenLook:
         vault.compared(kept, name, above=above)
         _record_bit(charge, watch, name, number, above=above)
 
-    def _compared(self, kept: Kept, fixed: Mapping[str, Any] | None) -> bool:
+    def _compared(self, kept: VaultContents, fixed: Mapping[str, Any] | None) -> bool:
         """Today's table is read here, and nowhere else."""
         watch, terms = self.watch, Terms.from_json(fixed or {})
         measure, reference = watch.measure, terms.reference
@@ -222,7 +231,7 @@ def _opened(
     drawn: Mapping[str, tuple[Mapping[str, Any], str]],
     watch: Watching,
     draw: Callable[[], Sensitive[int]],
-) -> Kept:
+) -> VaultContents:
     """The vault that this watch was opened with, whole; or opened now, its terms recorded.
 
     Raises:
@@ -230,7 +239,7 @@ def _opened(
     """
     fixed = charge.recorded(THRESHOLD)
     try:
-        kept = vault.kept()
+        kept = vault.contents()
     except Shredded:  # at an alarm, and the ledger has none
         raise newer() from None
     if fixed is not None and kept is None:

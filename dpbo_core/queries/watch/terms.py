@@ -29,6 +29,7 @@ from typing import Any
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import QueryKey
 from dpbo_core.mechanisms.above_threshold import AboveThreshold, Fall
+from dpbo_core.models.scorable import ScorableModel
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.privacy.amounts import allowed_units
@@ -36,7 +37,7 @@ from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.problem import Problem
 from dpbo_core.queries.watch import KIND, LOOK
 from dpbo_core.queries.watch.power import Noise
-from dpbo_core.scoring.in_memory import Scorable, Scorer, shifted
+from dpbo_core.scoring.in_memory import Scorer, shifted
 from dpbo_core.study_file import StudySpec, WatchSection
 
 EVEN = 0.5  # share of positives at which pairs tell most, where nothing public says it
@@ -84,7 +85,7 @@ class MeanMeasure:
         """From the exact sum to how far its mean is below the reference."""
         return Fall(start=round(reference / self.unit), times=1, over=n)
 
-    def value(self, table: Scorer, model: Scorable, reference: float) -> Sensitive[int]:
+    def value(self, table: Scorer, model: ScorableModel, reference: float) -> Sensitive[int]:
         """The exact sum of the table's scores."""
         del reference
         return table.evaluate(model)
@@ -126,7 +127,7 @@ class PairMeasure:
         del reference
         return Fall(start=0, times=GRID, over=n * n)
 
-    def value(self, table: Scorer, model: Scorable, reference: float) -> Sensitive[int]:
+    def value(self, table: Scorer, model: ScorableModel, reference: float) -> Sensitive[int]:
         """C₂ − ⌊rD⌋ of the table's pairs.
 
         Raises:

@@ -10,7 +10,7 @@
 | η | `score.rounding` | bound of what `phi` and `overwrite` make of a finite margin, against φ of it | scalar |
 | δ | `reach` | 2²⁴(K·e + 2η) | steps |
 
-Claim: where 2²⁴φ̃(t̃) lies within ½ − δ of a whole number k, the record's steps by `in_memory.steps_of` are k.
+Claim: where 2²⁴φ̃(t̃) lies within ½ − δ of a whole number k, the record's steps by `LinearModel.steps` are k.
 
 A sum of d products of doubles in any order, fused or not, misses y·wᵀx by at most γ_d·Σ|x_j||w_j| ≤ γ_d‖w‖₁, with
 γ_d = d·2⁻⁵³/(1 − d·2⁻⁵³), and by what products lose that are smaller than doubles can be. Both t and t̃ do, so e is
@@ -27,14 +27,17 @@ ball has, those functions score whole. A score without a Lipschitz constant has 
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.data import Encoded
-from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.margin import Steep
+
+if TYPE_CHECKING:
+    from dpbo_core.models.linear.fit import LinearModel
 
 Exact = Callable[[Encoded], NDArray[np.int64]]  # steps of some records, (m, L)
 
@@ -61,18 +64,17 @@ class NearSteps:
     reach: float
 
     @classmethod
-    def of(cls, models: Sequence[object], score: object) -> "NearSteps | None":
-        """None where models are few or not linear, or too many records would be in doubt: as is public."""
-        linear = [model for model in models if isinstance(model, LinearModel)]
-        if len(linear) < max(len(models), MODELS_AT_LEAST) or not isinstance(score, Steep):
+    def of(cls, models: "Sequence[LinearModel]", score: object) -> "NearSteps | None":
+        """None where models are few, or too many records would be in doubt: as is public."""
+        if len(models) < MODELS_AT_LEAST or not isinstance(score, Steep):
             return None
-        slopes = np.stack([model.weights for model in linear], axis=1)
+        slopes = np.stack([model.weights for model in models], axis=1)
         with np.errstate(all="ignore"):
             weight = float(np.abs(slopes).sum(axis=0).max(initial=0.0))
         # 2.1 for 2: what γ_d and the sum of d weights lose beyond d·2⁻⁵³ each, with much to spare
         error = 2.1 * len(slopes) * 2.0**-53 * weight + 2.0**-1000
         reach = GRID * (score.lipschitz * error + 2.0 * score.rounding)
-        return cls(slopes, score, reach) if 2.0 * reach * len(linear) <= DOUBTFUL_AT_MOST else None
+        return cls(slopes, score, reach) if 2.0 * reach * len(models) <= DOUBTFUL_AT_MOST else None
 
     def blocks(
         self, records: Encoded, exact: Exact

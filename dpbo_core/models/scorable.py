@@ -1,0 +1,88 @@
+"""The protocol of a model that can be scored: the exact integer steps of encoded records, or a table of pairs.
+
+A record's score g ∈ [0, G] is rounded to a whole number of steps of 2⁻²⁴·G. Its steps are a function of the model
+and that record alone, whichever of these methods gives them.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.data import Encoded
+from dpbo_core.models.scores.pairs import OF_PAIRS, Integers, PairScore
+from dpbo_core.models.scores.union import Score
+
+ROWS = 16_384  # records of a block that estimators predict, a whole number of their batches
+
+SignedSteps = tuple[int, NDArray[np.int64] | NDArray[np.float64]]  # ±1, and whole numbers (r, L)
+
+
+class ScorableModel(ABC):
+    """A model that gives the exact integer steps of encoded records. Public; the steps are as sensitive as they."""
+
+    @abstractmethod
+    def steps(self, records: Encoded, score: Score) -> Integers:
+        """Each record's score in whole steps, (m,).
+
+        Raises:
+            TypeError: the score is of pairs, or not one of the model's; never on account of a record.
+        """
+
+    def order_independent_steps(self, records: Encoded, score: Score) -> Integers:  # noqa: ARG002
+        """Each record's steps, (m,), whatever its place and the number of the others; persons are scored so.
+
+        Raises:
+            TypeError: the model has none.
+        """
+        raise TypeError("persons are scored by linear models and estimators")
+
+    def pair_table(self, records: Encoded, score: PairScore) -> Integers:  # noqa: ARG002
+        """Records of each class in each cell of the model's decision values, (2, B).
+
+        Raises:
+            TypeError: the model ranks nothing.
+        """
+        raise TypeError("a softmax model ranks nothing")
+
+    @classmethod
+    def steps_of_all(cls, models: Sequence[Self], records: Encoded, score: Score) -> Integers:
+        """`steps` of each of several models, (m, L)."""
+        return np.stack([model.steps(records, score) for model in models], axis=1)
+
+    @classmethod
+    def block_rows(cls, models: Sequence[Self], n_records: int) -> int:  # noqa: ARG003
+        """How many of n records several models score in one block: a record keeps its batch and its place in it."""
+        return ROWS
+
+    @classmethod
+    def signed_steps(cls, models: Sequence[Self], records: Encoded, score: Score) -> Iterator[SignedSteps]:
+        """Blocks of steps (r, L), each with +1 where it counts or −1 where it is taken back.
+
+        All together are `steps_of_all` of every record once. A block is good until the next.
+        """
+        size = cls.block_rows(models, records.n_records)
+        for at in range(0, records.n_records, size):
+            yield 1, cls.steps_of_all(models, records.part(slice(at, at + size)), score)
+
+
+def common_class(models: Sequence[ScorableModel]) -> type[ScorableModel]:
+    """The class that scores all of the models together: their own where they have one in common."""
+    classes = {type(model) for model in models}
+    return classes.pop() if len(classes) == 1 else ScorableModel
+
+
+def usable(records: Encoded) -> NDArray[np.bool_]:
+    """Which records could be read and have a known class, (m,)."""
+    return ~records.broken & (records.labels >= 0)
+
+
+def refusal(score: Score) -> TypeError:
+    """The error of a score that is not one of a model's."""
+    return TypeError(
+        OF_PAIRS
+        if isinstance(score, PairScore)
+        else "a linear model is scored by its margin, and no other model is"
+    )
