@@ -9,7 +9,7 @@
 # make supply  look the locked dependencies up for known faults; write the bill of materials, sbom.json
 # make deployment  run docs/deployment.md from its first command to its last, as services of real processes under
 #              accounts of their own, and try what each can reach (needs root and Debian's PostgreSQL; ten minutes)
-# make newest  the tests on the newest releases there are, without our upper bounds (TESTS=tests/test_flow.py for some)
+# make newest  the tests on the newest releases there are, without our upper bounds (TESTS=tests/flows/test_flow.py for some)
 # make pythons the tests on Python 3.12 and 3.13 too (TESTS=… for some; needs both on the path)
 # make look    photograph every page that shows a release into docs/pictures (needs Chromium, port 4200 free)
 # make docs    build the site into build/site and fail on a warning (needs the group `docs`)
@@ -72,7 +72,7 @@ planted: $(STAMP)
 
 audit: $(STAMP)
 	@cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m audit
-	@DPBO_AT_LENGTH=1 $(BIN)/python -m pytest -n 2 -m "slow or hypothesis" --ignore=tests/test_docs.py --ignore=tests/test_notebooks.py
+	@DPBO_AT_LENGTH=1 $(BIN)/python -m pytest -n 2 -m "slow or hypothesis" --ignore=tests/house/test_docs.py --ignore=tests/house/test_notebooks.py
 
 intruder: $(STAMP)
 	@cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m audit intrusion
@@ -141,7 +141,7 @@ docs: $(VENV)/.docs
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
 docs-run: $(VENV)/.docs
-	@$(BIN)/python -m pytest -m slow tests/test_docs.py tests/test_notebooks.py
+	@$(BIN)/python -m pytest -m slow tests/house/test_docs.py tests/house/test_notebooks.py
 
 $(VENV)/.frameworks: $(STAMP) pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "pip>=25.1"  # the first that knows groups

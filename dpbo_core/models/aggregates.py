@@ -28,7 +28,7 @@ The count of pairs ranked right: AUC and balanced accuracy of two classes, witho
 
 AUC = C₂/D, and with the predicted class for s balanced accuracy. Why Δ: of the pairs in a table at most q(m − q)
 hold one of k given records, so many where these are of one class and all others of the other; each counts 0, 1 or 2
-and every other pair is untouched. Enumerated in tests/test_pair_count.py; k·2(m − 1) is an upper bound of it.
+and every other pair is untouched. Enumerated in `test_pair_count`; k·2(m − 1) is an upper bound of it.
 
 For any r in [0, 1], B = C₂ − ⌊rD⌋ has the same Δ: the real C₂ − rD moves by at most Δ, since a pair weighs between
 −2r and 2(1 − r) in it, so the integer B moves by less than Δ + 1. AUC = r + B/D, so that with r near the AUC an

@@ -9,7 +9,7 @@
 | ν_i | — | noise of query i, scale 2cΔ/ε₂, drawn anew for each | scalars |
 
 Algorithms 3 to 6 of the paper are others' variants, not private as they were published; each is planted and caught
-in tests/test_watch_privacy.py. Theorem 5 halves the noise ν_i where all queries move in one direction between
+in `test_watch_privacy`. Theorem 5 halves the noise ν_i where all queries move in one direction between
 neighbours. The records of one person need not be the same in two tables, so theirs may move either way: not used.
 """
 

@@ -143,7 +143,7 @@ def examples() -> Iterator[tuple[str, Callable[[], Any]]]:
 def kinds() -> dict[str, type[Any]]:
     """The classes on the list that this scikit-learn has.
 
-    Those of other packages are in tests/frameworks, those of texts in tests/test_named_columns.py.
+    Those of other packages are in tests/frameworks, those of texts in tests/data/test_named_columns.py.
     """
     from dpbo_core.models.estimator_allowlist.inspection import imported
 

@@ -15,7 +15,7 @@ from dpbo.flows.tune import tune_privately
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.study_file import StudySpec
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 def test_the_team_pipeline_runs(here, databases):

@@ -119,7 +119,7 @@ def test_the_private_choice_of_the_first_example_earns_its_price() -> None:
     from dpbo_core.methods.public import Public
     from dpbo_core.preparation import data_split
 
-    folder = Path(__file__).parent.parent / "examples"
+    folder = Path(__file__).parents[2] / "examples"
     tuned, alone = (read_study(folder / f"{name}.toml") for name in ("two_scanners", "public_scans_alone"))
     assert replace(alone, name=tuned.name, method="auto") == tuned
     assert alone.method == "public"

@@ -13,7 +13,7 @@ from write_pages import stale
 from dpbo_core.gp.kernels import Matern52
 from dpbo_core.theorems import kusner_2015, srinivas_2010
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 ERRATA = (ROOT / "docs" / "errata.md").read_text()
 
 

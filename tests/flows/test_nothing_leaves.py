@@ -43,7 +43,7 @@ def connections(folder, prelude=""):
     around = environment(folder)
     for name in ("DO_NOT_TRACK", "CI", "PYTEST_CURRENT_TEST"):  # they would switch reports off by themselves
         around.pop(name, None)
-    around["PYTHONPATH"] = f"{hook}{os.pathsep}{Path(__file__).parents[1]}"
+    around["PYTHONPATH"] = f"{hook}{os.pathsep}{Path(__file__).parents[2]}"
     done = subprocess.run(
         command("tune", "study.toml", "--json", "--register"),
         cwd=folder,
@@ -101,8 +101,8 @@ def test_publishing_reports_to_nobody_in_a_program_of_ones_own(here):
         if name not in ("DO_NOT_TRACK", "CI", "PYTEST_CURRENT_TEST")
     }
     around.pop("MLFLOW_DISABLE_TELEMETRY", None)
-    code = LIBRARY.format(tests=str(Path(__file__).parent), watch=str(watch))
-    around["PYTHONPATH"] = str(Path(__file__).parents[1])
+    code = LIBRARY.format(tests=str(Path(__file__).parents[1]), watch=str(watch))
+    around["PYTHONPATH"] = str(Path(__file__).parents[2])
     done = subprocess.run([sys.executable, "-c", code], cwd=here, env=around, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert not log.exists() or log.read_text() == ""
@@ -135,7 +135,7 @@ def test_a_crash_leaves_no_record_in_a_core(here, words):
         _, ceiling = resource.getrlimit(resource.RLIMIT_CORE)
         resource.setrlimit(resource.RLIMIT_CORE, (ceiling, ceiling))
 
-    around = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    around = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run(
         [sys.executable, "-c", OPEN, *words],
         cwd=here,
@@ -199,7 +199,7 @@ print("after")
 
 
 def test_libraries_do_not_write_to_standard_output():
-    around = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    around = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run([sys.executable, "-c", NOISY], env=around, capture_output=True, text=True, check=True)
     assert sorted(done.stdout.split()) == ["after"] or sorted(done.stdout.split()) == ["after", "before"]
     assert done.stderr == "error\n"

@@ -34,7 +34,7 @@ from dpbo_core.final_model.train import FinalModel, load
 from dpbo_core.models.estimators import fitted
 from dpbo_core.models.linear.fit import train
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 RNG = np.random.default_rng(5)
 N = 60
 FIRST, SECOND = RNG.normal(size=N), RNG.normal(size=N) * 1e-7 + 1e9

@@ -1,6 +1,6 @@
 """A thing is named by its noun: no clause about a value is its name, and no module has a name that was given up.
 
-`python tests/test_words.py` prints STANDING as it is now. A number in it only ever goes down, and a room that is
+`python tests/house/test_words.py` prints STANDING as it is now. A number in it only goes down, and a room that is
 clean is not in it.
 """
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 REFUSED = {"found", "told", "known", "kept", "given", "said"}
 PRINTED = {"told_apart": "a key of what `dpbo curate plan --json` prints"}
 STANDING = {
@@ -98,7 +98,7 @@ def test_values_are_named_by_nouns():
         if room_of(path) in rooms and (names := refused(path.read_text(encoding="utf-8")))
     }
     assert not rooms, f"say what these are, and not what somebody did with them: {named}"
-    assert now == STANDING, "fewer than before: python tests/test_words.py prints the dictionary"
+    assert now == STANDING, "fewer than before: python tests/house/test_words.py prints the dictionary"
 
 
 def test_modules_have_no_name_that_was_given_up():

@@ -17,7 +17,7 @@ from dpbo_core.methods import EXCHANGES, METHODS
 from dpbo_core.models.scores.union import SCORES
 from dpbo_core.private_training.union import BASES
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 LINT = Path(sys.executable).parent / "lint-imports"
 
 

@@ -24,7 +24,7 @@ from dpbo_core.gp.kernels import Matern52, SquaredExponential
 from dpbo_core.gp.posterior import Posterior
 from dpbo_core.theorems import srinivas_2010
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 QUIET = settings(deadline=None, database=None, derandomize=True, max_examples=30)
 LINE = np.linspace(0.0, 1.0, 200)[:, None]
 SQUARE = np.stack(np.meshgrid(np.linspace(0, 1, 30), np.linspace(0, 1, 30)), axis=-1).reshape(-1, 2)

@@ -27,7 +27,7 @@ from dpbo_core.queries.tuning.run import run_study
 from dpbo_core.queries.watch.looks import look_once
 from dpbo_core.study_file import StudySpec, WatchSection
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 MOST_WRITES = 40
 
 

@@ -1,4 +1,4 @@
-"""Firings and editions, refusals by name, the alert, the doctor; the schedule itself is tests/test_schedule.py."""
+"""Firings and editions, refusals by name, the alert, the doctor; the schedule itself is test_schedule."""
 
 import json
 import re
@@ -246,7 +246,7 @@ PREFECTS = [("3.7.9", "wrong"), ("3.8.0", "fine"), ("3.9.1", "fine"), ("3.10.0",
 
 @pytest.mark.parametrize(("prefect", "verdict"), PREFECTS)
 def test_the_doctor_knows_which_prefect_is_ours(monkeypatch, prefect, verdict):
-    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
     ours = [line for line in project["dependencies"] if line.startswith("prefect")]
     monkeypatch.setattr("dpbo.flows.cli.doctor.requires", lambda name: ours)
     monkeypatch.setattr("dpbo.flows.cli.doctor.version", lambda name: prefect)

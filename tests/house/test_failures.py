@@ -42,7 +42,7 @@ from dpbo_core.queries.tuning.run import run_study
 from dpbo_core.study_file import StudySpec
 from dpbo_core.theorems.chaudhuri_2011 import corollary_8_sensitivity
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 SYSTEM = OperatingSystemNoise()
 SECRET = "record 17 has income 123456789"
 

@@ -260,7 +260,7 @@ def test_what_is_leashed_ends_with_its_starter(tmp_path, how):
 
     starter = subprocess.Popen(
         [sys.executable, "-c", LEASHED, how], cwd=tmp_path, stdout=subprocess.PIPE,
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])},
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
     )  # fmt: skip
     try:
         assert starter.stdout.readline() == b"ready\n"

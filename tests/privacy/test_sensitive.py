@@ -11,7 +11,7 @@ import pytest
 
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 ALLOWED = (
     "dpbo_core/scoring/in_memory.py",
     "dpbo_core/scoring/persons.py",

@@ -13,7 +13,7 @@ from dpbo_core.errors import BudgetExceeded, StudyInvalid
 from dpbo_core.ledger.address import ledger_url
 from dpbo_core.ledger.ledger import PrivacyLedger
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 TEAM, OWN = "postgresql://ann@db.example/dpbo", "sqlite:////tmp/somewhere/own.db"
 
 

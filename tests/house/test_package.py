@@ -18,7 +18,7 @@ import pytest
 from dpbo.flows.cli.tune import EXAMPLE
 from dpbo_core.study_file.toml_file import read_study
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 DEPENDENCIES = sysconfig.get_path("purelib")
 COMMAND = "from dpbo.flows.cli import main; main()"
 EXAMPLE_HERE = str(ROOT / "examples" / "breast_cancer.toml")

@@ -13,7 +13,7 @@ from worlds import Memory, problem, run, smooth_table
 from dpbo_core.mechanisms.noise import Noise, OperatingSystemNoise
 from dpbo_core.methods.contract import Method
 
-PAGE = Path(__file__).parent.parent / "docs" / "adding_a_method.md"
+PAGE = Path(__file__).parents[2] / "docs" / "adding_a_method.md"
 LAWS = [
     law
     for name, law in vars(test_contract).items()

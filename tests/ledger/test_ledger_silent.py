@@ -204,7 +204,7 @@ def test_a_writer_that_stopped_blocks_the_others_for_seconds_alone(server):
     url, _ = server
     book = PrivacyLedger(url)
     book.set_budget(PrivacyBudget.of("d", epsilon=1.0, delta=1e-6))
-    code = WRITER.format(tests=str(Path(__file__).parent), url=url)
+    code = WRITER.format(tests=str(Path(__file__).parents[1]), url=url)
     writer = subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ
     )

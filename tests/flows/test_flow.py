@@ -35,7 +35,7 @@ from dpbo_core.preparation.resolve import resolve
 from dpbo_core.scoring.in_memory import Objective
 from dpbo_core.study_file import StudySpec
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 TASK_FILES = sorted(path for path in (ROOT / "tasks").glob("*.py") if path.stem not in ("__init__", "policies"))
 
 

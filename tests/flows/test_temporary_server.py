@@ -223,7 +223,7 @@ for _ in range(2):
 def test_one_program_may_have_one_after_another(here):
     """Each with its own password; nothing of the first is asked again."""
     (here / "twice.py").write_text(TWICE)
-    around = environment(here) | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    around = environment(here) | {"PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run([sys.executable, "twice.py"], cwd=here, env=around, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "401" not in done.stderr

@@ -11,7 +11,7 @@ from audit import supply
 from deployment import told, units
 from packaging.requirements import Requirement
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 FILES = ROOT / "examples" / "deployment"
 UNITS = sorted(path.stem for path in FILES.glob("*.service"))
 

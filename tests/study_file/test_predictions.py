@@ -23,7 +23,7 @@ from dpbo_core.preparation.resolve import advise_study, planning_problem, resolv
 from dpbo_core.queries.tuning.run import run_study
 from dpbo_core.sklearn_api.predictions_in_memory import prediction_table
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 M = 120
 ACCEPTS = ("rowwise_predictions",)
 COMMON = {"epsilon": 50.0, "dataset": "clinic", "labels": ("no", "yes"), "accepts": ACCEPTS}

@@ -241,7 +241,7 @@ def test_a_folder_whose_settings_run_code_runs_none(here, tables):
     (here / "evil.py").write_text("open('ran', 'w').close()\nfrom logging import NullHandler as Handler\n")
     settings = "[logging]\nconfig_path = 'evil.yml'\n"
     (here / "prefect.toml").write_text(settings)
-    path = f"{Path(__file__).parents[1]}{os.pathsep}{here}"  # the folder is importable, to be fair to the attack
+    path = f"{Path(__file__).parents[2]}{os.pathsep}{here}"  # the folder is importable, to be fair to the attack
     around = os.environ | {"PREFECT_HOME": str(here / "home"), "PYTHONPATH": path}
 
     def run(code):
