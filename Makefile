@@ -3,11 +3,11 @@
 # make one WHAT=method   the tests of one kind of change, about a minute: method, score, mechanism, base, query,
 #              column, command, pages
 # make planted plant the mistake of every line of tests/promises.md in a copy, and see its test fail (twenty minutes)
-# make audit   kill, fuzz and search campaigns; their figures go to docs/audit.md (half an hour)
+# make audit   kill, fuzz and search campaigns; their figures go to docs/tables/audit.txt (half an hour)
 # make intruder  attack every server, budget and ledger as another user, an operator and a web page; the figures
-#              go to docs/audit.md (a quarter of an hour; needs root for a second user, Chromium for the page)
+#              go to docs/tables/audit.txt (a quarter of an hour; needs root for a second user, Chromium for the page)
 # make supply  look the locked dependencies up for known faults; write the bill of materials, sbom.json
-# make deployment  run docs/deployment.md from its first command to its last, as services of real processes under
+# make deployment  run docs/how_to/deployment.md from its first command to its last, as services of real processes under
 #              accounts of their own, and try what each can reach (needs root and Debian's PostgreSQL; ten minutes)
 # make newest  the tests on the newest releases there are, without our upper bounds (TESTS=tests/flows/test_flow.py for some)
 # make pythons the tests on Python 3.12 and 3.13 too (TESTS=… for some; needs both on the path)
@@ -15,8 +15,8 @@
 # make docs    build the site into build/site and fail on a warning (needs the group `docs`)
 # make docs-run  run what the site shows and takes minutes, and its notebooks
 # make frameworks  install LightGBM, XGBoost, PyTorch and skorch, and run what is tested and shown with them
-# make bench   time every part beside its peers; the figures go to docs/performance.md (a quarter of an hour)
-# make papers  every printed number of the three papers beside ours, in docs/printed_numbers.md and docs/dp_hypo.md;
+# make bench   time every part beside its peers; the figures go to docs/tables/performance.txt (a quarter of an hour)
+# make papers  every printed number of the three papers beside ours, in docs/tables/printed_numbers.txt and adaptive.txt;
 #              resumed where it was interrupted (forty minutes, afresh)
 # make pages   write every list, page and printed plan of the documentation that comes from the code (a minute)
 # make check   format, lint, types, import rules

@@ -1,4 +1,4 @@
-"""Run every script in a process of its own and write docs/performance.md: `make bench`.
+"""Run every script in a process of its own and write docs/tables/performance.txt: `make bench`.
 
     python -m benchmarks [script …]      only some of them; the others keep their place in the page
 
@@ -17,7 +17,7 @@ from pathlib import Path
 from benchmarks.rows import Row
 
 ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "performance.md"
+PAGE = ROOT / "docs" / "tables" / "performance.txt"
 FIGURES = ROOT / "benchmarks" / "figures.json"  # what the page is written from
 SCRIPTS = {
     "search": "The search",
@@ -36,41 +36,6 @@ SCRIPTS = {
     "growth": "Growth",
 }
 SHOWN = ("numpy", "scipy", "scikit-learn", "opendp", "prefect", "botorch", "torch", "cvxopt")
-OPENING = """# How fast, beside whom
-
-Written by `make bench`; one thread, all contenders in one process and in turn, processor time unless a table says
-otherwise. A ratio is the median of pairwise ratios, with the smallest and the largest; a ratio to a peer says how
-many times longer the peer took. What takes less than 20 ms is repeated until it takes that long. Where a number
-falls short of what was asked, its row says so. No number here is asserted in a timed test.
-"""
-
-LIMITS = """## Where it ends
-
-What stays short of what was asked, and why nothing more is expected of it:
-
-* **W4 at 40 to 50% of the bandwidth bound.** NumPy's own products of a row with V, which a step cannot do
-  without, reach 69 to 78% of it; the rest is the acquisition and its largest value over 100,000 candidates.
-  Leaving out candidates by bounds that are out of date was tried: 70 to 100% of the work on rows remains.
-* **Noise in the loop of W2.** A draw of the exact sampler takes 13 to 20 µs whatever the search costs, and a step
-  of this one costs about 100. What is faster is floating point, whose last digits can tell.
-* **The bound on γ_T of W2 under Matérn-5/2.** There the counts of greedy's own observations leave more than the
-  1.28 times its gain that is near enough, and the next counts, of halves of observations, cost three times as
-  many steps.
-* **A trajectory of 20 steps and a grid of 64 over files, in 2.5 of pyarrow's readings.** Reading a record of 30
-  doubles from the system's cache takes pyarrow 180 to 200 ns, and the product two to three times that: it turns
-  columns into rows, checks each number and clips each row. A step's scalar product takes 13 ns, most of it the
-  memory that the row comes from, and its score 4: 20 steps are two readings. 64 candidates take 1.4 to 2 ns each
-  in matrix products and 2 ns in exponentials and roundings, more than one reading, and as much again to see which
-  records the product's rounding could move: those are scored again, since no score may depend on a record's place.
-* **A forest, beside calling predict in a loop: as fast, and no faster.** 99% of the time of either is
-  scikit-learn's own `predict`. Rows are prepared once for all models, in the single precision that trees cast to;
-  that pays for what a loop does not do: look for rows that cannot be predicted, and round each record's score.
-* **A trajectory over files that are read once** keeps the encoded records, 8 bytes a feature. With less memory
-  (`[data] memory_limit`) the parts that do not fit are read at every step.
-* **Training sets** of linear models may be a folder of Parquet files; beyond `[data] memory_limit` their encoded
-  rows are in a temporary file, 8 bytes a feature and record, which is read from the disk where the system's cache
-  cannot hold it. A few numbers a record stay in memory. What scikit-learn trains is read into memory whole.
-"""
 
 
 def main(chosen: list[str]) -> int:
@@ -97,7 +62,7 @@ def run(name: str) -> list[dict[str, object]]:
 
 def page(found: dict[str, dict[str, object]]) -> str:
     """The page, from the figures alone."""
-    parts = [OPENING]
+    parts = []
     for name, title in SCRIPTS.items():
         if name not in found:
             continue
@@ -107,7 +72,7 @@ def page(found: dict[str, dict[str, object]]) -> str:
         table = ["| measured | asked | found | spread | |", "|---|---|---|---|---|"]
         table += ["| " + " | ".join(row.cells) + " |" for row in rows]
         parts += [f"## {title}", text, "\n".join(table), str(found[name]["machine"])]
-    return "\n\n".join(part.strip() for part in [*parts, LIMITS]) + "\n"
+    return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
 def machine() -> str:

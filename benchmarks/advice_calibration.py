@@ -12,7 +12,7 @@ records, so that half of the error is shared). It is of the same population (ali
 by half of its own amplitude (apart), or by one and a half of it (misleading).
 Methods run as they are, on the table of scores, at ε = 1; the validation set's size sets the noise; trajectories
 and shortlists, which are slow, on three landscapes in ten. The outcome replaces dpbo_core/advice/expected_loss.csv,
-its losses in units of 1e-5 of the score's range, and is printed in docs/calibration.md.
+its losses in units of 1e-5 of the score's range, and is printed in docs/tables/calibration.txt.
 """
 
 import os
@@ -51,7 +51,7 @@ SOBOL, SHORTLIST = PrivateGrid(evaluate="sobol"), PrivateGrid(evaluate="public_s
 BASE = PrivateGrid(evaluate="tried", base_measure="public")
 FLAT, PRIOR = PrivateTrajectory(), PrivateTrajectory(prior="public", amplitude="public")
 ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "calibration.md"
+PAGE = ROOT / "docs" / "tables" / "calibration.txt"
 
 
 @dataclass(frozen=True)
@@ -146,8 +146,7 @@ def main(count: int) -> None:
 
 
 def page() -> str:
-    """docs/calibration.md: what each form loses at each size, and what is simulated."""
-    told = __doc__.partition("\n\n")[2].partition("\n\n")[2].strip().partition(" The outcome")[0]
+    """docs/tables/calibration.txt: what each form loses at each size, and what is simulated."""
     head = (
         "| form | trainings | public set | " + " | ".join(f"m = {m:,}" for m in RECORDS) + " |\n" + "|---" * 9 + "|"
     )
@@ -161,20 +160,7 @@ def page() -> str:
             for row in in_d
         ]
         parts.append(f"## {d} dimension{'s' if d > 1 else ''}\n\n{head}\n" + "\n".join(lines))
-    cells = "Each cell: the mean regret of the choice, then the mean error of the released score, both as shares of"
-    return (
-        "\n\n".join(
-            [
-                "# What the advice is calibrated on",
-                "Written by `python benchmarks/advice_calibration.py`.",
-                f"{cells}\nthe score's range.",
-                told,
-                *parts,
-                "",
-            ]
-        ).rstrip("\n")
-        + "\n"
-    )
+    return "\n\n".join(parts) + "\n"
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@
 The exponent is the slope of log time on log size by least squares, over sizes that grow fourfold or twofold. Below
 theory means that something fixed still weighs; above it, that memory has become the limit.
 
-![Time against size for each part](growth.png)
+![Time against size for each part](../pictures/growth.png)
 """
 
 from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.scoring.in_memory import Objective
 from dpbo_core.theorems import srinivas_2010
 
-FIGURE = Path(__file__).parent.parent / "docs" / "growth.png"
+FIGURE = Path(__file__).parent.parent / "docs" / "pictures" / "growth.png"
 
 
 @dataclass(frozen=True)

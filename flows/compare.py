@@ -28,7 +28,7 @@ class Comparison:
 @flow(name="compare on public data", **policies.FLOW)
 def compare_methods(
     repetitions: int = 100,
-    out: str = "docs",
+    out: str = "comparison",
     only: tuple[str, ...] = (),
     epsilons: tuple[float, ...] = (),
     own: str | None = None,

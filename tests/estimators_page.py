@@ -1,4 +1,4 @@
-"""The page docs/estimators.md: which estimators need no assumption, and why, from the list itself."""
+"""docs/tables/estimators.txt: the estimators that need no assumption, and why, from the list itself."""
 
 from dpbo_core.models.estimator_allowlist.classes import PREDICTORS, READ, TRANSFORMERS, Listed
 
@@ -9,32 +9,6 @@ def _versions() -> str:
         f"{name} {'.'.join(map(str, first))} to {'.'.join(map(str, last))}" for name, (first, last) in READ.items()
     ]
     return ", ".join(said[:-1]) + f" and {said[-1]}"
-
-
-HEAD = f"""# Which estimators
-
-Any scikit-learn estimator can be tuned. What the guarantee then rests on is one of three things.
-
-1. **A class on the list below.** Its prediction of a record is a function of that record alone: of the record, its
-   place in the table, the number of records and what was fitted, and of no value in another record. Nothing is
-   assumed. The list holds for {_versions()}, whose
-   code was read; the compiled part of the boosters as it is published. A class is recognised by identity, never by
-   its name, and everything that an estimator holds, its
-   parameters and what fitting left in it, is looked at to the bottom: a Pipeline is on the list as far as its steps
-   are, and a subclass is another class.
-2. **`rowwise = "enforced"`** in `[model]` (`PrivateSearch(rowwise="enforced")`): every sensitive record is
-   predicted, and scored, alone by a fresh copy in a process of its own. Nothing is assumed. It takes milliseconds a
-   record; `dpbo plan` says how long a study takes.
-3. **Your word**: `accepts = ["rowwise_predictions"]`. The estimator runs in the curator's process; it is tried on
-   public rows, which proves nothing, and the release says what it rests on.
-
-Models of other frameworks, and predictions made elsewhere: [any model](any_model.md).
-
-Your own score function is called with one record at a time, and nobody knows what it remembers: it needs 2 or 3.
-
-The list was tried on neighbouring tables, with values that no public row holds: no other record's score moved, not
-by its last bit ([the audit](audit.md)). This page is written by `make pages`.
-"""
 
 
 def section(title: str, entries: dict[str, Listed]) -> str:
@@ -55,7 +29,10 @@ def _limits(entry: Listed) -> str:
 
 
 def page() -> str:
-    """The whole page."""
+    """The whole list."""
+    read = (
+        f"The list holds for {_versions()}, whose code was read; the compiled part of the boosters as published.\n"
+    )
     return (
-        HEAD + section("Classifiers and regressors", dict(PREDICTORS)) + section("Transformers", dict(TRANSFORMERS))
+        read + section("Classifiers and regressors", dict(PREDICTORS)) + section("Transformers", dict(TRANSFORMERS))
     )

@@ -1,6 +1,8 @@
 """The lists of methods, scores and base algorithms in the pages, each as its own file declares it."""
 
+import os
 import re
+from pathlib import Path
 
 from pages import ROOT
 
@@ -11,10 +13,10 @@ from dpbo_core.private_training.union import BASES
 
 LISTED_IN = (
     "README.md",
-    "docs/which_method.md",
-    "docs/study_file.md",
-    "docs/private_training.md",
-    "docs/threat_model.md",
+    "docs/explanation/which_method.md",
+    "docs/reference/study_file.md",
+    "docs/how_to/private_training.md",
+    "docs/evidence/threat_model.md",
 )
 LIST = re.compile(r"(<!-- list: (\w+), by make pages -->\n).*?(<!-- end of the list -->)", re.DOTALL)
 
@@ -62,12 +64,17 @@ def table(head, rows):
     return "".join([lines[0], "|---" * len(head) + "|\n", *lines[1:]])
 
 
+def relative(target, page):
+    """A path of the repository as a link on one of its pages."""
+    return os.path.relpath(target, Path(page).parent)
+
+
 def page(path):
     """A page with its lists as the code declares them; links are from the page's own folder."""
     written = {"methods": methods, "observable": observable, "scores": scores, "bases": bases}
 
     def listed(found):
         text = written[found[2]]()
-        return found[1] + (text if "/" not in path else text.replace("](docs/", "](")) + found[3]
+        return found[1] + re.sub(r"\]\((docs/[^)#]+)", lambda link: f"]({relative(link[1], path)}", text) + found[3]
 
     return LIST.sub(listed, (ROOT / path).read_text())

@@ -7,11 +7,12 @@ printed is left out, since the notebook prints it. What a page only shows stays 
 """
 
 import json
+import re
 from typing import Any
 
 from pages import ROOT, Block, blocks, commands
 
-CHAPTERS = ("first_release", "tutorial")
+CHAPTERS = ("first_release", "health_data")
 FOLDER = ROOT / "docs" / "notebooks"
 
 
@@ -46,11 +47,11 @@ def cells(text: str) -> list[tuple[str, str]]:
 
 def notebook(chapter: str) -> str:
     """The notebook of a page, without outputs; its links lead to the pages beside it."""
-    text = (ROOT / "docs" / f"{chapter}.md").read_text()
+    text = (ROOT / "docs" / "tutorials" / f"{chapter}.md").read_text()
     made: list[dict[str, Any]] = []
     for number, (kind, source) in enumerate(cells(text)):
         if kind == "markdown":
-            source = source.replace("](", "](../").replace("](../http", "](http")
+            source = re.sub(r"\]\((?!http|\.\./)", "](../tutorials/", source)
         cell = {
             "cell_type": kind,
             "id": f"cell-{number}",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "pyproject.toml").is_file())
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 FENCE = re.compile(
     r"(?:<!-- (file|not run|slow|frameworks): ([^\n]+?) -->\n)?(?<!`)```([\w-]*)[^\n]*\n(.*?)^```$",
     re.DOTALL | re.MULTILINE,

@@ -1,34 +1,8 @@
-"""The page docs/reading_with_the_papers.md: theorem → function → test, from the code itself."""
-
-# ruff: noqa: E501  rows of a page
+"""docs/tables/statements.txt, shown by docs/reading_with_the_papers.md: theorem → function → test, from the code."""
 
 import ast
 from dataclasses import dataclass
 from pathlib import Path
-
-HEAD = """# Reading with the papers
-
-One file per paper, one function per statement, in the paper's order. `make pages` writes this page
-from the code; a test keeps it true. Where a printed statement is wrong, see [the errata](errata.md). What no method,
-plan or command uses is a reading aid. Every printed number is on [a page of its own](printed_numbers.md).
-
-## Boxes, tables and open questions
-
-| in the paper | here |
-|---|---|
-| Kusner et al., Algorithm 1: λ̃ and ṽ | `noisy_gp`; one of them alone with `outputs` |
-| Algorithm 2: f̃ | `exact_gp` |
-| section 4, "Theorems 1 and 2 still hold": λ̃ from exact observations, the slides' table | `exact_gp` with `outputs = "candidate"`; `"both"` with the score at its range |
-| Algorithm 3: f̃_L, with any acquisition | `lipschitz`; as printed `evaluate = "path"`; `search.acquisition` names ours or a function of yours |
-| first future direction: every sampled λ and score | `private_trajectory` |
-| second: sections 3 and 4 with other acquisitions | λ̃ with `"ei"`, `"thompson"` or a function of yours: Theorem 1 is of the posterior, whatever chose the observations; ṽ by the score's range alone |
-| third: the training set too | `dp_hypo` |
-| Theorem 2 and Algorithm 2 of arXiv v1 (16 January 2015): its text is not to be had here, and what stands under these numbers there is not known; in the proceedings, whose numbers we use, they are McSherry and Talwar's bound on what the exponential mechanism loses, and the search on exact observations | `theorem_2_utility_bound`; `exact_gp` |
-| Kharkovskii et al., Algorithm 1 (curator), Algorithm 2 (modeller) | `dpbo curate publish --transform published`, and with noise; `dpbo model` |
-| Lemma 1, Theorems 2 and 3, Remark 2, Definition 3 | `dpbo curate plan` |
-| Wang et al., Algorithm 1 (framework), 2 (Gaussian process) | `dp_hypo`; `sampler = "gaussian_process"` |
-| Theorems 1 and 2, Appendix D's informed prior | `dp_hypo` with `calibration`, `prior` |
-"""
 
 
 @dataclass(frozen=True)
@@ -96,8 +70,8 @@ def _using(name: str, theorem: Path, code: dict[str, str]) -> tuple[str, ...]:
 
 
 def page(root: Path) -> str:
-    """The whole page."""
-    parts = [HEAD]
+    """Every paper's table."""
+    parts = []
     for paper in papers(root):
         parts.append(
             f"\n## `{paper.module}`\n\n{paper.title}\n\n| function | says | used in | tested in |\n|---|---|---|---|\n"
@@ -106,4 +80,4 @@ def page(root: Path) -> str:
             where = ", ".join(f"`{path.removeprefix('tests/')}`" for path in statement.tests)
             used = ", ".join(f"`{name}`" if "/" in name else name for name in statement.used) or "a reading aid"
             parts.append(f"| `{statement.name}` | {statement.says} | {used} | {where} |\n")
-    return "".join(parts)
+    return "".join(parts).lstrip()

@@ -1,9 +1,10 @@
 """Writes every generated page, list and printed plan of the documentation from the code: `make pages`.
 
-What takes a campaign is not among them: docs/audit.md, performance.md, printed_numbers.md, dp_hypo.md,
-comparison.md and the pictures have commands of their own (Makefile).
+What takes a campaign is not among them: docs/tables/{audit,performance,printed_numbers,adaptive,calibration}.txt and
+the pictures have commands of their own (Makefile).
 """
 
+import json
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -13,9 +14,21 @@ import reading
 from pages import PAGES, ROOT
 from transcripts import plans
 
+from dpbo.tasks.reporting.comparison_page import markdown
+from dpbo_core.comparison.cell_runs import Cell
+
+
+def comparison() -> str:
+    """The tables of what `dpbo compare` measured last, from its numbers."""
+    cells = json.loads((ROOT / "docs" / "evidence" / "comparison.json").read_text())
+    _, first, tables = markdown([Cell(**cell) for cell in cells]).partition("\n## ")
+    return (first + tables).lstrip()
+
+
 WRITERS: Mapping[str, Callable[[], str]] = {
-    "docs/reading_with_the_papers.md": partial(reading.page, ROOT),
-    "docs/estimators.md": estimators_page.page,
+    "docs/tables/statements.txt": partial(reading.page, ROOT),
+    "docs/tables/estimators.txt": estimators_page.page,
+    "docs/tables/comparison.txt": comparison,
     **{name: partial(lists.page, name) for name in lists.LISTED_IN},
 }
 

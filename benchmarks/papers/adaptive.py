@@ -1,4 +1,4 @@
-"""Writes docs/dp_hypo.md and its plot: whether adaptive trials are worth their price, from what was worked out."""
+"""Writes docs/tables/adaptive.txt and its plot: whether adaptive trials are worth their price, from what was worked out."""
 
 # ruff: noqa: E501  the page's own lines
 
@@ -7,18 +7,8 @@ import numpy as np
 from benchmarks.papers import wang
 from benchmarks.papers.cells import ROOT, Known
 
-PAGE, PICTURE = ROOT / "docs" / "dp_hypo.md", ROOT / "docs" / "pictures" / "dp_hypo.png"
+PAGE, PICTURE = ROOT / "docs" / "tables" / "adaptive.txt", ROOT / "docs" / "pictures" / "dp_hypo.png"
 PAPER = "c = 0.75, C = 2, β = 1"
-HEAD = """# Adaptive or uniform
-
-Written by `make papers` from the runs in `docs/printed_numbers.json`. Wang et al. (2023) tune DP-SGD by a Gaussian
-process whose densities stay between c and C of uniform, and pay log(C/c) for it in every trial. Here: softmax
-regression on scikit-learn's digits in the place of MNIST, 16 × 20 candidates of learning rate × clipping norm, a
-geometric number of trials of mean 1/γ, τ = 0.1. What is compared is the mean accuracy of the released candidate.
-Differences are run by run, over the same numbers of trials, ± one standard error; **bold** where they are more than
-two of them from 0.
-
-"""
 WHITE_BOX = """## One ε for everything: the white box
 
 ε = 15 at δ = 1e-5 under replace-one for each arm at each γ, by the tightened Theorem 1: what the densities cost is noise
@@ -35,26 +25,6 @@ compared here. c = 1/C; β = 1 where nothing else is said. Loss of uniform trial
 FIXED = """The same at a fixed number of trials T (200 runs):
 
 """
-CONCLUSIONS = """![What adaptive densities gain over uniform trials](pictures/dp_hypo.png)
-
-## What to conclude
-
-* **In the white box, uniform.** Where one ε pays for everything, what log(C/c) takes from every training the search
-  does not earn back: no adaptive arm is ahead of uniform trials at any γ that was tried. The paper's own is behind
-  from γ = 0.02 on; its bounds at β = 50 are about level; wide ones, C = 4, are behind nearly everywhere. On the 50 ×
-  50 grid, at a fixed T, uniform trials are ahead or level too ([Figure 1](printed_numbers.md#wang-et-al-2023),
-  middle). The paper's "same total budget", ε = 15 for both, holds at γ = 0.001 alone. `sampler = "uniform"` is the
-  default, and `dpbo plan` says so of the other.
-* **In the black box** (`base_epsilon` in `[method]`, or a training function of one's own) a trial costs what it costs, and
-  adaptivity is paid beside it. At the paper's β = 1 nothing is gained at any C, since exp(β·score) of scores between 0 and 1
-  is nearly flat and its projection nearly uniform: uniform there too. At β = 50, C = 4, c = 1/4 the search is ahead at
-  every γ. These are the defaults where `base_epsilon` is given. They cost (2 + η) log(C/c), 8.3 of ε in pure terms: only
-  worth it where ε is plenty and trainings are not.
-* **An informed prior** (Appendix D, `prior` in `[method]`) costs nothing: a weight for each candidate, or what a study on
-  public data found. Every bound is then about its ratio to π₀.
-
-How long a projection takes, beside CVXOPT's, is on [the page of speeds](performance.md).
-"""
 
 
 def write(known: Known) -> None:
@@ -68,14 +38,14 @@ def page(known: Known) -> str:
     gammas = [f"γ = {gamma:g}" for gamma in wang.GAMMAS]
     white = {name: [f"{key}/{g}{mode}" for g in wang.GAMMAS] for name, key, mode in _white_arms()}
     uniform = [f"wang/table1/uniform/{g}/equal" for g in wang.GAMMAS]
-    parts = [HEAD, WHITE_BOX, _table(known, gammas, uniform, white, 1.0)]
+    parts = [WHITE_BOX, _table(known, gammas, uniform, white, 1.0)]
     for lead, place, columns, marks in (
         (BLACK_BOX, "table2", gammas, wang.GAMMAS),
         (FIXED, "figure1/right", [f"T = {K}" for K in wang.FIXED], wang.FIXED),
     ):
         black = {name: [f"wang/{place}/{name}/{mark}" for mark in marks] for name in wang.BLACK}
         parts += [lead, _table(known, columns, black.pop("uniform"), black, -1.0)]
-    return "".join([*parts, CONCLUSIONS])
+    return "".join(parts).rstrip() + "\n"
 
 
 def _white_arms() -> list[tuple[str, str, str]]:

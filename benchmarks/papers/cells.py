@@ -1,6 +1,6 @@
 """What was worked out so far: one cell a line of a printed table, kept as its single runs, to be resumed.
 
-docs/printed_numbers.json      {key: {"runs": [one number a run], "curve": [mean by step] or absent}}
+docs/evidence/printed_numbers.json      {key: {"runs": [one number a run], "curve": [mean by step] or absent}}
 
 Every run of a cell has a seed of its own, so a cell can be extended, and any single run made again.
 """
@@ -15,7 +15,7 @@ from typing import Any
 from dpbo_core.atomically import replace_atomically
 
 ROOT = Path(__file__).parent.parent.parent
-STATE = ROOT / "docs" / "printed_numbers.json"
+STATE = ROOT / "docs" / "evidence" / "printed_numbers.json"
 DIGITS = 5
 
 

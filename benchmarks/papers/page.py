@@ -1,4 +1,4 @@
-"""Writes docs/printed_numbers.md and its figures from what was worked out."""
+"""Writes docs/tables/printed_numbers.txt and its figures from what was worked out."""
 
 # ruff: noqa: E501  the page's own lines
 
@@ -9,28 +9,11 @@ from typing import Any
 from benchmarks.papers import kharkovskii, wang
 from benchmarks.papers.cells import ROOT, Cell, Known
 
-PAGE, PICTURES = ROOT / "docs" / "printed_numbers.md", ROOT / "docs" / "pictures"
+PAGE, PICTURES = ROOT / "docs" / "tables" / "printed_numbers.txt", ROOT / "docs" / "pictures"
 NOT_RUN = "not run"
 FIGURES = {"synthetic": "printed_figure_2a", "loans": "printed_figure_2b", "property": "printed_figure_2c"}
-HEAD = """# Every printed number
-
-Written by `make papers` (`python -m benchmarks.papers`), which works out what is missing in `docs/printed_numbers.json`
-and goes on where it was interrupted. Of each number: the paper's; ours as printed, by the paper's own algorithm and
-price; ours corrected, by what keeps the guarantee that is stated; and at equal ε, where the paper compares at unequal
-ones. Means over independent runs ± one standard error; *not run* is not run. Where the statements themselves are wrong,
-see [the errata](errata.md); [the map](reading_with_the_papers.md) has every statement's function and test.
-
-"""
-KUSNER = """
-## Kusner et al. (2015)
-
-The paper has no experiments, no table and no measured figure. Ours: [all methods on public data](comparison.md) has
-Algorithms 1 to 3 at four values of ε beside their rivals; Algorithm 3's noise on the README's study is 0.00351 where all
-of Λ is scored, 1 on its own path, and 2.5e+04 as printed (`dpbo plan examples/breast_cancer.toml`); what the exact
-observations of Algorithm 2 buy is in [the errata](errata.md#kusner-et-al-2015).
-
-"""
-KHARKOVSKII = """## Kharkovskii et al. (2020)
+KHARKOVSKII = """
+## Kharkovskii et al. (2020)
 
 Simple regret in units of σ_y after T rows. *As printed* is Algorithm 1, whose guarantee is void (ε = ∞); *corrected*
 is the sound transform under the paper's relation. It spends the ε that is printed, so it is the number at equal ε too.
@@ -43,7 +26,7 @@ arms have it; *corrected* by the tightened theorem; *at equal ε* the noise that
 
 """
 STAND_INS = """
-# By stand-ins
+## By stand-ins
 
 What follows is no reproduction: the papers' data are not at hand. Stand-ins are named where they are shown, and count
 towards no total.
@@ -64,7 +47,7 @@ def page(known: Known) -> str:
         f"**{sum(map(known.has, own))} of {len(own)}** cells that need no outside data are run, of Tables 1 to 3, Figure "
         f"2a and Branin–Hoo; of the stand-ins' {len(others)}, {sum(map(known.has, others))} are.\n"
     )
-    parts = [HEAD, total, KUSNER, KHARKOVSKII]
+    parts = [total, KHARKOVSKII]
     parts += [_figure_2(known, "synthetic", "a", ""), *(_numbered(known, n) for n in (1, 2, 3)), _hoo(known)]
     parts += [STAND_INS, "## Kharkovskii et al.: loans and property prices\n\n"]
     parts.append(
@@ -119,7 +102,7 @@ def _figure_2(known: Known, name: str, letter: str, of: str) -> str:
         f"δ = {delta:g}"
     )
     table = _table(head, ("ε", "paper", "ours as printed", "ours corrected", "at equal ε"), rows)
-    return table + f"![Simple regret by rows asked, {name}](pictures/{FIGURES[name]}.png)\n\n"
+    return table + f"![Simple regret by rows asked, {name}](../pictures/{FIGURES[name]}.png)\n\n"
 
 
 def _hoo(known: Known) -> str:
@@ -179,7 +162,7 @@ def _figure_1(known: Known) -> str:
     parts.append(
         _table("Figure 1, right: loss in the black box at a fixed T, stand-in digits", ("", *wang.BLACK), rows)
     )
-    return "".join(parts) + "![Accuracy and loss at a fixed number of trials](pictures/printed_figure_1.png)\n"
+    return "".join(parts) + "![Accuracy and loss at a fixed number of trials](../pictures/printed_figure_1.png)\n"
 
 
 def figures(known: Known) -> None:

@@ -92,7 +92,7 @@ def _arrays(file: Path) -> dict[str, NDArray[Any]]:
             raise StudyInvalid(
                 f"{file} has no array {name!r}",
                 cause="a task needs " + ", ".join(ARRAYS),
-                remedy="write it with numpy.savez; docs/comparison.md says what each is",
+                remedy="write it with numpy.savez; docs/evidence/comparison.md says what each is",
             )
     return arrays
 

@@ -55,7 +55,9 @@ POISSON_EVIDENCE = Evidence(
 )
 PRINTED_EVIDENCE = Evidence(Standing.PRINTED, "Wang et al. 2023, Theorems 1 and 2")
 BOXES = (("lower", 0.75, 0.25), ("upper", 2.0, 4.0), ("inverse_temperature", 1.0, 50.0))  # white, black
-BLACK_BETA = 10.0  # inverse temperature below which nothing beat uniform trials in the black box: docs/dp_hypo.md
+BLACK_BETA = (
+    10.0  # inverse temperature below which nothing beat uniform trials in the black box: docs/evidence/dp_hypo.md
+)
 TAIL_SHARE = 0.5  # of δ, where the duration is hidden
 
 
@@ -105,7 +107,7 @@ class DpHypo:
 
     def __post_init__(self) -> None:
         white = self.base_epsilon is None
-        for name, in_white, in_black in BOXES:  # what is not said is what is best there: docs/dp_hypo.md
+        for name, in_white, in_black in BOXES:  # what is not said is what is best there: docs/evidence/dp_hypo.md
             if getattr(self, name) is None:
                 object.__setattr__(self, name, in_white if white else in_black)
         if self.base_epsilon is not None and not 0.0 < self.base_epsilon < math.inf:
@@ -369,7 +371,7 @@ class DpHypo:
     traits: ClassVar = MethodTraits(
         wants="a model, where the training set is sensitive too",
         gives="the best trial: hyperparameters, model, private score",
-        needs="[public bounds and labels](docs/private_training.md); ε above 1",
+        needs="[public bounds and labels](docs/how_to/private_training.md); ε above 1",
         delta="mostly > 0",
         trainings="a hidden number",
         observable="how long all trials take, which tells of their number",

@@ -31,9 +31,7 @@ def compare(
     epsilon: Annotated[
         list[float] | None, typer.Option(help="An ε; repeat for more. 0.1, 0.3, 1 and 3 if none.")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="The folder for the page and its picture: docs, or comparison for a --task.")
-    ] = None,
+    out: Annotated[Path, typer.Option(help="The folder for the page and its picture.")] = Path("comparison"),
     debug: Debug = False,
 ) -> None:
     """Measure every method beside its rivals, on public data alone: a table, a picture, and MLflow."""
@@ -48,9 +46,8 @@ def compare(
     quiet_environment()
     from dpbo.flows.compare import compare_methods
 
-    folder = out or Path("docs" if task is None else "comparison")
     with own_server():
-        comparison = compare_methods(repetitions, str(folder), names, epsilons, own)
+        comparison = compare_methods(repetitions, str(out), names, epsilons, own)
     print_json(comparison_json(comparison)) if json else print_comparison(comparison)
 
 

@@ -1,4 +1,4 @@
-"""`make audit`: the campaigns in full, their figures to docs/audit.md, section by section.
+"""`make audit`: the campaigns in full, their figures to docs/tables/audit.txt, section by section.
 
 python -m audit [--short] [SECTION …]        (from tests/; all sections if none is named)
 
@@ -11,20 +11,17 @@ import os
 import platform
 import sys
 import time
+import tomllib
 from collections.abc import Callable
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 
 from observer import campaign, compare
 
 from audit import bounds, distinguish, fuzz, rows, verdict
 
-PAGE = Path(__file__).parents[2] / "docs" / "audit.md"
-HEAD = """# The audit
-
-Written by `make audit`, or section by section by `python -m audit SECTION` in `tests/`.
-"""
+PAGE = Path(__file__).parents[2] / "docs" / "tables" / "audit.txt"
+VERSION = tomllib.loads((PAGE.parents[2] / "pyproject.toml").read_text())["project"]["version"]
 
 
 def kills(*, short: bool) -> str:
@@ -170,13 +167,13 @@ SECTIONS: dict[str, tuple[str, Callable[..., str]]] = {
 
 def parsed(page: str) -> dict[str, str]:
     """The sections of a page by their titles."""
-    return {part.partition("\n")[0]: part.partition("\n")[2].strip() for part in page.split("\n## ")[1:]}
+    return {part.partition("\n")[0]: part.partition("\n")[2].strip() for part in f"\n{page}".split("\n## ")[1:]}
 
 
 def whole(sections: dict[str, str]) -> str:
     """The page, its sections in their order; those that no longer exist are dropped."""
     titles = [title for title, _ in SECTIONS.values() if title in sections]
-    return HEAD + "".join(f"\n## {title}\n\n{sections[title]}\n" for title in titles)
+    return "\n".join(f"## {title}\n\n{sections[title]}\n" for title in titles)
 
 
 def main(words: list[str]) -> None:
@@ -192,7 +189,7 @@ def main(words: list[str]) -> None:
         wrong += [f"{title}: {' | '.join(row)}" for row in verdict.broken(name, body)]
         body += (
             f"\n\n*{datetime.now(UTC):%Y-%m-%d}, {minutes:.1f} minutes; Python {platform.python_version()}, "
-            f"dpbo {version('dpbo')}, {os.cpu_count()} cores.*"
+            f"dpbo {VERSION}, {os.cpu_count()} cores.*"
         )
         if short:
             sys.stdout.write(f"## {title}\n\n{body}\n\n")

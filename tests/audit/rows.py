@@ -1,4 +1,4 @@
-"""The tables of docs/audit.md, row by row; rows that need nothing of one another run in two processes."""
+"""The tables of docs/tables/audit.txt, row by row; rows that need nothing of one another run in two processes."""
 
 import copy
 from collections.abc import Callable, Iterable, Iterator

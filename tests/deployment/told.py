@@ -1,4 +1,4 @@
-"""A line a check, and the commands of docs/deployment.md, followed as they stand there."""
+"""A line a check, and the commands of docs/how_to/deployment.md, followed as they stand there."""
 
 import re
 import sys
@@ -6,7 +6,7 @@ import sys
 from deployment.machine import ROOT
 from deployment.people import shell
 
-PAGE = ROOT / "docs" / "deployment.md"
+PAGE = ROOT / "docs" / "how_to" / "deployment.md"
 failed = []
 
 

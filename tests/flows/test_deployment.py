@@ -65,7 +65,7 @@ def test_what_the_newest_lane_asks_for_has_no_upper_bound():
 def test_the_page_gives_a_reason_for_every_range_that_ends():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     ended = {line for line in project["dependencies"] if re.search("<|==", line)}
-    page = (ROOT / "docs" / "supply_chain.md").read_text()
+    page = (ROOT / "docs" / "evidence" / "supply_chain.md").read_text()
     told = page.partition("## Where a range ends")[2].partition("\n## ")[0]
     assert set(re.findall(r"^\| `(.+?)` \| \w", told, flags=re.MULTILINE)) == ended
 

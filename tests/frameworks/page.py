@@ -4,7 +4,7 @@ import pytest
 from pages import blocks
 from test_docs import TEXTS, folder, run_page  # noqa: F401  a fixture
 
-PAGE = "docs/any_model.md"
+PAGE = "docs/how_to/any_model.md"
 LONGEST = 15
 
 

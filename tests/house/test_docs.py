@@ -16,7 +16,7 @@ from pages import PAGES, ROOT, RUN, SHOWN, blocks, commands
 from dpbo_core.methods import EXCHANGES, METHODS
 from dpbo_core.study_file import StudySpec
 
-NEEDS = {"tutorial": "statsmodels", "side_by_side": "skopt"}  # packages of the group `docs`
+NEEDS = {"health_data": "statsmodels", "side_by_side": "skopt"}  # packages of the group `docs`
 TEXTS = {page.relative_to(ROOT).as_posix(): page.read_text() for page in PAGES}
 EXECUTED = {name: text for name, text in TEXTS.items() if any(block.runs for block in blocks(text))}
 
@@ -160,8 +160,8 @@ def test_every_page_is_in_the_site_and_every_picture_is_made_by_a_script():
     scripts = "\n".join(
         path.read_text() for part in ("benchmarks", "tests/audit", "tasks") for path in (ROOT / part).rglob("*.py")
     )
-    for page in (ROOT / "docs").glob("*.md"):
-        assert f": {page.name}\n" in site, page.name
+    for page in (ROOT / "docs").rglob("*.md"):
+        assert f": {page.relative_to(ROOT / 'docs').as_posix()}\n" in site, page.name
     for picture in (ROOT / "docs").rglob("*.png"):
         assert picture.stem in scripts, picture.name
 
@@ -180,7 +180,7 @@ def test_where_is_what_is_there():
 
 def test_the_threat_model_speaks_of_every_method_and_exchange():
     """All are in its table; a section is a method's or an exchange's."""
-    text = (ROOT / "docs" / "threat_model.md").read_text()
+    text = (ROOT / "docs" / "evidence" / "threat_model.md").read_text()
     sections = [line.removeprefix("### ").strip("`") for line in text.splitlines() if line.startswith("### ")]
     assert {*sections} <= {*METHODS, *EXCHANGES}
     assert all(f"| `{kind}` | {cls.traits.observable} |" in text for kind, cls in {**METHODS, **EXCHANGES}.items())
@@ -211,7 +211,7 @@ def test_the_page_of_the_study_file_has_every_key():
         SearchSection,
     )
 
-    page = TEXTS["docs/study_file.md"]
+    page = TEXTS["docs/reference/study_file.md"]
     unions = (*get_args(DataSection), *get_args(ModelSection))
     sections = (PrivacySection, BudgetSection, *unions, AxisSection, SearchSection, EvaluationSection)
     keys = {field.name for section in sections for field in fields(section)}

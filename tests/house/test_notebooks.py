@@ -19,7 +19,7 @@ def test_a_notebook_is_its_page(chapter):
 def test_a_notebook_runs(chapter, here, monkeypatch):
     nbformat = pytest.importorskip("nbformat", reason="of the dependency group `docs`")
     nbclient = pytest.importorskip("nbclient", reason="of the dependency group `docs`")
-    if chapter == "tutorial":
+    if chapter == "health_data":
         pytest.importorskip("statsmodels", reason="of the dependency group `docs`")
     dpbo = here / "bin" / "dpbo"  # the command of this very Python, wherever it is installed
     dpbo.parent.mkdir()

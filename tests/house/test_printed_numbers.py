@@ -1,4 +1,4 @@
-"""docs/printed_numbers.md: page, data and code agree; single runs made again are those that were kept."""
+"""docs/evidence/printed_numbers.md: page, data and code agree; single runs made again are those that were kept."""
 
 import json
 

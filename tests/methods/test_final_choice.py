@@ -134,7 +134,7 @@ def test_it_fits_a_cap_of_its_own_guarantee_and_fills_it(ledger_url):
 
 
 def test_in_an_account_of_many_studies_it_costs_several_times_a_path():
-    """As docs/which_method.md says: of a cap (5, 1e-5), so many of (1, 1e-6) fit."""
+    """As docs/explanation/which_method.md says: of a cap (5, 1e-5), so many of (1, 1e-6) fit."""
     budget = PrivacyBudget.of("d", epsilon=5.0, delta=1e-5)
     alpha = order(budget.epsilon_units, 1e-5)
     counts = {

@@ -1,4 +1,4 @@
-"""docs/errata.md and docs/reading_with_the_papers.md say what the code does."""
+"""docs/evidence/errata.md and docs/reading_with_the_papers.md say what the code does."""
 
 import re
 from pathlib import Path
@@ -14,7 +14,7 @@ from dpbo_core.gp.kernels import Matern52
 from dpbo_core.theorems import kusner_2015, srinivas_2010
 
 ROOT = Path(__file__).parents[2]
-ERRATA = (ROOT / "docs" / "errata.md").read_text()
+ERRATA = (ROOT / "docs" / "evidence" / "errata.md").read_text()
 
 
 @pytest.mark.parametrize("T", [20, 100])
@@ -43,8 +43,8 @@ def test_every_test_an_erratum_names_exists():
 
 def test_generated_pages_and_lists_are_current(monkeypatch):
     assert stale() == [], "run make pages"
-    monkeypatch.setitem(write_pages.WRITERS, "docs/estimators.md", lambda: "another text")
-    assert stale() == ["docs/estimators.md"]
+    monkeypatch.setitem(write_pages.WRITERS, "docs/tables/estimators.txt", lambda: "another text")
+    assert stale() == ["docs/tables/estimators.txt"]
 
 
 def test_every_theorem_is_tested_by_name():

@@ -160,4 +160,8 @@ def test_the_command_prints_one_object_and_writes_the_page(here):
     assert outcome.exit_code == 0
     document = json.loads(outcome.stdout)
     assert {cell["epsilon"] for cell in document["cells"]} == {0.1, 0.3, 1.0, 3.0}
-    assert {file.name for file in (here / "docs").iterdir()} == {"comparison.md", "comparison.json", "pictures"}
+    assert {file.name for file in (here / "comparison").iterdir()} == {
+        "comparison.md",
+        "comparison.json",
+        "pictures",
+    }
