@@ -1,4 +1,4 @@
-"""docs/tables/statements.txt, shown by docs/reading_with_the_papers.md: theorem → function → test, from the code."""
+"""docs/tables/statements.txt, shown by docs/reading_with_the_papers.md: theorem → function → test."""
 
 import ast
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Statement:
-    """A function of a theorem file, what it says in one line, the modules that use it, and the tests that call it."""
+    """A function of a theorem file: what it says in one line, the modules that use it, the tests that call it."""
 
     name: str
     says: str
@@ -74,7 +74,8 @@ def page(root: Path) -> str:
     parts = []
     for paper in papers(root):
         parts.append(
-            f"\n## `{paper.module}`\n\n{paper.title}\n\n| function | says | used in | tested in |\n|---|---|---|---|\n"
+            f"\n## `{paper.module}`\n\n{paper.title}\n\n"
+            "| function | says | used in | tested in |\n|---|---|---|---|\n"
         )
         for statement in paper.statements:
             where = ", ".join(f"`{path.removeprefix('tests/')}`" for path in statement.tests)

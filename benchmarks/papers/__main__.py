@@ -1,4 +1,4 @@
-"""Work out what is not known yet, then write docs/tables/printed_numbers.txt and docs/tables/adaptive.txt: `make papers`.
+"""Work out what is not known yet, then write docs/tables/printed_numbers.txt and adaptive.txt: `make papers`.
 
     python -m benchmarks.papers [PREFIX …] [--minutes M]     only cells that begin so; stop after M minutes
 

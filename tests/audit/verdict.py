@@ -1,4 +1,4 @@
-"""What a section of docs/tables/audit.txt must not say: the rows in which a guarantee is broken, or a fault not caught."""
+"""What a section of docs/tables/audit.txt must not say: the rows that show a broken guarantee or an uncaught fault."""
 
 import re
 from collections.abc import Callable
