@@ -1,4 +1,4 @@
-"""What a section of docs/tables/audit.txt must not say: the rows that show a broken guarantee or an uncaught fault."""
+"""The rows of a section of docs/tables/audit.txt that show a broken guarantee or an uncaught fault."""
 
 import re
 from collections.abc import Callable

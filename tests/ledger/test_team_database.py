@@ -147,7 +147,7 @@ def test_a_restored_backup_grants_nothing(team, here):
 
 
 def test_the_ledger_and_mlflow_are_one_servers_where_a_viewer_reads_and_writes_nothing(team, here):
-    """The SQL of docs/how_to/pipeline.md, run as it stands there. Without the command and Prefect's server, which the
+    """The SQL of docs/how_to/pipeline.md, run as it stands there. Without the command and Prefect, which the
     slow test above adds."""
     url, call = team
     tracked = publish_once(url, "1", here)
