@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dpbo_core.errors import DpboError as DpboError
     from dpbo_core.errors import LedgerDamaged as LedgerDamaged
     from dpbo_core.errors import NoBudget as NoBudget
+    from dpbo_core.errors import NoScoresLeft as NoScoresLeft
     from dpbo_core.errors import Sealed as Sealed
     from dpbo_core.errors import StudyInvalid as StudyInvalid
     from dpbo_core.final_model.train import FinalModel as FinalModel
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from dpbo_core.queries.watch.looks import look_once as look_once
     from dpbo_core.queries.watch.recorded_looks import Look as Look
     from dpbo_core.queries.watch.watching import plan_watch as plan_watch
+    from dpbo_core.sklearn_api.private_objective import PrivateObjective as PrivateObjective
     from dpbo_core.sklearn_api.private_search import PrivateSearch as PrivateSearch
     from dpbo_core.sklearn_api.private_selection import PrivateSelection as PrivateSelection
     from dpbo_core.space.search_space import Categorical as Categorical
@@ -53,8 +55,10 @@ _HOME = {
     "LedgerDamaged": "errors",
     "Look": "queries.watch.recorded_looks",
     "NoBudget": "errors",
+    "NoScoresLeft": "errors",
     "PrivacyBudget": "accounting.budget",
     "PrivacyLedger": "ledger.ledger",
+    "PrivateObjective": "sklearn_api.private_objective",
     "PrivateSearch": "sklearn_api.private_search",
     "PrivateSelection": "sklearn_api.private_selection",
     "Real": "space.search_space",

@@ -7,6 +7,7 @@
     │   ├── NoBudget                       the dataset has no cap yet
     │   ├── EvidenceRefuted                the guarantee asked for is known to be false
     │   ├── PolicyRefused                  the owner's policy: whose file, whose cap, who may open one
+    │   ├── NoScoresLeft                   a private objective was asked for more scores than were paid for
     │   └── NoiseNotPrivate                the noise would come from an injected or seeded source
     ├── AssumptionNotAccepted          4   a theorem's hypothesis nobody has taken on
     ├── LedgerDamaged                  1   the history is not what was written
@@ -92,6 +93,10 @@ class PolicyRefused(BudgetRefused):
 
 class EvidenceRefuted(BudgetRefused):
     """The proof behind the plan is known to be wrong (ε = ∞); only a dataset declared public may run it."""
+
+
+class NoScoresLeft(BudgetRefused):
+    """A private objective was asked for more scores than were paid for; what was released stands."""
 
 
 class NoiseNotPrivate(BudgetRefused):

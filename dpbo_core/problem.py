@@ -15,7 +15,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -193,7 +193,11 @@ class Problem:
 
     def train(self, index: int) -> "Model":
         """The model of candidate `index`."""
-        return self._trainer().train(self.candidates.points[index])
+        return self.train_at(self.candidates.points[index])
+
+    def train_at(self, point: Mapping[str, Any]) -> "Model":
+        """The model at `point`, whether it is a candidate or not."""
+        return self._trainer().train(point)
 
     def public_score(self, index: int) -> float:
         """p(λ) of candidate `index`, in [0, G]. Costs a few trainings and no privacy."""

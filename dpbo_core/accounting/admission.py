@@ -17,6 +17,7 @@ from dpbo_core.errors import (
     StudyInvalid,
 )
 from dpbo_core.privacy.amounts import from_units
+from dpbo_core.privacy.assumption import STATED_BY_CALLING
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.noise_standing import OPERATING_SYSTEM
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit, whom
@@ -120,7 +121,7 @@ def admit(
             cause="[privacy] person was added or left out, or the neighbouring relation differs from the cap's",
             remedy="give this kind of guarantee a dataset name and a cap of its own; people in both pay twice",
         )
-    missing = sorted(set(guarantee.assumptions) - set(budget.accepts))
+    missing = sorted(set(guarantee.assumptions) - set(budget.accepts) - STATED_BY_CALLING)
     if missing:
         raise AssumptionNotAccepted(
             f"the guarantee holds only under {', '.join(missing)}, and the cap of {name!r} was not opened with it",

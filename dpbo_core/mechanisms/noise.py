@@ -191,7 +191,7 @@ class Noise(Opaque):
         self._prepared[spend.what] = _Rehearsed(Sensitive(prepared(value)))
 
     def release(
-        self, spend: Spend, mechanism: Mechanism[T], value: Sensitive[T], **public: int
+        self, spend: Spend, mechanism: Mechanism[T], value: Sensitive[T], **public: int | str
     ) -> Mapping[str, Any]:
         """Draw once, record, and only then return {"draw": what was drawn, **public}.
 
@@ -199,7 +199,7 @@ class Noise(Opaque):
             spend: the planned spend; its name is the key of the record.
             mechanism: calibrated as planned.
             value: the exact query result.
-            public: integers that are already determined by earlier releases (the candidate asked about).
+            public: what is already determined by earlier releases (the candidate asked about).
         """
         prepared = self._prepared.pop(spend.what, None) or mechanism.prepare(spend, self._source)
         return self._recorder.record(spend, lambda: {"draw": prepared(value), **public})

@@ -12,7 +12,7 @@ from dpbo_core.ledger.sources import PUBLIC, Source
 from dpbo_core.models.import_path import file_beside
 from dpbo_core.preparation.data_split import allows_own_score, public_sources, sources_of
 from dpbo_core.preparation.run import Run
-from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
+from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS, STATED_BY_CALLING
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.study_file import FunctionSection, StudySpec
 from dpbo_core.study_file.study import relation_of
@@ -38,7 +38,7 @@ def check_accepted(spec: StudySpec, plan: PrivacyPlan, unlisted: str) -> None:
     Raises:
         AssumptionNotAccepted: it does not.
     """
-    missing = [name for name in plan.guarantee.assumptions if name not in spec.accepts]
+    missing = [name for name in plan.guarantee.assumptions if name not in STATED_BY_CALLING | {*spec.accepts}]
     if missing:
         statement = CALLER_ASSUMPTIONS[missing[0]].statement
         raise AssumptionNotAccepted(

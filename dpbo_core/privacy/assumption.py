@@ -72,6 +72,14 @@ PUBLISHED_RECORDS = Assumption(
     VerifiedBy.CALLER,
 )
 
+PUBLIC_QUESTIONS = Assumption(
+    "public_questions",
+    "Whoever asked for the scores of a private objective made each question from public knowledge and from what "
+    "was released before it alone.",
+    VerifiedBy.CALLER,
+)
+STATED_BY_CALLING = frozenset({PUBLIC_QUESTIONS.name})  # who calls takes it on; no study and no cap names it
+
 CALLER_ASSUMPTIONS = {
     a.name: a
     for a in (
@@ -83,5 +91,6 @@ CALLER_ASSUMPTIONS = {
         ACQUISITION_FUNCTION,
         PUBLIC_PRIOR,
         PUBLISHED_RECORDS,
+        PUBLIC_QUESTIONS,
     )
 }

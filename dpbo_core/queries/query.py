@@ -72,7 +72,7 @@ class Charged(Opaque):
         exact: Callable[[], Sensitive[T]],
         *,
         message: Message | None = None,
-        **public: int,
+        **public: int | str,
     ) -> Mapping[str, Any]:
         """The one outcome of a draw: read back, or made of the exact value and recorded before it is returned.
 
@@ -81,7 +81,7 @@ class Charged(Opaque):
             mechanism: calibrated as planned.
             exact: works the exact value out; not called where the draw was recorded before.
             message: what may leave of an error of `exact`; nothing leaves of any other.
-            public: integers that are written beside it.
+            public: facts that are written beside it.
 
         Raises:
             Sealed: something failed, and a rerun continues.

@@ -51,6 +51,8 @@ def check_settings(search: Any) -> None:
     Raises:
         StudyInvalid: one is not; says what there is instead.
     """
+    if search.search_space == {}:
+        raise StudyInvalid("the search space has no axis", remedy='name at least one: {"C": Real(1e-3, 1e3)}')
     if not isinstance(search.refit, bool):
         raise StudyInvalid(
             f"refit = {search.refit!r}",

@@ -164,14 +164,15 @@ Condition = tuple[str, tuple[Value, ...]]
 
 @dataclass(frozen=True)
 class SearchSpace:
-    """The hyperparameters of a study: named axes, some of which exist at certain values of an earlier one alone."""
+    """The hyperparameters of a study: named axes, some of which exist at certain values of an earlier one alone.
+
+    Without an axis it has one point: the model as it stands.
+    """
 
     axes: Mapping[str, Axis]
     conditions: Mapping[str, Condition] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not self.axes:
-            raise StudyInvalid("the search space has no axis", remedy="give at least one hyperparameter in [space]")
         for name, (parent, values) in self.conditions.items():
             self._check_condition(name, parent, values)
 

@@ -77,7 +77,6 @@ class StudySpec:
     def __post_init__(self) -> None:
         check_name("study.name", self.name)
         check_name("study.edition", self.edition)
-        require(bool(self.space), "[space] has no axis", remedy="name at least one hyperparameter")
         if isinstance(self.data, SensitiveData):
             self._check_private_training(self.data)
             return
@@ -227,6 +226,7 @@ class StudySpec:
         require(isinstance(edition, str), "study.edition is not text", remedy='write edition = "1"')
         ok = isinstance(accepts, list | tuple) and all(isinstance(item, str) for item in accepts)
         require(ok, "study.accepts is not a list of names", remedy='write accepts = ["gp_prior"]')
+        require(bool(tables["space"]), "[space] has no axis", remedy="name at least one hyperparameter")
         space = {
             name: read_section(AxisSection, axis, f"[space] {name}") for name, axis in dict(tables["space"]).items()
         }
@@ -258,7 +258,7 @@ def candidates_of(spec: StudySpec) -> CandidateSet:
     """Λ: a grid over the axes, or points that are spread over them evenly."""
     conditions = {name: axis.condition for name, axis in spec.space.items() if axis.condition is not None}
     space = SearchSpace({name: _axis(axis) for name, axis in spec.space.items()}, conditions)
-    if spec.search.candidates == "sobol":
+    if spec.search.candidates == "sobol" and spec.space:
         return sobol(space, spec.search.n_candidates, seed=spec.search.seed)
     numeric = sum(axis.values is None for axis in spec.space.values())
     default = DEFAULT_POINTS.get(numeric, 4)

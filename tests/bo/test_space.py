@@ -104,7 +104,6 @@ def test_a_sobol_subset_is_distinct_and_spread():
         lambda: Integer(1.5, 3),
         lambda: Categorical([]),
         lambda: Categorical(["a", "a"]),
-        lambda: SearchSpace({}),
         lambda: grid(SearchSpace({"a": Real(0, 1)}), {"a": 0}),
         lambda: sobol(SearchSpace({"a": Real(0, 1)}), 0, seed=0),
         lambda: SearchSpace({"a": Real(0, 1), "b": Real(0, 1)}, {"b": ("a", (0.5,))}),

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from exchanges import PRIVATE, write_csv
+from sklearn.naive_bayes import GaussianNB
 from test_evaluation import files, of_files
 
 from dpbo_core.accounting.budget import PrivacyBudget
@@ -25,6 +26,7 @@ from dpbo_core.queries.publication.answers import Curator
 from dpbo_core.queries.publication.curator import Publication, publish
 from dpbo_core.queries.tuning.run import run_study
 from dpbo_core.queries.watch.looks import look_once
+from dpbo_core.sklearn_api.private_objective import PrivateObjective
 from dpbo_core.study_file import StudySpec, WatchSection
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,7 +44,8 @@ class Place:
         rows = np.random.default_rng(0).normal(size=(20, 2))
         write_csv(folder / "X.csv", rows)
         write_csv(folder / "Y.csv", -(rows**2).sum(axis=1, keepdims=True))
-        self.ledger.set_budget(PrivacyBudget.of("people", epsilon=10_000.0, delta=1e-2))
+        for dataset in ("people", "loop"):
+            self.ledger.set_budget(PrivacyBudget.of(dataset, epsilon=10_000.0, delta=1e-2))
 
     @property
     def ledger(self):
@@ -76,6 +79,18 @@ class Place:
         )
         return replace(look, replayed=False)
 
+    def scored(self, edition):
+        rng = np.random.default_rng(0)
+        public, sensitive = rng.normal(size=(40, 2)), rng.normal(size=(30, 2))
+        objective = PrivateObjective(
+            GaussianNB(), epsilon=1.0, delta=1e-6, dataset="loop", n_scores=3, edition=edition, ledger=self.url
+        )
+        labels = public[:, 0] > 0, sensitive[:, 0] > 0
+        objective.fit(public, labels[0], X_validation=sensitive, y_validation=labels[1])
+        for smoothing in (1e-9, 1e-2):
+            objective({"var_smoothing": smoothing})
+        return objective.close()
+
     def answered(self, edition):
         table = self.folder / f"Z{edition}.parquet"
         if not table.exists():
@@ -93,6 +108,7 @@ KINDS = {  # how it is asked, what its name in the ledger ends with
     "a watch": (Place.watched, "clinic/watch"),
     "a published table": (Place.published, "people: table"),
     "an answer": (Place.answered, "people: answers"),
+    "scores for a loop": (Place.scored, "PrivateObjective"),
 }
 
 
@@ -204,7 +220,7 @@ def test_killed_after_every_write_there_is_one_release_and_one_spend(place, kind
     assert len(done) >= 3, done  # reserved, drawn, concluded
     assert writes >= 3
     spends = {}
-    for dataset in ("clinic", "people"):
+    for dataset in ("clinic", "people", "loop"):
         (account,) = place.ledger.accounts(dataset)
         for entry in account.entries:
             if entry.study == name:

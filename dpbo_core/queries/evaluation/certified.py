@@ -1,13 +1,27 @@
-"""What the certificates of a report and of a watch must show, declared beside the methods'."""
+"""What the certificates of a report, a watch and a private objective must show, declared beside the methods'."""
 
 from dpbo_core.mechanisms.above_threshold import AboveThreshold
+from dpbo_core.mechanisms.exponential import PERMUTE_AND_FLIP
+from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.histogram import LaplaceHistogram
 from dpbo_core.methods import CERTIFIED as OF_METHODS
-from dpbo_core.privacy.certified import MEANS, RECORDS, CertificateRules, Declared, counted_of_one, only_shows
-from dpbo_core.privacy.release import Release
+from dpbo_core.methods.pair_draws import one_unit_moves, relations_of
+from dpbo_core.privacy.assumption import PUBLIC_QUESTIONS
+from dpbo_core.privacy.certified import (
+    MEANS,
+    RECORDS,
+    CertificateRules,
+    Declared,
+    counted_of_one,
+    only_shows,
+    stated_steps,
+)
+from dpbo_core.privacy.release import PAIRS, Release
 from dpbo_core.privacy.unit import PrivacyUnit
 from dpbo_core.queries.evaluation import KIND
 from dpbo_core.queries.evaluation.query import DRAW
+from dpbo_core.queries.objective_for_a_loop import KIND as OBJECTIVE
+from dpbo_core.queries.objective_for_a_loop.price import CHOICE, score_name
 from dpbo_core.queries.watch import KIND as WATCH
 from dpbo_core.queries.watch.terms import LOOKS
 
@@ -45,4 +59,25 @@ def watch_shown(release: Release) -> CertificateRules:
     return CertificateRules({LOOKS: tuple(AboveThreshold.WORTH)}, sensitivity, relations=MEANS)
 
 
-CERTIFIED = Declared({**OF_METHODS.methods, KIND: report_shown, WATCH: watch_shown}, OF_METHODS.mechanisms)
+def objective_shown(release: Release) -> CertificateRules:
+    """A draw for every score that was paid for, asked for or not, and one for the choice where it was paid for.
+
+    Raises:
+        KeyError, TypeError, ValueError: the release shows more scores than that, or its facts do not say.
+    """
+    n, scores = stated_steps(release), release.value["scores"]
+    shown = only_shows(release, "hyperparameters", "score", "scores", PAIRS)
+    if not shown or [score["number"] for score in scores] != list(range(1, len(scores) + 1)) or len(scores) > n:
+        raise ValueError("value")
+    draws = {score_name(t): tuple(DiscreteGaussian.WORTH) for t in range(1, n + 1)}
+    if release.facts["choice_share"] != 0.0:
+        draws[CHOICE] = (PERMUTE_AND_FLIP,)
+    return CertificateRules(
+        draws, one_unit_moves(release), assumptions=(PUBLIC_QUESTIONS.name,), relations=relations_of(release)
+    )
+
+
+CERTIFIED = Declared(
+    {**OF_METHODS.methods, KIND: report_shown, WATCH: watch_shown, OBJECTIVE: objective_shown},
+    OF_METHODS.mechanisms,
+)

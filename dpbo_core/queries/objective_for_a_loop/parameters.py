@@ -1,0 +1,57 @@
+"""The hyperparameters whose model is scored, and their one canonical text, by which the same are scored once."""
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from dpbo_core.errors import StudyInvalid
+
+Scalar = bool | int | float | str | None
+Parameters = Mapping[str, Scalar]
+LONGEST = 4096  # characters of hyperparameters, which the ledger keeps
+
+
+def parameters_of(values: Any) -> dict[str, Scalar]:
+    """Hyperparameters: names and numbers, texts, truth values or None, and nothing else.
+
+    An object, an array or a function could hold what nobody checks; so hyperparameters cannot.
+
+    Raises:
+        StudyInvalid: it is no such dict.
+    """
+    if not isinstance(values, Mapping) or not all(isinstance(name, str) for name in values):
+        raise StudyInvalid(
+            f"the hyperparameters are a {type(values).__name__}", remedy='ask with a dict, {"C": 1.0} say'
+        )
+    parameters = {str(name): _scalar(str(name), value) for name, value in values.items()}
+    if len(canonical_text(parameters)) > LONGEST:
+        raise StudyInvalid(
+            f"the hyperparameters have more than {LONGEST:,} characters", remedy="ask with fewer or shorter values"
+        )
+    return parameters
+
+
+def canonical_text(parameters: Parameters) -> str:
+    """The canonical text of hyperparameters: names in order, a whole number another value than the same real."""
+    return json.dumps(parameters, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def read_parameters(text: str) -> dict[str, Scalar]:
+    """The hyperparameters of a canonical text."""
+    parameters: dict[str, Scalar] = json.loads(text)
+    return parameters
+
+
+def _scalar(name: str, value: Any) -> Scalar:
+    value = value.item() if isinstance(value, np.generic) else value
+    if type(value) in (bool, int, str, type(None)) or (type(value) is float and math.isfinite(value)):
+        return value  # type: ignore[no-any-return]
+    raise StudyInvalid(
+        f"the hyperparameter {name[:60]!r} is a {type(value).__name__}"
+        + (" that is not finite" if isinstance(value, float) else ""),
+        cause="hyperparameters are numbers, texts, truth values and None, so that what it asks is public",
+        remedy="give such a value; fixed objects belong into the estimator",
+    )

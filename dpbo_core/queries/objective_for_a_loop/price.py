@@ -1,0 +1,107 @@
+"""The price of n private scores, and of a choice among what was asked: MATH §7.1.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| n | `n_scores` | scores that are reserved, asked for in any order | scalar |
+| s | `choice_share` | share of ρ* kept for a choice on exact scores | scalar in [0, 1) |
+| ρ* | `total` | the largest ρ that the study's (ε, δ) holds | integer of 10⁻¹² |
+| Δ | `Problem.record_steps` | most one unit moves an exact score, in whole steps | integer |
+| σ | `DiscreteGaussian.scale` | of score t: σ² = nΔ²/(2(1 − s)ρ*), rounded up | scalar |
+
+Score t is the exact integer of the model that is asked about plus discrete Gaussian noise. Whoever asks sees
+released scores alone, so whatever it asks next is adaptive composition: n draws of ρ*(1 − s)/n are within ρ*, and
+with a choice by permute-and-flip within α*ρ* at the one order α* that (ε, δ) fixes (`methods.final_choice`).
+"""
+
+import math
+from dataclasses import dataclass
+
+from dpbo_core.accounting.composition import largest_rho
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.mechanisms.exponential import PrivateSelection
+from dpbo_core.mechanisms.gaussian import DiscreteGaussian
+from dpbo_core.methods.contract import Draws
+from dpbo_core.methods.final_choice import MIXED_EVIDENCE, selection
+from dpbo_core.methods.pricing import guarantee_of, too_small
+from dpbo_core.privacy.amounts import split_units
+from dpbo_core.privacy.assumption import PUBLIC_QUESTIONS
+from dpbo_core.privacy.guarantee import Evidence, Standing
+from dpbo_core.privacy.plan import PrivacyPlan
+from dpbo_core.problem import Problem
+
+CHOICE = "choice among what was asked"
+EVIDENCE = Evidence(
+    Standing.STANDARD,
+    "discrete Gaussian (Canonne, Kamath, Steinke 2020) composed adaptively in zCDP; whoever asks post-processes",
+)
+
+
+@dataclass(frozen=True)
+class ObjectivePrice:
+    """The draws of n private scores and, with s > 0, of a choice among what was asked.
+
+    Attributes:
+        problem: with the study's (ε, δ) and its public facts.
+        n_scores: n.
+        choice_share: s.
+    """
+
+    problem: Problem
+    n_scores: int
+    choice_share: float = 0.0
+
+    def scores(self) -> tuple[DiscreteGaussian, ...]:
+        """The mechanism of each score, in the order in which they are asked for.
+
+        Raises:
+            StudyInvalid: δ = 0, or an ε too small for the ledger's unit.
+        """
+        total = self._total()
+        try:
+            parts = split_units(total - self._choice_units(total), (1.0,) * self.n_scores)
+        except ValueError:
+            parts = ()
+        if not parts or min(parts) < 1:
+            raise too_small(self.problem)
+        moves, unit = self.problem.record_steps, self.problem.score_per_step
+        return tuple(DiscreteGaussian(moves, rho, unit) for rho in parts)
+
+    def choice(self) -> PrivateSelection | None:
+        """The mechanism of the choice, permute-and-flip; None where what was released chooses."""
+        if self.choice_share == 0.0:
+            return None
+        return selection(self.problem, self._choice_units(self._total()), "permute_and_flip")
+
+    def draws(self) -> Draws:
+        """Every draw of the plan with its mechanism: score 1 … score n, and the choice."""
+        scores = [(mechanism.spend(score_name(t)), mechanism) for t, mechanism in enumerate(self.scores(), 1)]
+        choice = self.choice()
+        return tuple(scores) if choice is None else (*scores, (choice.spend(CHOICE), choice))
+
+    def plan(self) -> PrivacyPlan:
+        """The price, whose guarantee rests on it that questions were made from releases and public knowledge."""
+        guarantee = guarantee_of(
+            self.problem,
+            pure=False,
+            evidence=EVIDENCE if self.choice_share == 0.0 else MIXED_EVIDENCE,
+            counts_pairs=True,
+            assumptions=(PUBLIC_QUESTIONS.name,),
+        )
+        return PrivacyPlan(guarantee, tuple(spend for spend, _ in self.draws()))
+
+    def _total(self) -> int:
+        if self.problem.delta == 0.0:
+            raise StudyInvalid(
+                "scores for a search of your own need δ > 0, and delta = 0",
+                cause="their noise is Gaussian, which has no pure ε",
+                remedy="say delta = 1e-6",
+            )
+        return largest_rho(self.problem.epsilon, self.problem.delta)
+
+    def _choice_units(self, total: int) -> int:
+        return math.floor(total * self.choice_share)
+
+
+def score_name(number: int) -> str:
+    """The name in the ledger of score `number`, 1 … n."""
+    return f"score {number}"

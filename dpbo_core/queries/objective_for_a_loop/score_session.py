@@ -1,0 +1,333 @@
+"""A session of private scores: n are paid for at once, and anybody's search asks for them one at a time.
+
+    session = ScoreSession(opened, run)
+    session.ask({"C": 1.0})       trained on public data, scored, noised, recorded, returned; the same again is free
+    session.best()                the best of what was asked
+    session.close()               the release, recorded once
+
+Score t is drawn under the name "score t", whoever asks: hyperparameters take the first number that the ledger has
+not, and where another process took it in the same moment the ledger gives back that one's draw, and the next number
+is tried. So however many ask at once, nothing is drawn twice, and the ledger says what was asked.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from threading import RLock
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.accounting.budget import PrivacyBudget
+from dpbo_core.errors import NoScoresLeft, StudyInvalid
+from dpbo_core.ledger.charge import QueryKey
+from dpbo_core.ledger.sources import Source
+from dpbo_core.mechanisms.exponential import PrivateSelection
+from dpbo_core.mechanisms.noise import standing_of
+from dpbo_core.methods.pair_draws import in_pairs, unit_of
+from dpbo_core.methods.releasing import averaged_facts
+from dpbo_core.models.scorable import ScorableModel
+from dpbo_core.preparation.run import Run
+from dpbo_core.privacy.guarantee import PrivacyGuarantee
+from dpbo_core.privacy.release import COUNTS, PAIRS, Release
+from dpbo_core.privacy.sealing import Message, sealed
+from dpbo_core.privacy.sensitive import Opaque, Sensitive
+from dpbo_core.queries.objective_for_a_loop import KIND
+from dpbo_core.queries.objective_for_a_loop.parameters import (
+    Parameters,
+    canonical_text,
+    parameters_of,
+    read_parameters,
+)
+from dpbo_core.queries.objective_for_a_loop.price import CHOICE, ObjectivePrice, score_name
+from dpbo_core.queries.objective_for_a_loop.smoothed_choice import smoothed
+from dpbo_core.queries.query import Charged, PrivateQuery, charged, replay, resumed
+from dpbo_core.scoring.in_memory import Scorer
+from dpbo_core.theorems.feldman_cousins_1998 import bounded_interval
+from dpbo_core.versions import library_version
+
+
+@dataclass(frozen=True)
+class Score:
+    """A released score.
+
+    Attributes:
+        value: as it was drawn; larger is better. Not clamped.
+        noise: standard deviation of the noise in it.
+        interval: of the exact score on these records, 90%: the noise is all that it allows for.
+    """
+
+    value: float
+    noise: float
+    interval: tuple[float, float]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class OpenObjective:
+    """A private objective of which all that is public is done: nothing is charged, no record was read.
+
+    Attributes:
+        key: what the ledger knows it by.
+        price: with the problem and its public training set.
+        sources: of the records.
+        cap: to be opened if the dataset has none.
+        records: reads and seals the sensitive half; after the charge only.
+        message: what may leave of an error of that reading.
+    """
+
+    key: QueryKey
+    price: ObjectivePrice
+    sources: tuple[Source, ...]
+    cap: PrivacyBudget | None
+    records: Callable[[], Scorer]
+    message: Message | None = None
+
+    @property
+    def query(self) -> PrivateQuery:
+        """All n scores, and the choice, as one private query."""
+        price = self.price
+        k = price.problem.max_records_per_person
+        return PrivateQuery(self.key, price.plan(), self.sources, self.cap, k, draws=price.draws())
+
+
+class ScoreSession(Opaque):
+    """Scores under way, in the curator's process. Threads may ask at once; its repr says nothing."""
+
+    __slots__ = ("_charge", "_lock", "_mechanisms", "_open", "_run", "_scorer", "_spends")
+
+    def __init__(self, opened: OpenObjective, run: Run) -> None:
+        self._open, self._run = opened, run
+        self._mechanisms = opened.price.scores()
+        self._spends = {spend.what: spend for spend in opened.price.plan().spends}
+        self._charge: Charged | None = None
+        self._scorer: Scorer | None = None
+        self._lock = RLock()
+
+    def ask(self, parameters: Any) -> Score:
+        """The private score of the model at `parameters`, drawn now or when it was first asked for.
+
+        Raises:
+            NoScoresLeft: n other hyperparameters were asked about, or the session is closed.
+            StudyInvalid: the model cannot be built or trained on the public records; no score was used up.
+            BudgetRefused, AssumptionNotAccepted: nothing was charged.
+            Sealed: something failed on sensitive data; ask again, and nothing is paid twice.
+        """
+        parameters = parameters_of(parameters)
+        text, draws = canonical_text(parameters), self._draws()
+        if text not in draws:
+            self._check_left(draws)
+            model = self._train(parameters)
+            with self._run.padded():
+                draws = self._with_score(text, model)
+        return self._score(*draws[text])
+
+    def best(self) -> dict[str, Any]:
+        """The hyperparameters that are best among what was asked.
+
+        By the posterior mean of the released scores, at no price; or, where a share was kept for it, by
+        permute-and-flip on the exact scores of what was asked until then, drawn once.
+
+        Raises:
+            StudyInvalid: nothing was asked yet.
+        """
+        draws = self._draws()
+        points = [read_parameters(text) for text in draws]
+        if not points:
+            raise _nothing_asked()
+        choice, made = self._open.price.choice(), self._choice_made()
+        if choice is not None and made is None:
+            made = self._choose(choice, points)
+        return dict(points[int(np.argmax(self._smoothed(points, draws))) if made is None else made])
+
+    def close(self) -> Release:
+        """The release of what was asked, recorded; afterwards nothing more is scored.
+
+        Raises:
+            StudyInvalid: nothing was asked yet.
+        """
+        recorded = replay(self._open.key, self._run)
+        if recorded is not None:
+            return recorded
+        self.best()  # a choice that was paid for is part of the release
+        release = self._release()
+        with self._run.padded():
+            return resumed(self._open.key, self._run).conclude(release)
+
+    @property
+    def scores_left(self) -> int:
+        """How many more scores can be asked for."""
+        closed = replay(self._open.key, self._run) is not None
+        return 0 if closed else len(self._mechanisms) - len(self._draws())
+
+    @property
+    def guarantee(self) -> PrivacyGuarantee:
+        """The guarantee of all n scores and of whatever is made of them."""
+        return self._open.price.plan().guarantee.as_drawn(self._standing)
+
+    @property
+    def release(self) -> Release:
+        """Everything released so far; once closed, as it was recorded.
+
+        Raises:
+            StudyInvalid: nothing was asked yet.
+        """
+        return replay(self._open.key, self._run) or self._release()
+
+    @property
+    def _standing(self) -> str:
+        return standing_of(self._run.source)
+
+    def _draws(self) -> dict[str, tuple[int, int]]:
+        """Canonical hyperparameters → number and draw of their score, in the order in which they were drawn."""
+        drawn = self._run.ledger.drawn(self._open.key.fingerprint)
+        outcomes = [(t, drawn[score_name(t)][0]) for t in range(1, len(drawn) + 1) if score_name(t) in drawn]
+        return {outcome["parameters"]: (t, outcome["draw"]) for t, outcome in outcomes}
+
+    def _check_left(self, draws: Mapping[str, tuple[int, int]]) -> None:
+        n = len(self._mechanisms)
+        closed = replay(self._open.key, self._run) is not None
+        if closed or len(draws) >= n:
+            raise NoScoresLeft(
+                f"this objective is closed after {len(draws)} of {n} scores"
+                if closed
+                else f"all {n} scores of this objective were asked for",
+                cause="every score has its price, and these were paid for together",
+                remedy="stop the search here (n_trials = scores_left): nothing is lost, and best() says which was "
+                "best; more scores are a new edition, and a new spend",
+            )
+
+    def _train(self, parameters: Parameters) -> ScorableModel:
+        """The model at `parameters`: a function of them, the public training set and the seed.
+
+        Once records were scored, an estimator that nobody vouches for may have kept some, and say them.
+        """
+        problem = self._open.price.problem
+        if self._scorer is None or problem.rowwise:
+            return problem.train_at(parameters)
+        return sealed(lambda: problem.train_at(parameters), failure=_untrained)
+
+    def _with_score(self, text: str, model: ScorableModel) -> dict[str, tuple[int, int]]:
+        """Every score drawn so far, this one's among them."""
+        charge, records = self._charged()
+        sums: list[Sensitive[int]] = []
+
+        def exact() -> Sensitive[int]:
+            if not sums:
+                sums.append(records.evaluate(model))
+            return sums[0]
+
+        draws = self._draws()
+        while text not in draws:
+            self._check_left(draws)
+            number = len(draws) + 1
+            spend = self._spends[score_name(number)]
+            charge.draw(spend, self._mechanisms[number - 1], exact, parameters=text)
+            draws = self._draws()
+        return draws
+
+    def _charged(self) -> tuple[Charged, Scorer]:
+        """All scores paid for, and the records opened after that; once in this process."""
+        with self._lock:
+            if self._charge is None:
+                self._charge = charged(self._open.query, self._run)
+            if self._scorer is None:
+                self._scorer = sealed(self._open.records, message=self._open.message)
+            return self._charge, self._scorer
+
+    def _choice_made(self) -> int | None:
+        """The number, from 0, of the score that the choice fell on; None before it is drawn, or without one."""
+        drawn = self._run.ledger.drawn(self._open.key.fingerprint).get(CHOICE)
+        return None if drawn is None else int(drawn[0]["draw"])
+
+    def _choose(self, choice: PrivateSelection, points: Sequence[Parameters]) -> int:
+        """The choice among the points, drawn on their exact scores."""
+        models = [self._train(parameters) for parameters in points]
+        with self._run.padded():
+            charge, records = self._charged()
+
+            def exact() -> Sensitive[NDArray[np.int64]]:
+                sums = [records.evaluate(model).expose() for model in models]
+                return Sensitive(np.array(sums, dtype=np.int64))
+
+            return int(charge.draw(self._spends[CHOICE], choice, exact)["draw"])
+
+    def _smoothed(self, points: Sequence[Parameters], draws: Mapping[str, tuple[int, int]]) -> NDArray[np.float64]:
+        scores = [self._score(*place) for place in draws.values()]
+        return smoothed(
+            points,
+            [score.value for score in scores],
+            deviation=max(score.noise for score in scores),
+            score_range=self._open.price.problem.score_range,
+        )
+
+    def _score(self, number: int, draw: int) -> Score:
+        problem = self._open.price.problem
+        unit = unit_of(problem)
+        value = unit.score(draw)
+        noise = unit.deviation(self._mechanisms[number - 1].scale, value)
+        return Score(value, noise, bounded_interval(value, noise, problem.score_range))
+
+    def _release(self) -> Release:
+        """What was asked and the best of it so far, with the public facts that a reader needs. Nothing is drawn.
+
+        Raises:
+            StudyInvalid: nothing was asked yet.
+        """
+        problem, key, plan = self._open.price.problem, self._open.key, self._open.price.plan()
+        draws = self._draws()
+        points = [read_parameters(text) for text in draws]
+        if not points:
+            raise _nothing_asked()
+        means, scores = self._smoothed(points, draws), [self._score(*place) for place in draws.values()]
+        made = self._choice_made()
+        best = int(np.argmax(means)) if made is None else made
+        score = float(means[best])
+        value = {
+            "hyperparameters": dict(points[best]),
+            "score": score,
+            "metric": problem.score.natural_unit.metric(problem.model.score_name, score, None),
+            "scores": [
+                {"number": t, "hyperparameters": point, "score": one.value}
+                for t, (point, one) in enumerate(zip(points, scores, strict=True), 1)
+            ],
+        }
+        if in_pairs(problem) is not None:
+            value[PAIRS] = problem.score_per_step / problem.metric_per_step
+        return Release(
+            value=value,
+            guarantee=plan.guarantee.as_drawn(self._standing),
+            spends=plan.spends,
+            study=key.study,
+            edition=key.edition,
+            method=KIND,
+            dataset=key.dataset,
+            facts={
+                "version": library_version(),
+                "estimator": problem.model.estimator,
+                "score": problem.model.score_name,
+                "score_range": problem.score_range,
+                **(
+                    {}
+                    if problem.baseline is None
+                    else {"baseline": problem.score.natural_unit.of(problem.baseline)}
+                ),
+                **averaged_facts(problem),
+                "steps": len(self._mechanisms),
+                "choice_share": self._open.price.choice_share,
+                **({COUNTS: PAIRS, "public_share": problem.positives} if in_pairs(problem) else {}),
+            },
+            noise=self._standing,
+        )
+
+
+def _nothing_asked() -> StudyInvalid:
+    return StudyInvalid("no score was asked for yet", remedy="ask for some first")
+
+
+def _untrained() -> StudyInvalid:
+    """That a public training failed, and not what it said."""
+    return StudyInvalid(
+        "a model could not be trained on the public rows",
+        cause="the estimator refuses these hyperparameters; it is not scikit-learn's own, so its words stay here",
+        remedy="train it on the public rows alone, and see; no score was used up",
+    )

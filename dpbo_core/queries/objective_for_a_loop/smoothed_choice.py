@@ -1,0 +1,70 @@
+"""The best of what was asked, by the posterior mean of a Gaussian process on the released scores: post-processing.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| x_t | `_encoded` | hyperparameters in the unit cube | (u, d) |
+| y_t, σ | `scores`, `deviation` | released scores and the known deviation of their noise | (u,), scalar |
+| μ | `smoothed` | posterior mean of the score at every x_t, averaged over kernels | (u,) |
+
+The largest single noisy score is biased upwards, and choosing by it chooses noise; the posterior mean, which knows
+σ, gives way to its neighbours. It costs nothing.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.bo.averaged import prior_of
+from dpbo_core.bo.score_map import CENTRE, SPREAD
+from dpbo_core.gp.kernels import kernel_named
+from dpbo_core.gp.mixture import average
+from dpbo_core.queries.objective_for_a_loop.parameters import Parameters
+
+LOGARITHMIC = 20.0  # a positive axis whose largest value is so many times its smallest is taken by its logarithm
+AVERAGED = 200  # different points up to which all kernels are averaged over; with more the most probable one serves
+
+
+def smoothed(
+    points: Sequence[Parameters], scores: Sequence[float], *, deviation: float, score_range: float
+) -> NDArray[np.float64]:
+    """μ at every point, in units of the score, (n,).
+
+    Args:
+        points: the hyperparameters that were asked about.
+        scores: as they were released.
+        deviation: σ of their noise, in units of the score.
+        score_range: G.
+    """
+    places, index = np.unique(_encoded(points), axis=0, return_inverse=True)
+    index = index.reshape(-1)
+    times, scale = np.bincount(index), SPREAD * score_range
+    values = np.bincount(index, weights=(np.array(scores) - CENTRE * score_range) / scale) / times
+    noise = np.maximum((deviation / scale) ** 2 / times, 1e-10)
+    prior = prior_of(kernel="matern52", lengthscale="fit", dimensions=max(1, places.shape[1]), guessed=False)
+    some = np.unique(np.linspace(0, len(places) - 1, min(len(places), AVERAGED)).round().astype(int))
+    mixture = average(places[some], values[some], noise[some], np.zeros(len(some)), prior)
+    if len(places) <= AVERAGED:
+        mean = mixture.weights @ mixture.moments(places, np.zeros(len(places)))[0]
+    else:
+        kernel = kernel_named(prior.kernel, float(mixture.lengthscales[0]), float(mixture.variances[0]))
+        K = kernel.matrix(places, places) + prior.offset_deviation**2
+        mean = K @ np.linalg.solve(K + np.diag(noise), values)
+    return np.asarray(CENTRE * score_range + scale * mean[index])
+
+
+def _encoded(points: Sequence[Parameters]) -> NDArray[np.float64]:
+    """The points in the unit cube: a numeric axis from its least to its largest value, others by category."""
+    columns: list[NDArray[np.float64]] = []
+    for name in sorted({name for point in points for name in point}):
+        values: list[Any] = [point.get(name) for point in points]
+        if all(type(value) in (int, float) for value in values):
+            axis = np.array(values, dtype=np.float64)
+            if axis.min() > 0.0 and axis.max() >= LOGARITHMIC * axis.min():
+                axis = np.log(axis)
+            if np.ptp(axis) > 0.0:
+                columns.append((axis - axis.min()) / np.ptp(axis))
+        elif len(categories := sorted({repr(value) for value in values})) > 1:
+            columns += [np.array([float(repr(value) == each) for value in values]) for each in categories]
+    return np.stack(columns, axis=1) if columns else np.zeros((len(points), 1))

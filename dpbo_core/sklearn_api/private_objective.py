@@ -1,0 +1,241 @@
+"""`PrivateObjective`: a budget of private scores for anybody's search, on tables in memory.
+
+Optuna, Ax, scikit-optimize or a person asks for the score of hyperparameters, and gets it with noise. All n scores
+are paid for together, so the whole loop has one guarantee, whatever it asks and whenever it stops.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Self
+
+from dpbo_core.advice.choosing import AUTO
+from dpbo_core.errors import DpboError
+from dpbo_core.ledger.address import ledger_url
+from dpbo_core.ledger.charge import QueryKey
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.models.scores.union import OF_CLASSES
+from dpbo_core.preparation.preconditions import check_accepted, check_public_sources, opening_cap
+from dpbo_core.preparation.resolve import planning_problem
+from dpbo_core.preparation.run import Run
+from dpbo_core.preparation.training_set import study_fingerprint
+from dpbo_core.privacy.guarantee import PrivacyGuarantee
+from dpbo_core.privacy.release import Release
+from dpbo_core.queries.objective_for_a_loop import KIND
+from dpbo_core.queries.objective_for_a_loop.price import ObjectivePrice
+from dpbo_core.queries.objective_for_a_loop.score_session import OpenObjective, Score, ScoreSession
+from dpbo_core.sklearn_api.search_study import split_of, two_tables
+from dpbo_core.sklearn_api.tables_in_memory import FrameSplit
+from dpbo_core.study_file.objective import ObjectiveSection
+
+
+class PrivateObjective:
+    """The private score of hyperparameters, as a function: for a search that is not ours.
+
+    Models are trained on the public X and y alone, and scored on the SENSITIVE validation set. A question is a dict
+    of numbers, texts, truth values or None. Its score is drawn once: asked again it is the same, at no price.
+
+    Args:
+        estimator: any scikit-learn classifier or regressor; a question sets parameters of a clone.
+        epsilon: ε of all scores and of whatever is made of them.
+        delta: δ of the same, above 0.
+        dataset: the budget's name. Data that share people share a name.
+        n_scores: how many different questions are answered.
+        budget: (ε, δ) of the data set's cap, set at its first use; without any cap the ledger refuses.
+        scoring: as `PrivateSearch` has it.
+        choice_share: share of the budget kept for `best`, which then chooses on exact scores; 0 chooses by what was
+            released.
+        ledger: the ledger's URL; where None that of the command.
+        score_bounds: (low, high) of a score function.
+        error_bound: E of an error or the log-loss: public.
+        class_shares: public share of each class for the balanced accuracy.
+        person: the column of X_validation that says whose record it is.
+        max_records_per_person: k.
+        n_persons: how many persons X_validation is about; each then counts once, by the mean.
+        accepts: assumptions you answer for, by name; "rowwise_predictions" for estimators of others.
+        rowwise: "enforced" scores every validation record alone, in a process of its own.
+        study: the name in the ledger.
+        edition: the same questions asked twice give the same scores; new data is a new edition, and a new spend.
+        random_state: seeds training. Noise is never seeded.
+
+    Example:
+        >>> from sklearn.datasets import load_breast_cancer
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> from dpbo_core import PrivateObjective
+        >>> X, y = load_breast_cancer(return_X_y=True)
+        >>> objective = PrivateObjective(
+        ...     LogisticRegression(solver="liblinear"), epsilon=1.0, delta=1e-6, dataset="clinic", n_scores=3,
+        ...     budget=(5.0, 1e-5),
+        ... ).fit(X[0::2], y[0::2], X_validation=X[1::2], y_validation=y[1::2])
+        >>> scores = [objective({"C": C}) for C in (0.01, 1.0, 0.01)]
+        >>> scores[0] == scores[2], objective.scores_left, sorted(objective.best())
+        (True, 1, ['C'])
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        epsilon: float,
+        delta: float,
+        dataset: str,
+        n_scores: int,
+        budget: tuple[float, float] | None = None,
+        scoring: str | Callable[[Any, Any], float] = OF_CLASSES,
+        choice_share: float = 0.0,
+        ledger: str | None = None,
+        score_bounds: tuple[float, float] | None = None,
+        error_bound: float | None = None,
+        class_shares: Mapping[Any, float] | None = None,
+        person: str | None = None,
+        max_records_per_person: int = 1,
+        n_persons: int | None = None,
+        accepts: tuple[str, ...] = (),
+        rowwise: str | None = None,
+        study: str = "PrivateObjective",
+        edition: str = "1",
+        random_state: int | None = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.epsilon = epsilon
+        self.delta = delta
+        self.dataset = dataset
+        self.section = ObjectiveSection(int(n_scores), float(choice_share))
+        self.budget = budget
+        self.scoring = scoring
+        self.ledger = ledger
+        self.score_bounds = score_bounds
+        self.error_bound = error_bound
+        self.class_shares = class_shares
+        self.person = person
+        self.max_records_per_person = max_records_per_person
+        self.n_persons = n_persons
+        self.accepts = accepts
+        self.rowwise = rowwise
+        self.study = study
+        self.edition = edition
+        self.random_state = random_state
+        # of a search of ours, which there is none of
+        self.search_space: dict[str, Any] = {}
+        self.method, self.options = AUTO, None
+        self.n_steps, self.n_candidates = self.section.scores, 1
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        X_validation: Any = None,
+        y_validation: Any = None,
+        validation_size: float | None = None,
+    ) -> Self:
+        """Take the two tables; nothing is trained, charged or scored before the first question.
+
+        Args:
+            X: PUBLIC training records, (n, d).
+            y: their classes or targets, (n,).
+            X_validation: SENSITIVE validation records, (m, d), the same columns (and `person`); m is public.
+            y_validation: their classes or targets, (m,).
+            validation_size: for one table X, y, as in `PrivateSearch.fit`.
+
+        Raises:
+            StudyInvalid: something cannot be used as it is. Nothing inside a validation record is ever an error.
+            AssumptionNotAccepted: the guarantee rests on something that `accepts` does not name.
+        """
+        X, y, X_validation, y_validation, _ = two_tables(self, X, y, X_validation, y_validation, validation_size)
+        url = ledger_url(self.ledger)
+        split = split_of(self, X, y, X_validation, y_validation, url, share=validation_size)
+        run = Run(PrivacyLedger(url))
+        self.session_ = ScoreSession(open_objective(split, self.section, run), run)
+        return self
+
+    def __call__(self, params: Mapping[str, Any]) -> float:
+        """The private score at `params`; larger is better.
+
+        Raises: as `ask`.
+        """
+        return self.ask(params).value
+
+    def ask(self, params: Mapping[str, Any]) -> Score:
+        """The private score at `params` with the deviation of its noise and its 90% interval.
+
+        Raises:
+            NoScoresLeft: as many other questions were asked as were paid for.
+            StudyInvalid: the model cannot be built or trained on the public records; no score was used up.
+            BudgetRefused: nothing was charged.
+            Sealed: something failed on sensitive data; ask again, and nothing is paid twice.
+        """
+        return self._session.ask(params)
+
+    def best(self) -> dict[str, Any]:
+        """The best hyperparameters among those asked: not the largest noisy score, which is biased upwards.
+
+        By the posterior mean of a Gaussian process on the released scores; with `choice_share`, by permute-and-flip
+        on the exact scores of what was asked until then, once.
+        """
+        return self._session.best()
+
+    def close(self) -> Release:
+        """Record what was asked as the release; afterwards nothing more is scored."""
+        return self._session.close()
+
+    @property
+    def scores_left(self) -> int:
+        """How many more questions can be asked."""
+        return self._session.scores_left
+
+    @property
+    def guarantee_(self) -> PrivacyGuarantee:
+        """The guarantee of all scores together, and of whatever is made of them."""
+        return self._session.guarantee
+
+    @property
+    def release_(self) -> Release:
+        """Everything released so far: the questions, their scores, the best."""
+        return self._session.release
+
+    def __repr__(self) -> str:
+        return f"PrivateObjective({type(self.estimator).__name__}, dataset={self.dataset!r})"
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        """The object itself: a copy of the records would be another session's."""
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The settings alone: no record, no score, no session leaves the process."""
+        return {name: value for name, value in self.__dict__.items() if name != "session_"}
+
+    @property
+    def _session(self) -> ScoreSession:
+        if not hasattr(self, "session_"):
+            raise DpboError(
+                "this PrivateObjective holds no records",
+                cause="fit was not called, or it came out of a pickle, which leaves the records behind",
+                remedy="call fit here; for several processes ask through a study file (dpbo objective)",
+            )
+        return self.session_
+
+
+def open_objective(split: FrameSplit, section: ObjectiveSection, run: Run) -> OpenObjective:
+    """Everything of a private objective on tables in memory that can be refused, from public facts alone.
+
+    Args:
+        split: the two tables, and the study that they are for.
+        section: how many scores there are, and what is kept for a choice.
+        run: which ledger pays, where noise comes from.
+
+    Raises: as `PrivateObjective.fit`. Nothing is charged.
+    """
+    spec = split.spec
+    check_public_sources(split.sources(), run.ledger)
+    public = split.public(planning_problem(spec, unlisted=split.prototype.unlisted()))
+    price = ObjectivePrice(public.problem, section.scores, section.choice_share)
+    check_accepted(spec, price.plan(), public.problem.unlisted)
+    split.check(public)
+    text = json.dumps([KIND, study_fingerprint(spec, public.fingerprint), section.scores, section.choice_share])
+    fingerprint = hashlib.sha256(text.encode()).hexdigest()
+    key = QueryKey(fingerprint, spec.privacy.dataset, spec.name, spec.edition, KIND)
+    return OpenObjective(key, price, split.sources(), opening_cap(spec), lambda: split.sensitive(public))

@@ -1,0 +1,376 @@
+"""A private objective: one draw a question, one price for all, whoever asks and however often."""
+
+import copy
+import itertools
+import math
+import multiprocessing
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.tree import DecisionTreeClassifier
+
+from dpbo_core import NoScoresLeft, PrivacyBudget, PrivacyLedger, PrivateObjective, StudyInvalid
+from dpbo_core.accounting.certificate import read_certificate, recompute
+from dpbo_core.errors import BudgetRefused, DpboError
+from dpbo_core.mechanisms.noise import InjectedNoise, OperatingSystemNoise
+from dpbo_core.preparation.run import Run
+from dpbo_core.queries.evaluation.certified import CERTIFIED
+from dpbo_core.queries.objective_for_a_loop.score_session import ScoreSession
+from dpbo_core.queries.objective_for_a_loop.smoothed_choice import smoothed
+from dpbo_core.sklearn_api.private_objective import open_objective
+from dpbo_core.sklearn_api.search_study import split_of
+from dpbo_core.study_file.objective import ObjectiveSection
+
+RNG = np.random.default_rng(7)
+X, Z = RNG.normal(size=(120, 3)), RNG.normal(size=(90, 3))
+Y, TRUTH = ((rows[:, 0] * rows[:, 1] > 0.1).astype(int) for rows in (X, Z))
+CANARY = 41.9375  # in one sensitive record
+
+
+@pytest.fixture
+def url(tmp_path):
+    return f"sqlite:///{tmp_path / 'ledger.db'}"
+
+
+def objective(url, **settings):
+    fixed = {
+        "epsilon": 1.0,
+        "delta": 1e-6,
+        "dataset": "clinic",
+        "n_scores": 4,
+        "budget": (5.0, 1e-5),
+        "ledger": url,
+    } | settings
+    asked = PrivateObjective(fixed.pop("estimator", DecisionTreeClassifier()), **fixed)
+    return asked.fit(X, Y, X_validation=Z, y_validation=TRUTH)
+
+
+def account(url):
+    (only,) = PrivacyLedger(url).accounts("clinic")
+    return only
+
+
+def session(url, source, sensitive=(Z, TRUTH), **settings):
+    """A session on a public dataset, whose noise may be injected."""
+    PrivacyLedger(url).set_budget(PrivacyBudget.without_limit("open"))
+    asked = PrivateObjective(
+        settings.pop("estimator", DecisionTreeClassifier()),
+        **{"epsilon": 1.0, "delta": 1e-2, "dataset": "open", "n_scores": 2, "ledger": url} | settings,
+    )
+    run = Run(PrivacyLedger(url), source=source)
+    split = split_of(asked, X, Y, *sensitive, url, share=None)
+    return ScoreSession(open_objective(split, asked.section, run), run)
+
+
+# One question, one draw, one price
+
+
+def test_all_scores_are_paid_for_at_the_first_and_a_question_is_drawn_once(url):
+    asked = objective(url)
+    assert (asked.scores_left, PrivacyLedger(url).accounts("clinic")) == (4, ())
+    first = asked({"max_depth": 1})
+    assert account(url).spent.epsilon(1e-6)[0] == pytest.approx(1.0, rel=1e-6)
+    again = [asked({"max_depth": 1}), asked({"max_depth": np.int64(1)}), objective(url)({"max_depth": 1})]
+    assert again == [first] * 3
+    assert (asked.scores_left, len(account(url).entries)) == (3, 1)
+    assert asked({"max_depth": 2}) != first
+    assert account(url).spent.epsilon(1e-6)[0] == pytest.approx(1.0, rel=1e-6)
+
+
+def test_one_more_than_there_are_is_refused_and_nothing_is_lost(url):
+    asked = objective(url, n_scores=2)
+    scores = [asked({"max_depth": depth}) for depth in (1, 2)]
+    with pytest.raises(NoScoresLeft, match=r"all 2 scores.*best\(\)"):
+        asked({"max_depth": 3})
+    assert (asked.scores_left, [asked({"max_depth": depth}) for depth in (1, 2)]) == (0, scores)
+    assert len(asked.release_.value["scores"]) == 2
+
+
+def test_what_was_closed_scores_nothing_more_and_has_one_release(url):
+    asked = objective(url)
+    asked({"max_depth": 1})
+    release = asked.close()
+    assert (asked.close(), objective(url).close(), asked.release_) == (release,) * 3
+    with pytest.raises(NoScoresLeft, match="closed after 1 of 4"):
+        asked({"max_depth": 2})
+    proven = recompute(read_certificate(release.to_json(), CERTIFIED), CERTIFIED)
+    assert proven.epsilon <= 1.0
+    assert proven.draws == 4
+    assert release.guarantee.assumptions == ("public_questions",)
+
+
+@pytest.mark.parametrize("settings", [{"choice_share": 0.3}, {"scoring": "roc_auc"}, {"n_scores": 1}])
+def test_a_release_proves_its_guarantee(url, settings):
+    asked = objective(url, **settings)
+    asked({"max_depth": 1})
+    proven = recompute(read_certificate(asked.close().to_json(), CERTIFIED), CERTIFIED)
+    assert 0.99 <= proven.epsilon <= 1.0
+    assert proven.delta <= 1e-6
+
+
+def test_a_certificate_with_more_scores_than_were_paid_for_is_none(url):
+    asked = objective(url, n_scores=1)
+    asked({"max_depth": 1})
+    document = asked.close().to_json()
+    document["value"]["scores"] = document["value"]["scores"] * 2
+    with pytest.raises(StudyInvalid, match="no release"):
+        read_certificate(document, CERTIFIED)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [{"max_depth": [1]}, {"max_depth": print}, {"max_depth": math.nan}, {1: 2}, [1], {"no": 1}, {"a": "x" * 5000}],
+)
+def test_a_question_is_made_of_plain_values_and_of_names_that_there_are(url, params):
+    asked = objective(url)
+    with pytest.raises(StudyInvalid):
+        asked(params)
+    assert asked.scores_left == 4
+    assert PrivacyLedger(url).accounts("clinic") == ()
+
+
+def test_a_model_that_cannot_be_trained_uses_up_no_score(url):
+    asked = objective(url)
+    asked({"max_depth": 1})
+    with pytest.raises(StudyInvalid):
+        asked({"max_depth": -5})
+    assert asked.scores_left == 3
+
+
+def test_a_cap_that_is_used_up_refuses_before_anything_is_drawn(url):
+    PrivacyLedger(url).set_budget(PrivacyBudget.of("clinic", epsilon=0.5, delta=1e-5))
+    asked = objective(url, budget=None)
+    with pytest.raises(BudgetRefused):
+        asked({"max_depth": 1})
+    assert asked.scores_left == 4
+
+
+# Many at once
+
+
+def test_threads_that_ask_at_once_draw_each_question_once(url):
+    asked = objective(url, n_scores=6)
+    depths = [1, 2, 3, 4, 5, 6] * 4
+    with ThreadPoolExecutor(8) as pool:
+        scores = list(pool.map(lambda depth: asked({"max_depth": depth}), depths))
+    assert len(set(zip(depths, scores, strict=True))) == 6
+    assert (asked.scores_left, len(account(url).entries)) == (0, 1)
+
+
+def _ask(url, answers, depths):
+    asked = objective(url, n_scores=6)
+    answers.put([(depth, asked({"max_depth": depth})) for depth in depths])
+
+
+def test_sixteen_processes_that_ask_at_once_draw_each_question_once(url):
+    PrivacyLedger(url).set_budget(PrivacyBudget.of("clinic", epsilon=5.0, delta=1e-5))
+    context = multiprocessing.get_context("fork")
+    answers = context.Queue()
+    orders = list(itertools.islice(itertools.permutations([1, 2, 3, 4, 5, 6]), 0, 720, 45))
+    processes = [context.Process(target=_ask, args=(url, answers, order)) for order in orders]
+    for process in processes:
+        process.start()
+    pairs = [pair for _ in processes for pair in answers.get(timeout=120)]
+    for process in processes:
+        process.join()
+    assert len(processes) == 16
+    assert len(set(pairs)) == 6
+    assert len(account(url).entries) == 1
+
+
+# A handle that says nothing
+
+
+def test_a_handle_says_nothing_of_the_records(url):
+    sensitive = Z.copy()
+    sensitive[5, 1] = CANARY
+    asked = PrivateObjective(
+        GaussianNB(), epsilon=1.0, delta=1e-6, dataset="clinic", n_scores=2, budget=(5.0, 1e-5), ledger=url
+    ).fit(X, Y, X_validation=sensitive, y_validation=TRUTH)
+    asked({"var_smoothing": 1e-9})
+    stored = pickle.dumps(asked)
+    assert np.float64(CANARY).tobytes() not in stored
+    assert str(CANARY) not in repr(asked) + repr(vars(pickle.loads(stored))) + repr(asked.session_)
+    assert copy.deepcopy(asked) is asked
+    assert copy.copy(asked) is asked
+    with pytest.raises(DpboError, match="holds no records"):
+        pickle.loads(stored)({"var_smoothing": 1e-9})
+    with pytest.raises(DpboError, match="holds no records"):
+        joblib.Parallel(n_jobs=2)(joblib.delayed(asked)({"var_smoothing": 1e-8}) for _ in range(2))
+
+
+# What a score is, exactly
+
+
+class Scripted(InjectedNoise):
+    """Draws that are written down beforehand, in steps."""
+
+    def __init__(self, draws):
+        super().__init__(np.random.default_rng(0))
+        object.__setattr__(self, "draws", iter(draws))
+
+    def draw_many(self, measurement, size, imitation):
+        return np.array([next(self.draws) for _ in range(size)], dtype=np.int64)
+
+
+def pairs_right(depth, sensitive):
+    """C₂ of four records, by hand: ties count one, pairs ranked right two."""
+    tree = DecisionTreeClassifier(max_depth=depth, random_state=0).fit(X, Y)
+    rows, truth = sensitive
+    values = tree.predict_proba(rows)[:, 1]
+    return sum(
+        2 * (values[i] > values[j]) + (values[i] == values[j])
+        for i in range(len(truth))
+        for j in range(len(truth))
+        if truth[i] == 1 and truth[j] == 0
+    )
+
+
+def neighbours():
+    """Tables of four records, and all that differ from one of them in one record of a small universe."""
+    universe = [(Z[i], label) for i in (0, 3, 5) for label in (0, 1)]
+    base = [universe[0], universe[3], universe[4], universe[1]]
+    for place in range(4):
+        for record in universe:
+            yield base, [*base[:place], record, *base[place + 1 :]]
+
+
+def table(records):
+    return np.array([row for row, _ in records]), np.array([label for _, label in records])
+
+
+def test_the_exact_law_of_an_adaptive_loop_keeps_its_promise_on_every_neighbour(tmp_path):
+    """The adversary asks for a second model that the first score decides; every outcome of both is enumerated."""
+    epsilon, delta = 1.0, 1e-2
+    one = session(
+        f"sqlite:///{tmp_path}/law.db", OperatingSystemNoise(), table(next(neighbours())[0]), scoring="roc_auc"
+    )
+    mechanisms = one._mechanisms
+    assert [mechanism.sensitivity for mechanism in mechanisms] == [6, 6]  # 2(m − 1)
+    reach = int(12 * mechanisms[0].scale)
+    steps = np.arange(-reach, reach + 1)
+    laws = [np.exp(-(steps**2) / (2 * mechanism.scale**2)) for mechanism in mechanisms]
+    laws = [law / law.sum() for law in laws]
+    first = {depth: {} for depth in (1, 2, 6)}
+
+    def law(records):
+        """Pr[y₁, y₂], (outcomes of the first, outcomes of the second), both from −reach on."""
+        sensitive = table(records)
+        sums = {depth: pairs_right(depth, sensitive) for depth in first}
+        p1 = np.roll(laws[0], sums[1])
+        low, high = np.roll(laws[1], sums[2]), np.roll(laws[1], sums[6])
+        return np.where(steps[:, None] < 4, p1[:, None] * low, p1[:, None] * high)
+
+    worst = 0.0
+    for D, E in neighbours():
+        P, Q = law(D), law(E)
+        worst = max(worst, float(np.maximum(P - math.exp(epsilon) * Q, 0.0).sum()))
+    assert 0.0 < worst <= delta
+
+
+def test_a_score_is_the_exact_value_and_the_draw(tmp_path):
+    """What the law above takes for granted, of the session itself: for scripted noise, on several tables."""
+    for place, (_, records) in enumerate(itertools.islice(neighbours(), 0, 24, 5)):
+        for name, (noise, depth) in enumerate([((-7, 3), 2), ((9, 0), 6)]):
+            sensitive = table(records)
+            url = f"sqlite:///{tmp_path}/{place}-{name}.db"
+            one = session(url, Scripted(noise), sensitive, scoring="roc_auc")
+            unit = one._open.price.problem.metric_per_step
+            first = one.ask({"max_depth": 1})
+            second = one.ask({"max_depth": 2 if first.value / unit < 4 else 6})
+            assert round(first.value / unit) == pairs_right(1, sensitive) + noise[0]
+            assert round(second.value / unit) == pairs_right(depth, sensitive) + noise[1]
+
+
+def test_an_interval_covers_nine_times_in_ten(url):
+    """200 scores with the real noise: 90% intervals, false alarm below 1e-4 outside 81% … 97%."""
+    asked = objective(url, n_scores=200, estimator=GaussianNB(), epsilon=4.0)
+    exact = {}
+    covered = 0
+    for t in range(200):
+        smoothing = 10.0 ** (-9 + 8 * t / 199)
+        score = asked.ask({"var_smoothing": smoothing})
+        exact[t] = float((GaussianNB(var_smoothing=smoothing).fit(X, Y).predict(Z) == TRUTH).mean())
+        covered += score.interval[0] <= exact[t] <= score.interval[1]
+    assert 162 <= covered <= 194
+
+
+# The best of what was asked
+
+
+def test_without_noise_both_ways_find_the_best(tmp_path):
+    depths = (1, 2, 3, 5)
+    exact = {
+        depth: (DecisionTreeClassifier(max_depth=depth, random_state=0).fit(X, Y).predict(Z) == TRUTH).mean()
+        for depth in depths
+    }
+    assert len({*exact.values()}) > 1
+    for share in (0.0, 0.5):
+        one = session(
+            f"sqlite:///{tmp_path}/{share}.db",
+            InjectedNoise(np.random.default_rng(0), factor=0.0),
+            n_scores=4,
+            choice_share=share,
+        )
+        scores = {depth: one.ask({"max_depth": depth}).value for depth in depths}
+        assert scores[one.best()["max_depth"]] == max(scores.values())
+
+
+def test_the_choice_is_drawn_once_among_what_was_asked_until_then(url):
+    asked = objective(url, choice_share=0.5, epsilon=4.0)
+    for depth in (1, 2):
+        asked({"max_depth": depth})
+    assert asked.release_.value["scores"]  # looking draws nothing
+    assert "choice" not in str(PrivacyLedger(url).drawn(asked.session_._open.key.fingerprint).keys())
+    best = asked.best()
+    asked({"max_depth": 3})
+    assert asked.best() == objective(url, choice_share=0.5, epsilon=4.0).best() == best
+    assert asked.close().value["hyperparameters"] == best
+
+
+def test_the_posterior_mean_believes_no_single_peak():
+    """One lucky draw among many neighbours is noise, and the plateau's middle is said to be the best."""
+    asked = [{"C": 10.0 ** (k / 10)} for k in range(40)]
+    truth = np.array([0.9 - 0.4 * (k / 39 - 0.6) ** 2 for k in range(40)])
+    rng, lost, by_peak = np.random.default_rng(3), 0.0, 0.0
+    for _ in range(20):
+        scores = truth + rng.normal(scale=0.05, size=40)
+        mean = smoothed(asked, scores.tolist(), deviation=0.05, score_range=1.0)
+        lost += truth.max() - truth[int(np.argmax(mean))]
+        by_peak += truth.max() - truth[int(np.argmax(scores))]
+    assert lost < 0.5 * by_peak
+
+
+def test_many_questions_of_mixed_kinds_are_smoothed():
+    asked = [{"C": float(1 + k % 17), "kernel": "rbf" if k % 2 else "linear", "gamma": None} for k in range(300)]
+    asked += [{"C": k / 7.0, "shrink": True} for k in range(100)]
+    mean = smoothed(asked, [0.5 + 0.001 * k for k in range(400)], deviation=0.01, score_range=1.0)
+    assert mean.shape == (400,)
+    assert np.isfinite(mean).all()
+
+
+def test_delta_and_shares_that_cannot_be_are_refused(url):
+    for settings, words in (
+        ({"delta": 0.0}, "δ > 0"),
+        ({"n_scores": 0}, "scores"),
+        ({"choice_share": 1.0}, "share"),
+        ({"epsilon": 1e-7, "n_scores": 100_000}, "too small"),
+    ):
+        with pytest.raises(StudyInvalid, match=words):
+            objective(url, **settings)
+    with pytest.raises(StudyInvalid):
+        ObjectiveSection(10**7)
+
+
+def test_nothing_asked_has_no_best_and_no_release(url):
+    asked = objective(url)
+    for of_nothing in (asked.best, asked.close, partial(getattr, asked, "release_")):
+        with pytest.raises(StudyInvalid, match="no score was asked for"):
+            of_nothing()
+    assert LogisticRegression  # the docstring's example runs with it
