@@ -122,6 +122,7 @@ class MethodAdvice:
     useful_from: int | None = (
         None  # records, where pairs are counted; None where means are, or for no number of them
     )
+    condition: str = ""  # what nobody can check and the expectation rests on
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, null where a refused method has no number."""
@@ -156,6 +157,7 @@ class Advice:
     positives: float | None = None  # public share of the second class, where pairs are counted and it was looked up
     n_public: int | None = None  # records of the public training set, where they were counted
     spread: float | None = None  # of the public scores over Λ, where some were cross-validated
+    best: MethodAdvice | None = None  # the line of the choice, with its options
 
     @property
     def recommended(self) -> str | None:
@@ -204,9 +206,9 @@ def advise(problem: Problem, own_kind: str, options: Mapping[str, Any]) -> Advic
         )
         for kind in EXCHANGES
     )
-    return Advice(
-        choice_of(forms, problem), (*lines, *elsewhere), problem.positives, problem.n_public, problem.spread
-    )
+    choice = choice_of(forms, problem)
+    chosen = None if choice is None else _line(method_named(choice.kind, choice.options), problem, least)
+    return Advice(choice, (*lines, *elsewhere), problem.positives, problem.n_public, problem.spread, chosen)
 
 
 def check_scoring(problem: Problem) -> None:
@@ -240,7 +242,7 @@ def _line(method: AnyMethod, problem: Problem, beside: Expected | None) -> Metho
             f"; in simulations its choice loses {found.told}, and it errs by {found.score_error:.1g} on the score"
         )
         if beside is not None and found.low > beside.low and found.high > beside.high:
-            cost = f"about {one_digit(found.high - beside.high):g} more in regret than the one to choose"
+            cost = f"about {one_digit(found.high - beside.high):g} more than the one to choose"
             why += f"; showing every score costs {cost}" if method.traits.shows_all else f"; {cost}"
     spread = problem.aggregate.spread
     gain = None if problem.baseline is None else G - problem.baseline
@@ -275,6 +277,7 @@ def _line(method: AnyMethod, problem: Problem, beside: Expected | None) -> Metho
         why=why,
         seconds=_seconds(problem, outlook.trainings),
         useful_from=least,
+        condition=method.traits.condition,
     )
 
 

@@ -127,7 +127,7 @@ def choice_of(forms: list[tuple[AnyMethod, Expected]], problem: Problem) -> Choi
         why = f"of {len(forms)} ways it is expected to lose least with this noise ({facts})"
     else:
         why = f"no private choice is expected to be better than the public one with this noise ({facts})"
-    why += f": an expected regret {found.told}, least where the public set is like yours, most where it misleads"
+    why += f": {found.told} below the best, least where the public set is like yours, most where it misleads"
     if others:
         second, other = others[0]
         why += f"; before {_in_short(second)}, {other.told}"

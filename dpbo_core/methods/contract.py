@@ -108,6 +108,7 @@ class MethodTraits:
         cross_validated: candidates whose public scores that search needs whatever they are.
         choices: indices of the candidates that it may choose, where these are not all of Λ.
         trials: law of the hidden number of noised scores, where the largest of them is what it releases.
+        condition: what nobody can check and all that is expected of it rests on; a clause, empty for none.
         margins_only: whether its bounds hold for scores of a certified linear model's margins alone.
     """
 
@@ -135,6 +136,7 @@ class MethodTraits:
     choices: Callable[[Any, Problem], tuple[int, ...]] | None = None
     trials: Callable[[Any, Problem], Any] | None = None
     margins_only: bool = False
+    condition: str = ""
 
 
 class Search(Protocol):

@@ -132,6 +132,7 @@ class Public:
         wants="no private choice: a public set like the sensitive one",
         gives="the public choice and its private score",
         needs="a public set that is like the sensitive one",
+        condition="the two populations are alike",
         delta="0",
         trainings="1",
         observable="the public choice; how long scoring takes",

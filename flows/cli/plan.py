@@ -8,7 +8,7 @@ from dpbo.flows.cli.studies import check_public_here
 from dpbo.flows.cli.terminal import Screen, named, print_json
 from dpbo.flows.cli.words import AsJson, Debug, Study
 from dpbo.flows.prefect_runtime.settings import Stores
-from dpbo_core.advice.advise import Advice
+from dpbo_core.advice.advise import Advice, MethodAdvice, beside_spread
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.preparation.data_split import allows_own_score, public_sources
 from dpbo_core.preparation.public_advice import public_baseline, public_share, public_spread
@@ -19,15 +19,15 @@ from dpbo_core.study_file import Bundled, StudySpec
 from dpbo_core.study_file.toml_file import read_study
 
 VERDICT_STYLE = {"good": "green", "poor": "yellow", "useless": "red", "refused": "dim"}
-HEADER = ("method", "verdict", "ε", "δ", "noise", "regret", "error", "trained")
-AllMethods = Annotated[bool, typer.Option("--all", help="List methods too that cannot run on this study.")]
+HEADER = ("method", "verdict", "ε", "δ", "noise", "loses", "error", "trained")
+EveryMethod = Annotated[bool, typer.Option("--all", help="Every method with its numbers, and why.")]
 Fit = Annotated[
     bool, typer.Option("--fit", help="Cross-validate a few candidates on the public file: what there is to choose.")
 ]
 
 
 def plan(
-    study: Study, json: AsJson = False, all_methods: AllMethods = False, fit: Fit = False, debug: Debug = False
+    study: Study, json: AsJson = False, every_method: EveryMethod = False, fit: Fit = False, debug: Debug = False
 ) -> None:
     """Price every method on a study and say what to expect of it. Opens no sensitive file, charges nothing."""
     spec = planned_if_scheduled(read_study(study), study.parent)
@@ -38,27 +38,32 @@ def plan(
         own_score = spec.model.own_score and allows_own_score(spec, PrivacyLedger(Stores().ledger))
         read["spread"] = public_spread(spec, folder, own_score=own_score)
     advice = advise_study(spec, folder, **read, n_public=n_public(spec, folder))
-    print_json(advice.to_json()) if json else print_advice(spec, advice, refused=all_methods)
+    if json:
+        print_json(advice.to_json())
+    elif every_method:
+        print_every_method(spec, advice)
+    else:
+        print_advice(spec, advice)
 
 
-def print_advice(spec: StudySpec, advice: Advice, *, refused: bool = False) -> None:
-    """Print a line for each method, then why, then the one to choose.
-
-    Args:
-        spec: the study.
-        advice: on it.
-        refused: whether to list methods too that cannot run on it; the study's own is listed in any case.
-    """
-    lines = [line for line in advice.methods if refused or line.verdict != "refused" or line.kind == spec.method]
+def print_advice(spec: StudySpec, advice: Advice) -> None:
+    """Print what to expect and what it costs, in five lines, and the method to choose."""
     screen = Screen()
-    screen.say(
-        f"[bold]{named(spec.name)}[/] · edition {named(spec.edition)} · dataset {named(spec.privacy.dataset)}"
-    )
-    screen.say(f"{_opened(spec, advice)}\n")
-    if spec.budget is not None and spec.budget.editions is not None:
-        screen.say(f"Its budget is planned for {spec.budget.editions:,} of its editions.\n")
+    _print_head(screen, spec, advice)
+    if advice.best is not None:
+        screen.facts(_expectations(spec, advice, advice.best))
+        screen.say()
+    _print_choice(screen, spec, advice)
+    screen.say("Every method, with its numbers: dpbo plan --all.")
+
+
+def print_every_method(spec: StudySpec, advice: Advice) -> None:
+    """Print a line for each method, those that cannot run too, then why, then the one to choose."""
+    screen = Screen()
+    _print_head(screen, spec, advice)
+    screen.say()
     rows = []
-    for line in lines:
+    for line in advice.methods:
         numbers = (
             line.epsilon,
             line.delta,
@@ -71,39 +76,111 @@ def print_advice(spec: StudySpec, advice: Advice, *, refused: bool = False) -> N
         rows.append((line.kind, f"[{VERDICT_STYLE[line.verdict]}]{line.verdict}[/]", *cells))
     screen.table(HEADER, rows, left=2)
     screen.say(
-        "\nregret: what the chosen hyperparameters are expected to lose, least if the public set is like yours, "
-        "most if it misleads; error: that and the error of the released score; noise: its scale on the score.\n"
+        "\nloses: how far the chosen hyperparameters are expected to stay below the best candidate, least if the "
+        "public set is like yours, most if it misleads; error: that and the error of the released score; noise: "
+        "its scale on the score.\n"
     )
-    for line in lines:
+    for line in advice.methods:
         if line.seconds is not None:
-            screen.say(
-                f"[bold]{line.kind}[/] scores every record in a process of its own: "
-                f"about {line.seconds:,.0f} s here, an estimate."
-            )
-    for line in lines:
+            screen.say(f"[bold]{line.kind}[/] {_in_processes(line.seconds)}.")
+    for line in advice.methods:
         screen.say(f"[bold]{line.kind}[/]: {named(line.why)}.")
-    if len(lines) < len(advice.methods):
-        hidden = len(advice.methods) - len(lines)
-        screen.say(f"{hidden} other{'s' if hidden > 1 else ''} cannot run on this study; dpbo plan --all says why.")
+    screen.say()
+    if advice.choice is not None:
+        screen.say(f"[bold]{advice.choice.kind}[/]: {named(advice.choice.why)}.")
+    _print_choice(screen, spec, advice)
+
+
+def _print_head(screen: Screen, spec: StudySpec, advice: Advice) -> None:
+    """Print which study, which files were read for it, and for how many editions its budget is planned."""
+    screen.say(
+        f"[bold]{named(spec.name)}[/] · edition {named(spec.edition)} · dataset {named(spec.privacy.dataset)}"
+    )
+    screen.say(_opened(spec, advice))
+    if spec.budget is not None and spec.budget.editions is not None:
+        screen.say(f"Its budget is planned for {spec.budget.editions:,} of its editions.")
+
+
+def _expectations(spec: StudySpec, advice: Advice, best: MethodAdvice) -> list[tuple[str, str]]:
+    """What to expect of the method to choose, its price, and beside it the study's own and any with a condition."""
+    choice = "a choice " if best.regret_told else ""
+    expected = f"{_verdict(best)}{choice}{_outcome(best)} (score from 0 to {best.score_range:g})"
+    if best.condition:
+        expected += f", if {best.condition}"
+    rows = [("expect", expected), ("price", _price(best))]
+    if advice.spread is not None and best.expected_regret is not None:
+        rows.append(("choice", beside_spread(best.verdict, best.expected_regret, advice.spread)[1]))
+    for line in advice.methods:
+        if line.kind == spec.method and (line.kind, line.options) != (best.kind, best.options):
+            rows.append(("study", f"{line.kind}: {_beside(line)}"))
+        elif line.condition and line.verdict == "good" and line.kind != best.kind:
+            rows.append(("or", f"{line.kind}: {_beside(line)}"))
+    return rows
+
+
+def _outcome(line: MethodAdvice) -> str:
+    """How far its choice is expected to stay below the best, and what that and its score's noise come to."""
+    error = f"error {line.expected_error:.1g}"
+    return f"{line.regret_told} below the best, {error}" if line.regret_told else error
+
+
+def _beside(line: MethodAdvice) -> str:
+    """What to expect of a method that is not the one to choose."""
+    if line.verdict == "refused":
+        return f"[red]it cannot run[/]: {named(line.why)}"
+    if line.verdict == "useless":
+        return "[red]its answer would be noise[/]"
+    if line.verdict == "good" and line.condition:
+        return f"good if {line.condition}; {_trainings(line)}"
+    return f"{_verdict(line)}{_outcome(line)}; {_trainings(line)}"
+
+
+def _verdict(line: MethodAdvice) -> str:
+    """Its verdict before what is expected of it; nothing where it is good."""
+    return "" if line.verdict == "good" else f"[{VERDICT_STYLE[line.verdict]}]{line.verdict}[/]: "
+
+
+def _price(line: MethodAdvice) -> str:
+    """What it spends, and how many models it trains."""
+    seconds = "" if line.seconds is None else f"; {_in_processes(line.seconds)}"
+    return f"ε = {line.epsilon:g}, δ = {line.delta:g}; {_trainings(line)}{seconds}"
+
+
+def _trainings(line: MethodAdvice) -> str:
+    """How many models it trains."""
+    return f"{line.trainings} training{'' if line.trainings == 1 else 's'}"
+
+
+def _in_processes(seconds: float) -> str:
+    """How long scoring takes where each record has a process of its own."""
+    return f"scores every record in a process of its own: about {seconds:,.0f} s here, an estimate"
+
+
+def _print_choice(screen: Screen, spec: StudySpec, advice: Advice) -> None:
+    """Print the method to choose and how a study asks for it."""
     choice = advice.choice
     if choice is None:
-        screen.say("\nNo method can run on this study.")
+        screen.say("No method can run on this study.")
         return
     if all(line.verdict in ("useless", "refused") for line in advice.methods):
         screen.say(
-            "\n[red]Nothing here is worth its price[/]: the answer would be noise. More records or a larger ε "
+            "[red]Nothing here is worth its price[/]: the answer would be noise. More records or a larger ε "
             "would help, fewer steps or candidates hardly."
         )
-    screen.say(f"\n[bold]{choice.kind}[/] is the one to choose: {named(choice.why)}.")
     if spec.method == "auto":
-        screen.say('The study says "auto", so it will be.')
+        screen.say(f'[bold]{choice.kind}[/] is the one to choose. The study says "auto", so it will be.')
         return
     options = ", ".join(f"{name} = {_toml(value)}" for name, value in choice.options.items())
     settings = f", with {options} in \\[method]" if options else ""
-    if choice.kind != spec.method or any(spec.options.get(name) != value for name, value in choice.options.items()):
-        screen.say(
-            f'Choose method = "{choice.kind}"{settings}, or method = "auto"; the study says "{spec.method}".'
-        )
+    if choice.kind == spec.method and all(
+        spec.options.get(name) == value for name, value in choice.options.items()
+    ):
+        screen.say(f"[bold]{choice.kind}[/] is the one to choose, as the study does.")
+        return
+    screen.say(
+        f'[bold]{choice.kind}[/] is the one to choose: method = "{choice.kind}"{settings}, or method = "auto"; '
+        f'the study says "{spec.method}".'
+    )
 
 
 def _opened(spec: StudySpec, advice: Advice) -> str:

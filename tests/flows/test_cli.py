@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -59,12 +60,22 @@ def test_plan_prices_every_method(dpbo, study):
 
 
 def test_plan_says_what_is_useless_and_what_to_use(dpbo, study):
-    code, out, _ = dpbo("plan", study(study__method="lipschitz", method__evaluate="path"))
+    file = study(study__method="lipschitz", method__evaluate="path")
+    code, out, _ = dpbo("plan", file)
     assert code == 0
     words = " ".join(out.split())
-    assert "useless" in words
-    assert "2.5e+04" in words
-    assert 'Choose method = "private_' in words
+    assert "lipschitz: its answer would be noise" in words
+    assert 'is the one to choose: method = "private_' in words
+    assert len(out.split("\n\n")[0].splitlines()) <= 6  # the title, then five lines
+    code, out, _ = dpbo("plan", file, "--all")
+    assert code == 0
+    assert re.search(r"^ lipschitz +useless ", out, re.MULTILINE)
+    assert "2.5e+04" in " ".join(out.split())
+
+
+@pytest.mark.parametrize("word", ["regret", "useless", "noisy_gp", "Theorem", "2.5e+04"])
+def test_plan_says_no_such_word_until_it_is_asked_for_detail(dpbo, study, word):
+    assert word not in dpbo("plan", study())[1]
 
 
 def test_plan_shows_a_refused_calibration(dpbo, study):

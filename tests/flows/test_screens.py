@@ -15,7 +15,7 @@ from dpbo.flows.cli.app import COMMANDS, plain_first, print_first
 from dpbo.flows.cli.budget import print_accounts
 from dpbo.flows.cli.doctor import Finding, print_findings
 from dpbo.flows.cli.evaluate import print_expected
-from dpbo.flows.cli.plan import HEADER, print_advice
+from dpbo.flows.cli.plan import HEADER, print_advice, print_every_method
 from dpbo.flows.cli.release_screen import print_report
 from dpbo.flows.cli.terminal import print_message
 from dpbo.flows.cli.tune import print_tuned
@@ -58,6 +58,7 @@ def makers(tmp_path_factory):
         "evaluated": lambda: print_report(evaluated, None, account),
         "expected": lambda: print_expected(plan),
         "advice": lambda: print_advice(spec, advice),
+        "every method": lambda: print_every_method(spec, advice),
         "accounts": lambda: print_accounts(accounts),
         "no accounts": lambda: print_accounts(()),
         "findings": lambda: print_findings(found),
@@ -91,7 +92,7 @@ def test_a_narrow_terminal_loses_no_word(screens):
         missing = set(re.findall(r"[\w.]+", text)) - set(re.findall(r"[\w.]+", narrow[name])) - FIRST_COLUMNS
         assert not missing, (name, missing)
         assert "…" not in narrow[name].replace(" … ", "").replace(" …\n", ""), name
-    rows = narrow["advice"].splitlines()
+    rows = narrow["every method"].splitlines()
     place = rows.index(" private_grid")
     assert rows[place + 1].startswith("   verdict good; ε 1; δ 0; noise ")
     assert all(line.startswith("   ") for line in rows[place + 1 : place + 3])
@@ -130,7 +131,7 @@ def test_a_plan_whose_every_method_is_useless_says_so(tables, capsys):
 def test_colours_are_for_terminals_alone_and_no_color_is_respected(screens):
     assert all("\x1b" not in text for text in screens().values())
     coloured = screens(FORCE_COLOR="1")
-    assert all(COLOUR.search(coloured[name]) for name in ("advice", "accounts", "findings"))
+    assert all(COLOUR.search(coloured[name]) for name in ("every method", "accounts", "findings"))
     assert not any(COLOUR.search(text) for text in screens(FORCE_COLOR="1", NO_COLOR="1").values())
 
 
@@ -139,8 +140,8 @@ def test_a_plain_screen_is_words_alone(screens):
     for name, text in plain.items():
         assert not SIGNS.search(text), (name, text)
         assert "  " not in text, name  # nothing stands in columns
-    rows = [line for line in plain["advice"].splitlines() if ": verdict " in line]
-    assert len(rows) == 6  # of those that can run; --all lists the others too
+    rows = [line for line in plain["every method"].splitlines() if ": verdict " in line]
+    assert len(rows) == 8
     spoken = [terminal.spoken(name) for name in HEADER[1:]]
     assert all(all(f"{name} " in row for name in spoken) for row in rows)
     assert "epsilon" in plain["accounts"]
@@ -230,12 +231,14 @@ def test_progress_is_a_line_where_it_is_listened_to(monkeypatch, capsys):
     assert capsys.readouterr().err == "3 steps to go.\n"
 
 
-def test_methods_that_cannot_run_are_listed_when_asked_for_and_the_studys_own_always(tables, capsys):
+def test_methods_are_listed_when_asked_for_and_the_studys_own_always(tables, capsys):
     tables["study"]["method"] = "exact_gp"
     spec = StudySpec.from_dict({**tables, "method": {}})
-    for refused, listed in ((False, 7), (True, 8)):
-        print_advice(spec, advise_study(spec), refused=refused)
-        printed = capsys.readouterr().out
-        assert len(re.findall(r"^ \w+ +(?:good|poor|useless|refused) ", printed, re.M)) == listed
-        assert ("cannot run on this study; dpbo plan --all" in printed) is not refused
-        assert re.search(r"^ exact_gp +refused ", printed, re.M)
+    print_every_method(spec, advise_study(spec))
+    printed = capsys.readouterr().out
+    assert len(re.findall(r"^ \w+ +(?:good|poor|useless|refused) ", printed, re.M)) == 8
+    assert re.search(r"^ exact_gp +refused ", printed, re.M)
+    print_advice(spec, advise_study(spec))
+    printed = capsys.readouterr().out
+    assert "exact_gp: it cannot run" in printed
+    assert printed.count("public: ") == printed.count("public: good if the two populations are alike") == 1

@@ -74,7 +74,7 @@ def test_auto_is_one_of_the_calibrated_methods_and_says_why(tables, tmp_path):
     release = result.release
     assert release.method in ("private_grid", "public")
     assert release.method == advise_study(spec).recommended
-    assert "expected regret" in release.facts["chosen_by_advice"]
+    assert "below the best, least where" in release.facts["chosen_by_advice"]
     assert release.guarantee == plan_study(spec).guarantee
     (account,) = book.accounts("people")
     assert [entry.method for entry in account.entries] == [release.method]
