@@ -11,11 +11,12 @@ from dpbo_core.queries.modeler import session
 from dpbo_core.queries.modeler.messages import Answer, Query
 from dpbo_core.queries.modeler.session import Progress
 from dpbo_core.queries.publication.answers import Curator
-from dpbo_core.queries.publication.curator import Publication, Published, publish
+from dpbo_core.queries.publication.curator import Publication, publish
+from dpbo_core.queries.query import StudyResult
 
 
 @task(name="publish table", **policies.SENSITIVE_TASK)
-def publish_table(publication: Publication, data: Path, out: Path, run: Run, vaults: Path) -> Published:
+def publish_table(publication: Publication, data: Path, out: Path, run: Run, vaults: Path) -> StudyResult:
     """Reserve, draw, record, and only then write the table for the modeller; asked again, write the same one."""
     return publish(publication, data, out, run, vaults=vaults)
 

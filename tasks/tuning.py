@@ -21,7 +21,8 @@ from dpbo_core.preparation.precomputed import Precomputed
 from dpbo_core.preparation.resolve import ResolvedStudy
 from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.release import Release
-from dpbo_core.queries.tuning.run import FollowUp, ReplayedStudy, StudyResult, StudyRun, open_study
+from dpbo_core.queries.query import StudyResult
+from dpbo_core.queries.tuning.run import FollowUp, ReplayedStudy, StudyRun, open_study
 from dpbo_core.study_file import StudySpec
 
 

@@ -4,12 +4,14 @@
     release = replay(key, run)                  asked before: the same release, which costs nothing
     charge = charged(query, run)                the whole price, durably, before any record's content is used
     outcome = charge.draw(spend, mechanism, exact)   drawn once, recorded with its spend before it is shown
-    charge.conclude(release)                    recorded once
+    charge.conclude(query.release(value, charge.standing))   recorded once
 
 `charged` is the only place that reserves. A rerun takes over its own reservation, reads recorded draws back and
 goes on after them; what was reserved is never given back.
 """
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -41,6 +43,34 @@ class PrivateQuery(Charge):
     """
 
     draws: Draws = ()
+
+    def release(self, value: Mapping[str, Any], standing: str, facts: Mapping[str, Any] | None = None) -> Release:
+        """The release of `value`, not recorded yet, with this query's key, price and guarantee.
+
+        Args:
+            value: plain JSON.
+            standing: of the noise that was drawn, `Charged.standing`.
+            facts: public facts that a reader needs, beside the library's version.
+        """
+        return Release(
+            value=value,
+            guarantee=self.plan.guarantee.as_drawn(standing),
+            spends=self.plan.spends,
+            study=self.key.study,
+            edition=self.key.edition,
+            method=self.key.method,
+            dataset=self.key.dataset,
+            facts={"version": library_version(), **(facts or {})},
+            noise=standing,
+        )
+
+
+@dataclass(frozen=True)
+class StudyResult:
+    """A release, and whether it had been released before: then nothing was drawn or spent now."""
+
+    release: Release
+    replayed: bool
 
 
 class Charged(Opaque):
@@ -113,6 +143,12 @@ class Charged(Opaque):
             DpboError, LedgerDamaged: the ledger's own message; of anything else nothing leaves.
         """
         return sealed(lambda: self._reservation.conclude(release), message=messages(DpboError, LedgerDamaged))
+
+
+def fingerprint_of(facts: Any) -> str:
+    """The fingerprint of a query whose identity are these public facts, plain JSON: a SHA-256 in hex."""
+    text = json.dumps(facts, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def replay(key: QueryKey, run: Run) -> Release | None:

@@ -14,7 +14,8 @@ from dpbo_core.preparation.precomputed import Precomputed, known_candidates, kno
 from dpbo_core.preparation.public_half import DataSplit
 from dpbo_core.preparation.resolve import ResolvedStudy
 from dpbo_core.preparation.run import Run
-from dpbo_core.queries.tuning.run import StudyResult, StudyRun, open_study
+from dpbo_core.queries.query import StudyResult
+from dpbo_core.queries.tuning.run import open_study
 
 
 @dataclass
@@ -77,12 +78,9 @@ def run_search(
     """
     progress.say(f"{study.method.kind}: training on the public rows")
     precomputed = None if n_jobs in (None, 1) else done_by(int(n_jobs or 1), study, data, ledger)
-    run = open_study(study, Run(ledger), data=data, precomputed=precomputed)
-    if isinstance(run, StudyRun):
-        progress.n_steps = run.n_steps
-        for step in range(1, run.n_steps + 1):
-            progress.step(step, run.step())
-    return run.finish()
+    opened = open_study(study, Run(ledger), data=data, precomputed=precomputed)
+    progress.n_steps = opened.n_steps
+    return opened.run(progress.step)
 
 
 def done_by(n_jobs: int, study: ResolvedStudy, data: DataSplit, ledger: PrivacyLedger) -> Precomputed | None:

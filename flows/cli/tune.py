@@ -24,7 +24,8 @@ from dpbo.flows.prefect_runtime.settings import quiet_environment
 from dpbo.flows.tuned import Tuned
 from dpbo_core.accounting.account import Account
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.queries.tuning.replay import StudyResult, recorded_release
+from dpbo_core.queries.query import StudyResult
+from dpbo_core.queries.tuning.run import recorded_release
 from dpbo_core.study_file import StudySpec
 from dpbo_core.study_file.toml_file import read_study
 

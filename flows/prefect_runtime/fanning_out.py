@@ -29,7 +29,7 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.preparation.data_split import allows_own_score
 from dpbo_core.preparation.precomputed import Precomputed, PublicWork, known_candidates, known_public
 from dpbo_core.preparation.resolve import ResolvedStudy
-from dpbo_core.queries.tuning.replay import recorded_release
+from dpbo_core.queries.tuning.run import recorded_release
 from dpbo_core.study_file import StudySpec
 
 PIECES = "pieces of public work"

@@ -85,7 +85,7 @@ def one_search(folder: Path, exchanges: int, life: float, seed: int) -> Figures:
         kills += sum(until_done(command, life) for command in (w.suggest, answer, w.update))
     for _ in range(exchanges):
         w.exchange("undisturbed", private=PRIVATE, accepts=())
-    told, calm = (json.loads((folder / state).read_text())["told"] for state in ("S", "undisturbed"))
+    told, calm = (json.loads((folder / state).read_text())["answers"] for state in ("S", "undisturbed"))
     with sa.create_engine(f"sqlite:///{folder / 'ledger.db'}").connect() as connection:
         draws = connection.execute(sa.text("SELECT count(*) FROM draws WHERE what LIKE 'answer of row %'")).scalar()
     (account,) = w.ledger.accounts("people")

@@ -26,8 +26,7 @@ from dpbo_core.preparation import data_split
 from dpbo_core.preparation.resolve import resolve
 from dpbo_core.preparation.training_set import study_fingerprint, training_digest
 from dpbo_core.queries.evaluation.run import run_and_evaluate
-from dpbo_core.queries.tuning.replay import recorded_release
-from dpbo_core.queries.tuning.run import run_study
+from dpbo_core.queries.tuning.run import recorded_release, run_study
 from dpbo_core.study_file import StudySpec
 
 WATCHED = """

@@ -28,11 +28,7 @@ STANDING = {
     "dpbo_core/models/one_by_one": 12,
     "dpbo_core/models/scores": 2,
     "dpbo_core/preparation": 17,
-    "dpbo_core/queries/evaluation": 13,
-    "dpbo_core/queries/modeler": 9,
-    "dpbo_core/queries/publication": 4,
-    "dpbo_core/queries/tuning": 2,
-    "dpbo_core/queries/watch": 5,
+    "dpbo_core/queries/evaluation": 12,
     "dpbo_core/scoring": 5,
     "dpbo_core/study_file": 6,
 }

@@ -31,7 +31,7 @@ from dpbo_core.methods.public import Public
 from dpbo_core.methods.releasing import make_release
 from dpbo_core.preparation import learning
 from dpbo_core.preparation.resolve import plan_study
-from dpbo_core.preparation.run import Run
+from dpbo_core.preparation.run import OS_NOISE, Run
 from dpbo_core.queries.tuning import run
 from dpbo_core.queries.tuning.run import open_study, run_study
 from dpbo_core.space.earlier import EarlierEdition
@@ -215,13 +215,18 @@ def ledger(tmp_path):
     return PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}")
 
 
+def run_scheduled(study, ledger, folder=".", source=OS_NOISE):
+    """One run of a schedule, whose search begins with what earlier runs released."""
+    return open_study(study, Run(ledger, folder, source, scheduled=True)).run()
+
+
 def editions_of(release):
     earlier = release.facts.get("learned_from")
     return None if earlier is None else [item["edition"] for item in earlier]
 
 
 def test_a_schedules_runs_learn_and_say_from_which(ledger):
-    releases = [run_study(spec(str(e)), ledger=ledger, scheduled=True).release for e in range(3)]
+    releases = [run_scheduled(spec(str(e)), ledger).release for e in range(3)]
     assert [editions_of(release) for release in releases] == [[], ["0"], ["0", "1"]]
     ids = [item["release_id"] for item in releases[2].facts["learned_from"]]
     assert ids == [release.release_id for release in releases[:2]]
@@ -229,9 +234,9 @@ def test_a_schedules_runs_learn_and_say_from_which(ledger):
     assert editions_of(by_hand) is None
     asked = run_study(spec("asked", learn_from="editions"), ledger=ledger).release
     assert editions_of(asked) == ["0", "1", "2"]  # what began afresh is in no series
-    not_asked = run_study(spec("no", learn_from="nothing"), ledger=ledger, scheduled=True).release
+    not_asked = run_scheduled(spec("no", learn_from="nothing"), ledger).release
     assert editions_of(not_asked) is None
-    grid = run_study(spec("grid", method="private_grid"), ledger=ledger, scheduled=True).release
+    grid = run_scheduled(spec("grid", method="private_grid"), ledger).release
     assert editions_of(grid) == ["0", "1", "2", "asked"]
     assert releases[2].guarantee == by_hand.guarantee  # the promise is the edition's own
     assert releases[2].spends == by_hand.spends
@@ -239,10 +244,10 @@ def test_a_schedules_runs_learn_and_say_from_which(ledger):
 
 
 def test_other_scores_spaces_studies_and_people_are_another_series(ledger):
-    run_study(spec("0"), ledger=ledger, scheduled=True)
+    run_scheduled(spec("0"), ledger)
     for other in (spec("1", score="accuracy"), spec("1", points=9), spec("1", name="weekly")):
-        assert editions_of(run_study(other, ledger=ledger, scheduled=True).release) == []
-    assert editions_of(run_study(spec("2", seed=5, steps=2), ledger=ledger, scheduled=True).release) == ["0"]
+        assert editions_of(run_scheduled(other, ledger).release) == []
+    assert editions_of(run_scheduled(spec("2", seed=5, steps=2), ledger).release) == ["0"]
     series = learning.series_of(spec("0"))
     assert ledger.released_in("another clinic", series, most=8) == ()
     assert [release.edition for release in ledger.released_in("clinic", series, most=1)] == ["2"]
@@ -251,7 +256,7 @@ def test_other_scores_spaces_studies_and_people_are_another_series(ledger):
 def test_what_searches_begin_with_is_verified_and_not_read_again_by_each_charge(ledger):
     """One fact an edition: a charge that parsed them all would take longer with every edition."""
     for edition in ("0", "1"):
-        run_study(spec(edition), ledger=ledger, scheduled=True)
+        run_scheduled(spec(edition), ledger)
     with LedgerStore(ledger._url).writing() as writer:
         facts = writer.facts_of("clinic")
         assert facts
@@ -265,27 +270,27 @@ def test_what_searches_begin_with_is_verified_and_not_read_again_by_each_charge(
 
 def test_which_editions_is_written_with_the_charge_and_a_later_one_changes_nothing(ledger):
     """An edition that was charged, and drew its first step, goes on with what it began with."""
-    run_study(spec("0"), ledger=ledger, scheduled=True)
+    run_scheduled(spec("0"), ledger)
     begun = open_study(spec("1"), Run(ledger, scheduled=True))
     first = begun.step()
-    run_study(spec("2"), ledger=ledger, scheduled=True)
+    run_scheduled(spec("2"), ledger)
     again = open_study(spec("1"), Run(ledger))  # by hand, in another process
     assert again.step() == first
     for _ in range(2):
         again.step()
     release = again.finish().release
     assert editions_of(release) == ["0"]
-    assert editions_of(run_study(spec("3"), ledger=ledger, scheduled=True).release) == ["0", "1", "2"]
+    assert editions_of(run_scheduled(spec("3"), ledger).release) == ["0", "1", "2"]
 
 
 def test_of_two_processes_the_first_to_charge_says_what_is_learned(ledger, monkeypatch):
-    run_study(spec("0"), ledger=ledger, scheduled=True)
+    run_scheduled(spec("0"), ledger)
     looked = learning.to_learn_from
 
     def late(*arguments):
         found = looked(*arguments)
         monkeypatch.undo()
-        run_study(spec("other"), ledger=ledger, scheduled=True)
+        run_scheduled(spec("other"), ledger)
         open_study(spec("1"), Run(ledger, scheduled=True))  # charges it, having found one more
         return found
 
@@ -298,9 +303,9 @@ def test_of_two_processes_the_first_to_charge_says_what_is_learned(ledger, monke
 
 def test_what_was_charged_by_hand_goes_on_afresh(ledger):
     """A study that was charged to begin with nothing has no such fact; a schedule's rerun of it begins so too."""
-    run_study(spec("0"), ledger=ledger, scheduled=True)
+    run_scheduled(spec("0"), ledger)
     open_study(spec("1"), Run(ledger)).step()
-    assert editions_of(run_study(spec("1"), ledger=ledger, scheduled=True).release) is None
+    assert editions_of(run_scheduled(spec("1"), ledger).release) is None
 
 
 def of_files(edition, **search):
@@ -327,7 +332,7 @@ def test_only_what_was_released_is_learned_from(tmp_path):
     def released(folder, edition):
         ledger = PrivacyLedger(f"sqlite:///{folder / 'ledger.db'}")
         source = InjectedNoise(np.random.default_rng(int(edition)))  # seeded, so of a public dataset alone
-        return run_study(of_files(edition), ledger=ledger, folder=folder, source=source, scheduled=True).release
+        return run_scheduled(of_files(edition), ledger, folder, source).release
 
     released(here, "1")
     shutil.copytree(here, there)

@@ -127,7 +127,7 @@ def test_a_search_begins_with_what_is_known_and_goes_on_so(dpbo, here):
         assert dpbo(*ANSWER, "--accept", "answers_public")[0] == 0
         assert dpbo(*UPDATE)[0] == 0
         rows.append(json.loads(dpbo(*SUGGEST, "--json")[1])["row"])  # without saying it again
-    published, told = read_published(here / "Z.parquet")[0], json.loads((here / "S").read_text())["told"]
+    published, told = read_published(here / "Z.parquet")[0], json.loads((here / "S").read_text())["answers"]
     alone = Modeler(
         published.rows, noise_scale=published.noise_scale, prior=Prior(2.5, 4.0, 0.1, -1.0), delta_ucb=0.01
     )

@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from dpbo_core.gp.kernels import BlurredSquaredExponential, SquaredExponential
 from dpbo_core.gp.posterior import Posterior
-from dpbo_core.queries.modeler.modeler import Modeler, Prior, Told
+from dpbo_core.queries.modeler.modeler import Modeler, Prior, RowAnswer
 from dpbo_core.theorems import srinivas_2010
 
 
@@ -118,7 +118,7 @@ def test_a_replayed_search_stands_where_the_first_one_stood(prior, t):
     told = []
     for _ in range(t):
         row = first.suggest()
-        told.append(Told(row, float(f[row]), 0.1))
+        told.append(RowAnswer(row, float(f[row]), 0.1))
         first.tell(row, float(f[row]), 0.1)
     again = Modeler(Z, noise_scale=0.05, prior=prior)
     again.replay(told)

@@ -402,7 +402,7 @@ def beside(place, monkeypatch):
     place.look("monday")
     copies = place.folder / "copies"
     shutil.copytree(place.vaults, copies)
-    honest, others = looks.OpenLook._recorded, []
+    honest, others = looks.OpenLook._record, []
 
     def recorded(*words):
         if not others:
@@ -414,7 +414,7 @@ def beside(place, monkeypatch):
             )
         honest(*words)
 
-    monkeypatch.setattr(looks.OpenLook, "_recorded", recorded)
+    monkeypatch.setattr(looks.OpenLook, "_record", recorded)
     return others
 
 

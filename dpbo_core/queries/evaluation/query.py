@@ -5,8 +5,6 @@ are no part of it: they only say how to read a release. Asked again, a query has
 version would bin or report.
 """
 
-import hashlib
-import json
 from dataclasses import dataclass, replace
 
 from dpbo_core.data import Preprocessing
@@ -26,7 +24,7 @@ from dpbo_core.problem import Problem
 from dpbo_core.queries.evaluation import KIND
 from dpbo_core.queries.evaluation.histogram_cells import MOST, OTHER, WEIGHT, Grouping
 from dpbo_core.queries.evaluation.report_kind import ReportKind, TableSize
-from dpbo_core.queries.query import PrivateQuery
+from dpbo_core.queries.query import PrivateQuery, fingerprint_of
 from dpbo_core.study_file import (
     BundledData,
     EvaluationSection,
@@ -201,8 +199,8 @@ class EvaluationQuery:
         if self.section.groups is not None:
             listed: tuple[object, ...] = tuple(canonical(value) for value in self.section.groups)
         else:
-            known = [one for one in fitted.features if isinstance(one, Category) and one.name == column]
-            listed = known[0].values if known else ()
+            public = [one for one in fitted.features if isinstance(one, Category) and one.name == column]
+            listed = public[0].values if public else ()
         numbers = sorted({value for value in listed if isinstance(value, float) and value == value})
         texts = sorted({value for value in listed if isinstance(value, str)})
         if not listed or len(numbers) + len(texts) != len(listed) or OTHER in texts:
@@ -216,7 +214,7 @@ class EvaluationQuery:
     def key(self, digest: str, grouping: Grouping | None) -> QueryKey:
         """What the ledger knows the evaluation of the model with this digest by."""
         spec, section = self.spec, self.section
-        asked: dict[str, object] = {
+        identity: dict[str, object] = {
             "dataset": spec.privacy.dataset,
             "model": digest,
             "epsilon": self.epsilon,
@@ -227,7 +225,7 @@ class EvaluationQuery:
             "records": [self.problem.n_validation, self.problem.max_records_per_person],
         }
         if self.problem.n_persons is not None:
-            asked["persons"] = self.problem.n_persons
-        text = json.dumps([KIND, asked], sort_keys=True, ensure_ascii=False, allow_nan=False)
-        fingerprint = hashlib.sha256(text.encode()).hexdigest()
-        return QueryKey(fingerprint, spec.privacy.dataset, f"{spec.name}/{KIND}", self.edition, KIND)
+            identity["persons"] = self.problem.n_persons
+        return QueryKey(
+            fingerprint_of([KIND, identity]), spec.privacy.dataset, f"{spec.name}/{KIND}", self.edition, KIND
+        )

@@ -39,8 +39,8 @@ from dpbo_core.queries.evaluation.request import (
     request_of,
     warn,
 )
-from dpbo_core.queries.query import charged, replay
-from dpbo_core.queries.tuning.run import StudyResult, StudyRun, open_study
+from dpbo_core.queries.query import StudyResult, charged, replay
+from dpbo_core.queries.tuning.run import open_study
 from dpbo_core.study_file import SensitiveData, StudySpec
 
 
@@ -125,11 +125,8 @@ def run_and_evaluate(
     Args, Raises: as `run_study` and `evaluate_study`.
     """
     run, resolved = Run(ledger, folder, source or OS_NOISE), resolve(study, folder)
-    opened = open_study(resolved, run, follow_up=last_step(resolved, run))
-    if isinstance(opened, StudyRun):
-        for _ in range(opened.n_steps):
-            opened.step()
-    return opened.finish(), evaluate_study(study, ledger=ledger, folder=folder, source=source)
+    tuned = open_study(resolved, run, follow_up=last_step(resolved, run)).run()
+    return tuned, evaluate_study(study, ledger=ledger, folder=folder, source=source)
 
 
 def open_evaluation(

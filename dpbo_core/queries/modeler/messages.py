@@ -140,17 +140,17 @@ def _parsed(kind: type[M], text: bytes) -> M | None:
         if not isinstance(document, dict) or set(document) != {*types, "kind", "format", "digest"}:
             return None
         values = {name: document[name] for name in types}
-        for name, wanted in types.items():
+        for name, expected_type in types.items():
             value = values[name]
-            if wanted is float and type(value) is int:
+            if expected_type is float and type(value) is int:
                 values[name] = value = float(value)
-            if type(value) is not wanted:
+            if type(value) is not expected_type:
                 return None
         message = kind(**values)
     except (ValueError, TypeError, OverflowError, RecursionError):
         return None
-    known = document["kind"] == kind.kind and document["format"] == FORMAT
-    return message if known and document["digest"] == digest(message) else None
+    expected = document["kind"] == kind.kind and document["format"] == FORMAT
+    return message if expected and document["digest"] == digest(message) else None
 
 
 def _content(message: Query | Answer) -> dict[str, Any]:

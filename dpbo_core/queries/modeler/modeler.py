@@ -62,10 +62,10 @@ def fit(points: NDArray[np.float64], values: NDArray[np.float64], blur: float, n
     shares = np.array(SHARES) if noise_variance is None else noise_variance / variances
     for multiple in LENGTHSCALES:
         lengthscale = float(multiple * math.sqrt(r))
-        known = spectrum(BlurredSquaredExponential(lengthscale, 1.0, blur, r).matrix(points, points), values)
-        weights = 1.0 / (known.omega + np.maximum(shares, 1e-10)[:, None])
-        means = known.means(weights)
-        square = (weights * known.residuals(means) ** 2).sum(axis=1)
+        transformed = spectrum(BlurredSquaredExponential(lengthscale, 1.0, blur, r).matrix(points, points), values)
+        weights = 1.0 / (transformed.omega + np.maximum(shares, 1e-10)[:, None])
+        means = transformed.means(weights)
+        square = (weights * transformed.residuals(means) ** 2).sum(axis=1)
         s2 = np.maximum(square / t, 1e-12 * spread) if noise_variance is None else variances
         probable = -0.5 * (square / s2 + t * np.log(s2) - np.log(weights).sum(axis=1))
         probable -= 0.5 * math.log(multiple / TYPICAL) ** 2
@@ -91,7 +91,7 @@ class Prior:
 
 
 @dataclass(frozen=True)
-class Told:
+class RowAnswer:
     """One answer: which row, what it said, and the standard deviation of its noise."""
 
     row: int
@@ -100,7 +100,7 @@ class Told:
 
 
 class Modeler:
-    """A search over published rows, determined by its arguments and the answers it is told, in their order."""
+    """A search over published rows, determined by its arguments and its answers, in their order."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class Modeler:
         prior: Prior | None = None,
         delta_ucb: float = DELTA_UCB,
     ) -> None:
-        """A search that has been told nothing.
+        """Begin a search without answers.
 
         Args:
             rows: Z, (n, r), finite; memory is 8·n·(2r + t + 11) bytes at answer t.
@@ -123,9 +123,9 @@ class Modeler:
         self._points = (rows - 0.5 * (low + high)) / self._extent + 0.5
         self._blur = noise_scale / self._extent
         self._prior, self._ucb = prior, UCB(delta=delta_ucb)
-        self._told: list[Told] = []
+        self._answers: list[RowAnswer] = []
         self._center, self._scale = 0.0, 1.0
-        self._fit = self._known()
+        self._fit = self._default_fit()
         self._bo = self._search()
 
     def suggest(self) -> int:
@@ -134,12 +134,12 @@ class Modeler:
         The paper's argmax runs over all rows. Here the curator repeats a row's one answer, so asking again would
         learn nothing; once every row is answered it runs over all of them. First comes the row nearest the middle.
         """
-        if not self._told:
+        if not self._answers:
             return self._bo.ask()
         posterior = self._bo.posterior
-        bound = posterior.std * math.sqrt(self._ucb.beta_at(len(self._points), len(self._told) + 1))
+        bound = posterior.std * math.sqrt(self._ucb.beta_at(len(self._points), len(self._answers) + 1))
         bound += posterior.mean
-        answered = list({answer.row for answer in self._told})
+        answered = list({answer.row for answer in self._answers})
         if len(answered) < len(bound):
             bound[answered] = -np.inf
         return int(np.argmax(bound))
@@ -154,24 +154,24 @@ class Modeler:
         """
         if not 0 <= row < len(self._points) or not (math.isfinite(value) and 0.0 <= noise_scale < math.inf):
             raise ValueError("an answer names a row of the table and a finite value")
-        known = any(answer.row == row for answer in self._told)
-        self._told.append(Told(row, value, noise_scale))
-        if self._prior is None and _due(len(self._told)):
+        repeated = any(answer.row == row for answer in self._answers)
+        self._answers.append(RowAnswer(row, value, noise_scale))
+        if self._prior is None and _due(len(self._answers)):
             self._refit()
-        elif not known:
+        elif not repeated:
             self._bo.tell(row, self._mapped(value))
 
-    def replay(self, told: list[Told]) -> None:
+    def replay(self, answers: list[RowAnswer]) -> None:
         """Take in answers of an earlier run, in their order; it ends as that run did, with one fit.
 
         Raises:
             ValueError: as `tell`.
         """
-        fitted = max((t for t in range(1, len(told) + 1) if _due(t)), default=0) if self._prior is None else 0
-        self._told = list(told[:fitted])
+        fitted = max((t for t in range(1, len(answers) + 1) if _due(t)), default=0) if self._prior is None else 0
+        self._answers = list(answers[:fitted])
         if fitted:
             self._refit()
-        for answer in told[fitted:]:
+        for answer in answers[fitted:]:
             self.tell(answer.row, answer.value, answer.noise_scale)
 
     def best(self) -> tuple[int, float]:
@@ -180,9 +180,9 @@ class Modeler:
         Raises:
             ValueError: nothing was answered.
         """
-        if not self._told:
+        if not self._answers:
             raise ValueError("nothing was answered yet")
-        rows = sorted({answer.row for answer in self._told})
+        rows = sorted({answer.row for answer in self._answers})
         means = self._bo.posterior.mean[rows]
         place = int(np.argmax(means))
         return rows[place], self._center + self._scale * (float(means[place]) + self._fit.mean)
@@ -191,7 +191,7 @@ class Modeler:
         """An answer on the prior's scale, less its mean."""
         return (value - self._center) / self._scale - self._fit.mean
 
-    def _known(self) -> Fit:
+    def _default_fit(self) -> Fit:
         """The prior before anything is fitted; answers are then measured in their own spread."""
         if self._prior is not None:
             p = self._prior
@@ -200,17 +200,17 @@ class Modeler:
 
     def _noise_variance(self) -> float | None:
         """σ_n² where the curator says it; None where answers are exact and the function may still be rough."""
-        known = max((answer.noise_scale for answer in self._told), default=0.0)
-        return min((known / self._scale) ** 2, 1e6) if known > 0.0 else None
+        scale = max((answer.noise_scale for answer in self._answers), default=0.0)
+        return min((scale / self._scale) ** 2, 1e6) if scale > 0.0 else None
 
     def _refit(self) -> None:
         """A search under the prior fitted to all distinct answers."""
         first: dict[int, float] = {}
-        for answer in self._told:
+        for answer in self._answers:
             first.setdefault(answer.row, answer.value)
         values = np.array(list(first.values()))
         self._center, self._scale = float(values.mean()), float(values.std()) or 1.0
-        self._fit = self._known()
+        self._fit = self._default_fit()
         if len(first) >= FIRST_FIT:
             points = self._points[list(first)]
             standard = (values - self._center) / self._scale

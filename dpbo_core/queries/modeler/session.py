@@ -1,4 +1,4 @@
-"""The modeller's search as a file: what was told, and the one query that waits for its answer.
+"""The modeller's search as a file: its answers, and the one query that waits for its answer.
 
 Suggesting writes the state before the query, updating writes the state and nothing else, both in one piece. So a
 kill at any moment loses nothing: the same command again writes the same query, or takes in the same answer.
@@ -10,7 +10,7 @@ import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from dpbo_core.queries.modeler.messages import (
     write_file,
     write_message,
 )
-from dpbo_core.queries.modeler.modeler import DELTA_UCB, Modeler, Prior, Told
+from dpbo_core.queries.modeler.modeler import DELTA_UCB, Modeler, Prior, RowAnswer
 from dpbo_core.queries.modeler.published_table import read_published
 
 FORMAT = 1
@@ -38,7 +38,7 @@ class State:
         publication: which table.
         table: digest of its file.
         session: the search's own random name.
-        told: answers so far, in order.
+        answers: so far, in order.
         waiting: the row that was asked about and not answered yet, or None.
         delta_ucb: δ′ of the search, or None for the usual.
         prior: hyperparameters that are known, or None to fit them.
@@ -47,7 +47,7 @@ class State:
     publication: str
     table: str
     session: str
-    told: tuple[Told, ...] = field(default=())
+    answers: tuple[RowAnswer, ...] = ()
     waiting: int | None = None
     delta_ucb: float | None = None
     prior: Prior | None = None
@@ -59,7 +59,7 @@ class State:
 
     def about(self, row: int) -> Query:
         """The next query, about `row`."""
-        return Query(self.publication, self.session, len(self.told) + 1, row)
+        return Query(self.publication, self.session, len(self.answers) + 1, row)
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Settings:
-    """What a search is told when it begins: δ′ and the prior; None for what the state has, or else the usual."""
+    """The δ′ and the prior that a search begins with; None for what the state has, or else the usual."""
 
     delta_ucb: float | None = None
     prior: Prior | None = None
@@ -105,49 +105,49 @@ def suggest(table: Path, state: Path, out: Path, settings: Settings | None = Non
     Raises:
         StudyInvalid: an unreadable table or state, a state of another table's search, or other settings.
     """
-    given = settings or Settings()
-    published, whole = read_published(table)
+    settings = settings or Settings()
+    published, digest_of_table = read_published(table)
     with _locked(state):
-        begun = State(
+        new = State(
             published.publication,
-            whole,
+            digest_of_table,
             secrets.token_hex(8),
-            delta_ucb=given.delta_ucb,
-            prior=given.prior,
+            delta_ucb=settings.delta_ucb,
+            prior=settings.prior,
         )
-        kept = _read(state, missing=begun)
-        _check_settings(kept, given)
-        if kept.table != whole:
+        search = _read(state, missing=new)
+        _check_settings(search, settings)
+        if search.table != digest_of_table:
             raise StudyInvalid(
                 f"{str(state)!r} is a search over another table than {str(table)!r}",
                 cause="the curator published anew, or the paths are mixed up",
                 remedy="give the search of the new table a state file of its own",
             )
-        if any(one.row >= len(published.rows) for one in kept.told):
+        if any(one.row >= len(published.rows) for one in search.answers):
             raise _unsound(state)
-        query = kept.query
+        query = search.query
         if query is None:
             modeler = Modeler(
                 published.rows,
                 noise_scale=published.noise_scale,
-                prior=kept.prior,
-                delta_ucb=DELTA_UCB if kept.delta_ucb is None else kept.delta_ucb,
+                prior=search.prior,
+                delta_ucb=DELTA_UCB if search.delta_ucb is None else search.delta_ucb,
             )
-            modeler.replay(list(kept.told))
+            modeler.replay(list(search.answers))
             row = modeler.suggest()
-            query = kept.about(row)
-            _write(state, replace(kept, waiting=row))
+            query = search.about(row)
+            _write(state, replace(search, waiting=row))
         write_message(query, out)
     return query
 
 
-def _check_settings(kept: State, given: Settings) -> None:
+def _check_settings(search: State, settings: Settings) -> None:
     """A search goes on as it began.
 
     Raises:
-        StudyInvalid: it was told something else now.
+        StudyInvalid: the settings are others now.
     """
-    same = given.delta_ucb in (None, kept.delta_ucb) and given.prior in (None, kept.prior)
+    same = settings.delta_ucb in (None, search.delta_ucb) and settings.prior in (None, search.prior)
     if not same:
         raise StudyInvalid(
             "the search began with another δ′ or another prior",
@@ -164,14 +164,14 @@ def update(answer: Path, state: Path) -> Progress:
     """
     message = read_message(Answer, answer)
     with _locked(state):
-        kept = _read(state, missing=None)
-        query = kept.query
+        search = _read(state, missing=None)
+        query = search.query
         if query is None or message.query != digest(query) or message.row != query.row:
-            raise _misplaced(kept, message)
-        told = Told(message.row, message.value, message.noise_scale)
-        kept = replace(kept, told=(*kept.told, told), waiting=None)
-        _write(state, kept)
-    return _progress(kept)
+            raise _misplaced(search, message)
+        received = RowAnswer(message.row, message.value, message.noise_scale)
+        search = replace(search, answers=(*search.answers, received), waiting=None)
+        _write(state, search)
+    return _progress(search)
 
 
 def where(state: Path) -> Progress:
@@ -183,21 +183,21 @@ def where(state: Path) -> Progress:
     return _progress(_read(state, missing=State("", "", "")))
 
 
-def _progress(kept: State) -> Progress:
-    if not kept.told:
+def _progress(search: State) -> Progress:
+    if not search.answers:
         return Progress(0, -1, 0.0)
-    best = max(kept.told, key=lambda one: one.value)
-    return Progress(len(kept.told), best.row, best.value)
+    best = max(search.answers, key=lambda one: one.value)
+    return Progress(len(search.answers), best.row, best.value)
 
 
-def _misplaced(kept: State, message: Answer) -> StudyInvalid:
-    if message.session != kept.session or message.publication != kept.publication:
+def _misplaced(search: State, message: Answer) -> StudyInvalid:
+    if message.session != search.session or message.publication != search.publication:
         return StudyInvalid(
             "the answer belongs to another search",
             cause="two searches share a folder, or the paths are mixed up",
             remedy="give each search files of its own",
         )
-    if message.step <= len(kept.told):
+    if message.step <= len(search.answers):
         return StudyInvalid(
             f"the answer to step {message.step} was taken in already; nothing was changed",
             cause="the command was repeated, or an old file was sent again",
@@ -242,17 +242,17 @@ def _parsed(text: bytes) -> State | None:
         document = json.loads(text)
         if document.pop("format") != FORMAT:
             return None
-        told = tuple(Told(**one) for one in document.pop("told"))
+        answers = tuple(RowAnswer(**one) for one in document.pop("answers"))
         prior = document.pop("prior")
         settings = Settings(document.pop("delta_ucb"), None if prior is None else Prior(**prior))
-        state = State(told=told, delta_ucb=settings.delta_ucb, prior=settings.prior, **document)
-        rows = [one.row for one in told] + ([] if state.waiting is None else [state.waiting])
+        state = State(answers=answers, delta_ucb=settings.delta_ucb, prior=settings.prior, **document)
+        rows = [one.row for one in answers] + ([] if state.waiting is None else [state.waiting])
         for step, row in enumerate([0, *rows], start=1):
             Query(state.publication, state.session, step, row)
         sound = all(type(row) is int for row in rows) and isinstance(state.table, str)
         return (
             state
-            if sound and all(abs(one.value) <= HUGE and 0 <= one.noise_scale <= HUGE for one in told)
+            if sound and all(abs(one.value) <= HUGE and 0 <= one.noise_scale <= HUGE for one in answers)
             else None
         )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, StudyInvalid):

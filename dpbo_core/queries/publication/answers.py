@@ -5,12 +5,9 @@ no row is noised twice. Answers without noise are given only under `answers_publ
 published table's rows get the first answer fixes, in the ledger: the vault is a file that somebody may lose.
 """
 
-import hashlib
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +26,7 @@ from dpbo_core.privacy.sealing import messages, sealed
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.queries.modeler.messages import Answer, Query, digest, read_message, write_message
 from dpbo_core.queries.publication.vault import Vault
-from dpbo_core.queries.query import PrivateQuery, charged
+from dpbo_core.queries.query import PrivateQuery, charged, fingerprint_of
 
 
 @dataclass(frozen=True)
@@ -54,9 +51,9 @@ class Curator:
         Raises:
             DpboError: as `answer`, `read_message` and `write_message`.
         """
-        given = self.answer(read_message(Query, query), answers, private=private, accepts=accepts)
-        write_message(given, out)
-        return given
+        answer = self.answer(read_message(Query, query), answers, private=private, accepts=accepts)
+        write_message(answer, out)
+        return answer
 
     def answer(
         self, query: Query, answers: Path, *, private: PrivateAnswers | None, accepts: tuple[str, ...] = ()
@@ -84,13 +81,13 @@ class Curator:
         vault = Vault(self.vaults / query.publication)
         release = self._published(query, vault)
         with vault.locked():
-            kept = vault.answers() or {"steps": {}, "rows": {}}
+            record = vault.answers() or {"steps": {}, "rows": {}}
             _check_way(self.run.ledger.way_of_answers(release.dataset, query.publication), private)
-            known = _answered(kept, query)
-            if known is not None:
-                return known
+            earlier = _recorded_answer(record, query)
+            if earlier is not None:
+                return earlier
             place = int(vault.order(release.value["rows"])[query.row])
-            value, scale = kept["rows"].get(str(query.row), (None, 0.0))
+            value, scale = record["rows"].get(str(query.row), (None, 0.0))
             if value is None:
                 if private is None:
                     value = self._public(answers, place, release.value["rows"])
@@ -98,9 +95,9 @@ class Curator:
                 else:
                     value, scale = self._noised(query, private, release, answers, place)
             answer = Answer.to(query, value=value, noise_scale=scale)
-            kept["rows"][str(query.row)] = (value, scale)
-            kept["steps"].setdefault(query.session, []).append(asdict(answer))
-            vault.keep_answers(kept)
+            record["rows"][str(query.row)] = (value, scale)
+            record["steps"].setdefault(query.session, []).append(asdict(answer))
+            vault.keep_answers(record)
         return answer
 
     def _fix_way(self, table: Release, publication: str, private: PrivateAnswers | None) -> None:
@@ -131,16 +128,16 @@ class Curator:
     def _noised(
         self, query: Query, private: PrivateAnswers, table: Release, answers: Path, place: int
     ) -> tuple[float, float]:
-        """The row's one noisy answer, drawn now or read back from the ledger."""
+        """The row's one noisy answer, drawn now or read back from the ledger, and its noise scale."""
         rows = table.value["rows"]
         _check_size(answers, rows)
         plan, mechanism = private.plan(table.guarantee), private.mechanism
-        study = f"{table.dataset}: answers"
-        digest = _fingerprint(query.publication, private)
-        key = QueryKey(digest, table.dataset, study, table.edition, table.method)
+        digest = fingerprint_of([query.publication, asdict(private)])  # one reservation pays for all answers
+        key = QueryKey(digest, table.dataset, f"{table.dataset}: answers", table.edition, table.method)
         spend = replace(plan.spends[0], what=f"answer of row {query.row}")
         sources = (file_source(answers, "answers"),)
-        charge = charged(PrivateQuery(key, plan, sources, draws=((plan.spends[0], mechanism),)), self.run)
+        private_query = PrivateQuery(key, plan, sources, draws=((plan.spends[0], mechanism),))
+        charge = charged(private_query, self.run)
         sealed(  # after the charge: no library's words leave, though no answer was read yet
             lambda: self._fix_way(table, query.publication, private),
             failure=lambda: Sealed("a step on the curator's answers failed"),
@@ -149,20 +146,10 @@ class Curator:
         value = {"publication": query.publication, "range": [private.low, private.high]}
 
         def draw() -> float:
-            exact = partial(_exact, private, answers, place)
-            outcome = charge.draw(spend, mechanism, exact, row=query.row)
-            charge.conclude(
-                Release(
-                    value,
-                    plan.guarantee.as_drawn(charge.standing),
-                    plan.spends,
-                    study,
-                    table.edition,
-                    table.method,
-                    table.dataset,
-                    noise=charge.standing,
-                )
+            outcome = charge.draw(
+                spend, mechanism, lambda: Sensitive(private.steps(_column(answers)[place])), row=query.row
             )
+            charge.conclude(private_query.release(value, charge.standing))
             return private.value(outcome["draw"])
 
         answer = sealed(
@@ -190,11 +177,6 @@ class Curator:
         return value
 
 
-def _exact(private: PrivateAnswers, answers: Path, place: int) -> Sensitive[int]:
-    """One row's exact answer in whole steps, by its place in the curator's file."""
-    return Sensitive(private.steps(_column(answers)[place]))
-
-
 def _check_way(fixed: Mapping[str, Any] | None, private: PrivateAnswers | None) -> None:
     """What is asked for is how this table was answered before, as the ledger says; None before the first answer.
 
@@ -213,21 +195,15 @@ def _mode(private: PrivateAnswers | None) -> dict[str, Any]:
     return {"public": True} if private is None else asdict(private)
 
 
-def _fingerprint(publication: str, private: PrivateAnswers) -> str:
-    """Of the one reservation that pays for all private answers about a table."""
-    text = json.dumps([publication, asdict(private)], sort_keys=True, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _answered(kept: dict[str, Any], query: Query) -> Answer | None:
+def _recorded_answer(record: dict[str, Any], query: Query) -> Answer | None:
     """The recorded answer to this very query, if there is one.
 
     Raises:
         StudyInvalid: the step was answered for another row, or steps before it were never asked.
     """
-    given = kept["steps"].get(query.session, [])
-    if query.step <= len(given):
-        answer = Answer(**given[query.step - 1])
+    steps = record["steps"].get(query.session, [])
+    if query.step <= len(steps):
+        answer = Answer(**steps[query.step - 1])
         if answer.query == digest(query):
             return answer
         raise StudyInvalid(
@@ -235,9 +211,9 @@ def _answered(kept: dict[str, Any], query: Query) -> Answer | None:
             cause="an old state of the modeller was restored, or somebody replays a changed query",
             remedy="ask the modeller to go on from its newest state, or to begin a new one",
         )
-    if query.step != len(given) + 1:
+    if query.step != len(steps) + 1:
         raise StudyInvalid(
-            f"the query is step {query.step} of a search of which {len(given)} steps were answered",
+            f"the query is step {query.step} of a search of which {len(steps)} steps were answered",
             cause="a query was lost, or belongs to another curator's folder",
             remedy="answer the earlier queries first",
         )

@@ -4,8 +4,6 @@ The ledger holds the digest of the table and the curator's vault the table itsel
 recorded discards a table that nobody saw; a kill after it publishes the very same bytes the next time.
 """
 
-import hashlib
-import json
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.data import read_header, read_table
-from dpbo_core.data.table import Table
 from dpbo_core.errors import DpboError, LedgerDamaged, Sealed, StudyInvalid
 from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.ledger.sources import file_source
@@ -32,16 +29,7 @@ from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.queries.modeler.messages import write_file
 from dpbo_core.queries.modeler.published_table import PublishedTable, content_digest, table_bytes
 from dpbo_core.queries.publication.vault import Vault
-from dpbo_core.queries.query import Charged, PrivateQuery, charged, replay
-from dpbo_core.versions import library_version
-
-
-@dataclass(frozen=True)
-class Published:
-    """A publication's release. `replayed` says that its table had been drawn before, and nothing was drawn now."""
-
-    release: Release
-    replayed: bool
+from dpbo_core.queries.query import Charged, PrivateQuery, StudyResult, charged, fingerprint_of, replay
 
 
 @dataclass(frozen=True)
@@ -61,9 +49,7 @@ class Publication:
     def key(self, n_rows: int, n_columns: int) -> QueryKey:
         """The fingerprint: every public choice and the two sizes, never the rows."""
         chosen = [asdict(self.box), self.dataset, self.edition, n_rows, n_columns]
-        text = json.dumps(chosen, sort_keys=True, ensure_ascii=False, allow_nan=False)
-        digest = hashlib.sha256(text.encode()).hexdigest()
-        return QueryKey(digest, self.dataset, f"{self.dataset}: table", self.edition, self.box.kind)
+        return QueryKey(fingerprint_of(chosen), self.dataset, f"{self.dataset}: table", self.edition, self.box.kind)
 
     def query(self, data: Path, shape: tuple[int, int]) -> PrivateQuery:
         """The private query of the table in `data`, of so many rows and columns.
@@ -75,7 +61,7 @@ class Publication:
         return PrivateQuery(self.key(*shape), plan, (file_source(data, "rows"),), draws=draws)
 
 
-def publish(publication: Publication, data: Path, out: Path, run: Run, *, vaults: Path) -> Published:
+def publish(publication: Publication, data: Path, out: Path, run: Run, *, vaults: Path) -> StudyResult:
     """Publish the table of `data` at `out`; the same publication again publishes the same bytes and pays nothing.
 
     Args:
@@ -101,68 +87,51 @@ def publish(publication: Publication, data: Path, out: Path, run: Run, *, vaults
         with vault.locked():
             charge = charged(query, run)
             release = sealed(
-                lambda: _draw(publication, data, shape, vault, charge),
+                lambda: _draw(publication.box, query, data, shape, vault, charge),
                 failure=lambda: Sealed("a step on the curator's rows failed"),
                 message=messages(DpboError, LedgerDamaged),
             )
     _hand_out(vault, release, out)
-    return Published(release, replayed=recorded is not None)
+    return StudyResult(release, replayed=recorded is not None)
 
 
-def _draw(publication: Publication, data: Path, shape: tuple[int, int], vault: Vault, charge: Charged) -> Release:
-    box, plan = publication.box, publication.box.plan(*shape)
-    (spend,) = plan.spends
-    identity = publication.key(*shape).fingerprint[:16]
-    guarantee = charge.as_published(plan.guarantee)
+def _draw(
+    box: Outsourced, query: PrivateQuery, data: Path, shape: tuple[int, int], vault: Vault, charge: Charged
+) -> Release:
+    """The table drawn into the vault, and its digest as the release; what was drawn before is read back."""
+    (spend,) = query.plan.spends
     gaussian = box.transform == "gaussian"
+    guarantee = charge.as_published(query.plan.guarantee)
 
     def keep(rows: NDArray[Any]) -> str:
         scale = box.geometry(shape[1]).step if gaussian else 1.0
         noise = spend.noise_scale if gaussian else 0.0
-        content = table_bytes(PublishedTable(rows * scale, identity, noise, guarantee.to_json()))
+        table = PublishedTable(rows * scale, query.key.fingerprint[:16], noise, guarantee.to_json())
+        content = table_bytes(table)
         vault.keep_table(content)
         return content_digest(content)
 
     outcome = charge.recorded(spend.what)
     if outcome is None:
         vault.make_key()
-
-        def draw() -> Any:
-            order = vault.order(shape[0])
-            mechanism: Mechanism[Any]
-            if gaussian:
-                mechanism = KeptRows(box.mechanism(*shape), keep)
-            else:
-                projection = (shape[1], box.width(shape[1]))
-                mechanism = RandomProjection(
-                    projection, spend.epsilon_units or 0, spend.delta_units, spend.rho_units, keep
-                )
-            return charge.draw(spend, mechanism, lambda: _value(box, _read(data), order))
-
-        outcome = sealed(draw)
+        order = vault.order(shape[0])
+        mechanism: Mechanism[Any]
+        if gaussian:
+            mechanism = KeptRows(box.mechanism(*shape), keep)
+        else:
+            projection = (shape[1], box.width(shape[1]))
+            mechanism = RandomProjection(
+                projection, spend.epsilon_units or 0, spend.delta_units, spend.rho_units, keep
+            )
+        outcome = charge.draw(spend, mechanism, lambda: _image_of(box, data, order))
     value = {"rows": shape[0], "columns": box.width(shape[1]), "digest": outcome["draw"]}
-    facts = {"version": library_version(), "options": asdict(box) | {"relation": guarantee.relation.value}}
-    return charge.conclude(
-        Release(
-            value=value,
-            guarantee=guarantee,
-            spends=plan.spends,
-            study=f"{publication.dataset}: table",
-            edition=publication.edition,
-            method=box.kind,
-            dataset=publication.dataset,
-            facts=facts,
-            noise=charge.standing,
-        )
-    )
+    facts = {"options": asdict(box) | {"relation": guarantee.relation.value}}
+    return charge.conclude(query.release(value, charge.standing, facts))
 
 
-def _read(data: Path) -> Table:
-    return read_table(data, sensitive=True, shown_as=str(data))
-
-
-def _value(box: Outsourced, table: Table, order: NDArray[np.int64]) -> Sensitive[Any]:
-    """What the mechanism is applied to, in the published order."""
+def _image_of(box: Outsourced, data: Path, order: NDArray[np.int64]) -> Sensitive[Any]:
+    """What the mechanism is applied to: the file's rows in the published order, transformed."""
+    table = read_table(data, sensitive=True, shown_as=str(data))
     d = len(table.columns)
     if box.transform == "gaussian":
         return in_order(image(table, box.geometry(d)), order)

@@ -53,10 +53,9 @@ class Vault:
         """
         try:
             key = bytes.fromhex((self.folder / "key").read_text(encoding="ascii"))
-            whole = len(key) == KEY_BYTES
         except (OSError, ValueError):
-            whole = False
-        if not whole:
+            key = b""
+        if len(key) != KEY_BYTES:
             raise DpboError(
                 "the curator's secret key for this publication is not here",
                 cause="the command runs in another folder than dpbo curate publish did, or the key was removed",
@@ -76,18 +75,18 @@ class Vault:
             DpboError: the record is damaged.
         """
         try:
-            kept = json.loads((self.folder / "answers.json").read_bytes())
+            record = json.loads((self.folder / "answers.json").read_bytes())
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, RecursionError):
-            kept = None
-        if not isinstance(kept, dict):
+            record = None
+        if not isinstance(record, dict):
             raise DpboError(
                 "the curator's record of answers cannot be read",
                 cause="it was edited, or the disk failed",
                 remedy="restore it from a copy; without it a repeated question might get another answer",
             )
-        return kept
+        return record
 
     def keep_answers(self, answers: dict[str, Any]) -> None:
         """Replace the record of answers, durably, before any of them is shown."""

@@ -10,6 +10,7 @@ study asked twice gives the same release and draws nothing.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.charge import WarmStart
@@ -17,23 +18,24 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.methods.contract import Method, Released, Search
 from dpbo_core.methods.stated_search import check_lengthscale
-from dpbo_core.preparation.data_split import FileSplit, allows_own_score
+from dpbo_core.preparation.data_split import FileSplit, allows_own_score, public_sources
 from dpbo_core.preparation.learning import check_learns, learns, to_learn_from, with_earlier
 from dpbo_core.preparation.precomputed import Precomputed, remembering, trained_first
 from dpbo_core.preparation.preconditions import check_accepted, check_policy, check_public_sources, opening_cap
 from dpbo_core.preparation.public_half import DataSplit, PublicHalf
 from dpbo_core.preparation.resolve import ResolvedStudy, check_one_pass, resolve
 from dpbo_core.preparation.run import OS_NOISE, Run
+from dpbo_core.preparation.training_set import study_fingerprint, training_digest
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sealing import Message, messages, sealed
 from dpbo_core.privacy.sensitive import Opaque
 from dpbo_core.problem import Problem
-from dpbo_core.queries.query import Charged, PrivateQuery, charged, replay
-from dpbo_core.queries.tuning.replay import StudyResult as StudyResult
+from dpbo_core.queries.query import Charged, PrivateQuery, StudyResult, charged, replay
 from dpbo_core.scoring.in_memory import Scorer
 from dpbo_core.study_file import StudySpec
 
 FollowUp = Callable[[PublicHalf], tuple[PrivateQuery, ...]]
+OnStep = Callable[[int, Released | None], None]
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,13 @@ class ReplayedStudy:
 
     release: Release
     public: PublicHalf
+
+    n_steps: ClassVar[int] = 0
+
+    def run(self, on_step: OnStep | None = None) -> StudyResult:
+        """The recorded release: there is no step left to make, whatever `on_step` would be told of one."""
+        del on_step
+        return self.finish()
 
     def finish(self) -> StudyResult:
         """The recorded release, which costs nothing again."""
@@ -89,6 +98,14 @@ class StudyRun(Opaque):
         with self._run.padded():
             return sealed(lambda: self._search.step(self._objective, self._charge.noise), message=self._message)
 
+    def run(self, on_step: OnStep | None = None) -> StudyResult:
+        """Every step, and the release; `on_step` gets each step's number from 1 and what it released."""
+        for step in range(1, self.n_steps + 1):
+            released = self.step()
+            if on_step is not None:
+                on_step(step, released)
+        return self.finish()
+
     def finish(self) -> StudyResult:
         """The remaining draws, and the release, recorded."""
         with self._run.padded():
@@ -103,7 +120,7 @@ class StudyRun(Opaque):
         """
         if not self._study.method.public_path:
             return None
-        return messages(StudyInvalid) if self._public.problem.rowwise else _untold
+        return messages(StudyInvalid) if self._public.problem.rowwise else _training_refused
 
 
 def open_study(
@@ -141,14 +158,16 @@ def open_study(
         release = replay(key, run)
         if release is not None:
             return ReplayedStudy(release, public)
-        before = run.ledger.reserved(key.fingerprint)
-        if before is not None:  # what was charged goes on as it began
-            warm_start, resolved = run.ledger.warm_start(key.fingerprint), resolved.as_charged(before)
+        reserved = run.ledger.reserved(key.fingerprint)
+        if reserved is not None:  # what was charged goes on as it began
+            warm_start, resolved = run.ledger.warm_start(key.fingerprint), resolved.as_charged(reserved)
         else:
             warm_start = _new_warm_start(resolved, run)
         check_accepted(spec, resolved.plan, public.problem.unlisted)
         problem = replace(remembering(public.problem, precomputed), advice=resolved.why)
-        problem = _trained_first(resolved.method, problem, tried=precomputed is not None and precomputed.tried)
+        problem = _trained_before_charge(resolved.method, problem)
+        if precomputed is None or not precomputed.tried:
+            _try_training(resolved.method, problem)
         data.check(public)
         draws = resolved.method.draws(problem)
         problem = replace(problem, earlier=with_earlier(problem, warm_start, run.ledger))
@@ -182,8 +201,7 @@ def run_study(
     folder: str | Path = ".",
     source: NoiseSource | None = None,
     data: DataSplit | None = None,
-    on_step: Callable[[int, Released | None], None] | None = None,
-    scheduled: bool = False,
+    on_step: OnStep | None = None,
 ) -> StudyResult:
     """The whole study in one call, from the owner of its data. `on_step` gets each step's number and release.
 
@@ -194,7 +212,6 @@ def run_study(
         source: where noise comes from; the operating system unless a test says otherwise.
         data: the split of the data where they do not come from the files it names.
         on_step: called after each step.
-        scheduled: whether this is one run of a schedule, whose search begins with what earlier runs released.
 
     Raises: as `open_study`, and Sealed: a step failed; run it again and it continues.
 
@@ -216,13 +233,29 @@ def run_study(
         >>> sorted(result.release.value), run_study(spec, ledger=ledger).replayed
         (['hyperparameters', 'interval', 'metric', 'score'], True)
     """
-    opened = open_study(study, Run(ledger, folder, source or OS_NOISE, scheduled=scheduled), data=data)
-    if isinstance(opened, StudyRun):
-        for step in range(1, opened.n_steps + 1):
-            released = opened.step()
-            if on_step is not None:
-                on_step(step, released)
-    return opened.finish()
+    return open_study(study, Run(ledger, folder, source or OS_NOISE), data=data).run(on_step)
+
+
+def recorded_release(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path = ".") -> Release | None:
+    """The release of this very study, from the ledger; None where it has none.
+
+    Of the data only the PUBLIC training set is read, whose content is part of the study, and only where the ledger
+    has a release under the study's name and edition. Nothing is encoded, fitted or trained.
+
+    Args:
+        spec: the study.
+        ledger: where it was recorded.
+        folder: the folder that its data paths are relative to.
+
+    Raises:
+        StudyInvalid: the training data cannot be read.
+        PolicyRefused: they are a dataset's sensitive records.
+        LedgerDamaged: the ledger cannot be read.
+    """
+    if all(edition.release is None for edition in ledger.editions(spec.name, edition=spec.edition)):
+        return None
+    check_public_sources(public_sources(spec, folder), ledger)
+    return ledger.release_of(study_fingerprint(spec, training_digest(spec, folder)))
 
 
 def _new_warm_start(study: ResolvedStudy, run: Run) -> WarmStart | None:
@@ -235,7 +268,7 @@ def _new_warm_start(study: ResolvedStudy, run: Run) -> WarmStart | None:
     return to_learn_from(study.spec, study.method, run.ledger)
 
 
-def _untold(error: BaseException) -> StudyInvalid | None:
+def _training_refused(error: BaseException) -> StudyInvalid | None:
     """That a public training failed, and not what it said."""
     if type(error) is not StudyInvalid:
         return None
@@ -246,12 +279,11 @@ def _untold(error: BaseException) -> StudyInvalid | None:
     )
 
 
-def _trained_first(method: Method, problem: Problem, *, tried: bool) -> Problem:
-    """The problem once what must be trained before anything is charged is trained.
+def _trained_before_charge(method: Method, problem: Problem) -> Problem:
+    """The problem with every model that must be trained before anything is charged: on a private path all of Λ.
 
-    On a private path every model of Λ, and all are kept, since which of them is trained at which step, how long it
-    takes and whether it fails would tell the path. On a public path one, so that a model that cannot be trained at
-    all costs nothing. What the flow's public tasks did (`PublicWork`) is not done again.
+    Which of them is trained at which step, how long it takes and whether it fails would tell the path. What the
+    flow's public tasks did (`PublicWork`) is not done again.
     """
     if problem.training is not None:
         return problem  # nothing can be trained in public
@@ -259,7 +291,11 @@ def _trained_first(method: Method, problem: Problem, *, tried: bool) -> Problem:
         problem = method.traits.prepare(method, problem)
     first = trained_first(method, problem)
     if first:
-        return remembering(problem, Precomputed(models={index: problem.train(index) for index in first}))
-    if not tried:
-        problem.train(0)
+        problem = remembering(problem, Precomputed(models={index: problem.train(index) for index in first}))
     return problem
+
+
+def _try_training(method: Method, problem: Problem) -> None:
+    """Train one public model where none had to be, so that a model that cannot be trained at all costs nothing."""
+    if problem.training is None and not trained_first(method, problem):
+        problem.train(0)

@@ -36,28 +36,30 @@ def planned_for_schedule(spec: StudySpec, folder: str | Path = ".") -> StudySpec
     changes = set(fields_of(spec.edition)) or {"time"}
     if of_dataset and changes <= of_dataset:
         return replace(spec, budget=replace(cap, editions=1))
-    held = 1
+    editions = 1
     with suppress(DpboError):  # whoever runs the study says so
         many = replace(spec, budget=replace(cap, editions=MOST))
-        held = editions_held(PrivacyBudget.of("", epsilon=cap.epsilon, delta=cap.delta), plan_study(many, folder))
-    return replace(spec, budget=replace(cap, editions=max(1, held)))
+        editions = editions_held(
+            PrivacyBudget.of("", epsilon=cap.epsilon, delta=cap.delta), plan_study(many, folder)
+        )
+    return replace(spec, budget=replace(cap, editions=max(1, editions)))
 
 
 def planned_if_scheduled(spec: StudySpec, folder: str | Path = ".") -> StudySpec:
-    """The same where a study's names show that it is written for a schedule; others as they are."""
-    named = (spec.edition, spec.privacy.dataset)
-    return planned_for_schedule(spec, folder) if any(is_pattern(name) for name in named) else spec
+    """The study with its cap's number of editions where its names are written for a schedule; else as it is."""
+    names = (spec.edition, spec.privacy.dataset)
+    return planned_for_schedule(spec, folder) if any(is_pattern(name) for name in names) else spec
 
 
 def editions_held(budget: PrivacyBudget, plan: PrivacyPlan) -> int:
     """How many such plans, and no others, a new cap admits; at most `MOST`."""
-    asked, unit, found = compose(plan.spends), plan.guarantee.unit, 0
+    price, unit, editions = compose(plan.spends), plan.guarantee.unit, 0
     filtered = Filter.of(budget.epsilon_units, budget.conversion_for(unit))
     draws, total = [(spend.epsilon_units, spend.rho_units) for spend in plan.spends], NOTHING
-    each = filtered.after(draws, asked).units
-    while found < MOST:
-        total, filtered = total + asked, replace(filtered, units=filtered.units + each)
+    each = filtered.after(draws, price).units
+    while editions < MOST:
+        total, filtered = total + price, replace(filtered, units=filtered.units + each)
         if not budget.admits(total, unit, filtered):
             break
-        found += 1
-    return found
+        editions += 1
+    return editions

@@ -40,7 +40,7 @@ from dpbo_core.queries.watch.recorded_looks import (
     check_going_on,
     check_next,
     history_of,
-    known_look,
+    recorded_look,
 )
 from dpbo_core.queries.watch.terms import THRESHOLD, Terms, look_of, noise_of
 from dpbo_core.queries.watch.todays_table import TodaysTable, todays_table
@@ -98,7 +98,7 @@ def open_look(
     watch = watching(study, run, section)
     library_version()
     history = history_of(run.ledger, watch.key.fingerprint)
-    look = known_look(run, watch, name, history, replayed=True)
+    look = recorded_look(run, watch, name, history)
     if vaults is not None and any(look.alarm for look in history):
         _vault(vaults, watch).shred()
     if look is not None:
@@ -130,14 +130,14 @@ class OpenLook:
     @property
     def query(self) -> PrivateQuery:
         """The private query of all looks of the watch, at its one price."""
-        watch, made = self.watch, self.watch.terms.mechanism(self.watch.measure)
+        watch, mechanism = self.watch, self.watch.terms.mechanism(self.watch.measure)
         return PrivateQuery(
             watch.key,
             watch.price,
             self.table.sources(),
             opening_cap(watch.spec),
             watch.spec.privacy.max_records_per_person,
-            draws=tuple((part.spend(""), part) for part in (made.of_threshold, made.of_comparison)),
+            draws=tuple((part.spend(""), part) for part in (mechanism.of_threshold, mechanism.of_comparison)),
         )
 
     def finish(self, run: Run, vaults: str | Path) -> Look:
@@ -151,9 +151,7 @@ class OpenLook:
                 # another look may have been recorded meanwhile
                 history = history_of(run.ledger, watch.key.fingerprint)
                 try:
-                    look = known_look(run, watch, self.name, history, replayed=True) or self._looked(
-                        run, vault, history
-                    )
+                    look = recorded_look(run, watch, self.name, history) or self._look(run, vault, history)
                 except WatchOver:  # the ledger has an alarm
                     vault.shred()
                     raise
@@ -161,62 +159,63 @@ class OpenLook:
                     vault.shred()
                 return look
 
-    def _looked(self, run: Run, vault: NoiseVault, history: tuple[RecordedLook, ...]) -> Look:
+    def _look(self, run: Run, vault: NoiseVault, history: tuple[RecordedLook, ...]) -> Look:
+        """The price reserved, bits of killed looks recorded, and then this look's own."""
         watch, public = self.watch, messages(DpboError, LedgerDamaged, StudyInvalid, WatchOver)
         check_going_on(self.name, history)
         charge = charged(self.query, run)
-        sealed(lambda: self._settled(charge, run, vault, len(history)), message=public)
+        sealed(lambda: self._record_pending(charge, run, vault, len(history)), message=public)
         history = history_of(run.ledger, watch.key.fingerprint)
         if all(look.name != self.name for look in history):
             check_going_on(self.name, history)
-            sealed(lambda: self._recorded(charge, vault, run.source, len(history) + 1), message=public)
+            sealed(lambda: self._record(charge, vault, run.source, len(history) + 1), message=public)
             history = history_of(run.ledger, watch.key.fingerprint)
-        look = known_look(run, watch, self.name, history, replayed=False)
+        look = recorded_look(run, watch, self.name, history)
         if look is None:
             raise LedgerDamaged("the look was recorded, and the ledger does not have it")
-        return look
+        return replace(look, replayed=False)
 
-    def _settled(self, charge: Charged, run: Run, vault: NoiseVault, n: int) -> None:
-        """The vault, open and whole; bits that were known when a look was killed are recorded first, in order.
+    def _record_pending(self, charge: Charged, run: Run, vault: NoiseVault, n: int) -> None:
+        """Record the bits that the vault has of looks that were killed, in order, after the ledger's `n`.
 
         So nobody who kills a look at its alarm can look on.
         """
         watch = self.watch
-        made, drawn = watch.terms.mechanism(watch.measure), run.ledger.drawn(watch.key.fingerprint)
-        kept = _opened(vault, charge, drawn, watch, lambda: made.draw_threshold(run.source))
+        mechanism, drawn = watch.terms.mechanism(watch.measure), run.ledger.drawn(watch.key.fingerprint)
+        contents = _sound_contents(vault, charge, drawn, watch, lambda: mechanism.draw_threshold(run.source))
         pending = {
             name: look.above
-            for name, look in kept.looks.items()
+            for name, look in contents.looks.items()
             if look.above is not None and look_of(name) not in drawn
         }
         for number, (name, above) in enumerate(pending.items(), n + 1):
-            _record_bit(charge, watch, name, number, above=above)
+            _record_bit(charge, watch, name, {"look": number, "alarm": above})
 
-    def _recorded(self, charge: Charged, vault: NoiseVault, source: NoiseSource, number: int) -> None:
-        """The bit, recorded; every line is durable before the next begins."""
+    def _record(self, charge: Charged, vault: NoiseVault, source: NoiseSource, number: int) -> None:
+        """Draw, compare and record this look's bit; every line is durable before the next begins."""
         name, watch = self.name, self.watch
-        made = watch.terms.mechanism(watch.measure)
-        kept = vault.opened(lambda: made.draw_threshold(source))
-        kept = vault.begun(kept, name, lambda: made.draw_comparison(source))
-        look = kept.looks[name]
+        mechanism = watch.terms.mechanism(watch.measure)
+        contents = vault.opened(lambda: mechanism.draw_threshold(source))
+        contents = vault.begun(contents, name, lambda: mechanism.draw_comparison(source))
+        look = contents.looks[name]
         begun = charge.record(_spend(watch, noise_of(name)), lambda: {"noise": look.identity})
         if begun["noise"] != look.identity:
-            raise older()
-        above = self._compared(kept, charge.recorded(THRESHOLD))
-        vault.compared(kept, name, above=above)
-        _record_bit(charge, watch, name, number, above=above)
+            raise vault_rolled_back()
+        above = self._compare(contents, charge.recorded(THRESHOLD))
+        vault.compared(contents, name, above=above)
+        _record_bit(charge, watch, name, {"look": number, "alarm": above})
 
-    def _compared(self, kept: VaultContents, fixed: Mapping[str, Any] | None) -> bool:
-        """Today's table is read here, and nowhere else."""
-        watch, terms = self.watch, Terms.from_json(fixed or {})
+    def _compare(self, contents: VaultContents, terms_draw: Mapping[str, Any] | None) -> bool:
+        """Whether the fall is above the threshold: today's table is read here, and nowhere else."""
+        watch, terms = self.watch, Terms.from_json(terms_draw or {})
         measure, reference = watch.measure, terms.reference
         scorer = sealed(self.table.opened(watch.public), message=messages(StudyInvalid))
         return alarm(
             measure.value(scorer, self.model, reference),
             fall=measure.fall(reference, self.table.n),
             threshold=terms.threshold or 0,
-            of_threshold=kept.threshold,
-            of_look=kept.looks[self.name].noise,
+            of_threshold=contents.threshold,
+            of_look=contents.looks[self.name].noise,
         )
 
 
@@ -225,55 +224,54 @@ def _vault(vaults: str | Path, watch: Watching) -> NoiseVault:
     return NoiseVault(Path(vaults) / watch.key.fingerprint[:16])
 
 
-def _opened(
+def _sound_contents(
     vault: NoiseVault,
     charge: Charged,
     drawn: Mapping[str, tuple[Mapping[str, Any], str]],
     watch: Watching,
     draw: Callable[[], Sensitive[int]],
 ) -> VaultContents:
-    """The vault that this watch was opened with, whole; or opened now, its terms recorded.
+    """The vault that this watch was opened with, as new as the ledger; or opened now, its terms recorded.
 
     Raises:
         DpboError: it is not here, is older than the ledger, or newer.
     """
-    fixed = charge.recorded(THRESHOLD)
+    terms_draw = charge.recorded(THRESHOLD)
     try:
-        kept = vault.contents()
+        contents = vault.contents()
     except Shredded:  # at an alarm, and the ledger has none
-        raise newer() from None
-    if fixed is not None and kept is None:
-        raise elsewhere()
-    kept = kept or vault.opened(draw)
+        raise ledger_rolled_back() from None
+    if terms_draw is not None and contents is None:
+        raise vault_missing()
+    contents = contents or vault.opened(draw)
     begun = {what: outcome["noise"] for what, (outcome, _) in drawn.items() if what.startswith(noise_of(""))}
-    mine = {noise_of(name): look.identity for name, look in kept.looks.items()}
-    if fixed is None:
-        if any(look.above is not None for look in kept.looks.values()):
-            raise newer()
-        terms = {"vault": kept.identity, **watch.terms.to_json()}
-        fixed = charge.record(_spend(watch, THRESHOLD), lambda: terms)
-    if kept.identity != fixed["vault"]:
-        raise elsewhere()
-    if any(mine.get(what) != identity for what, identity in begun.items()):
-        raise older()
-    if any(look.above is not None and noise_of(name) not in begun for name, look in kept.looks.items()):
-        raise newer()
-    return kept
+    in_vault = {noise_of(name): look.identity for name, look in contents.looks.items()}
+    if terms_draw is None:
+        if any(look.above is not None for look in contents.looks.values()):
+            raise ledger_rolled_back()
+        terms = {"vault": contents.identity, **watch.terms.to_json()}
+        terms_draw = charge.record(_spend(watch, THRESHOLD), lambda: terms)
+    if contents.identity != terms_draw["vault"]:
+        raise vault_missing()
+    if any(in_vault.get(what) != identity for what, identity in begun.items()):
+        raise vault_rolled_back()
+    if any(look.above is not None and noise_of(name) not in begun for name, look in contents.looks.items()):
+        raise ledger_rolled_back()
+    return contents
 
 
-def _record_bit(charge: Charged, watch: Watching, name: str, number: int, *, above: bool | None) -> None:
-    """Whatever copies of the vault there are: the ledger takes one bit after the other, and none after an alarm."""
-    spend = _spend(watch, look_of(name))
-    charge.record(spend, lambda: {"look": number, "alarm": above}, check=partial(check_next, name, number))
+def _record_bit(charge: Charged, watch: Watching, name: str, bit: Mapping[str, Any]) -> None:
+    """Record a look's bit: the ledger takes one after the other, and none after an alarm, whatever copies look."""
+    charge.record(_spend(watch, look_of(name)), lambda: bit, check=partial(check_next, name, bit["look"]))
 
 
 def _spend(watch: Watching, what: str) -> Spend:
-    """What the ledger writes beside a draw: the one price, which is charged once, in the reservation."""
+    """The watch's one price under a draw's name: it is charged once, in the reservation."""
     (spend,) = watch.price.spends
     return replace(spend, what=what)
 
 
-def elsewhere() -> DpboError:
+def vault_missing() -> DpboError:
     """The message where the vault here is not the one that the watch was opened with."""
     return DpboError(
         "the secret threshold of this watch is not here",
@@ -283,7 +281,7 @@ def elsewhere() -> DpboError:
     )
 
 
-def older() -> DpboError:
+def vault_rolled_back() -> DpboError:
     """The message where the ledger knows of noise that the vault has not."""
     return DpboError(
         "the secret noise of this watch is older than its last look",
@@ -293,7 +291,7 @@ def older() -> DpboError:
     )
 
 
-def newer() -> LedgerDamaged:
+def ledger_rolled_back() -> LedgerDamaged:
     """The message where the vault knows of looks that the ledger has not."""
     return LedgerDamaged(
         "the ledger is older than the watch's secret noise: looks that were made are not in it",

@@ -13,13 +13,11 @@ from dpbo_core.preparation.training_set import training_digest
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.release import Release
 from dpbo_core.queries.evaluation.request import digest_of_released
-from dpbo_core.queries.query import replay, resumed
-from dpbo_core.queries.watch import KIND
+from dpbo_core.queries.query import PrivateQuery, replay, resumed
 from dpbo_core.queries.watch.terms import Terms, look_of, watch_key
 from dpbo_core.queries.watch.todays_table import counted_of
 from dpbo_core.queries.watch.watching import Watching
 from dpbo_core.study_file import StudySpec, WatchSection
-from dpbo_core.versions import library_version
 
 
 class WatchOver(StudyInvalid):
@@ -74,9 +72,7 @@ def history_of(ledger: PrivacyLedger, fingerprint: str) -> tuple[RecordedLook, .
     return tuple(sorted(looks, key=lambda look: look.number))
 
 
-def known_look(
-    run: Run, watch: Watching, name: str, history: tuple[RecordedLook, ...], *, replayed: bool
-) -> Look | None:
+def recorded_look(run: Run, watch: Watching, name: str, history: tuple[RecordedLook, ...]) -> Look | None:
     """The look that was recorded under this name; None if there is none. A recorded alarm is concluded first."""
     over = next((look for look in history if look.alarm), None)
     release = None if over is None else _concluded(run, watch, over)
@@ -89,7 +85,7 @@ def known_look(
         number=recorded.number,
         guarantee=watch.price.guarantee,
         history=history,
-        replayed=replayed,
+        replayed=True,
         release=release,
         key=watch.key,
         terms=watch.terms,
@@ -104,29 +100,17 @@ def _concluded(run: Run, watch: Watching, look: RecordedLook) -> Release:
     release = replay(watch.key, run)
     if release is not None:
         return release
-    price, terms, problem = watch.price, watch.terms, watch.public.problem
+    terms, problem = watch.terms, watch.public.problem
     persons = {"n_persons": terms.least_records} if problem.n_persons is not None else {}
-    charge = resumed(watch.key, run)
-    return charge.conclude(
-        Release(
-            value={"alarm": True, "look": look.name, "looks": look.number},
-            guarantee=price.guarantee.as_drawn(charge.standing),
-            spends=price.spends,
-            study=watch.key.study,
-            edition=watch.key.edition,
-            method=KIND,
-            dataset=watch.key.dataset,
-            facts={
-                "version": library_version(),
-                **terms.to_json(),
-                "per_record": watch.measure.per_record,
-                "counted": problem.max_records_per_person,
-                "least": terms.least_records,
-                **persons,
-            },
-            noise=charge.standing,
-        )
-    )
+    facts = {
+        **terms.to_json(),
+        "per_record": watch.measure.per_record,
+        "counted": problem.max_records_per_person,
+        "least": terms.least_records,
+        **persons,
+    }
+    charge, value = resumed(watch.key, run), {"alarm": True, "look": look.name, "looks": look.number}
+    return charge.conclude(PrivateQuery(watch.key, watch.price).release(value, charge.standing, facts))
 
 
 def check_going_on(name: str, history: tuple[RecordedLook, ...]) -> None:

@@ -19,8 +19,6 @@ most 2q(m_t − q), q = min(k, ⌊m_t/2⌋). A step of it is h = 2⁻²⁴/(2π(
 the share of a table's own records is as private as they are.
 """
 
-import hashlib
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -35,6 +33,7 @@ from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.privacy.amounts import allowed_units
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.problem import Problem
+from dpbo_core.queries.query import fingerprint_of
 from dpbo_core.queries.watch import KIND, LOOK
 from dpbo_core.queries.watch.power import Noise
 from dpbo_core.scoring.in_memory import Scorer, shifted
@@ -196,9 +195,9 @@ class Terms:
         }
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> "Terms":
+    def from_json(cls, terms: Mapping[str, Any]) -> "Terms":
         """The inverse of `to_json`, which may stand among other things."""
-        return cls(told["drop"], told["epsilon"], told["least_records"], told["reference"], told["theta"])
+        return cls(terms["drop"], terms["epsilon"], terms["least_records"], terms["reference"], terms["theta"])
 
 
 def asked_terms(section: WatchSection, *, least_records: int, reference: float) -> Terms:
@@ -257,8 +256,6 @@ def watch_key(spec: StudySpec, model: str, counted: str, edition: str) -> QueryK
         counted: whose records count, and how many of each.
         edition: of the watch.
     """
-    asked = {"dataset": spec.privacy.dataset, "model": model, "edition": edition, "counted": counted}
-    text = json.dumps([KIND, asked], sort_keys=True, ensure_ascii=False, allow_nan=False)
-    fingerprint = hashlib.sha256(text.encode()).hexdigest()
-    shown = spec.edition if edition == "1" else f"{spec.edition}.{edition}"
-    return QueryKey(fingerprint, spec.privacy.dataset, f"{spec.name}/{KIND}", shown, KIND)
+    identity = {"dataset": spec.privacy.dataset, "model": model, "edition": edition, "counted": counted}
+    name = spec.edition if edition == "1" else f"{spec.edition}.{edition}"
+    return QueryKey(fingerprint_of([KIND, identity]), spec.privacy.dataset, f"{spec.name}/{KIND}", name, KIND)

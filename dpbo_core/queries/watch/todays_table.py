@@ -57,26 +57,26 @@ def todays_table(spec: StudySpec, folder: str | Path, public: PublicHalf, named:
     Raises:
         StudyInvalid: it is missing, or has other columns. No record's content was looked at.
     """
-    given = spec.data
-    if isinstance(given, PublicFiles | PersonFiles) and named is not None:
-        given = replace(given, validation=named)
+    files = spec.data
+    if isinstance(files, PublicFiles | PersonFiles) and named is not None:
+        files = replace(files, validation=named)
     elif named is not None:
         raise StudyInvalid(
             "watch.table names a file, and the study's data are no files",
             cause="a bundled set has one table",
             remedy="leave table out",
         )
-    if isinstance(given, PublicFiles):
-        given = replace(given, n_validation=_counted(given, folder))
-    today = replace(spec, data=given)
+    if isinstance(files, PublicFiles):
+        files = replace(files, n_validation=_n_records(files, folder))
+    today = replace(spec, data=files)
     check_presence(today, folder, public)
     return TodaysTable(today, folder, stated_size(today))
 
 
 def stated_size(spec: StudySpec) -> int:
     """m, or n_p, as the study says."""
-    found = spec.data.n_persons if isinstance(spec.data, PersonFiles) else n_validation(spec)
-    return found or 1
+    size = spec.data.n_persons if isinstance(spec.data, PersonFiles) else n_validation(spec)
+    return size or 1
 
 
 def counted_of(problem: Problem) -> str:
@@ -106,8 +106,9 @@ def check_watchable(spec: StudySpec) -> None:
         )
 
 
-def _counted(given: PublicFiles, folder: str | Path) -> int:
-    path = place_of(folder, given.validation)
-    parts = parts_of(path, shown_as=given.validation) or (path,)
-    headers = [data.read_header(part, sensitive=True, shown_as=given.validation) for part in parts]
+def _n_records(files: PublicFiles, folder: str | Path) -> int:
+    """How many records the headers of the validation file, or of its parts, say there are."""
+    path = place_of(folder, files.validation)
+    parts = parts_of(path, shown_as=files.validation) or (path,)
+    headers = [data.read_header(part, sensitive=True, shown_as=files.validation) for part in parts]
     return sum(header.n_records for header in headers)
