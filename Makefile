@@ -7,7 +7,7 @@
 # make intruder  attack every server, budget and ledger as another user, an operator and a web page; the figures
 #              go to docs/tables/audit.txt (a quarter of an hour; needs root for a second user, Chromium for the page)
 # make supply  look the locked dependencies up for known faults; write the bill of materials, sbom.json
-# make deployment  run docs/how_to/deployment.md from its first command to its last, as services of real processes under
+# make deployment  run docs/how_to/team.md from its first command to its last, as services of real processes under
 #              accounts of their own, and try what each can reach (needs root and Debian's PostgreSQL; ten minutes)
 # make newest  the tests on the newest releases there are, without our upper bounds (TESTS=tests/flows/test_flow.py for some)
 # make pythons the tests on Python 3.12 and 3.13 too (TESTS=… for some; needs both on the path)

@@ -31,6 +31,15 @@ def methods():
     return table(("you want", "method", "what leaves", "needs", "δ", "trainings"), rows)
 
 
+def advised():
+    """The methods that the advice may choose: what one wants → which method, and what leaves."""
+    rows = []
+    for kind, cls in METHODS.items():
+        if cls.traits.forms is not None or cls.traits.private_forms is not None:
+            rows.append((cls.traits.wants, f"`{kind}`", cls.traits.gives))
+    return table(("you want", "method", "what leaves"), rows)
+
+
 def observable():
     """What each method's run shows beside its plan and its release."""
     rows = [(f"`{kind}`", cls.traits.observable) for kind, cls in {**METHODS, **EXCHANGES}.items()]
@@ -71,7 +80,7 @@ def relative(target, page):
 
 def page(path):
     """A page with its lists as the code declares them; links are from the page's own folder."""
-    written = {"methods": methods, "observable": observable, "scores": scores, "bases": bases}
+    written = {"methods": methods, "advised": advised, "observable": observable, "scores": scores, "bases": bases}
 
     def listed(found):
         text = written[found[2]]()

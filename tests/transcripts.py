@@ -17,10 +17,11 @@ def renewed(text: str, folder: Path) -> str:
         if block.mark == "file":
             (folder / block.why).write_text(block.body)
         if block.kind == "console" and block.body.startswith("$ dpbo plan ") and block.mark != "slow":
-            ((line, shown),) = commands(block.body)
+            ((line, _),) = commands(block.body)
             command = [sys.executable, "-c", "from dpbo.flows.cli import main; main()", *shlex.split(line)[1:]]
             out = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
-            new = new.replace(shown, "".join(f"{printed.rstrip()}\n" for printed in out.strip("\n").splitlines()))
+            printed = "".join(f"{told.rstrip()}\n" for told in out.strip("\n").splitlines())
+            new = new.replace(block.body, f"$ {line}\n{printed}")
     return new
 
 

@@ -1,6 +1,6 @@
 """What of a deployment others could reach: looks of `dpbo doctor`, which changes nothing.
 
-Each compares what is there with what docs/how_to/deployment.md sets up. A server is asked as a stranger could ask.
+Each compares what is there with what docs/how_to/team.md sets up. A server is asked as a stranger could ask.
 """
 
 import os

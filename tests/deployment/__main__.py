@@ -1,4 +1,4 @@
-"""The deployment of docs/how_to/deployment.md, tried: its commands in order, real processes, what each can reach.
+"""The deployment of docs/how_to/team.md, tried: its commands in order, real processes, what each can reach.
 
 python -m deployment      (from tests/, as root, on Debian with the packages that the page names)
 """

@@ -1,4 +1,4 @@
-"""A line a check, and the commands of docs/how_to/deployment.md, followed as they stand there."""
+"""A line a check, and the commands of docs/how_to/team.md, followed as they stand there."""
 
 import re
 import sys
@@ -6,7 +6,7 @@ import sys
 from deployment.machine import ROOT
 from deployment.people import shell
 
-PAGE = ROOT / "docs" / "how_to" / "deployment.md"
+PAGE = ROOT / "docs" / "how_to" / "team.md"
 failed = []
 
 
@@ -20,7 +20,8 @@ def check(what, holds, told=""):
 
 def blocks():
     """The page's commands for root, block by block."""
-    found = re.findall(r"```console\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    text = PAGE.read_text(encoding="utf-8").partition("## From an empty machine")[2]
+    found = re.findall(r"```console\n(.*?)```", text, re.DOTALL)
     return [[line.removeprefix("# ") for line in block.splitlines()] for block in found]
 
 

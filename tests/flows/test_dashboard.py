@@ -157,13 +157,13 @@ def test_a_run_opens_with_the_certificate_in_short(shown):
 
 
 def test_runs_are_found_by_guarantee_study_edition_and_method_and_stand_below_their_study(shown, monkeypatch):
-    """docs/how_to/pipeline.md's own searches; and the study's own run, whose charts have a point an edition."""
+    """docs/how_to/read_a_release.md's own searches; the study's own run has a point an edition in its charts."""
     import mlflow
 
     client, first, _ = shown()
     _, second, _ = shown(edition="2", method="private_grid")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", client.tracking_uri)
-    page = (Path(__file__).parents[2] / "docs" / "how_to" / "pipeline.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "how_to" / "read_a_release.md").read_text()
     (block,) = re.findall(r"```python\nimport mlflow\n(.*?)```", page, re.DOTALL)
     searches = [ast.unparse(line.value) for line in ast.parse(block).body]
     found = [set(eval(words, {"mlflow": mlflow}).run_id) for words in searches]

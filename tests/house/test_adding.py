@@ -1,4 +1,4 @@
-"""A method, a score, a mechanism or a base is one file and one line: the pages' own, in a copy of the package."""
+"""A method, a score, a mechanism, a base or a query is one file and one line: the pages' own, in a copy."""
 
 import os
 import shutil
@@ -11,7 +11,13 @@ import pytest
 from pages import ROOT, blocks
 from worlds import mostly_slow
 
-PAGES = ("adding_a_method", "adding_a_score", "adding_a_mechanism", "adding_a_base")
+PLACES = {  # a page of docs/, and its section where it has several
+    "method": ("adding_a_method", ""),
+    "score": ("adding_a_part", "A score"),
+    "mechanism": ("adding_a_part", "A mechanism"),
+    "base": ("adding_a_part", "A private base algorithm"),
+    "query": ("adding_a_query", ""),
+}
 
 
 def tracked():
@@ -51,11 +57,13 @@ def edited(text, lines):
     return "\n".join(written)
 
 
-def add(page, copy):
-    """The page's file and its line, into the copy; the program that shows what they do."""
-    code, line, program = (
-        block for block in blocks((ROOT / "docs" / f"{page}.md").read_text()) if block.kind != ""
-    )
+def add(what, copy):
+    """The file and the line that a page has for it, into the copy; the program that shows what they do."""
+    page, section = PLACES[what]
+    text = (ROOT / "docs" / f"{page}.md").read_text()
+    if section:
+        text = text.split(f"\n## {section}\n")[1].split("\n## ")[0]
+    code, line, program = (block for block in blocks(text) if block.kind != "")
     target = copy / code.why.partition(",")[0]
     assert not target.exists()
     target.write_text(code.body)
@@ -78,9 +86,9 @@ def run(program, copy, folder):
     )
 
 
-@pytest.mark.parametrize("page", mostly_slow(PAGES, "adding_a_method"))
-def test_one_file_and_one_line_are_all(page, copy, tmp_path):
-    program = add(page, copy)
+@pytest.mark.parametrize("what", mostly_slow(PLACES, "method", "query"))
+def test_one_file_and_one_line_are_all(what, copy, tmp_path):
+    program = add(what, copy)
     ran = run(program, copy, tmp_path / "work")
     assert (ran.returncode, ran.stderr) == (0, "")
 
@@ -89,7 +97,7 @@ def test_one_file_and_one_line_are_all(page, copy, tmp_path):
 def test_without_the_line_it_is_refused(copy, tmp_path):
     union = copy / "dpbo_core" / "models" / "scores" / "union.py"
     before = union.read_text()
-    program = add("adding_a_score", copy)
+    program = add("score", copy)
     union.write_text(before)
     ran = run(program, copy, tmp_path / "work")
     assert ran.returncode == 1

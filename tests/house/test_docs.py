@@ -16,7 +16,7 @@ from pages import PAGES, ROOT, RUN, SHOWN, blocks, commands
 from dpbo_core.methods import EXCHANGES, METHODS
 from dpbo_core.study_file import StudySpec
 
-NEEDS = {"health_data": "statsmodels", "side_by_side": "skopt"}  # packages of the group `docs`
+NEEDS = {"health_data": "statsmodels", "compared_with": "skopt"}  # packages of the group `docs`
 TEXTS = {page.relative_to(ROOT).as_posix(): page.read_text() for page in PAGES}
 EXECUTED = {name: text for name, text in TEXTS.items() if any(block.runs for block in blocks(text))}
 
@@ -25,7 +25,7 @@ def masked(text: str) -> str:
     """A transcript without what differs from run to run: digits, the little plot, and how lines were broken."""
     text = re.sub(r"\(the noise took it out of its\s+range\)", "", text)
     text = re.sub(r"(?<=│)[ ▁▂▃▄▅▆▇█]*$|[▁▂▃▄▅▆▇█]+", "▁", text, flags=re.MULTILINE)
-    text = re.sub(r"run\s+[0-9a-f]{8}", "run #", text)
+    text = re.sub(r"(run|sealed)\s+[0-9a-f]{8,16}", r"\1 #", text)
     text = re.sub(r"-?\d[\d.]*(e[+-]?\d+)?", "#", text)
     return " ".join(text.split()).replace("# … #", "#")  # a trajectory's last look may have a scale of its own
 

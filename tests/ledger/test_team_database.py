@@ -147,14 +147,14 @@ def test_a_restored_backup_grants_nothing(team, here):
 
 
 def test_the_ledger_and_mlflow_are_one_servers_where_a_viewer_reads_and_writes_nothing(team, here):
-    """The SQL of docs/how_to/pipeline.md, run as it stands there. Without the command and Prefect, which the
+    """The SQL of docs/how_to/team.md, run as it stands there. Without the command and Prefect, which the
     slow test above adds."""
     url, call = team
     tracked = publish_once(url, "1", here)
     check_stores(url, tracked.run_id)
     assert [path.name for path in here.rglob("*.db")] == []
     assert (here / "mlruns" / "artifacts").exists()
-    page = (Path(__file__).parents[2] / "docs" / "how_to" / "pipeline.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "how_to" / "team.md").read_text()
     (script,) = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
     found, name, viewer = databases(url), sa.engine.make_url(url).database, f"viewer_{uuid.uuid4().hex[:8]}"
     operator = viewer.replace("viewer", "operator")
@@ -182,9 +182,9 @@ def test_the_ledger_and_mlflow_are_one_servers_where_a_viewer_reads_and_writes_n
 
 
 def test_the_table_of_roles_is_what_the_roles_can_do():
-    """Each cell of docs/how_to/pipeline.md's table is a test's: of the SQL above, or of `test_policy_runs`."""
-    page = (Path(__file__).parents[2] / "docs" / "how_to" / "pipeline.md").read_text()
-    table = page.split("### Roles")[1].split("Whoever holds")[0]
+    """Each cell of docs/how_to/team.md's table is a test's: of the SQL above, or of `test_policy_runs`."""
+    page = (Path(__file__).parents[2] / "docs" / "how_to" / "team.md").read_text()
+    table = page.split("## Roles")[1].split("Whoever holds")[0]
     rows_ = [
         [cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if line.startswith("|")
     ]
