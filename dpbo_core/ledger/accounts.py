@@ -16,19 +16,22 @@ from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import NOTHING, Total
 from dpbo_core.accounting.renyi_filter import Draw, draws_in
 from dpbo_core.errors import NoBudget, PolicyRefused
-from dpbo_core.ledger.approvals import (
-    NOTHING_APPROVED,
-    Approvals,
-    account_named,
-    approvals_of,
-    template_of,
-    write_source,
-)
 from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.dataset_metadata import CAP as CAP_FACT
-from dpbo_core.ledger.dataset_metadata import facts_about, records_of
+from dpbo_core.ledger.dataset_metadata import (
+    MEMBER,
+    PUBLISHED,
+    SCORE,
+    SHARES,
+    SOURCE,
+    Dataset,
+    account_named,
+    facts_about,
+    largest_of,
+    records_of,
+)
 from dpbo_core.ledger.history import row_decoding
-from dpbo_core.ledger.policy import Dataset
+from dpbo_core.ledger.policy import Approved, sources_under, template_of, write_source
 from dpbo_core.ledger.schema import DATASETS, DRAWS, RELEASES, RESERVATIONS
 from dpbo_core.ledger.sources import Source
 from dpbo_core.ledger.writer import Writer, utc_now
@@ -60,10 +63,31 @@ SPENT = (
 
 
 @dataclass(frozen=True)
+class Approvals:
+    """Everything that the owner of a dataset approved.
+
+    Attributes:
+        sources: what it may be scored on.
+        published: the files whose records are public on the owner's word.
+        shares: other datasets that the same people pay.
+        members: other names whose studies its cap pays.
+        largest: ε in 10⁻¹² of a study that Prefect starts; None for no limit.
+        scores: import paths of the functions that its studies may be scored by.
+    """
+
+    sources: tuple[Approved, ...] = ()
+    published: tuple[str, ...] = ()
+    shares: tuple[str, ...] = ()
+    members: tuple[str, ...] = ()
+    largest: int | None = None
+    scores: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class DatasetAccount(Account):
     """The account of a dataset with what its owner approved: what it may be scored on, its group, the largest ε."""
 
-    approvals: Approvals = NOTHING_APPROVED
+    approvals: Approvals = Approvals()
 
 
 def _check_cells(*, whole: Iterable[Any], texts: Iterable[Any]) -> None:
@@ -208,8 +232,20 @@ def account_of(connection: sa.Connection, budget: PrivacyBudget) -> DatasetAccou
         filtered = filtered.after(entry.draws, entry.cost)
     spent, units, _ = spent_of(connection, dataset)
     unit = next(iter(units), None) if len(units) == 1 else None
-    records, approvals = records_of(connection, dataset), approvals_of(connection, dataset)
+    records, approvals = records_of(connection, dataset), _approvals_of(connection, dataset)
     return DatasetAccount(budget, spent, entries, unit, records, filtered, approvals)
+
+
+def _approvals_of(connection: sa.Connection, dataset: str) -> Approvals:
+    sources, published = (
+        tuple(item for item in sources_under(connection, heading) if item.account == dataset)
+        for heading in (SOURCE, PUBLISHED)
+    )
+    shares, members, scores = (
+        tuple(sorted(facts_about(connection, dataset, heading))) for heading in (SHARES, MEMBER, SCORE)
+    )
+    names = tuple(sorted({item.source.name for item in published}))
+    return Approvals(sources, names, shares, members, largest_of(connection, dataset), scores)
 
 
 def no_budget(dataset: str) -> NoBudget:
@@ -253,7 +289,7 @@ def dataset_with_cap(
         budget = replace(owners, dataset=name)
         open_cap(writer, budget)
         for item in approved:
-            write_source(writer, item)
+            write_source(writer, SOURCE, item, {})
     elif budget is None and cap is not None:
         if caller is not Caller.OWNER:
             raise PolicyRefused(

@@ -19,7 +19,7 @@ from dpbo_core.accounting.account import LEARNED
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import compose
 from dpbo_core.accounting.renyi_filter import draws_in
-from dpbo_core.ledger import approvals, policy
+from dpbo_core.ledger import policy
 from dpbo_core.ledger.accounts import (
     DatasetAccount,
     account_of,
@@ -34,16 +34,19 @@ from dpbo_core.ledger.accounts import (
 from dpbo_core.ledger.charge import Caller, Charge, QueryKey
 from dpbo_core.ledger.dataset_metadata import (
     ANSWERS,
-    PUBLISHED,
     RECORDS,
     SCORE,
+    Dataset,
+    account_named,
+    add_members,
     facts_about,
+    largest_of,
     records_of,
+    set_largest,
     write_fact,
 )
 from dpbo_core.ledger.history import row_decoding
 from dpbo_core.ledger.lookup import CHARGED, RecordedStudies, warm_start_of
-from dpbo_core.ledger.policy import Dataset
 from dpbo_core.ledger.recovery import check_recovered
 from dpbo_core.ledger.reservation import Reservation
 from dpbo_core.ledger.schema import DATASETS
@@ -104,27 +107,31 @@ class PrivacyLedger(RecordedStudies):
                 open_cap(writer, budget)
             elif existing != budget:
                 raise admission.another_cap(existing)
-            approvals.add_members(writer, budget.dataset, set(members))
+            add_members(writer, budget.dataset, set(members))
             for source in sources:
-                approvals.allow(writer, Dataset(budget.dataset, budget.dataset), source, shared=False)
+                policy.allow(writer, Dataset(budget.dataset, budget.dataset), source)
             if largest_epsilon is not None:
-                approvals.set_largest(writer, budget.dataset, allowed_units(largest_epsilon))
+                set_largest(writer, budget.dataset, allowed_units(largest_epsilon))
         return existing is None
 
-    def allow(self, dataset: str, source: Source, *, shared: bool = False) -> tuple[str, ...] | None:
-        """The owner adds a source to a dataset; whom its people pay too, or None if it was its own already.
-
-        Args:
-            dataset: which has a cap.
-            source: what it may be scored on from now on.
-            shared: its people pay another dataset as well, and both accounts say so.
+    def allow(self, dataset: str, source: Source) -> bool:
+        """The owner adds a source to what a dataset may be scored on; False if it was its own already.
 
         Raises:
             NoBudget: the dataset has no cap.
-            PolicyRefused: the source is another dataset's, and not said to be shared.
+            PolicyRefused: the source is another dataset's.
         """
         with self._store.writing() as writer:
-            return approvals.allow(writer, dataset_named(writer.connection, dataset), source, shared=shared)
+            return policy.allow(writer, dataset_named(writer.connection, dataset), source)
+
+    def allow_shared(self, dataset: str, source: Source) -> tuple[str, ...] | None:
+        """The owner adds a source whose people pay other datasets too; which, or None if it was its own already.
+
+        Raises:
+            NoBudget: the dataset has no cap.
+        """
+        with self._store.writing() as writer:
+            return policy.allow_shared(writer, dataset_named(writer.connection, dataset), source)
 
     def allow_score(self, dataset: str, path: str) -> bool:
         """The owner lets the dataset's studies be scored by a function; False if they could be already.
@@ -144,7 +151,7 @@ class PrivacyLedger(RecordedStudies):
     def allows_score(self, dataset: str, path: str) -> bool:
         """Whether the owner allowed the dataset's studies a function as their score."""
         with self._store.reading() as connection:
-            return path in facts_about(connection, approvals.account_named(connection, dataset), SCORE)
+            return path in facts_about(connection, account_named(connection, dataset), SCORE)
 
     def check_public(self, source: Source) -> None:
         """Return if no dataset is scored on what somebody would read as public, or its owner published it.
@@ -153,7 +160,7 @@ class PrivacyLedger(RecordedStudies):
             PolicyRefused: one is.
         """
         with self._store.reading() as connection:
-            approvals.check_public(connection, source)
+            policy.check_public(connection, source)
 
     def check_share(self, dataset: str, share: float) -> None:
         """Return if one table of the dataset was always divided with this share; the charge asks again.
@@ -162,8 +169,7 @@ class PrivacyLedger(RecordedStudies):
             PolicyRefused: it was divided with another.
         """
         with self._store.reading() as connection:
-            account = approvals.account_named(connection, dataset)
-            policy.check_division(share, None, approvals.divisions(connection, account), dataset=dataset)
+            policy.check_division(connection, Dataset(dataset, account_named(connection, dataset)), share)
 
     def publish(self, dataset: str, source: Source) -> bool:
         """The owner's word that the records of a file are public; False if it was given before.
@@ -178,7 +184,7 @@ class PrivacyLedger(RecordedStudies):
             NoBudget: the dataset has no cap.
         """
         with self._store.writing() as writer:
-            return approvals.write_public_file(writer, PUBLISHED, source, dataset_named(writer.connection, dataset))
+            return policy.publish(writer, dataset_named(writer.connection, dataset), source)
 
     def approve(self, dataset: str, cap: PrivacyBudget | None, sources: tuple[Source, ...]) -> None:
         """The owner's word for studies that others will start: as the first of them at the owner's own terminal.
@@ -190,7 +196,7 @@ class PrivacyLedger(RecordedStudies):
         with self._store.writing() as writer:
             own, budget = dataset_with_cap(writer, dataset, cap, sources)
             if budget is not None:  # without one, its runs are refused
-                approvals.check_sources(writer, sources, own, public=budget.public)
+                policy.check_sources(writer, sources, own, budget)
 
     def budget(self, dataset: str) -> PrivacyBudget | None:
         """The dataset's cap, if it has one."""
@@ -236,7 +242,7 @@ class PrivacyLedger(RecordedStudies):
     ) -> int:
         """The number of the reservation, made in this transaction or before; `guarantees` are of all in it."""
         key, plan = charge.key, charge.plan
-        sealed_totals(writer, approvals.account_named(writer.connection, key.dataset))
+        sealed_totals(writer, account_named(writer.connection, key.dataset))
         dataset, budget = dataset_with_cap(writer, key.dataset, charge.cap, charge.sources, caller)
         if budget is None:
             raise no_budget(key.dataset)
@@ -247,17 +253,17 @@ class PrivacyLedger(RecordedStudies):
             writer.check_whole()  # its draws are read back, and one that is missing would be drawn again
             if (before.spends, before.noise) != (spends, noise):
                 raise admission.another_plan()
-            approvals.check_same_sources(writer.connection, charge.sources, dataset)
+            policy.check_same_sources(writer.connection, charge.sources, dataset)
             return int(before.id)
         totals = writer.totals_of(account)  # a cap may have been opened just now
         cost, fixed = compose(plan.spends), records_of(writer.connection, account)
         request = admission.Request(cost, draws_in(spends), plan.guarantee, noise, charge.max_records_per_person)
         admission.admit(budget, totals, request, fixed=fixed, drawn=lambda: draws_of(writer.connection, account))
         if caller is not Caller.OWNER:
-            policy.check_largest(account, approvals.largest_of(writer.connection, account), guarantees)
-        approvals.check_sources(writer, charge.sources, dataset, caller, public=budget.public)
+            policy.check_largest(account, largest_of(writer.connection, account), guarantees)
+        policy.check_sources(writer, charge.sources, dataset, budget, caller)
         row = asdict(key) | asdict(cost) | {"dataset": account, "resolved": dict(charge.resolved)}
-        guarantee = approvals.as_published(writer.connection, account, plan.guarantee)
+        guarantee = policy.as_published(writer.connection, account, plan.guarantee)
         row |= {"unit": plan.guarantee.unit.value, "guarantee": guarantee.to_json(), "spends": spends}
         number = writer.reserve(row | {"noise": noise, "reserved_at": utc_now()})
         if not (fixed or budget.public or plan.guarantee.unit is PrivacyUnit.PERSON):
@@ -269,13 +275,13 @@ class PrivacyLedger(RecordedStudies):
     def way_of_answers(self, dataset: str, publication: str) -> Mapping[str, Any] | None:
         """How a published table's rows are answered; None before the first answer."""
         with self._store.reading() as connection:
-            account = approvals.account_named(connection, dataset)
+            account = account_named(connection, dataset)
             return facts_about(connection, account, ANSWERS).get(publication)
 
     def fix_answers(self, dataset: str, publication: str, way: Mapping[str, Any]) -> Mapping[str, Any]:
         """How a published table's rows are answered: by `way` from now on, if nothing was fixed before."""
         with self._store.writing() as writer:
-            account = approvals.account_named(writer.connection, dataset)
+            account = account_named(writer.connection, dataset)
             fixed = facts_about(writer.connection, account, ANSWERS).get(publication)
             if fixed is None:
                 write_fact(writer, account, ANSWERS, publication, way)
@@ -298,7 +304,7 @@ class PrivacyLedger(RecordedStudies):
         """Every dataset's account, or the one that pays for one dataset; empty if the name is unknown."""
         with self._store.reading() as connection, row_decoding():
             if dataset is not None:
-                dataset = approvals.account_named(connection, dataset)
+                dataset = account_named(connection, dataset)
             names = connection.scalars(sa.select(DATASETS.c.name).order_by(DATASETS.c.name))
             caps = [cap_of(connection, name) for name in names.all() if dataset in (None, name)]
             return tuple(account_of(connection, cap) for cap in caps if cap is not None)

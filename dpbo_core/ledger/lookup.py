@@ -10,8 +10,8 @@ from typing import Any, Literal
 import sqlalchemy as sa
 
 from dpbo_core.accounting.account import LEARNED
-from dpbo_core.ledger.approvals import account_named, names_of
 from dpbo_core.ledger.charge import WarmStart, read_warm_start
+from dpbo_core.ledger.dataset_metadata import account_named, names_of
 from dpbo_core.ledger.history import RESTORATION, row_decoding
 from dpbo_core.ledger.rollback_guard import older
 from dpbo_core.ledger.schema import DATASET_FACTS, DRAWS, HISTORY, RELEASES, RESERVATIONS

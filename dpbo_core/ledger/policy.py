@@ -1,39 +1,69 @@
-"""The owner's policy: whose file is charged to whom, who may open a cap, and how much one study may ask for.
+"""The owner's policy: whose file is whose, who may add one, and how much one study may ask for.
 
-Pure rules on values that were read from the ledger in the transaction that reserves. The owner is whoever sits at
-the command or the notebook. A run that Prefect started is somebody's who may start runs, and may only do what the
-owner did before: it opens no cap, adds no file, and asks for no more than the cap's largest ε.
+The owner is whoever sits at the command or the notebook. A run that Prefect started is somebody's who may start
+runs, and may only do what the owner did before: it opens no cap, adds no file, and asks for no more than the cap's
+largest ε. Every source stands in the ledger under a heading, once with each mark that its file had:
+
+| heading | source |
+|---|---|
+| `SOURCE` | what a dataset may be scored on |
+| `READ_AS_PUBLIC` | what one of its studies read as public |
+| `PUBLISHED` | what is public on its owner's word |
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import cast
 
+import sqlalchemy as sa
+
+from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import PolicyRefused, StudyInvalid
 from dpbo_core.ledger.charge import Caller
-from dpbo_core.ledger.sources import Division, Source, covers, same_records
+from dpbo_core.ledger.dataset_metadata import (
+    PUBLISHED,
+    READ_AS_PUBLIC,
+    SHARES,
+    SOURCE,
+    VALIDATION_SIZE,
+    Dataset,
+    facts_about,
+    names_of,
+    write_fact,
+)
+from dpbo_core.ledger.history import row_decoding
+from dpbo_core.ledger.schema import DATASET_FACTS
+from dpbo_core.ledger.sources import (
+    KINDS,
+    PUBLIC,
+    ROLES,
+    Kind,
+    Role,
+    Source,
+    covers,
+    inode_of,
+    marks_of,
+    same_records,
+)
+from dpbo_core.ledger.writer import Writer
+from dpbo_core.name_patterns import filled, is_pattern, values_in
 from dpbo_core.privacy.amounts import from_units, spent_units
+from dpbo_core.privacy.assumption import PUBLISHED_RECORDS
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 
 UNCOMPARED = ("memory", "bundled")  # no name says whose records they are; everybody has them
 LONGEST = 512  # characters of a path
 
-
-@dataclass(frozen=True)
-class Dataset:
-    """A dataset by the name that studies give it.
-
-    Attributes:
-        name: of the study's [privacy].
-        account: the dataset whose cap pays; another one than `name` for a member of a group.
-    """
-
-    name: str
-    account: str
+# Built once: building a statement takes longer than running it, and a reservation is made while others wait.
+OF_ALL = sa.select(DATASET_FACTS.c.dataset, DATASET_FACTS.c.value).where(
+    DATASET_FACTS.c.about == sa.bindparam("about")
+)
 
 
 @dataclass(frozen=True)
 class Approved:
-    """A source that the owner recorded.
+    """A source that the ledger recorded for a dataset.
 
     Attributes:
         account: the dataset whose cap pays.
@@ -52,22 +82,147 @@ class Approved:
         return (self.dataset, self.account) == (dataset.name, dataset.account)
 
 
-def is_new(source: Source, approved: Sequence[Approved], dataset: Dataset, *, caller: Caller, public: bool) -> bool:
-    """Whether the source is to be recorded for the dataset; False if it is its own already.
+@row_decoding()
+def sources_under(connection: sa.Connection, heading: str, sources: Iterable[Source] = ()) -> tuple[Approved, ...]:
+    """Every source that stands in the ledger under a heading, with all of its marks.
+
+    A recorded file that once was the very inode of one of `sources` is looked at again: it may be its hard link, or
+    be gone and its inode another file's by now.
+    """
+    inodes = {inode_of(mark) for source in sources for mark in source.all_marks}
+    marks: dict[Approved, set[str]] = {}
+    for account, value in connection.execute(OF_ALL, {"about": heading}):
+        names = ("dataset", "kind", "name", "role", "mark", "path")
+        dataset, kind, name, role, mark, path = (value[key] for key in names)
+        if kind not in KINDS or role not in ROLES or not all(isinstance(value[key], str) for key in names):
+            raise TypeError
+        source = Source(cast("Kind", kind), name, cast("Role", role))
+        current = marks.setdefault(Approved(account, dataset, source, value["shared"] is True), set())
+        current |= {mark} if mark else set()
+        current |= marks_of(path) if inode_of(mark) in inodes else set()
+    return tuple(
+        replace(item, source=replace(item.source, marks=frozenset(current))) for item, current in marks.items()
+    )
+
+
+def write_source(writer: Writer, heading: str, item: Approved, files: Mapping[str, str]) -> bool:
+    """Record a source under a heading, once with each mark that it is recognised by; whether any is new.
+
+    Args:
+        writer: of the transaction.
+        heading: of the table above.
+        item: the source under its own name, or that of the folder or the pattern that it is of.
+        files: mark → path of each of its files.
+    """
+    source = item.source
+    row = {"dataset": item.dataset, "kind": source.kind, "name": source.name, "role": source.role}
+    new = False
+    for mark, path in (files or {"": ""}).items():
+        lines = "\n".join((*row.values(), mark))
+        key = hashlib.sha256(
+            lines.encode("utf-8", "surrogateescape")
+        ).hexdigest()  # a path may be longer than a column
+        value = row | {"mark": mark, "path": path, "shared": item.shared}
+        new |= write_fact(writer, item.account, heading, key, value)
+    return new
+
+
+def publish(writer: Writer, dataset: Dataset, source: Source) -> bool:
+    """The owner's word that the records of a file are public; False if it was given before."""
+    return write_source(writer, PUBLISHED, Approved(dataset.account, dataset.name, source), source.files)
+
+
+def check_public(connection: sa.Connection, source: Source) -> None:
+    """No source that anybody reads as public is a dataset's: its values could be printed and released.
+
+    Raises:
+        PolicyRefused: it is one's, whose owner did not publish it.
+    """
+    published = sources_under(connection, PUBLISHED, (source,))
+    for item in sources_under(connection, SOURCE, (source,)):
+        if same_records(source, item.source) and not is_published(source, published, account=item.account):
+            raise PolicyRefused(
+                f"{source} is what dataset {item.dataset!r} is scored on, and would be read as public",
+                cause="data.training and data.validation were exchanged, or somebody asked for another's records",
+                remedy="name the public file; if its records are public after all, their owner says so: "
+                f"dpbo budget publish {item.dataset} {source}",
+            )
+
+
+def _check_never_public(connection: sa.Connection, source: Source, dataset: Dataset) -> None:
+    """A source that is charged for was never read as public: models and caches may hold it, which no ε protects.
+
+    Raises:
+        PolicyRefused: it was read so, and the dataset's owner did not publish it.
+    """
+    published = sources_under(connection, PUBLISHED, (source,))
+    if source.kind in UNCOMPARED or is_published(source, published, account=dataset.account):
+        return
+    read = sources_under(connection, READ_AS_PUBLIC, (source,))
+    reader = next((item.dataset for item in read if same_records(source, item.source)), None)
+    if reader is not None:
+        raise PolicyRefused(
+            f"{source} was read as public by a study of dataset {reader!r}, and would be protected now",
+            cause="data.training and data.validation were exchanged; models that were trained on it may hold it",
+            remedy="name another file; or say that its records are public: "
+            f"dpbo budget publish {dataset.name} {source}, which every later release of the dataset lists",
+        )
+
+
+def check_sources(
+    writer: Writer,
+    sources: Sequence[Source],
+    dataset: Dataset,
+    budget: PrivacyBudget,
+    caller: Caller = Caller.OWNER,
+) -> None:
+    """Every sensitive source of the study is the dataset's, or becomes so because its owner asks; no public one is.
+
+    The files read as public are written down, and so is the division of one table.
+
+    Raises:
+        PolicyRefused: the transaction is to be left, and then nothing was written.
+    """
+    charged = [source for source in sources if source.role != PUBLIC]
+    approved = sources_under(writer.connection, SOURCE, charged) if charged else ()
+    for source in charged:
+        check_charged(source, approved, dataset, budget, caller)
+        if not budget.public:
+            _check_never_public(writer.connection, source, dataset)
+            if source.division is not None:
+                share, n_rows = source.division.share, source.division.n_rows
+                check_division(writer.connection, dataset, share, n_rows)
+                value = {"share": share, "rows": n_rows}
+                write_fact(writer, dataset.account, VALIDATION_SIZE, f"{share!r} of {n_rows}", value)
+    for source in charged:
+        own = [item for item in approved if item.is_of(dataset) and same_records(source, item.source)]
+        own.sort(key=lambda item: item.source != source)  # itself, or else the folder or the pattern that it is of
+        item = own[0] if own else Approved(dataset.account, dataset.name, source)
+        write_source(writer, SOURCE, item, source.files)
+    for source in sources:
+        if source.role == PUBLIC:
+            check_public(writer.connection, source)
+            write_source(writer, READ_AS_PUBLIC, Approved(dataset.account, dataset.name, source), source.files)
+
+
+def check_charged(
+    source: Source, approved: Sequence[Approved], dataset: Dataset, budget: PrivacyBudget, caller: Caller
+) -> None:
+    """A study's sensitive source is its dataset's, or becomes so because the owner asks.
 
     Args:
         source: of a study.
         approved: every source in the ledger.
         dataset: the study's.
+        budget: the cap that pays.
         caller: who asks.
-        public: whether the dataset was declared public.
 
     Raises:
         PolicyRefused: it is another dataset's, another one than before, or not the owner asks.
     """
     own = [item.source for item in approved if item.is_of(dataset)]
     if any(same_records(source, other) for other in own):
-        return False
+        return
     check_unshared(source, approved, dataset)
     if caller is not Caller.OWNER:
         raise PolicyRefused(
@@ -76,9 +231,8 @@ def is_new(source: Source, approved: Sequence[Approved], dataset: Dataset, *, ca
             remedy=f"its owner runs the study once, or: {_allow(dataset, source)}",
         )
     earlier = next((other for other in own if other.role == source.role), None)
-    if earlier is not None and not public:
+    if earlier is not None and not budget.public:
         raise _another_source(dataset, source, earlier)
-    return True
 
 
 def check_unshared(source: Source, approved: Sequence[Approved], dataset: Dataset) -> None:
@@ -104,17 +258,6 @@ def sharing(source: Source, approved: Sequence[Approved], dataset: Dataset) -> t
     return tuple(item for item in approved if item.account != dataset.account and same_records(source, item.source))
 
 
-def check_own(source: Source, approved: Sequence[Approved], dataset: Dataset) -> None:
-    """A study that goes on is scored on the source that it began with.
-
-    Raises:
-        PolicyRefused: the dataset has sources of this role, and this is none of them.
-    """
-    own = [item.source for item in approved if item.is_of(dataset) and item.source.role == source.role]
-    if own and not any(same_records(source, other) for other in own):
-        raise _another_source(dataset, source, own[0])
-
-
 def _another_source(dataset: Dataset, source: Source, earlier: Source) -> PolicyRefused:
     return PolicyRefused(
         f"dataset {dataset.name!r} is scored on {earlier}, and this study's {source.role} are {source}",
@@ -123,86 +266,125 @@ def _another_source(dataset: Dataset, source: Source, earlier: Source) -> Policy
     )
 
 
-def check_public(source: Source, approved: Sequence[Approved], published: Sequence[Approved]) -> None:
-    """No source that anybody reads as public is a dataset's: its values could be printed and released.
-
-    Args:
-        source: that a study would read as public.
-        approved: every sensitive source in the ledger.
-        published: every file that an owner said is public.
-
-    Raises:
-        PolicyRefused: it is one's, whose owner did not publish it.
-    """
-    for item in approved:
-        if same_records(source, item.source) and not is_published(source, published, account=item.account):
-            raise PolicyRefused(
-                f"{source} is what dataset {item.dataset!r} is scored on, and would be read as public",
-                cause="data.training and data.validation were exchanged, or somebody asked for another's records",
-                remedy="name the public file; if its records are public after all, their owner says so: "
-                f"dpbo budget publish {item.dataset} {source}",
-            )
-
-
-def check_never_public(
-    source: Source, read: Sequence[Approved], published: Sequence[Approved], dataset: Dataset
-) -> None:
-    """A source that is charged for was never read as public: models and caches may hold it, which no ε protects.
-
-    Args:
-        source: that a study is charged for.
-        read: every file that a study read as public.
-        published: every file that an owner said is public.
-        dataset: the study's.
-
-    Raises:
-        PolicyRefused: it was read so, and the dataset's owner did not publish it.
-    """
-    if source.kind in UNCOMPARED or is_published(source, published, account=dataset.account):
-        return
-    reader = next((item.dataset for item in read if same_records(source, item.source)), None)
-    if reader is not None:
-        raise PolicyRefused(
-            f"{source} was read as public by a study of dataset {reader!r}, and would be protected now",
-            cause="data.training and data.validation were exchanged; models that were trained on it may hold it",
-            remedy="name another file; or say that its records are public: "
-            f"dpbo budget publish {dataset.name} {source}, which every later release of the dataset lists",
-        )
-
-
 def is_published(source: Source, published: Sequence[Approved], *, account: str) -> bool:
     """Whether the owner of the account said that these very records are public, all of them."""
     return any(item.account == account and covers(item.source, source) for item in published)
 
 
-def check_division(share: float, n_rows: int | None, earlier: Sequence[Division], *, dataset: str) -> None:
+def check_same_sources(connection: sa.Connection, sources: Sequence[Source], dataset: Dataset) -> None:
+    """A study that goes on is scored on what it began with.
+
+    Raises:
+        PolicyRefused: it is not.
+    """
+    approved = [item.source for item in sources_under(connection, SOURCE, sources) if item.is_of(dataset)]
+    for source in sources:
+        if source.role == PUBLIC:
+            check_public(connection, source)
+            continue
+        own = [item for item in approved if item.role == source.role]
+        if own and not any(same_records(source, other) for other in own):
+            raise _another_source(dataset, source, own[0])
+
+
+def allow(writer: Writer, dataset: Dataset, source: Source) -> bool:
+    """The owner adds a source; False if it was the dataset's already.
+
+    Raises:
+        PolicyRefused: it is another dataset's, which `allow_shared` would not mind.
+    """
+    approved = sources_under(writer.connection, SOURCE, (source,))
+    if _stands(source, approved, dataset):
+        return False
+    check_unshared(source, approved, dataset)
+    return write_source(writer, SOURCE, Approved(dataset.account, dataset.name, source), source.files)
+
+
+def allow_shared(writer: Writer, dataset: Dataset, source: Source) -> tuple[str, ...] | None:
+    """The owner adds a source whose people pay other datasets too; which, or None if it was its own already.
+
+    Each of the accounts says so from now on.
+    """
+    approved = sources_under(writer.connection, SOURCE, (source,))
+    if _stands(source, approved, dataset):
+        return None
+    others = sorted({item.account for item in sharing(source, approved, dataset)})
+    item = Approved(dataset.account, dataset.name, source, shared=bool(others))
+    write_source(writer, SOURCE, item, source.files)
+    for other in others:
+        for one, another in ((dataset.account, other), (other, dataset.account)):
+            write_fact(writer, one, SHARES, another, {})
+    return tuple(others)
+
+
+def _stands(source: Source, approved: Sequence[Approved], dataset: Dataset) -> bool:
+    """Whether the dataset has the source under this very name."""
+    return any(item.is_of(dataset) and item.source == source for item in approved)
+
+
+@row_decoding()
+def check_division(connection: sa.Connection, dataset: Dataset, share: float, n_rows: int | None = None) -> None:
     """One table that is divided by position keeps its share, and only grows, at its end.
 
     Args:
+        connection: to the ledger, for the divisions of the dataset's earlier studies.
+        dataset: the study's.
         share: of the study.
         n_rows: of the study's table; None before it is read.
-        earlier: of every study of the dataset before.
-        dataset: the study's.
 
     Raises:
         PolicyRefused: it is another share, or the table has fewer rows: what was protected would be public, or was.
     """
-    other = next((division.share for division in earlier if division.share != share), None)
+    earlier = list(facts_about(connection, dataset.account, VALIDATION_SIZE).values())
+    other = next((float(division["share"]) for division in earlier if division["share"] != share), None)
     if other is not None:
         raise PolicyRefused(
-            f"dataset {dataset!r} is divided with validation_size = {other:g}, and this study says {share:g}",
+            f"dataset {dataset.name!r} is divided with validation_size = {other:g}, and this study says {share:g}",
             cause="with another share rows change sides: those of a smaller one's public half were protected, and "
             "those that a larger one protects were public",
             remedy=f"say validation_size = {other:g}",
         )
-    most = max((division.n_rows for division in earlier), default=0)
+    most = max((int(division["rows"]) for division in earlier), default=0)
     if n_rows is not None and n_rows < most:
         raise PolicyRefused(
-            f"dataset {dataset!r} was divided as a table of {most} rows, and this one has {n_rows}",
+            f"dataset {dataset.name!r} was divided as a table of {most} rows, and this one has {n_rows}",
             cause="a row's position says whether it is protected, and where rows were deleted it may be public now",
             remedy="give the whole table in its order, new rows at its end; or two tables, divided as in the first "
             "study by its validation_rows_",
         )
+
+
+def template_of(
+    connection: sa.Connection, dataset: str, sources: Iterable[Source]
+) -> tuple[str, tuple[Approved, ...]] | None:
+    """The dataset that the owner served under a name with fields, if this is one of its runs.
+
+    Every source of the run must be one of the template's, with the fields that the name has filled alike.
+
+    Returns:
+        The template's name, and its sources as this run has them; None where there is no such template.
+    """
+    approved, sources = sources_under(connection, SOURCE), [source for source in sources if source.role != PUBLIC]
+    for name in filter(is_pattern, names_of(connection)):
+        values = values_in(name, dataset)
+        if values is None:
+            continue
+        own = [
+            Approved(dataset, dataset, replace(item.source, name=filled(item.source.name, values)), item.shared)
+            for item in approved
+            if item.account == name
+        ]
+        if all(any(same_records(source, item.source) for item in own) for source in sources):
+            return name, tuple(own)
+    return None
+
+
+def as_published(connection: sa.Connection, account: str, guarantee: PrivacyGuarantee) -> PrivacyGuarantee:
+    """The guarantee with what it rests on where the owner published records of the dataset."""
+    name = PUBLISHED_RECORDS.name
+    if name in guarantee.assumptions or not facts_about(connection, account, PUBLISHED):
+        return guarantee
+    return replace(guarantee, assumptions=(*guarantee.assumptions, name))
 
 
 def score_path(text: str) -> str:

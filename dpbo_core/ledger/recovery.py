@@ -31,11 +31,20 @@ from dpbo_core.accounting.composition import compose
 from dpbo_core.errors import PolicyRefused
 from dpbo_core.ledger.accounts import cap_of
 from dpbo_core.ledger.address import LEDGER_SETTING, STATE
-from dpbo_core.ledger.approvals import account_named, names_of
 from dpbo_core.ledger.audit import unsound_copy
-from dpbo_core.ledger.dataset_metadata import CAP, MARK, MEMBER, RECOVERED, SCORE, SOURCE, facts_about, write_fact
+from dpbo_core.ledger.dataset_metadata import (
+    CAP,
+    MEMBER,
+    RECOVERED,
+    SCORE,
+    SOURCE,
+    Dataset,
+    account_named,
+    facts_about,
+    names_of,
+    write_fact,
+)
 from dpbo_core.ledger.history import Link, broken_links, changed, links, row_decoding
-from dpbo_core.ledger.policy import Dataset
 from dpbo_core.ledger.schema import DATASET_FACTS, DATASETS, DRAWS, RELEASES, RESERVATIONS
 from dpbo_core.ledger.store import LedgerStore
 from dpbo_core.ledger.writer import Writer, utc_now
@@ -93,7 +102,7 @@ def _as_ours(connection: sa.Connection, copy: tuple[Link, ...]) -> Iterator[Link
                 continue
         elif link.about in (RESERVATIONS.name, DATASET_FACTS.name):
             taken = row.get("about") == MEMBER and row["item"] in names
-            if taken or row.get("about") in (SOURCE, MARK, SCORE):
+            if taken or row.get("about") in (SOURCE, SCORE):
                 continue
             row["dataset"] = account_named(connection, row["dataset"])
         yield replace(link, row=json.dumps(row))

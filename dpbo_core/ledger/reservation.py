@@ -7,9 +7,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from dpbo_core.ledger.approvals import account_named, as_published
 from dpbo_core.ledger.charge import QueryKey, WarmStart
+from dpbo_core.ledger.dataset_metadata import account_named
 from dpbo_core.ledger.history import row_decoding
+from dpbo_core.ledger.policy import as_published
 from dpbo_core.ledger.schema import DRAWS, RELEASES
 from dpbo_core.ledger.store import LedgerStore
 from dpbo_core.ledger.writer import utc_now

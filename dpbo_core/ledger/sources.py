@@ -59,6 +59,11 @@ class Source:
         """Its own, and its parts'."""
         return self.marks | frozenset(self.parts.values())
 
+    @property
+    def files(self) -> Mapping[str, str]:
+        """Mark → path of the file, or of the folder and each of its parts."""
+        return {mark: name for name, mark in self.parts.items()} | dict.fromkeys(self.marks, self.name)
+
     def __str__(self) -> str:
         return {"memory": "tables in memory", "bundled": f"the bundled set {self.name}"}.get(self.kind, self.name)
 
@@ -83,6 +88,11 @@ def marks_of(path: str) -> frozenset[str]:
     except (OSError, ValueError):  # not there yet, or no name a file could have
         return frozenset()
     return frozenset((f"{status.st_dev}:{status.st_ino}:{status.st_mtime_ns}",))
+
+
+def inode_of(mark: str) -> str:
+    """The "device:inode:" that a mark begins with."""
+    return mark.rpartition(":")[0] + ":"
 
 
 def same_records(one: Source, other: Source) -> bool:

@@ -119,8 +119,9 @@ def allow(
     ledger, lines = own_ledger(), []
     if file is not None:
         source = _source(file)
-        others = ledger.allow(dataset, source, shared=shared)
-        since = "(as before)" if others is None else "from now on"
+        others = ledger.allow_shared(dataset, source) if shared else ()
+        new = others is not None if shared else ledger.allow(dataset, source)
+        since = "from now on" if new else "(as before)"
         also = f" Its people pay {', '.join(others)} too, and each of these accounts says so." if others else ""
         lines.append(f"{dataset}: may be scored on {source} {since}.{also}")
     for function in score or ():

@@ -41,7 +41,7 @@ GIVEN_UP = re.findall(
     surely_tried told_of wanted within worth writing
     """,
 )
-STANDING_MODULES = ["dpbo_core/data/cells", "dpbo_core/ledger/approvals"]
+STANDING_MODULES = ["dpbo_core/data/cells"]
 
 
 def parts(name):

@@ -336,7 +336,7 @@ def test_one_file_under_two_datasets_is_refused_or_paid_for_by_both(write, ledge
     with pytest.raises(PolicyRefused, match="'clinic'"):
         run_study(write("ward"), ledger=ledger)
     run_study(write("ward", validation="w.csv"), ledger=ledger)
-    assert ledger.allow("ward", file_source(here / "v.csv"), shared=True) == ("clinic",)
+    assert ledger.allow_shared("ward", file_source(here / "v.csv")) == ("clinic",)
     run_study(write("ward", edition="2"), ledger=ledger)
     assert charged(ledger, "clinic", "ward") == [1, 2]
 

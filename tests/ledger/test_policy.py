@@ -14,8 +14,9 @@ from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import BudgetRefused, NoBudget, PolicyRefused
 from dpbo_core.ledger import audit, policy
 from dpbo_core.ledger.charge import Caller, Charge
+from dpbo_core.ledger.dataset_metadata import Dataset
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.policy import Approved, Dataset
+from dpbo_core.ledger.policy import Approved
 from dpbo_core.ledger.sources import MEMORY, Source, file_source, same_records
 from dpbo_core.name_patterns import FIELDS, filled_at, values_in
 from dpbo_core.preparation.named_sources import named_source
@@ -107,29 +108,30 @@ def test_a_source_as_typed(here, file):
 
 
 A, B = Source("file", "/d/a.csv"), Source("file", "/d/b.csv")
-RULES = [  # asked, what is approved, owner, public → recorded (True), known (False) or refused (words)
-    (A, [], True, False, True),
+ALLOWED = ""
+RULES = [  # asked, what is approved, owner, public → allowed, or refused in words
+    (A, [], True, False, ALLOWED),
     (A, [], False, False, "did not allow"),
-    (A, [Approved("d", "d", A)], False, False, False),
+    (A, [Approved("d", "d", A)], False, False, ALLOWED),
     (B, [Approved("d", "d", A)], True, False, "budget allow d /d/b.csv"),
     (B, [Approved("d", "d", A)], False, False, "did not allow"),
-    (B, [Approved("d", "d", A)], True, True, True),
+    (B, [Approved("d", "d", A)], True, True, ALLOWED),
     (B, [Approved("d", "d", A)], False, True, "did not allow"),
-    (replace(B, role="answers"), [Approved("d", "d", A)], True, False, True),
+    (replace(B, role="answers"), [Approved("d", "d", A)], True, False, ALLOWED),
     (A, [Approved("e", "e", A)], True, False, "dataset 'e'"),
     (A, [Approved("e", "e", A)], True, True, "dataset 'e'"),
-    (A, [Approved("e", "e", A), Approved("d", "d", A, shared=True)], False, False, False),
-    (A, [Approved("d", "f", A)], True, False, True),  # another member of its own group
-    (MEMORY, [Approved("e", "e", MEMORY)], True, False, True),
+    (A, [Approved("e", "e", A), Approved("d", "d", A, shared=True)], False, False, ALLOWED),
+    (A, [Approved("d", "f", A)], True, False, ALLOWED),  # another member of its own group
+    (MEMORY, [Approved("e", "e", MEMORY)], True, False, ALLOWED),
     (MEMORY, [Approved("d", "d", A)], True, False, "budget allow d memory"),
     (A, [Approved("d", "d", MEMORY)], True, False, "budget allow d /d/a.csv"),
-    (Source("bundled", "iris"), [Approved("e", "e", Source("bundled", "iris"))], True, False, True),
+    (Source("bundled", "iris"), [Approved("e", "e", Source("bundled", "iris"))], True, False, ALLOWED),
     (
         Source("file", "/d/v-2026-11-21.csv"),
         [Approved("d", "d", Source("file", "/d/v-{date}.csv"))],
         False,
         False,
-        False,
+        ALLOWED,
     ),
     (
         Source("file", "/d/v-2026-11-21.csv"),
@@ -143,19 +145,20 @@ RULES = [  # asked, what is approved, owner, public → recorded (True), known (
         [Approved("e", "e", Source("file", "/d/v-{year}-{month}.csv"))],
         True,
         False,
-        True,
+        ALLOWED,
     ),
 ]
 
 
 @pytest.mark.parametrize(("asked", "approved", "owner", "public", "says"), RULES)
 def test_the_rules(asked, approved, owner, public, says):
-    asks = {"dataset": Dataset("d", "d"), "caller": Caller.OWNER if owner else OPERATOR, "public": public}
-    if isinstance(says, bool):
-        assert policy.is_new(asked, approved, **asks) is says
+    budget = PrivacyBudget.without_limit("d") if public else cap("d")
+    asks = {"dataset": Dataset("d", "d"), "caller": Caller.OWNER if owner else OPERATOR, "budget": budget}
+    if says is ALLOWED:
+        policy.check_charged(asked, approved, **asks)
     else:
         with pytest.raises(PolicyRefused, match=says):
-            policy.is_new(asked, approved, **asks)
+            policy.check_charged(asked, approved, **asks)
 
 
 # In the ledger
@@ -207,8 +210,8 @@ def test_another_file_needs_the_owners_word(ledger, here, file):
         spend(ledger, "b", "clinic", sources(other))
     assert caught.value.exit_code == 3
     assert len(entries(ledger, "clinic")) == 1
-    assert ledger.allow("clinic", file_source(other)) == ()
-    assert ledger.allow("clinic", file_source(other)) is None
+    assert ledger.allow("clinic", file_source(other))
+    assert not ledger.allow("clinic", file_source(other))
     spend(ledger, "b", "clinic", sources(other), caller=OPERATOR)
     with pytest.raises(NoBudget):
         ledger.allow("nobody", file_source(other))
@@ -229,7 +232,7 @@ def test_shared_people_pay_both_and_both_accounts_say_so(ledger, file):
     ledger.set_budget(cap("ward"))
     with pytest.raises(PolicyRefused, match="--shared"):
         ledger.allow("ward", file_source(file))
-    assert ledger.allow("ward", file_source(file), shared=True) == ("clinic",)
+    assert ledger.allow_shared("ward", file_source(file)) == ("clinic",)
     spend(ledger, "b", "ward", sources(file), caller=OPERATOR)
     spend(ledger, "c", "clinic", sources(file), caller=OPERATOR)
     shares = {account.budget.dataset: account.approvals.shares for account in ledger.accounts()}
