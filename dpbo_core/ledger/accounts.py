@@ -3,8 +3,8 @@
 A row that does not hold what was written there is damage, and says so; what it holds is not repeated.
 """
 
+import math
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -35,6 +35,9 @@ from dpbo_core.ledger.policy import Approved, sources_under, template_of, write_
 from dpbo_core.ledger.schema import DATASETS, DRAWS, RELEASES, RESERVATIONS
 from dpbo_core.ledger.sources import Source
 from dpbo_core.ledger.writer import Writer, utc_now
+from dpbo_core.privacy.amounts import from_units
+from dpbo_core.privacy.guarantee import PrivacyGuarantee
+from dpbo_core.privacy.json_values import count_of, text_of
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 
 HALF = 10**9  # sums are made of two halves, which no number of reservations takes over 64 bits
@@ -90,35 +93,19 @@ class DatasetAccount(Account):
     approvals: Approvals = Approvals()
 
 
-def _check_cells(*, whole: Iterable[Any], texts: Iterable[Any]) -> None:
-    """Amounts are whole and at least 0, and texts are texts: SQLite keeps a text in a column of numbers too.
-
-    Raises:
-        TypeError: a cell holds what was never written.
-    """
-    counts = all(type(cell) is int and cell >= 0 for cell in whole)
-    if not (counts and all(isinstance(cell, str) for cell in texts)):
-        raise TypeError
-
-
 @row_decoding()
 def cap_of(connection: sa.Connection, dataset: str) -> PrivacyBudget | None:
     """The dataset's cap, if it has one; the smaller of all that it ever had, where lost entries were recovered."""
     row = connection.execute(CAP, {"dataset": dataset}).one_or_none()
     if row is None:
         return None
-    relation = NeighboringRelation(row.relation)
-    _check_cells(whole=(row.epsilon_units, row.delta_units), texts=row.accepts)
-    cap = PrivacyBudget(dataset, row.epsilon_units, row.delta_units, relation, tuple(row.accepts), row.public)
+    relation, accepts = NeighboringRelation(row.relation), tuple(map(text_of, row.accepts))
+    epsilon, delta = count_of(row.epsilon_units), count_of(row.delta_units)
+    cap = PrivacyBudget(dataset, epsilon, delta, relation, accepts, row.public)
     for other in facts_about(connection, dataset, CAP_FACT).values():
-        epsilon, delta = other["epsilon_units"], other["delta_units"]
-        _check_cells(whole=(epsilon, delta), texts=())
-        cap = replace(
-            cap,
-            epsilon_units=min(cap.epsilon_units, epsilon),
-            delta_units=min(cap.delta_units, delta),
-            public=False,
-        )
+        epsilon = min(cap.epsilon_units, count_of(other["epsilon_units"]))
+        delta = min(cap.delta_units, count_of(other["delta_units"]))
+        cap = replace(cap, epsilon_units=epsilon, delta_units=delta, public=False)
     return cap
 
 
@@ -127,7 +114,8 @@ def spent_of(connection: sa.Connection, dataset: str) -> tuple[Total, frozenset[
     """Everything reserved on the dataset, whom it protects, how many charges; summed by the database, exactly."""
     total, units, charges = NOTHING, set(), 0
     for unit, count, without, *sums in connection.execute(SPENT, {"dataset": dataset}):
-        _check_cells(whole=[bound or 0 for bound in sums[6:]], texts=())
+        for bound in sums[6:]:
+            count_of(bound or 0)
         epsilon, delta, rho = (int(sums[i] or 0) * HALF + int(sums[i + 1] or 0) for i in (0, 2, 4))
         total += Total(None if without else epsilon, delta, rho)
         units.add(PrivacyUnit(unit))
@@ -172,60 +160,55 @@ def draws_of(connection: sa.Connection, dataset: str) -> Counter[Draw]:
     return Counter(draw for spends in connection.scalars(query) for draw in draws_in(spends))
 
 
-def _recorded_of(connection: sa.Connection, reservations: list[int]) -> dict[int, list[str]]:
+def _recorded_of(connection: sa.Connection, reservations: list[int]) -> dict[int, tuple[str, ...]]:
     """Reservation → the names of its recorded draws.
 
     Raises:
         TypeError: a cell holds what was never written.
     """
     query = sa.select(DRAWS.c.reservation, DRAWS.c.what).where(DRAWS.c.reservation.in_(reservations))
-    names: dict[int, list[str]] = {}
+    names: dict[int, tuple[str, ...]] = {}
     for reservation, what in connection.execute(query) if reservations else ():
-        _check_cells(whole=(reservation,), texts=(what,))
-        names.setdefault(reservation, []).append(what)
+        names[count_of(reservation)] = (*names.get(reservation, ()), text_of(what))
     return names
+
+
+def _entry(row: Any, recorded: tuple[str, ...]) -> Entry:
+    """A reservation's row, with the time of its release, as an entry of the account.
+
+    Raises:
+        TypeError, ValueError, LookupError: a cell holds what was never written.
+    """
+    guarantee = PrivacyGuarantee.from_json(row.guarantee)
+    pure = None if row.epsilon_units is None else count_of(row.epsilon_units)
+    return Entry(
+        study=text_of(row.study),
+        edition=text_of(row.edition),
+        method=text_of(row.method),
+        epsilon=None if guarantee.epsilon == math.inf else guarantee.epsilon,
+        delta=guarantee.delta,
+        rho=from_units(count_of(row.rho_units)),
+        assumptions=guarantee.assumptions,
+        reserved_at=text_of(row.reserved_at),
+        released_at=None if row.released_at is None else text_of(row.released_at),
+        release_id=None if row.released_at is None else text_of(row.fingerprint)[:16],
+        cost=Total(pure, count_of(row.delta_units), row.rho_units),
+        draws=draws_in(row.spends),
+        recorded=recorded,
+    )
 
 
 def account_of(connection: sa.Connection, budget: PrivacyBudget) -> DatasetAccount:
     """The whole account of a cap's dataset; for inside `row_decoding`, as every cell is checked.
 
     Raises:
-        TypeError: a cell holds what was never written.
+        TypeError, ValueError, LookupError: a cell holds what was never written.
     """
     dataset = budget.dataset
-    query = (
-        sa.select(RESERVATIONS, RELEASES.c.released_at)
-        .join(RELEASES, isouter=True)
-        .where(RESERVATIONS.c.dataset == dataset)
-        .order_by(RESERVATIONS.c.id)
-    )
-    rows = connection.execute(query).all()
-    for row in rows:
-        amounts = (row.epsilon_units or 0, row.delta_units, row.rho_units)
-        numbers = (row.guarantee["epsilon"] or 0.0, row.guarantee["delta"])
-        _check_cells(whole=amounts, texts=(row.study, row.edition, row.method, row.reserved_at, row.fingerprint))
-        _check_cells(whole=(), texts=(row.released_at or "", *row.guarantee["assumptions"]))
-        if not all(isinstance(number, int | float) for number in numbers):
-            raise TypeError
+    query = sa.select(RESERVATIONS, RELEASES.c.released_at).join(RELEASES, isouter=True)
+    rows = connection.execute(query.where(RESERVATIONS.c.dataset == dataset).order_by(RESERVATIONS.c.id)).all()
     recorded = _recorded_of(connection, [row.id for row in rows if row.released_at is None])
-    entries = tuple(
-        Entry(
-            study=row.study,
-            edition=row.edition,
-            method=row.method,
-            epsilon=row.guarantee["epsilon"],
-            delta=row.guarantee["delta"],
-            rho=row.rho_units / 10**12,
-            assumptions=tuple(row.guarantee["assumptions"]),
-            reserved_at=row.reserved_at,
-            released_at=row.released_at,
-            release_id=row.fingerprint[:16] if row.released_at else None,
-            cost=Total(row.epsilon_units, row.delta_units, row.rho_units),
-            draws=draws_in(row.spends),
-            recorded=tuple(recorded.get(row.id, ())),
-        )
-        for row in rows
-    )
+    entries = tuple(_entry(row, recorded.get(row.id, ())) for row in rows)
     opened = connection.execute(CAP, {"dataset": dataset}).one()
     filtered = filter_of(opened._asdict())
     for entry in entries:

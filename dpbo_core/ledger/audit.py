@@ -9,7 +9,6 @@ own spends, composed. So nobody can write a row that gives back.
 """
 
 import json
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
@@ -42,6 +41,7 @@ from dpbo_core.ledger.rollback_guard import missing, older
 from dpbo_core.ledger.schema import DATASET_FACTS, DRAWS, METADATA, RECORDED, RESERVATIONS
 from dpbo_core.ledger.store import FRESH, LedgerStore
 from dpbo_core.ledger.writer import Writer, utc_now
+from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
@@ -228,10 +228,11 @@ def _check(about: str, row: Mapping[str, Any]) -> None:
         if not all(isinstance(name, str) for name in row["accepts"]):
             raise TypeError("accepts")
     if about == "reservations":
-        _check_guarantee(row["guarantee"], PrivacyUnit(row["unit"]))
+        if PrivacyGuarantee.from_json(row["guarantee"]).unit is not PrivacyUnit(row["unit"]):
+            raise ValueError("unit")
         _check_composed(row)
     if about == "draws":
-        _spend(row["spend"])
+        Spend.from_json(row["spend"])
     if about == "releases":
         Release.from_json(row["release"])
 
@@ -248,23 +249,6 @@ def _fits(column: sa.Column[Any], cell: Any) -> bool:
     if isinstance(column.type, sa.JSON):
         return isinstance(cell, list if column.name in LISTS else dict)
     return isinstance(cell, str)
-
-
-def _check_guarantee(guarantee: Mapping[str, Any], unit: PrivacyUnit) -> None:
-    """A guarantee has the cells that an account reads, and protects the row's unit.
-
-    Raises:
-        ValueError, TypeError, LookupError: it is otherwise.
-    """
-    if guarantee.get("unit", unit) != unit:
-        raise ValueError("unit")
-    numbers = (0.0 if guarantee["epsilon"] is None else guarantee["epsilon"], guarantee["delta"])
-    if not all(type(number) in (int, float) and 0 <= number < math.inf for number in numbers):
-        raise TypeError("guarantee")
-    if not isinstance(guarantee["assumptions"], list) or not all(
-        isinstance(n, str) for n in guarantee["assumptions"]
-    ):
-        raise TypeError("assumptions")
 
 
 def _check_fact(row: Mapping[str, Any], beside: Iterable[Link]) -> None:
@@ -299,23 +283,10 @@ def _check_composed(row: Mapping[str, Any]) -> None:
     Raises:
         ValueError: an amount is not the sum of its spends'.
     """
-    for name, summed in asdict(compose(map(_spend, row["spends"]))).items():
+    for name, summed in asdict(compose(map(Spend.from_json, row["spends"]))).items():
         amount = row[name]
         sound = amount is summed
         if amount is not None and summed is not None:
             sound = abs(amount - summed) <= len(row["spends"]) * ROUNDING * summed
         if not sound:
             raise ValueError("an amount is not that of its spends")
-
-
-def _spend(written: Mapping[str, Any]) -> Spend:
-    """One spend, its numbers finite and at least 0.
-
-    Raises:
-        ValueError, TypeError, LookupError: it is none.
-    """
-    spend = Spend.from_json(written)
-    numbers = (spend.epsilon_units or 0, spend.delta_units, spend.rho_units, spend.sensitivity, spend.noise_scale)
-    if not all(math.isfinite(number) and number >= 0 for number in numbers):
-        raise ValueError("a number below 0")
-    return spend

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from dpbo_core.privacy.json_values import amount_of, list_of, text_of
 from dpbo_core.privacy.noise_standing import OPERATING_SYSTEM
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit, whom
 
@@ -91,13 +92,17 @@ class PrivacyGuarantee:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "PrivacyGuarantee":
-        """The guarantee that `to_json` wrote."""
+        """The guarantee that `to_json` wrote.
+
+        Raises:
+            ValueError, TypeError, LookupError: it is none.
+        """
         return cls(
-            epsilon=float("inf") if data["epsilon"] is None else float(data["epsilon"]),
-            delta=float(data["delta"]),
+            epsilon=float("inf") if data["epsilon"] is None else amount_of(data["epsilon"]),
+            delta=amount_of(data["delta"]),
             unit=PrivacyUnit(data["unit"]),
             relation=NeighboringRelation(data["relation"]),
-            assumptions=tuple(data["assumptions"]),
-            evidence=Evidence(Standing(data["evidence"]), data["evidence_note"]),
-            person=data.get("person"),
+            assumptions=tuple(map(text_of, list_of(data["assumptions"]))),
+            evidence=Evidence(Standing(data["evidence"]), text_of(data["evidence_note"])),
+            person=None if data.get("person") is None else text_of(data["person"]),
         )

@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dpbo_core.privacy.amounts import from_units
+from dpbo_core.privacy.amounts import UNITS_PER_ONE, from_units
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
+from dpbo_core.privacy.json_values import amount_of, text_of
 
 
 @dataclass(frozen=True)
@@ -67,19 +68,23 @@ class Spend:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Spend":
-        """The spend that `to_json` wrote."""
+        """The spend that `to_json` wrote.
 
-        def units(amount: float) -> int:
-            return round(amount * 10**12)
+        Raises:
+            TypeError, LookupError: it is none: a price below 0, say.
+        """
+
+        def units(amount: object) -> int:
+            return round(amount_of(amount) * UNITS_PER_ONE)
 
         return cls(
-            what=data["what"],
-            mechanism=data["mechanism"],
+            what=text_of(data["what"]),
+            mechanism=text_of(data["mechanism"]),
             epsilon_units=None if data["epsilon"] is None else units(data["epsilon"]),
             delta_units=units(data["delta"]),
             rho_units=units(data["rho"]),
-            sensitivity=float(data["sensitivity"]),
-            noise_scale=float(data["noise_scale"]),
+            sensitivity=amount_of(data["sensitivity"]),
+            noise_scale=amount_of(data["noise_scale"]),
         )
 
 

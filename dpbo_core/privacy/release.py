@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
+from dpbo_core.privacy.json_values import list_of, text_of
 from dpbo_core.privacy.noise_standing import OPERATING_SYSTEM
 from dpbo_core.privacy.plan import Spend
 
@@ -76,19 +77,26 @@ class Release:
         return document | ({"ledger": dict(self.ledger)} if self.ledger else {})
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "Release":
-        """The release that `to_json` wrote."""
+    def from_json(cls, data: Any) -> "Release":
+        """The release that `to_json` wrote.
+
+        Raises:
+            ValueError, TypeError, LookupError, AttributeError: it is none.
+        """
+        study, edition, method, dataset, noise = (
+            text_of(data[name]) for name in ("study", "edition", "method", "dataset", "noise")
+        )
         return cls(
             value=data["value"],
             guarantee=PrivacyGuarantee.from_json(data["guarantee"]),
-            spends=tuple(Spend.from_json(spend) for spend in data["spends"]),
-            study=data["study"],
-            edition=data["edition"],
-            method=data["method"],
-            dataset=data["dataset"],
+            spends=tuple(Spend.from_json(spend) for spend in list_of(data["spends"])),
+            study=study,
+            edition=edition,
+            method=method,
+            dataset=dataset,
             facts=data["facts"],
-            noise=data["noise"],
+            noise=noise,
             release_id=data["release_id"],
             released_at=data["released_at"],
-            ledger=data.get("ledger", {}),
+            ledger={text_of(name): text_of(text) for name, text in data.get("ledger", {}).items()},
         )

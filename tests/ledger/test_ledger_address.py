@@ -41,6 +41,17 @@ def selection():
     ).fit(predictions, y)
 
 
+def objective():
+    from sklearn.linear_model import LogisticRegression
+
+    from dpbo_core import PrivateObjective
+
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 2)), np.arange(60) % 2
+    search = PrivateObjective(LogisticRegression(), epsilon=1.0, delta=1e-6, dataset="clinic", n_scores=2)
+    search.fit(X, y, X_validation=X + 1.0, y_validation=1 - y)({"C": 1.0})
+
+
 def outsourcing():
     from dpbo.flows.outsource import Outsourcing, curate
 
@@ -108,6 +119,7 @@ def of_a_flow():
 FACES = {
     notebook: {"dpbo_core/sklearn_api/private_search.py"},
     selection: {"dpbo_core/sklearn_api/private_selection.py"},
+    objective: {"dpbo_core/sklearn_api/private_objective.py"},
     capped: set(),
     exported: set(),
     verified: set(),

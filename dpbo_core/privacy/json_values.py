@@ -1,0 +1,51 @@
+"""Values of a JSON document or a database's row that somebody else may have written: of their type, or refused.
+
+None of the functions repeats what it refuses.
+"""
+
+import math
+from typing import Any
+
+
+def text_of(value: object) -> str:
+    """A text.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if not isinstance(value, str):
+        raise TypeError("no text")
+    return value
+
+
+def amount_of(value: object) -> float:
+    """A finite number from 0: below it a price would pay for another draw.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if not (isinstance(value, int | float) and type(value) is not bool and 0 <= value < math.inf):
+        raise TypeError("no amount")
+    return float(value)
+
+
+def count_of(value: object) -> int:
+    """A whole number from 0; SQLite keeps a text in a column of numbers too.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if not (type(value) is int and value >= 0):
+        raise TypeError("no count")
+    return value
+
+
+def list_of(value: object) -> list[Any]:
+    """A list.
+
+    Raises:
+        TypeError: it is none: a text, say, whose letters would be taken for its items.
+    """
+    if not isinstance(value, list):
+        raise TypeError("no list")
+    return value
