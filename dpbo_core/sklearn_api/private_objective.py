@@ -145,7 +145,7 @@ class PrivateObjective:
         X, y, X_validation, y_validation, _ = two_tables(self, X, y, X_validation, y_validation, validation_size)
         url = ledger_url(self.ledger)
         split = split_of(self, X, y, X_validation, y_validation, url, share=validation_size)
-        run = Run(PrivacyLedger(url))
+        run = Run(PrivacyLedger(ledger_url(self.ledger)))
         self.session_ = ScoreSession(open_objective(split, self.section, run), run)
         return self
 
