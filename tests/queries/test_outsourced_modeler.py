@@ -133,7 +133,7 @@ def test_constant_and_huge_answers_do_no_harm(value):
     for _ in range(10):
         row = modeler.suggest()
         modeler.tell(row, value)
-    assert len({answer.row for answer in modeler._told}) == 10
+    assert len({answer.row for answer in modeler._answers}) == 10
     flat = Modeler(np.ones((4, 2)))
     for _ in range(5):
         flat.tell(flat.suggest(), value)
