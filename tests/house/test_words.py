@@ -28,7 +28,6 @@ STANDING = {
     "dpbo_core/models/one_by_one": 12,
     "dpbo_core/models/scores": 2,
     "dpbo_core/preparation": 17,
-    "dpbo_core/queries/evaluation": 12,
     "dpbo_core/scoring": 5,
     "dpbo_core/study_file": 6,
 }

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from sklearn import metrics
 
-from dpbo_core.queries.evaluation import noised_table
+from dpbo_core.queries.evaluation import report_kind
 from dpbo_core.queries.evaluation.binary import Binary, best_threshold
 from dpbo_core.queries.evaluation.binary_bins import CHOOSES, SAYS, AucTies, auc, auc_ties, half, variance
 from dpbo_core.queries.evaluation.histogram_cells import class_bins, with_groups
-from dpbo_core.queries.evaluation.noised_table import NoisedTable, report, simulated_noise, wilson
-from dpbo_core.queries.evaluation.report_kind import PublicRecords, TableSize
+from dpbo_core.queries.evaluation.noised_table import NoisedTable, report, simulated_noise
+from dpbo_core.queries.evaluation.report_kind import PublicRecords, TableSize, wilson
 
 EDGES = (-1.0, -0.3, 0.0, 0.4, 1.1, 2.0)
 TIES = AucTies(0.5, 0.0, 0.0)
@@ -192,13 +192,13 @@ def test_the_simulated_noise_has_the_mechanisms_law(scale):
 
 def test_wilsons_interval_is_as_printed():
     """Newcombe (1998), Table I, at 95%: 81 of 263, 15 of 148, 0 of 20; here by its own quantile."""
-    z, noised_table.Z = noised_table.Z, 1.959963984540054
+    z, report_kind.Z = report_kind.Z, 1.959963984540054
     try:
         for part, whole, low, high in ((81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0.0, 0.1611)):
             found = wilson(np.array(part / whole), np.array(float(whole)))
             assert [float(end) for end in found] == pytest.approx([low, high], abs=5e-5)
     finally:
-        noised_table.Z = z
+        report_kind.Z = z
 
 
 FIGURES = ("auc", "average_precision", "recall", "specificity", "precision", "f1", "flagged_share", "accuracy")

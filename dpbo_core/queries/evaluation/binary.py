@@ -29,7 +29,6 @@ from dpbo_core.models.scores.record import Scores
 from dpbo_core.queries.evaluation import AT_THRESHOLD
 from dpbo_core.queries.evaluation.binary_bins import AucTies, auc_ties, expected, threshold_of, variance
 from dpbo_core.queries.evaluation.histogram_cells import HistogramCells, class_bins
-from dpbo_core.queries.evaluation.noised_table import NoisedTable
 from dpbo_core.queries.evaluation.report_kind import (
     Estimates,
     ExpectedErrors,
@@ -39,6 +38,7 @@ from dpbo_core.queries.evaluation.report_kind import (
     ReportKind,
     TableSize,
     plain,
+    ratio,
 )
 
 OF_WHOM = {  # shares, and of how many
@@ -130,25 +130,25 @@ class Binary(ReportKind):
     def figures(self, cells: Reals) -> Figures:
         """Of counts (…, 2, B): scalars (…); "at …" one an edge, "in …" one a bin."""
         negatives, positives = cells[..., 0, :], cells[..., 1, :]
-        found = _of_bins(negatives, positives, self.ties.ranked)
-        found |= {f"at {name}": values for name, values in at_edges(negatives, positives).items()}
-        found |= {name: found[f"at {name}"][..., self.own] for name in (*AT_THRESHOLD, "flagged")}
-        found["balanced_accuracy"] = (found["recall"] + found["specificity"]) / 2.0
+        figures = _of_bins(negatives, positives, self.ties.ranked)
+        figures |= {f"at {name}": values for name, values in at_edges(negatives, positives).items()}
+        figures |= {name: figures[f"at {name}"][..., self.own] for name in (*AT_THRESHOLD, "flagged")}
+        figures["balanced_accuracy"] = (figures["recall"] + figures["specificity"]) / 2.0
         records = negatives + positives
-        found["in records"], found["in observed"] = records, _ratio(positives, records)
+        figures["in records"], figures["in observed"] = records, ratio(positives, records)
         if self.predicted is not None:
             p = np.array([0.0 if value is None else value for value in self.predicted])
-            known = np.array([value is not None for value in self.predicted])
-            off = np.where(known, np.abs(positives - p * records), 0.0).sum(axis=-1)
-            found["calibration_error"] = _ratio(off, np.where(known, records, 0.0).sum(axis=-1))
-        return found
+            stated = np.array([value is not None for value in self.predicted])
+            off = np.where(stated, np.abs(positives - p * records), 0.0).sum(axis=-1)
+            figures["calibration_error"] = ratio(off, np.where(stated, records, 0.0).sum(axis=-1))
+        return figures
 
     def group_figures(self, cells: Reals) -> Figures:
         """`of_a_group` and their numbers of records, of counts (…, 2, B)."""
         negatives, positives = cells[..., 0, :], cells[..., 1, :]
         at_own = {name: values[..., self.own] for name, values in at_edges(negatives, positives).items()}
-        found = at_own | _of_bins(negatives, positives, self.ties.ranked)
-        return {name: found[name] for name in (*self.of_a_group, "positives", "negatives", "read", "flagged")}
+        figures = at_own | _of_bins(negatives, positives, self.ties.ranked)
+        return {name: figures[name] for name in (*self.of_a_group, "positives", "negatives", "read", "flagged")}
 
     def spreads(self, cells: Reals) -> Figures:
         """Of each AUC for its pairs within bins: as these records spread, and as `ties.ranked` errs."""
@@ -166,22 +166,22 @@ class Binary(ReportKind):
 
     def wholes(self, values: Figures) -> Figures:
         """Shares of the flagged, of a class or of all that could be read; at an edge, in a bin, of a group."""
-        found = {"in observed": values["in records"]}
+        wholes = {"in observed": values["in records"]}
         for name, whole in OF_WHOM.items():
-            found |= {of + name: values[of + whole] for of in ("", "of ") if of + whole in values}
-            found[f"at {name}"] = values["at flagged" if whole == "flagged" else whole]
-        return found
+            wholes |= {of + name: values[of + whole] for of in ("", "of ") if of + whole in values}
+            wholes[f"at {name}"] = values["at flagged" if whole == "flagged" else whole]
+        return wholes
 
     def limits(self, name: str) -> tuple[float, float]:
         """[0, 1], but for counts and a lift, and [−1, 1] of a difference."""
         return (-1.0 if name.startswith("gap ") else 0.0), np.inf if name in UNBOUNDED else 1.0
 
-    def parts(self, table: NoisedTable, found: Estimates) -> dict[str, Any]:
+    def parts(self, estimates: Estimates) -> dict[str, Any]:
         """ROC curve, confusion at every edge, calibration."""
         return {
-            "roc": _roc(self.edges, found.values),
-            "confusion": self._confusion(table, found),
-            "calibration": [] if self.predicted is None else self._calibration(self.predicted, found),
+            "roc": _roc(self.edges, estimates.values),
+            "confusion": self._confusion(estimates),
+            "calibration": [] if self.predicted is None else self._calibration(self.predicted, estimates),
         }
 
     def to_json(self) -> dict[str, Any]:
@@ -195,9 +195,9 @@ class Binary(ReportKind):
             "predicted": None if self.predicted is None else list(self.predicted),
         }
 
-    def _confusion(self, table: NoisedTable, found: Estimates) -> list[dict[str, Any]]:
-        N, P = table.whole.sum(axis=-1).tolist()
-        TP, FP = (found.values[f"at {name}"].tolist() for name in ("true_positives", "false_positives"))
+    def _confusion(self, estimates: Estimates) -> list[dict[str, Any]]:
+        N, P = estimates.cells.sum(axis=(0, -1)).tolist()
+        TP, FP = (estimates.values[f"at {name}"].tolist() for name in ("true_positives", "false_positives"))
         return [
             {
                 "threshold": edge,
@@ -207,19 +207,19 @@ class Binary(ReportKind):
                 "false_negatives": max(0.0, P - TP[j]),
                 "true_negatives": max(0.0, N - FP[j]),
             }
-            | {name: found.figure(f"at {name}", j) for name in AT_THRESHOLD}
+            | {name: estimates.figure(f"at {name}", j) for name in AT_THRESHOLD}
             for j, edge in enumerate(self.edges)
         ]
 
-    def _calibration(self, predicted: tuple[float | None, ...], found: Estimates) -> list[dict[str, Any]]:
+    def _calibration(self, predicted: tuple[float | None, ...], estimates: Estimates) -> list[dict[str, Any]]:
         ends = [None, *self.edges, None]
         return [
             {
                 "above": ends[b],
                 "up_to": ends[b + 1],
                 "predicted": mean,
-                "observed": found.figure("in observed", b),
-                "records": found.figure("in records", b),
+                "observed": estimates.figure("in observed", b),
+                "records": estimates.figure("in records", b),
             }
             for b, mean in enumerate(predicted)
         ]
@@ -266,17 +266,17 @@ def at_edges(negatives: Reals, positives: Reals) -> Figures:
     """What flagging all above each edge comes to, (…, B − 1)."""
     P, N = positives.sum(axis=-1, keepdims=True), negatives.sum(axis=-1, keepdims=True)
     TP, FP = _from_above(positives)[..., 1:], _from_above(negatives)[..., 1:]
-    recall, precision = _ratio(TP, P), _ratio(TP, TP + FP)
+    recall, precision = ratio(TP, P), ratio(TP, TP + FP)
     return {
         "true_positives": TP,
         "false_positives": FP,
         "recall": recall,
-        "specificity": _ratio(N - FP, N),
+        "specificity": ratio(N - FP, N),
         "precision": precision,
-        "f1": _ratio(2.0 * TP, TP + FP + P),
-        "accuracy": _ratio(TP + N - FP, P + N),
-        "flagged_share": _ratio(TP + FP, P + N),
-        "lift": _ratio(precision, _ratio(P, P + N)),
+        "f1": ratio(2.0 * TP, TP + FP + P),
+        "accuracy": ratio(TP + N - FP, P + N),
+        "flagged_share": ratio(TP + FP, P + N),
+        "lift": ratio(precision, ratio(P, P + N)),
         "flagged": TP + FP,
     }
 
@@ -286,14 +286,14 @@ def _of_bins(negatives: Reals, positives: Reals, ranked: float) -> dict[str, Rea
     below = negatives.cumsum(axis=-1) - (1.0 - ranked) * negatives
     pairs = np.where((P > 0.0) & (N > 0.0), P * N, np.nan)
     upwards = _from_above(positives)
-    precise = np.where(positives == 0.0, 0.0, positives * _ratio(upwards, upwards + _from_above(negatives)))
+    precise = np.where(positives == 0.0, 0.0, positives * ratio(upwards, upwards + _from_above(negatives)))
     return {
         "positives": P,
         "negatives": N,
         "read": P + N,
-        "positive_share": _ratio(P, P + N),
+        "positive_share": ratio(P, P + N),
         "auc": (positives * below).sum(axis=-1) / pairs,
-        "average_precision": _ratio(precise.sum(axis=-1), P),
+        "average_precision": ratio(precise.sum(axis=-1), P),
     }
 
 
@@ -302,12 +302,8 @@ def _from_above(bins: Reals) -> Reals:
     return np.asarray(np.flip(np.flip(bins, axis=-1).cumsum(axis=-1), axis=-1))
 
 
-def _ratio(part: Reals, whole: Reals) -> Reals:
-    return np.asarray(np.where(whole > 0.0, part / np.where(whole > 0.0, whole, 1.0), np.nan))
-
-
-def _roc(edges: tuple[float, ...], found: Figures) -> list[dict[str, float | None]]:
-    recall, specificity = found["at recall"].tolist(), found["at specificity"].tolist()
+def _roc(edges: tuple[float, ...], figures: Figures) -> list[dict[str, float | None]]:
+    recall, specificity = figures["at recall"].tolist(), figures["at specificity"].tolist()
     inner = [
         {"fpr": plain(1.0 - s), "tpr": plain(r), "threshold": edge}
         for edge, r, s in zip(edges, recall, specificity, strict=True)

@@ -44,7 +44,7 @@ from dpbo_core.queries.evaluation.report_kind import (
 
 LADDER = (4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128)
 TIES = 1.0 / 3.0  # of the noise, that ties may cost where the public records mislead
-GOOD, USABLE = (0.01, 0.025), (0.025, 0.05)  # of the AUC, and of the recall at the model's threshold
+AUC_LIMITS, RECALL_LIMITS = (0.01, 0.025), (0.025, 0.05)  # errors that are good, and usable
 CHOOSES, SAYS = 0, 1
 UNKNOWN_ERROR = 12.0**-0.5  # of a share of which nothing is known
 
@@ -60,27 +60,26 @@ def expected(public: PublicRecords, size: TableSize, n_bins: int | None) -> Expe
     m, n = size.n_records, len(positive) + 2
     share = float(positive.mean()) if len(positive) else 0.5
     share = min(max(share, 1.0 / n), 1.0 - 1.0 / n)
-    found = []
+    choices = []
     for B in LADDER if n_bins is None else (n_bins,):
         edges = _edges(values, positive, own, B)
         errors = _errors(values, positive, edges, edges.index(own), (share * m, (1.0 - share) * m))
         noise, recall = (error * size.scale * math.sqrt(size.n_groups) for error in errors)
         ties = _ties(*half(values, positive, CHOOSES), edges)
-        found.append((edges, noise, ties, recall))
+        choices.append((edges, noise, ties, recall))
         if ties <= TIES * noise:
             break
     else:
-        found.append(min(found, key=lambda one: one[1] ** 2 + one[2] ** 2))
-    edges, noise, ties, recall = found[-1]
+        choices.append(min(choices, key=lambda one: one[1] ** 2 + one[2] ** 2))
+    edges, noise, ties, recall = choices[-1]
     spread = _spread(values, positive, edges, m)
     auc_error, recall_error = MEAN_ABSOLUTE * math.hypot(noise, ties, spread), MEAN_ABSOLUTE * recall
-    good, usable = (auc_error <= limits[0] and recall_error <= limits[1] for limits in (GOOD, USABLE))
     why = f"noise and bins move the AUC by {auc_error:.2g} and the recall by {recall_error:.2g} on average"
     return ExpectedErrors(
         edges=edges,
         errors={"auc_error": auc_error, "recall_error": recall_error},
         n_cells=1 + 2 * (len(edges) + 1) * size.n_groups,
-        verdict=verdict(good=good, usable=usable),
+        verdict=verdict((auc_error, *AUC_LIMITS), (recall_error, *RECALL_LIMITS)),
         why=f"{why}, on {size} of which about {share:.0%} are positive",
         facts={"public_share": share},
     )
@@ -179,8 +178,8 @@ def variance(positives: Reals, negatives: Reals) -> Reals:
 def class_counts(values: Reals, positive: NDArray[np.bool_], edges: tuple[float, ...]) -> tuple[Reals, Reals]:
     """Positives and negatives in each bin, (B,) each."""
     at = np.searchsorted(np.array(edges), values)
-    found = [np.bincount(at[positive == y], minlength=len(edges) + 1).astype(np.float64) for y in (True, False)]
-    return found[0], found[1]
+    P, N = (np.bincount(at[positive == y], minlength=len(edges) + 1).astype(np.float64) for y in (True, False))
+    return P, N
 
 
 def auc(values: Reals, positive: NDArray[np.bool_]) -> float:

@@ -20,10 +20,11 @@ import numpy as np
 from dpbo_core import data
 from dpbo_core.data import Preprocessing, Table
 from dpbo_core.data.addresses import Part, place_of
-from dpbo_core.data.fetched import fetched
+from dpbo_core.data.fetched import Contents, fetched
 from dpbo_core.data.people import Person, read_people
 from dpbo_core.errors import DpboError, Sealed, StudyInvalid
-from dpbo_core.models.estimators import Scorable
+from dpbo_core.models.estimators import FittedEstimator, Scorable
+from dpbo_core.models.order_independent import scores_by_content
 from dpbo_core.preparation.data_split import FileSplit, records_of
 from dpbo_core.preparation.public_half import DataSplit, PublicHalf, counted_records
 from dpbo_core.privacy.sealing import attempted
@@ -33,6 +34,7 @@ from dpbo_core.queries.evaluation.histogram_cells import (
     HistogramCells,
     Integers,
     PersonCells,
+    ScoresOf,
     kind_cells,
     only_needed,
     with_groups,
@@ -75,6 +77,10 @@ class Counter:
         """Whether the model takes the table's own columns."""
         return self.preprocessing.columns is not None
 
+    def read(self, file: Contents) -> Table:
+        """The SENSITIVE records of one file, as the model takes them."""
+        return data.read_table(file, sensitive=True, shown_as=_SHOWN_AS, cells=self.reads_cells)
+
     def histogram(self, table: Table) -> Integers:
         """The exact counts (C,): of a sensitive table, the sensitive value itself."""
         return np.bincount(self._cells(table), minlength=self.size).astype(np.int64)
@@ -86,13 +92,13 @@ class Counter:
             table: m records.
             people: the person of each, (m,).
         """
-        return PersonCells.of(Persons.of(people), self._cells(table, by_content=True))
+        return PersonCells.of(Persons.of(people), self._cells(table, scores_by_content))
 
-    def _cells(self, table: Table, *, by_content: bool = False) -> Integers:
+    def _cells(self, table: Table, scores: ScoresOf = FittedEstimator.scores) -> Integers:
+        """The cell of each record among those of all groups, (m,)."""
         encoded = self.preprocessing.transform(only_needed(table, self.preprocessing))
         groups = None if self.grouping is None else self.grouping.of(table)
-        found = kind_cells(self.model, encoded, self.cells, by_content=by_content)
-        return with_groups(found, groups, self.cells.n_cells)
+        return with_groups(kind_cells(self.model, encoded, self.cells, scores=scores), groups, self.cells.n_cells)
 
 
 class PartCounter:
@@ -110,8 +116,7 @@ class PartCounter:
         """The counts of one file, and its records. Never raises: an error would be written to a worker's log."""
 
         def counted() -> Answer:
-            read = fetched(part, shown_as=_SHOWN_AS)
-            table = data.read_table(read, sensitive=True, shown_as=_SHOWN_AS, cells=self.counter.reads_cells)
+            table = self.counter.read(fetched(part, shown_as=_SHOWN_AS))
             return self.counter.histogram(table), table.n_records
 
         return attempted(counted, None)
@@ -127,9 +132,9 @@ class PersonPartCounter:
         """Whose records of one file are in which cell; nothing at all where it failed. Never raises."""
 
         def counted() -> bytes:
-            read = fetched(part, shown_as=_SHOWN_AS)
-            table = data.read_table(read, sensitive=True, shown_as=_SHOWN_AS, cells=self.counter.reads_cells)
-            return self.counter.by_person(table, read_people(read, self.column, shown_as=_SHOWN_AS)).to_bytes()
+            file = fetched(part, shown_as=_SHOWN_AS)
+            people = read_people(file, self.column, shown_as=_SHOWN_AS)
+            return self.counter.by_person(self.counter.read(file), people).to_bytes()
 
         return attempted(counted, b"")
 
@@ -160,8 +165,7 @@ def count_parts(
     Raises:
         Sealed: a part could not be read, or the parts no longer hold m records.
     """
-    found = (workers or OneByOne()).map(PartCounter(counter), parts)
-    answers = [answer for answer in found if answer is not None]
+    answers = [one for one in (workers or OneByOne()).map(PartCounter(counter), parts) if one is not None]
     if len(answers) != len(parts) or sum(n for _, n in answers) != n_records:
         raise Sealed
     return Sensitive(sum((np.asarray(counts) for counts, _ in answers), np.zeros(counter.size, dtype=np.int64)))
@@ -170,13 +174,12 @@ def count_parts(
 def count_persons_of_parts(
     counter: Counter, parts: Sequence[Part], column: str, n_persons: int, workers: Workers | None = None
 ) -> Sensitive[Integers]:
-    """The same where each person counts once, wherever in the parts the records lie.
+    """The histogram of a partitioned table in which each person counts once, wherever the records lie, sealed.
 
     Raises:
         Sealed: a part could not be read.
     """
-    found = (workers or OneByOne()).answers(PersonPartCounter(counter, column), parts)
-    answers = [answer for answer in found if answer]
+    answers = [one for one in (workers or OneByOne()).answers(PersonPartCounter(counter, column), parts) if one]
     if len(answers) != len(parts):
         raise Sealed
     return Sensitive(PersonCells.merged(answers).table(counter.size, n_persons))
@@ -218,24 +221,24 @@ class FileTable:
 
     def columns(self, public: PublicHalf) -> tuple[str, ...]:
         """Of the file's header, which was checked, and no more of it."""
-        given = self.split.spec.data
-        if not isinstance(given, PublicFiles | PersonFiles | SensitiveFiles):
+        files = self.split.spec.data
+        if not isinstance(files, PublicFiles | PersonFiles | SensitiveFiles):
             return public.columns
-        path = place_of(self.split.folder, given.validation)
-        first = (parts_of(path, shown_as=given.validation) or (path,))[0]
-        return data.read_header(first, sensitive=True, shown_as=given.validation).columns
+        path = place_of(self.split.folder, files.validation)
+        first = (parts_of(path, shown_as=files.validation) or (path,))[0]
+        return data.read_header(first, sensitive=True, shown_as=files.validation).columns
 
     def count(self, counter: Counter, workers: Workers | None) -> Sensitive[Integers]:
         """Read the records, whatever their bytes, and count them, part by part where there are parts."""
         spec, folder = self.split.spec, self.split.folder
-        given = spec.data
-        if isinstance(given, PublicFiles | PersonFiles):
-            parts = parts_of(place_of(folder, given.validation), shown_as=given.validation)
-            if parts and isinstance(given, PersonFiles):
-                return count_persons_of_parts(counter, parts, str(spec.privacy.person), given.n_persons, workers)
-            if parts and isinstance(given, PublicFiles):
-                return count_parts(counter, parts, given.n_validation, workers)
-        elif isinstance(given, SensitiveTraining):
+        files = spec.data
+        if isinstance(files, PublicFiles | PersonFiles):
+            parts = parts_of(place_of(folder, files.validation), shown_as=files.validation)
+            if parts and isinstance(files, PersonFiles):
+                return count_persons_of_parts(counter, parts, str(spec.privacy.person), files.n_persons, workers)
+            if parts and isinstance(files, PublicFiles):
+                return count_parts(counter, parts, files.n_validation, workers)
+        elif isinstance(files, SensitiveTraining):
             raise TypeError("there is no validation set")
         return count_table(spec, counter, *records_of(spec, folder, cells=counter.reads_cells))
 

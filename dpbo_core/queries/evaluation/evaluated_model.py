@@ -43,7 +43,7 @@ from dpbo_core.queries.evaluation.histogram_cells import Grouping, needed_column
 from dpbo_core.queries.evaluation.multiclass import MOST_CLASSES, Multiclass
 from dpbo_core.queries.evaluation.regression import Regression
 from dpbo_core.queries.evaluation.report_kind import PublicRecords, ReportKind
-from dpbo_core.study_file import StudySpec
+from dpbo_core.study_file import ModelSection, StudySpec
 
 LINEAR: Verb = "decision_function"  # what a linear model's margins stand for
 KINDS: Mapping[str | None, type[ReportKind]] = {
@@ -78,15 +78,20 @@ class EvaluatedModel:
         """What it needs of a table, the target last."""
         return needed_columns(self.preprocessing)
 
-    def counter(self, edges: tuple[float, ...], grouping: Grouping | None, *, enforced: bool) -> Counter:
-        """What counts a table under the model, held to predicting each row by itself, or `enforced` to.
+    def counter(self, edges: tuple[float, ...], grouping: Grouping | None, section: ModelSection) -> Counter:
+        """What counts a table under the model, held to predicting each row by itself.
+
+        Args:
+            edges: between the bins.
+            grouping: None for the whole alone.
+            section: the study's [model]; with rowwise = "enforced" each record is scored alone.
 
         Raises:
             StudyInvalid: it does not on public rows.
         """
         model, cells = self.model, self.kind.cells(self.public, edges)
         if isinstance(model, FittedEstimator):  # ours are, row by row to the last bit
-            if enforced:
+            if section.enforced:
                 from dpbo_core.models.one_by_one.enforced_model import alone
 
                 model = replace(model, alone=alone(model.estimator, self.X, self.public.truth, cells, known={}))
@@ -142,7 +147,8 @@ def model_at(spec: StudySpec, public: PublicHalf, point: Mapping[str, Any]) -> E
     if isinstance(trainer, LinearTrainer):
         values = trainer.public_margins(point, seed=spec.search.seed) * trainer.signs
         X, truth = np.empty((len(values), 0)), (trainer.signs > 0.0).astype(np.int64)
-        return _evaluated(spec, trainer.train(point), fitted, X, truth, values, LINEAR, unlisted)
+        public_records = PublicRecords(truth, values, LINEAR, logistic=spec.model.estimator == "logistic")
+        return _evaluated(trainer.train(point), fitted, X, public_records, unlisted)
     if not isinstance(trainer, EstimatorTrainer):
         raise no_model()
     model = trainer.train(point)
@@ -154,7 +160,8 @@ def model_at(spec: StudySpec, public: PublicHalf, point: Mapping[str, Any]) -> E
         out = folds == fold
         without = trainer.factory.train(trainer.X[~out], trainer.truth[~out], **point)
         outcome[out] = _outcome(without, trainer.X[out], verb)
-    return _evaluated(spec, model, fitted, trainer.X, trainer.truth, outcome, verb, unlisted)
+    public_records = PublicRecords(trainer.truth, outcome, verb, error_bound=_error_bound(spec))
+    return _evaluated(model, fitted, trainer.X, public_records, unlisted)
 
 
 def file_model(spec: StudySpec, folder: str | Path, final: FinalModel) -> EvaluatedModel:
@@ -178,16 +185,18 @@ def file_model(spec: StudySpec, folder: str | Path, final: FinalModel) -> Evalua
             remedy="name a model of the same target",
         )
     encoded = fitted.transform(only_needed(table, fitted))
-    known = encoded.labels >= 0
-    X, truth = encoded.X[known], encoded.truth[known]
-    if not known.any():
+    labelled = encoded.labels >= 0
+    X, truth = encoded.X[labelled], encoded.truth[labelled]
+    if not labelled.any():
         raise StudyInvalid("the model can read no record of the public training file", remedy="name another model")
     if isinstance(model, LinearModel):
         values = model.margins(X, np.ones(len(X)))
-        return _evaluated(spec, model, fitted, X, truth, values, LINEAR, "", logistic=True)
+        return _evaluated(model, fitted, X, PublicRecords(truth, values, LINEAR, logistic=True), "")
     verb = _verb_of(model, fitted)
     outcome, unlisted = _outcome(model, X, verb), unlisted_part(model.estimator)
-    return _evaluated(spec, model, fitted, X, truth, outcome, verb, unlisted)
+    return _evaluated(
+        model, fitted, X, PublicRecords(truth, outcome, verb, error_bound=_error_bound(spec)), unlisted
+    )
 
 
 def no_model() -> StudyInvalid:
@@ -230,19 +239,14 @@ def _verb_of(model: FittedEstimator, fitted: Preprocessing) -> Verb:
 
 
 def _evaluated(
-    spec: StudySpec,
     model: LinearModel | FittedEstimator,
     fitted: Preprocessing,
     X: NDArray[np.float64],
-    truth: NDArray[Any],
-    outcome: NDArray[np.float64],
-    verb: Verb,
+    public: PublicRecords,
     unlisted: str,
-    *,
-    logistic: bool | None = None,
 ) -> EvaluatedModel:
     """Of records with a usable outcome, and the kind of report that the number of classes makes it."""
-    C = len(fitted.classes)
+    C, truth, outcome = len(fitted.classes), public.truth, public.outcome
     if C > MOST_CLASSES:
         raise StudyInvalid(
             f"the target has {C} classes, and at most {MOST_CLASSES} can be evaluated",
@@ -250,21 +254,21 @@ def _evaluated(
             remedy="put rare classes together",
         )
     kind: type[ReportKind] = Binary if C == 2 else Multiclass if C else Regression
-    if C and verb == "predict":
+    if C and public.verb == "predict":
         outcome = np.where(np.isin(outcome, np.arange(C)), np.nan_to_num(outcome), -1.0).astype(np.int64)
     else:
         sound = np.isfinite(outcome)
         X, truth, outcome = X[sound], truth[sound], outcome[sound]
-    logistic = spec.model.estimator == "logistic" if logistic is None else logistic
-    public = PublicRecords(
-        truth=truth,
-        outcome=outcome,
-        verb=verb,
-        classes=tuple(map(shown, fitted.classes)),
-        logistic=logistic and isinstance(model, LinearModel),
-        error_bound=getattr(spec.model, "error_bound", None),
+    classes = tuple(map(shown, fitted.classes))
+    return EvaluatedModel(
+        kind, model, fitted, X, replace(public, truth=truth, outcome=outcome, classes=classes), unlisted
     )
-    return EvaluatedModel(kind, model, fitted, X, public, unlisted)
+
+
+def _error_bound(spec: StudySpec) -> float | None:
+    """E, where the study's [model] states one."""
+    bound: float | None = getattr(spec.model, "error_bound", None)
+    return bound
 
 
 def _outcome(model: FittedEstimator, X: NDArray[np.float64], verb: Verb) -> NDArray[np.float64]:

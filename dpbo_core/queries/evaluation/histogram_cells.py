@@ -31,7 +31,7 @@ mechanism's range. The rows of parts add up by person, so one pass over the part
 """
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,13 +42,13 @@ from dpbo_core.data import Encoded, Preprocessing, Table
 from dpbo_core.data.values import Value, positions, shown
 from dpbo_core.models.estimators import FittedEstimator, Scorable
 from dpbo_core.models.linear.fit import LinearModel, SoftmaxModel
-from dpbo_core.models.order_independent import scores_by_content
 from dpbo_core.models.output_shape import Verb
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.record import RecordScore, Scores
 from dpbo_core.scoring.persons import NAME, Persons
 
 Integers = NDArray[np.int64]
+ScoresOf = Callable[[FittedEstimator, NDArray[Any], NDArray[Any], RecordScore], Scores]
 OTHER = "other"
 BLOCK = 16_384  # records that are compared with all edges at once
 WEIGHT = GRID
@@ -70,8 +70,8 @@ class Grouping:
 
     def of(self, table: Table) -> Integers:
         """The group of each record, (m,); the last for every value that is not listed."""
-        found = positions(table.columns[self.column], self.categories)
-        return np.where(found < 0, len(self.categories), found)
+        places = positions(table.columns[self.column], self.categories)
+        return np.where(places < 0, len(self.categories), places)
 
 
 @dataclass(frozen=True)
@@ -112,22 +112,28 @@ def class_bins(values: NDArray[np.float64], labels: NDArray[Any], edges: tuple[f
     for start in range(0, len(values), BLOCK):  # by comparisons: a search's duration would depend on the values
         part = slice(start, start + BLOCK)
         bins[part] = (values[part, None] > limits).sum(axis=1)
-    known = ((labels == 0) | (labels == 1)) & ~np.isnan(values)
-    return np.where(known, 1 + np.where(labels == 1, len(edges) + 1, 0) + bins, 0)
+    readable = ((labels == 0) | (labels == 1)) & ~np.isnan(values)
+    return np.where(readable, 1 + np.where(labels == 1, len(edges) + 1, 0) + bins, 0)
 
 
-def kind_cells(model: Scorable, records: Encoded, cells: HistogramCells, *, by_content: bool = False) -> Integers:
+def kind_cells(
+    model: Scorable, records: Encoded, cells: HistogramCells, *, scores: ScoresOf = FittedEstimator.scores
+) -> Integers:
     """The cell of each record under a public model, (m,). Never raises on account of a record.
 
-    With `by_content` it is a function of that record alone to the last bit, and not of where it stands nor of how
-    many others there are, which may differ where a person leaves.
+    Args:
+        model: ours, or an estimator's.
+        records: m of them.
+        cells: of the report's kind.
+        scores: how an estimator's records are scored; by `scores_by_content` a cell is a function of that record
+            alone to the last bit, and not of where it stands nor of how many others there are, which may differ
+            where a person leaves.
     """
     if isinstance(model, FittedEstimator):
-        scores = scores_by_content if by_content else FittedEstimator.scores
-        found = np.rint(scores(model, records.X, records.truth, cells)).astype(np.int64)
+        numbers = np.rint(scores(model, records.X, records.truth, cells)).astype(np.int64)
     else:
-        found = cells.of(_outcome(model, records, cells.needs), records.labels).astype(np.int64)
-    return np.where(records.broken | (records.labels < 0), 0, found)
+        numbers = cells.of(_outcome(model, records, cells.needs), records.labels).astype(np.int64)
+    return np.where(records.broken | (records.labels < 0), 0, numbers)
 
 
 def _outcome(model: LinearModel | SoftmaxModel, records: Encoded, verb: Verb) -> NDArray[Any]:
@@ -140,9 +146,9 @@ def _outcome(model: LinearModel | SoftmaxModel, records: Encoded, verb: Verb) ->
     return (margins > 0.0).astype(np.int64) if verb == "predict" else margins
 
 
-def with_groups(found: Integers, groups: Integers | None, n_cells: int) -> Integers:
+def with_groups(cells: Integers, groups: Integers | None, n_cells: int) -> Integers:
     """The cell of each record among those of all groups, (m,), from its cell of one group, of `n_cells`."""
-    return found if groups is None else np.where(found > 0, found + groups * n_cells, 0)
+    return cells if groups is None else np.where(cells > 0, cells + groups * n_cells, 0)
 
 
 def needed_columns(fitted: Preprocessing) -> tuple[str, ...]:
@@ -202,19 +208,19 @@ class PersonCells:
         _, owners = np.unique(_keys(self.names), return_inverse=True)
         records = np.zeros(int(owners.max(initial=-1)) + 1, dtype=np.int64)
         np.add.at(records, owners, self.numbers)
-        found = np.zeros(size, dtype=np.int64)
-        np.add.at(found, self.cells, self.numbers * (weight // records[owners]))
-        found[0] = n_persons * weight - found[1:].sum()
-        return np.clip(found, -MOST, MOST)
+        weights = np.zeros(size, dtype=np.int64)
+        np.add.at(weights, self.cells, self.numbers * (weight // records[owners]))
+        weights[0] = n_persons * weight - weights[1:].sum()
+        return np.clip(weights, -MOST, MOST)
 
     @classmethod
     def _added(cls, names: NDArray[np.uint8], cells: Integers, numbers: Integers) -> "PersonCells":
         """One entry for each person and cell that has records."""
         _, first, owners = np.unique(_keys(names), return_index=True, return_inverse=True)
         pairs, entries = np.unique(np.stack([owners, cells]), axis=1, return_inverse=True)
-        found = np.zeros(pairs.shape[1], dtype=np.int64)
-        np.add.at(found, entries.ravel(), numbers)
-        return cls(names[first[pairs[0]]], pairs[1].astype(np.int64), found)
+        sums = np.zeros(pairs.shape[1], dtype=np.int64)
+        np.add.at(sums, entries.ravel(), numbers)
+        return cls(names[first[pairs[0]]], pairs[1].astype(np.int64), sums)
 
 
 def _keys(names: NDArray[np.uint8]) -> NDArray[np.void]:

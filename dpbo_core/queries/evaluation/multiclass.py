@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from dpbo_core.models.scores.record import Scores
 from dpbo_core.models.scores.regression_error import as_numbers
 from dpbo_core.queries.evaluation.histogram_cells import HistogramCells
-from dpbo_core.queries.evaluation.noised_table import NoisedTable, wilson
 from dpbo_core.queries.evaluation.report_kind import (
     MEAN_ABSOLUTE,
     Estimates,
@@ -34,11 +33,13 @@ from dpbo_core.queries.evaluation.report_kind import (
     ReportKind,
     TableSize,
     figure_json,
+    ratio,
     verdict,
+    wilson,
 )
 
 MOST_CLASSES = 50  # the cells are their square
-GOOD, USABLE = (0.01, 0.025), (0.025, 0.05)  # of the accuracy, and of the rarest class's recall
+ACCURACY_LIMITS, RECALL_LIMITS = (0.01, 0.025), (0.025, 0.05)  # errors that are good, and usable
 UNKNOWN = 0.5  # share of right predictions, where no public record says it
 OF_A_CLASS = ("recall", "precision", "f1", "records_share")
 OF_WHOM = {  # shares, and of how many
@@ -99,7 +100,6 @@ class Multiclass(ReportKind):
         noise = MEAN_ABSOLUTE * size.scale * math.sqrt(2.0 * size.n_groups) / size.n_records
         accuracy = noise * math.sqrt(C * (1.0 - p) ** 2 + (C * C - C) * p**2)
         recall = noise * math.sqrt((1.0 - q) ** 2 + (C - 1) * q**2) / rarest if rarest > 0.0 else math.inf
-        good, usable = (accuracy <= limits[0] and recall <= limits[1] for limits in (GOOD, USABLE))
         shares = f"the rarest about {rarest:.1%} of them" if n else "as if all were equally many"
         errors = (
             f"noise moves the accuracy by {accuracy:.2g} and the rarest class's recall by {recall:.2g} on average"
@@ -108,7 +108,7 @@ class Multiclass(ReportKind):
             edges=(),
             errors={"accuracy_error": accuracy, "rarest_recall_error": recall},
             n_cells=1 + C * C * size.n_groups,
-            verdict=verdict(good=good, usable=usable),
+            verdict=verdict((accuracy, *ACCURACY_LIMITS), (recall, *RECALL_LIMITS)),
             why=f"{errors}, on {size} of {C} classes, {shares}",
             facts={},
         )
@@ -133,19 +133,19 @@ class Multiclass(ReportKind):
         """Of confusion matrices (…, C, C): scalars (…); "class …" one a class, "cell" whose law is every cell's."""
         rows, columns, hits = cells.sum(axis=-1), cells.sum(axis=-2), np.diagonal(cells, axis1=-2, axis2=-1)
         read = rows.sum(axis=-1)
-        recall, f1 = _ratio(hits, rows), _ratio(2.0 * hits, rows + columns)
-        accuracy = _ratio(hits.sum(axis=-1), read)
-        chance = _ratio((rows * columns).sum(axis=-1), read**2)
+        recall, f1 = ratio(hits, rows), ratio(2.0 * hits, rows + columns)
+        accuracy = ratio(hits.sum(axis=-1), read)
+        chance = ratio((rows * columns).sum(axis=-1), read**2)
         return {
             "read": read,
             "accuracy": accuracy,
             "balanced_accuracy": recall.mean(axis=-1),
             "macro_f1": f1.mean(axis=-1),
-            "cohen_kappa": _ratio(accuracy - chance, 1.0 - chance),
+            "cohen_kappa": ratio(accuracy - chance, 1.0 - chance),
             "class recall": recall,
-            "class precision": _ratio(hits, columns),
+            "class precision": ratio(hits, columns),
             "class f1": f1,
-            "class records_share": _ratio(rows, read[..., None]),
+            "class records_share": ratio(rows, read[..., None]),
             "class records": rows,
             "class predicted": columns,
             "cell": cells[..., 0, 0],
@@ -153,8 +153,8 @@ class Multiclass(ReportKind):
 
     def group_figures(self, cells: Reals) -> Figures:
         """`of_a_group` and how many could be read, of counts (…, C, C)."""
-        found = self.figures(cells)
-        return {name: found[name] for name in ("read", *self.of_a_group)}
+        figures = self.figures(cells)
+        return {name: figures[name] for name in ("read", *self.of_a_group)}
 
     def wholes(self, values: Figures) -> Figures:
         """Shares of a class, of what is predicted as one, of all that could be read."""
@@ -168,12 +168,12 @@ class Multiclass(ReportKind):
             return 0.0, np.inf
         return (-1.0 if name == "cohen_kappa" or name.startswith("gap ") else 0.0), 1.0
 
-    def parts(self, table: NoisedTable, found: Estimates) -> dict[str, Any]:
+    def parts(self, estimates: Estimates) -> dict[str, Any]:
         """The matrix, and the classes one by one."""
         return {
-            "confusion": self._matrix(table, found),
+            "confusion": self._matrix(estimates),
             "classes": [
-                {"class": name} | {figure: found.figure(f"class {figure}", c) for figure in OF_A_CLASS}
+                {"class": name} | {figure: estimates.figure(f"class {figure}", c) for figure in OF_A_CLASS}
                 for c, name in enumerate(self.classes)
             ],
         }
@@ -182,10 +182,10 @@ class Multiclass(ReportKind):
         """The kind, and its classes."""
         return {"kind": "classes", "classes": list(self.classes)}
 
-    def _matrix(self, table: NoisedTable, found: Estimates) -> list[dict[str, Any]]:
+    def _matrix(self, estimates: Estimates) -> list[dict[str, Any]]:
         """Noise has one law in every cell; the sampling of a count is that of its share of all records."""
-        M, m = table.whole, table.n_records
-        noise = [end - found.values["cell"] for end in found.noise["cell"]]
+        M, m = estimates.cells.sum(axis=0), estimates.n_records
+        noise = [end - estimates.values["cell"] for end in estimates.noise["cell"]]
         low, high = (end * m for end in wilson(M / m, np.full(M.shape, float(m))))
         return [
             {
@@ -200,7 +200,3 @@ class Multiclass(ReportKind):
             for i, true in enumerate(self.classes)
             for j, predicted in enumerate(self.classes)
         ]
-
-
-def _ratio(part: Reals, whole: Reals) -> Reals:
-    return np.asarray(np.where(whole > 0.0, part / np.where(whole > 0.0, whole, 1.0), np.nan))

@@ -30,14 +30,22 @@ from typing import Any
 
 import numpy as np
 
-from dpbo_core.queries.evaluation.report_kind import Estimates, Figures, Interval, Reals, ReportKind
+from dpbo_core.queries.evaluation.report_kind import (
+    HIGH,
+    LEVEL,
+    LOW,
+    Estimates,
+    Figures,
+    Interval,
+    Reals,
+    ReportKind,
+    wilson,
+)
 
-Z = 1.6448536269514722  # the normal's 95% quantile
 LARGE = 1e6  # scale of noise whose whole steps no figure sees
-LEVEL, PAIRS, SEED = 0.9, 2000, 20
+PAIRS, SEED = 2000, 20
 AT_ONCE = 2_000_000  # numbers of simulated tables in memory
 TOO_MANY = 0.05  # of the simulated tables, without the figure: then nothing is said of it
-LOW, HIGH = "low ", "high "
 
 Spread = tuple[Reals, Reals, Reals]
 Draws = Callable[[np.random.Generator, int], Reals]
@@ -77,25 +85,20 @@ class NoisedTable:
         """The cells that could be read, (…, G, *shape)."""
         return counts[..., 1:].reshape(*counts.shape[:-1], max(1, len(self.groups)), *self.kind.shape)
 
-    @property
-    def whole(self) -> Reals:
-        """The cells of t̃ that could be read, all groups together, (*shape,)."""
-        return np.asarray(self.split(self.shifted(self.counts)).sum(axis=0))
-
     def figures(self, counts: Reals) -> Figures:
         """Every figure by name, of counts (…, C): those of the kind; "of …" and "gap …" one a group."""
         kind, axes = self.kind, len(self.kind.shape)
         with np.errstate(all="ignore"):
             split = self.split(counts)
             whole = split.sum(axis=-1 - axes)
-            found = dict(kind.figures(whole)) | {"unread_share": counts[..., 0] / self.n_records}
+            figures = dict(kind.figures(whole)) | {"unread_share": counts[..., 0] / self.n_records}
             if self.groups:
                 one = kind.group_figures(split)
                 rest = kind.group_figures(np.expand_dims(whole, -1 - axes) - split)
-                found["of records_share"] = split.sum(axis=tuple(range(-axes, 0))) / self.n_records
-                found |= {f"of {name}": values for name, values in one.items()}
-                found |= {f"gap {name}": one[name] - rest[name] for name in kind.of_a_group}
-            return found
+                figures["of records_share"] = split.sum(axis=tuple(range(-axes, 0))) / self.n_records
+                figures |= {f"of {name}": values for name, values in one.items()}
+                figures |= {f"gap {name}": one[name] - rest[name] for name in kind.of_a_group}
+            return figures
 
     def estimates(self) -> Estimates:
         """Every figure of the released table, with its noise interval and its sampling interval."""
@@ -112,20 +115,21 @@ class NoisedTable:
 
         values, spreads = dict(self.figures(counts)), kind.spreads(self.split(counts))
         names = [name for name in values if not name.startswith((LOW, HIGH))]
-        found: list[dict[str, Interval]] = []
+        intervals: list[dict[str, Interval]] = []
         rises: dict[str, Reals] = {}
         for draws, middle, beside in (
             (noised, values, spreads),
             (sampled, self.figures(shares * self.n_records), spreads if kind.bins_hide_from_sampling else {}),
         ):
             added = self._added(draws, middle, beside)
-            found.append({name: self._interval(name, values[name], middle, added) for name in names})
+            intervals.append({name: self._interval(name, values[name], middle, added) for name in names})
             rises = rises or {name: added[name][2] for name in kind.raised if name in added}
         every = np.asarray(float(self.n_records))
         wholes = {**kind.wholes(values), "unread_share": every, "of records_share": every}
-        found[1] |= {name: wilson(values[name], whole) for name, whole in wholes.items() if name in values}
+        intervals[1] |= {name: wilson(values[name], whole) for name, whole in wholes.items() if name in values}
         values |= {name: np.maximum(0.0, values[name] - rise) for name, rise in rises.items()}
-        return Estimates({name: np.clip(values[name], *kind.limits(name)) for name in names}, found[0], found[1])
+        figures = {name: np.clip(values[name], *kind.limits(name)) for name in names}
+        return Estimates(figures, intervals[0], intervals[1], self.split(counts), self.n_records)
 
     def _interval(self, name: str, value: Reals, middle: Figures, added: dict[str, Spread]) -> Interval:
         if LOW + name in added:
@@ -157,14 +161,14 @@ class NoisedTable:
 
 def report(table: NoisedTable) -> dict[str, Any]:
     """The whole report of a released table, with the table itself: post-processing of nothing else."""
-    found, kind = table.estimates(), table.kind
+    estimates, kind = table.estimates(), table.kind
     return {
         "table": table.to_json(),
-        "metrics": {name: found.figure(name) for name in kind.metrics if name in found.values},
-        **kind.parts(table, found),
+        "metrics": {name: estimates.figure(name) for name in kind.metrics if name in estimates.values},
+        **kind.parts(estimates),
         "groups": {
-            group: {name: found.figure(f"of {name}", g) for name in ("records_share", *kind.of_a_group)}
-            | {"gaps": {name: found.figure(f"gap {name}", g) for name in kind.of_a_group}}
+            group: {name: estimates.figure(f"of {name}", g) for name in ("records_share", *kind.of_a_group)}
+            | {"gaps": {name: estimates.figure(f"gap {name}", g) for name in kind.of_a_group}}
             for g, group in enumerate(table.groups)
         },
     }
@@ -176,15 +180,6 @@ def simulated_noise(rng: np.random.Generator, scale: float, shape: tuple[int, ..
         return np.asarray(np.rint(rng.laplace(scale=scale * weight, size=shape)) / weight)
     p = -np.expm1(-1.0 / (scale * weight))
     return np.asarray((rng.geometric(p, shape) - rng.geometric(p, shape)) / weight, dtype=np.float64)
-
-
-def wilson(share: Reals, whole: Reals) -> Interval:
-    """Of a share of so many records, its interval at LEVEL; NaN where there are none."""
-    with np.errstate(all="ignore"):
-        n, p = np.where(whole > 0.0, whole, np.nan), np.clip(share, 0.0, 1.0)
-        middle = (p + Z**2 / (2.0 * n)) / (1.0 + Z**2 / n)
-        half = Z / (1.0 + Z**2 / n) * np.sqrt(p * (1.0 - p) / n + (Z / (2.0 * n)) ** 2)
-    return np.clip(middle - half, 0.0, 1.0), np.clip(middle + half, 0.0, 1.0)
 
 
 def _blocks(draws: Draws, width: int) -> Iterator[Reals]:

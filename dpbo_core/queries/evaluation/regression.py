@@ -31,8 +31,9 @@ from numpy.typing import NDArray
 from dpbo_core.models.scores.record import Scores
 from dpbo_core.models.scores.regression_error import as_numbers
 from dpbo_core.queries.evaluation.histogram_cells import HistogramCells, class_bins
-from dpbo_core.queries.evaluation.noised_table import HIGH, LOW, NoisedTable
 from dpbo_core.queries.evaluation.report_kind import (
+    HIGH,
+    LOW,
     MEAN_ABSOLUTE,
     Estimates,
     ExpectedErrors,
@@ -46,7 +47,7 @@ from dpbo_core.queries.evaluation.report_kind import (
 )
 
 BINS = 20
-RELATIVE = (0.02, 0.1)  # noise as a share of the MAE: good, usable
+GOOD, USABLE = 0.02, 0.1  # noise as a share of the MAE
 QUANTILES = {"error_q05": 0.05, "error_q25": 0.25, "error_q50": 0.5, "error_q75": 0.75, "error_q95": 0.95}
 ABSOLUTE = {"median_absolute_error": 0.5, "absolute_error_q90": 0.9}
 
@@ -108,13 +109,12 @@ class Regression(ReportKind):
         mae = float(np.abs(errors).mean()) if len(errors) else math.nan
         noise = MEAN_ABSOLUTE * size.scale * math.sqrt(2.0 * size.n_groups) / size.n_records
         error = noise * float(np.sqrt(((r - mae) ** 2).sum()))
-        good, usable = (error <= share * mae for share in RELATIVE)
         why = f"noise moves the mean absolute error by {error:.2g} on average, {mae:.3g} among public records"
         return ExpectedErrors(
             edges=edges,
             errors={"mae_error": error},
             n_cells=1 + len(r) * size.n_groups,
-            verdict=verdict(good=good, usable=usable),
+            verdict=verdict((error, GOOD * mae, USABLE * mae)),
             why=f"{why}, on {size}",
             facts={},
         )
@@ -144,21 +144,21 @@ class Regression(ReportKind):
 
     def figures(self, cells: Reals) -> Figures:
         """Of counts (…, B): scalars (…); "in records" one a bin."""
-        found = self._means(cells) | {"in records": cells}
-        found["rmse"] = np.sqrt(np.maximum(found["mse"], 0.0))
-        found["r2_public_baseline"] = 1.0 - found["mse"] / (self.variance if self.variance > 0.0 else np.nan)
+        figures = self._means(cells) | {"in records": cells}
+        figures["rmse"] = np.sqrt(np.maximum(figures["mse"], 0.0))
+        figures["r2_public_baseline"] = 1.0 - figures["mse"] / (self.variance if self.variance > 0.0 else np.nan)
         for name, share in QUANTILES.items():
-            found |= _quantile(name, cells, self.ends, share)
+            figures |= _quantile(name, cells, self.ends, share)
         middle = len(self.ends) // 2  # where the error is 0
         folded = (cells + np.flip(cells, axis=-1))[..., middle:]
         for name, share in ABSOLUTE.items():
-            found |= _quantile(name, folded, self.ends[middle:], share)
-        return found
+            figures |= _quantile(name, folded, self.ends[middle:], share)
+        return figures
 
     def group_figures(self, cells: Reals) -> Figures:
         """`of_a_group`, of counts (…, B)."""
-        found = self._means(cells)
-        return {name: found[name] for name in self.of_a_group}
+        means = self._means(cells)
+        return {name: means[name] for name in self.of_a_group}
 
     def spreads(self, cells: Reals) -> Figures:
         """Of every mean, as public records lie in the bins."""
@@ -171,12 +171,12 @@ class Regression(ReportKind):
 
         e, squared = spread(n, self.bins.spreads), spread(n, self.bins.square_spreads)
         mse = max(float((n * np.array(self.bins.squares)).sum()) / float(max(n.sum(), 1.0)), 1e-300)
-        found = {"mae": e, "bias": e, "mse": squared, "rmse": squared / (2.0 * np.sqrt(mse))}
+        spreads = {"mae": e, "bias": e, "mse": squared, "rmse": squared / (2.0 * np.sqrt(mse))}
         if self.variance > 0.0:
-            found["r2_public_baseline"] = squared / self.variance
+            spreads["r2_public_baseline"] = squared / self.variance
         one, rest = spread(split, self.bins.spreads), spread(n - split, self.bins.spreads)
-        found |= {f"of {name}": one for name in self.of_a_group}
-        return found | {f"gap {name}": np.hypot(one, rest) for name in self.of_a_group}
+        spreads |= {f"of {name}": one for name in self.of_a_group}
+        return spreads | {f"gap {name}": np.hypot(one, rest) for name in self.of_a_group}
 
     def limits(self, name: str) -> tuple[float, float]:
         """[−E, E] of what has a sign, [0, E] of absolute errors, twice as far of a difference."""
@@ -191,7 +191,7 @@ class Regression(ReportKind):
             return -2.0 * E, 2.0 * E
         return (-E if "bias" in name or name in QUANTILES else 0.0), E
 
-    def parts(self, table: NoisedTable, found: Estimates) -> dict[str, Any]:
+    def parts(self, estimates: Estimates) -> dict[str, Any]:
         """The bins, and what they can hide."""
         ends = [None, *self.edges, None]
         return {
@@ -200,20 +200,20 @@ class Regression(ReportKind):
                     "above": ends[b],
                     "up_to": ends[b + 1],
                     "public_mean": mean,
-                    "records": found.figure("in records", b),
+                    "records": estimates.figure("in records", b),
                 }
                 for b, mean in enumerate(self.bins.means)
             ],
             "binning": {
                 "clipped_at": self.bound,
-                "mae_off_at_most": plain(self.farthest(table)),
+                "mae_off_at_most": plain(self.farthest(estimates.cells)),
                 "public_variance": self.variance,
             },
         }
 
-    def farthest(self, table: NoisedTable) -> float:
-        """By how much the bins can move the MAE at most, wherever in them the records lie."""
-        n = np.maximum(table.split(table.shifted(table.counts)), 0.0).sum(axis=0)
+    def farthest(self, cells: Reals) -> float:
+        """By how much the bins can move the MAE at most, wherever in them the records lie; of counts (G, B)."""
+        n = np.maximum(cells, 0.0).sum(axis=0)
         ends, middle = np.abs(self.ends), np.abs(np.array(self.bins.means))
         off = np.maximum(np.abs(ends[:-1] - middle), np.abs(ends[1:] - middle))
         return float((n * off).sum() / n.sum()) if n.sum() > 0.0 else math.nan
@@ -235,8 +235,8 @@ class Regression(ReportKind):
 def error_edges(errors: Reals, bound: float, n_bins: int) -> tuple[float, ...]:
     """0, and quantiles of |error| below E with both signs; ascending, each once."""
     J = max(1, n_bins // 2)
-    found = np.quantile(np.abs(errors), np.arange(1, J) / J) if len(errors) else np.zeros(0)
-    sizes = {float(size) for size in found if 0.0 < size < bound}
+    quantiles = np.quantile(np.abs(errors), np.arange(1, J) / J) if len(errors) else np.zeros(0)
+    sizes = {float(size) for size in quantiles if 0.0 < size < bound}
     return tuple(sorted({0.0} | sizes | {-size for size in sizes}))
 
 

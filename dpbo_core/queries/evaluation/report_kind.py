@@ -13,7 +13,7 @@ and after the draw alike, of whatever edges the table was drawn with.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +21,11 @@ from numpy.typing import NDArray
 from dpbo_core.models.output_shape import Verb
 from dpbo_core.queries.evaluation.histogram_cells import HistogramCells
 
-if TYPE_CHECKING:
-    from dpbo_core.queries.evaluation.noised_table import NoisedTable
-
 Reals = NDArray[np.float64]
 Interval = tuple[Reals, Reals]
 Figures = Mapping[str, Reals]
+LEVEL, Z = 0.9, 1.6448536269514722  # of intervals, and the normal's 95% quantile
+LOW, HIGH = "low ", "high "  # before a figure's name: its ends, where it has some
 MEAN_ABSOLUTE = math.sqrt(2.0 / math.pi)  # of a normal, in standard deviations
 
 
@@ -99,18 +98,44 @@ class ExpectedErrors:
         return f"this report will not be usable: {self.why}; ask for more ε, or for fewer groups"
 
 
-def verdict(*, good: bool, usable: bool) -> str:
-    """What to expect, in a word."""
-    return "good" if good else "poor" if usable else "not usable"
+def verdict(*errors: tuple[float, float, float]) -> str:
+    """What to expect, in a word, of errors each with the largest that is good and the largest that is usable."""
+    if all(error <= good for error, good, _ in errors):
+        return "good"
+    return "poor" if all(error <= usable for error, _, usable in errors) else "not usable"
+
+
+def ratio(part: Reals, whole: Reals) -> Reals:
+    """A quotient, NaN where its divisor is not above 0."""
+    return np.asarray(np.where(whole > 0.0, part / np.where(whole > 0.0, whole, 1.0), np.nan))
+
+
+def wilson(share: Reals, whole: Reals) -> Interval:
+    """Of a share of so many records, its interval at LEVEL; NaN where there are none."""
+    with np.errstate(all="ignore"):
+        n, p = np.where(whole > 0.0, whole, np.nan), np.clip(share, 0.0, 1.0)
+        middle = (p + Z**2 / (2.0 * n)) / (1.0 + Z**2 / n)
+        half = Z / (1.0 + Z**2 / n) * np.sqrt(p * (1.0 - p) / n + (Z / (2.0 * n)) ** 2)
+    return np.clip(middle - half, 0.0, 1.0), np.clip(middle + half, 0.0, 1.0)
 
 
 @dataclass(frozen=True)
 class Estimates:
-    """Figures with both intervals; NaN where nothing can be said."""
+    """Figures of a released table with both intervals; NaN where nothing can be said.
+
+    Attributes:
+        values: the figures, by name.
+        noise: their noise intervals.
+        sampling: their sampling intervals.
+        cells: of the table, shifted to sum to m: those that could be read, (G, *shape).
+        n_records: m.
+    """
 
     values: Figures
     noise: Mapping[str, Interval]
     sampling: Mapping[str, Interval]
+    cells: Reals
+    n_records: int
 
     def figure(self, name: str, at: int | None = None) -> dict[str, Any]:
         """One figure as JSON has it, of all or of the element `at`: its value and both intervals."""
@@ -177,7 +202,7 @@ class ReportKind(Protocol):
     def figures(self, cells: Reals) -> Figures:
         """Every figure of the whole, by name, of counts (…, *shape): (…), or one an edge, bin or class more.
 
-        Where a figure "x" has ends ("low x" and "high x"), its interval reaches from the one to the other.
+        Where a figure "x" has ends (LOW and HIGH), its interval reaches from the one to the other.
         """
         ...
 
@@ -197,7 +222,7 @@ class ReportKind(Protocol):
         """Where a figure can lie."""
         ...
 
-    def parts(self, table: "NoisedTable", found: Estimates) -> dict[str, Any]:
+    def parts(self, estimates: Estimates) -> dict[str, Any]:
         """What a report has beside metrics and groups, as JSON."""
         ...
 

@@ -13,8 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import NoiseSource, try_out
+from dpbo_core.methods.releasing import averaged_facts
+from dpbo_core.models.estimators import FittedEstimator
 from dpbo_core.preparation.data_split import allows_own_score, public_half, public_sources
 from dpbo_core.preparation.preconditions import check_accepted, check_public_sources
 from dpbo_core.preparation.resolve import resolve
@@ -27,9 +31,10 @@ from dpbo_core.queries.evaluation import KIND
 from dpbo_core.queries.evaluation.binary import best_threshold
 from dpbo_core.queries.evaluation.counting import Counter
 from dpbo_core.queries.evaluation.evaluated_model import KINDS, EvaluatedModel, read_model
-from dpbo_core.queries.evaluation.evaluation_release import edges_as_integers, release_of, table_of
+from dpbo_core.queries.evaluation.histogram_cells import Grouping
+from dpbo_core.queries.evaluation.noised_table import NoisedTable, report
 from dpbo_core.queries.evaluation.query import EvaluationQuery
-from dpbo_core.queries.evaluation.report_kind import ExpectedErrors
+from dpbo_core.queries.evaluation.report_kind import ExpectedErrors, plain
 from dpbo_core.queries.evaluation.request import (
     EvaluationRequest,
     check_header,
@@ -43,6 +48,12 @@ from dpbo_core.queries.query import StudyResult, charged, replay
 from dpbo_core.queries.tuning.run import open_study
 from dpbo_core.study_file import SensitiveData, StudySpec
 
+OPTIMISTIC = (
+    "the model was chosen with the help of these very records: its figures are optimistic on them, and no interval "
+    "covers that"
+)
+UNKNOWN = "if the model was trained or chosen with the help of these records, its figures are optimistic on them"
+
 
 @dataclass(frozen=True)
 class EvaluationPlan:
@@ -53,17 +64,13 @@ class EvaluationPlan:
 
 
 @dataclass(frozen=True)
-class EvaluationResult:
-    """What an evaluation gives back.
+class EvaluationResult(StudyResult):
+    """What an evaluation gives back: its release, whose value is the report, and what the stated costs make of it.
 
     Attributes:
-        release: as it was recorded; its value is the report.
-        replayed: whether it had been released before, and nothing was drawn now.
         best_threshold: for the costs and the prevalence that the study states now; None where it states none.
     """
 
-    release: Release
-    replayed: bool
     best_threshold: Mapping[str, Any] | None
 
 
@@ -189,7 +196,7 @@ def open_request(request: EvaluationRequest, run: Run) -> "OpenEvaluation | Eval
     price = query.plan(evaluated.unlisted)
     check_accepted(query.spec, price, evaluated.unlisted)
     expected = expected_errors(query, evaluated, request.grouping)
-    counter = evaluated.counter(expected.edges, request.grouping, enforced=query.spec.model.enforced)
+    counter = evaluated.counter(expected.edges, request.grouping, query.spec.model)
     request.table.split.check(request.public)
     check_header(query, request.table, request.public, request.grouping, evaluated.columns)
     try_out(query.draws(counter.size))
@@ -215,8 +222,8 @@ class OpenEvaluation:
             return EvaluationResult(release, replayed=False, best_threshold=_best(self.request.query, release))
 
     def _released(self, run: Run) -> Release:
-        request, query, price = self.request, self.request.query, self.plan.price
-        priced = query.priced(request.key, price, request.table.split.sources(), self.counter.size)
+        request, query, cells = self.request, self.request.query, self.counter.cells
+        priced = query.priced(request.key, self.plan.price, request.table.split.sources(), self.counter.size)
         charge = charged(priced, run)
         ((spend, mechanism),) = priced.draws
         outcome = charge.draw(
@@ -224,16 +231,48 @@ class OpenEvaluation:
             mechanism,
             lambda: request.table.count(self.counter, run.workers),
             message=messages(*request.table.tells),
-            **edges_as_integers(self.counter.cells.edges),
+            **edges_as_integers(cells.edges),
         )
         table = sealed(lambda: table_of(outcome, self.evaluated, query, request.grouping))
-        chosen_here = isinstance(request.model, Release)
-        release = sealed(
-            lambda: release_of(
-                query, price, charge.noise, self.evaluated, self.plan.expected, table, chosen_here=chosen_here
-            )
-        )
-        return charge.conclude(release)
+        return charge.conclude(sealed(lambda: priced.release(report(table), charge.standing, self._facts(table))))
+
+    def _facts(self, table: NoisedTable) -> dict[str, Any]:
+        """The public facts that a reader of the report needs."""
+        problem, model, expected = self.request.query.problem, self.evaluated.model, self.plan.expected
+        chosen_here = isinstance(self.request.model, Release)  # these records helped to choose the model
+        return {
+            "model": "released" if chosen_here else "of a file",
+            "estimator": type(model.estimator if isinstance(model, FittedEstimator) else model).__name__,
+            **averaged_facts(problem),
+            **({"bins": len(table.kind.to_json()["edges"]) + 1} if table.kind.has_bins else {}),
+            **expected.facts,
+            "expected": {name: plain(error) for name, error in expected.errors.items()},
+            "verdict": expected.verdict,
+            "optimism": OPTIMISTIC if chosen_here else UNKNOWN,
+            "sampling": f"as if the counted {problem.counted} were independent draws",
+        }
+
+
+def edges_as_integers(edges: tuple[float, ...]) -> dict[str, int]:
+    """The edges, to be recorded with the draw: what it was a table of."""
+    bits = np.array(edges, dtype=np.float64).view(np.int64).tolist()
+    return {"edges": len(edges)} | {f"edge {i}": number for i, number in enumerate(bits)}
+
+
+def table_of(
+    drawn: Mapping[str, Any], evaluated: EvaluatedModel, query: EvaluationQuery, grouping: Grouping | None
+) -> NoisedTable:
+    """The released table, read as it was drawn, whatever edges would be chosen today."""
+    bits = [drawn[f"edge {i}"] for i in range(drawn["edges"])]
+    edges = tuple(np.array(bits, dtype=np.int64).view(np.float64).tolist())
+    return NoisedTable(
+        n_records=query.problem.n_averaged,
+        scale=query.scale,
+        kind=evaluated.kind.of(evaluated.public, edges),
+        groups=() if grouping is None else grouping.names,
+        drawn=tuple(drawn["draw"]),
+        weight=query.weight,
+    )
 
 
 def _replayed(query: EvaluationQuery, release: Release) -> EvaluationResult:
