@@ -4,32 +4,25 @@ Optuna, Ax, scikit-optimize or a person asks for the score of hyperparameters, a
 are paid for together, so the whole loop has one guarantee, whatever it asks and whenever it stops.
 """
 
-import hashlib
-import json
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Self
 
 from dpbo_core.advice.choosing import AUTO
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger.address import ledger_url
-from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.models.scores.union import OF_CLASSES
-from dpbo_core.preparation.preconditions import check_accepted, check_public_sources, opening_cap
 from dpbo_core.preparation.resolve import planning_problem
 from dpbo_core.preparation.run import Run
-from dpbo_core.preparation.training_set import study_fingerprint
-from dpbo_core.privacy.guarantee import PrivacyGuarantee
-from dpbo_core.privacy.release import Release
-from dpbo_core.queries.objective_for_a_loop import KIND
-from dpbo_core.queries.objective_for_a_loop.price import ObjectivePrice
-from dpbo_core.queries.objective_for_a_loop.score_session import OpenObjective, Score, ScoreSession
+from dpbo_core.queries.objective_for_a_loop.objective_handle import ObjectiveHandle, StudyObjective
+from dpbo_core.queries.objective_for_a_loop.opening import open_objective
+from dpbo_core.queries.objective_for_a_loop.score_session import ScoreSession
 from dpbo_core.sklearn_api.search_study import split_of, two_tables
-from dpbo_core.sklearn_api.tables_in_memory import FrameSplit
-from dpbo_core.study_file.objective import ObjectiveSection
+from dpbo_core.study_file.evaluation import ObjectiveSection
 
 
-class PrivateObjective:
+class PrivateObjective(ObjectiveHandle):
     """The private score of hyperparameters, as a function: for a search that is not ours.
 
     Models are trained on the public X and y alone, and scored on the SENSITIVE validation set. A question is a dict
@@ -143,56 +136,21 @@ class PrivateObjective:
             AssumptionNotAccepted: the guarantee rests on something that `accepts` does not name.
         """
         X, y, X_validation, y_validation, _ = two_tables(self, X, y, X_validation, y_validation, validation_size)
-        url = ledger_url(self.ledger)
-        split = split_of(self, X, y, X_validation, y_validation, url, share=validation_size)
+        split = split_of(self, X, y, X_validation, y_validation, ledger_url(self.ledger), share=validation_size)
         run = Run(PrivacyLedger(ledger_url(self.ledger)))
-        self.session_ = ScoreSession(open_objective(split, self.section, run), run)
+        problem = planning_problem(split.spec, unlisted=split.prototype.unlisted())
+        self.session_ = ScoreSession(open_objective(split.spec, split, problem, self.section, run), run)
         return self
 
-    def __call__(self, params: Mapping[str, Any]) -> float:
-        """The private score at `params`; larger is better.
+    @classmethod
+    def from_study(cls, path: str | Path, ledger: str | None = None) -> StudyObjective:
+        """The private objective of a study file with [objective]; several processes may ask through it.
 
-        Raises: as `ask`.
+        Args:
+            path: the study file.
+            ledger: the ledger's URL; where None that of the command.
         """
-        return self.ask(params).value
-
-    def ask(self, params: Mapping[str, Any]) -> Score:
-        """The private score at `params` with the deviation of its noise and its 90% interval.
-
-        Raises:
-            NoScoresLeft: as many other questions were asked as were paid for.
-            StudyInvalid: the model cannot be built or trained on the public records; no score was used up.
-            BudgetRefused: nothing was charged.
-            Sealed: something failed on sensitive data; ask again, and nothing is paid twice.
-        """
-        return self._session.ask(params)
-
-    def best(self) -> dict[str, Any]:
-        """The best hyperparameters among those asked: not the largest noisy score, which is biased upwards.
-
-        By the posterior mean of a Gaussian process on the released scores; with `choice_share`, by permute-and-flip
-        on the exact scores of what was asked until then, once.
-        """
-        return self._session.best()
-
-    def close(self) -> Release:
-        """Record what was asked as the release; afterwards nothing more is scored."""
-        return self._session.close()
-
-    @property
-    def scores_left(self) -> int:
-        """How many more questions can be asked."""
-        return self._session.scores_left
-
-    @property
-    def guarantee_(self) -> PrivacyGuarantee:
-        """The guarantee of all scores together, and of whatever is made of them."""
-        return self._session.guarantee
-
-    @property
-    def release_(self) -> Release:
-        """Everything released so far: the questions, their scores, the best."""
-        return self._session.release
+        return StudyObjective(path, ledger)
 
     def __repr__(self) -> str:
         return f"PrivateObjective({type(self.estimator).__name__}, dataset={self.dataset!r})"
@@ -217,25 +175,3 @@ class PrivateObjective:
                 remedy="call fit here; for several processes ask through a study file (dpbo objective)",
             )
         return self.session_
-
-
-def open_objective(split: FrameSplit, section: ObjectiveSection, run: Run) -> OpenObjective:
-    """Everything of a private objective on tables in memory that can be refused, from public facts alone.
-
-    Args:
-        split: the two tables, and the study that they are for.
-        section: how many scores there are, and what is kept for a choice.
-        run: which ledger pays, where noise comes from.
-
-    Raises: as `PrivateObjective.fit`. Nothing is charged.
-    """
-    spec = split.spec
-    check_public_sources(split.sources(), run.ledger)
-    public = split.public(planning_problem(spec, unlisted=split.prototype.unlisted()))
-    price = ObjectivePrice(public.problem, section.scores, section.choice_share)
-    check_accepted(spec, price.plan(), public.problem.unlisted)
-    split.check(public)
-    text = json.dumps([KIND, study_fingerprint(spec, public.fingerprint), section.scores, section.choice_share])
-    fingerprint = hashlib.sha256(text.encode()).hexdigest()
-    key = QueryKey(fingerprint, spec.privacy.dataset, spec.name, spec.edition, KIND)
-    return OpenObjective(key, price, split.sources(), opening_cap(spec), lambda: split.sensitive(public))

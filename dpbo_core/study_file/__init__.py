@@ -14,7 +14,7 @@ from dpbo_core.sections.model import (
     SoftmaxSection,
 )
 from dpbo_core.sections.search import SearchSection
-from dpbo_core.study_file.evaluation import EvaluationSection, WatchSection
+from dpbo_core.study_file.evaluation import EvaluationSection, ObjectiveSection, WatchSection
 from dpbo_core.study_file.prediction_table import PredictionTable
 from dpbo_core.study_file.public_data import BundledData, PersonFiles, PublicData, PublicFiles
 from dpbo_core.study_file.sections import AxisSection, BudgetSection, PrivacySection
@@ -32,6 +32,7 @@ __all__ = [
     "FunctionSection",
     "LinearSection",
     "ModelSection",
+    "ObjectiveSection",
     "PersonFiles",
     "PredictionTable",
     "PredictionsSection",

@@ -1,4 +1,4 @@
-"""[evaluation] and [watch]: what is asked about the released model, each for a price of its own."""
+"""[evaluation], [watch] and [objective]: what is asked beside a tune, each for a price of its own."""
 
 import math
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from dpbo_core.sections.reading import Section, at_least, check_name, limit, pos
 from dpbo_core.space.search_space import Value
 from dpbo_core.study_file.sections import check_epsilon
 
-MOST_BINS, MOST_GROUPS = 256, 50
+MOST_BINS, MOST_GROUPS, MOST_SCORES = 256, 50, 100_000
 COST = positive("give two positive numbers, in one unit")
 
 
@@ -92,3 +92,23 @@ class WatchSection(Section):
     table: Annotated[
         str | None, limit(str.strip, "name today's file, or leave it out: the study's validation file")
     ] = None
+
+
+@dataclass(frozen=True)
+class ObjectiveSection(Section):
+    """[objective]: the study's whole (ε, δ) is for these scores, in the place of a search of ours.
+
+    Attributes:
+        scores: n, how many different questions are answered.
+        choice_share: s, the share of the budget kept for a choice on exact scores; 0 chooses by what was released.
+        edition: of the questions; another one is another spend.
+    """
+
+    heading: ClassVar[str] = "objective"
+    scores: Annotated[
+        int,
+        at_least(1, "give how many scores the search may ask for"),
+        limit(lambda scores: scores <= MOST_SCORES, f"ask for at most {MOST_SCORES:,} scores"),
+    ]
+    choice_share: Annotated[float, limit(lambda share: 0.0 <= share < 1.0, "give a share from 0 to below 1")] = 0.0
+    edition: Annotated[str, check_name] = "1"

@@ -25,7 +25,7 @@ from dpbo_core.sections.reading import (
 from dpbo_core.sections.search import SearchSection
 from dpbo_core.space.candidates import CandidateSet, grid, sobol
 from dpbo_core.space.search_space import Axis, Categorical, Integer, Real, SearchSpace
-from dpbo_core.study_file.evaluation import EvaluationSection, WatchSection
+from dpbo_core.study_file.evaluation import EvaluationSection, ObjectiveSection, WatchSection
 from dpbo_core.study_file.prediction_table import PredictionTable, read_predictions
 from dpbo_core.study_file.public_data import BundledData, PersonFiles, PublicData, PublicFiles, read_public
 from dpbo_core.study_file.sections import AxisSection, BudgetSection, PrivacySection
@@ -73,6 +73,7 @@ class StudySpec:
     options: Mapping[str, Any] = field(default_factory=dict)
     evaluation: EvaluationSection | None = None
     watch: WatchSection | None = None
+    objective: ObjectiveSection | None = None
 
     def __post_init__(self) -> None:
         check_name("study.name", self.name)
@@ -194,7 +195,7 @@ class StudySpec:
         tables |= {"data": to_table(self.data), "model": to_table(self.model)}
         tables["space"] = {name: to_table(axis) for name, axis in self.space.items()}
         tables |= {"search": to_table(self.search), "method": dict(self.options)}
-        asked = {"evaluation": self.evaluation, "watch": self.watch}
+        asked = {"evaluation": self.evaluation, "watch": self.watch, "objective": self.objective}
         return tables | {name: to_table(section) for name, section in asked.items() if section is not None}
 
     @property
@@ -207,13 +208,14 @@ class StudySpec:
             replace(self.data, memory_limit=None) if isinstance(self.data, PublicFiles | PersonFiles) else self.data
         )
         search = replace(self.search, one_pass=None)
-        return replace(self, evaluation=None, watch=None, budget=budget, data=given, search=search)
+        return replace(self, evaluation=None, watch=None, objective=None, budget=budget, data=given, search=search)
 
     @classmethod
     def from_dict(cls, tables: Mapping[str, Any]) -> "StudySpec":
         """The inverse of `to_dict`, strict about every key and type."""
-        known = ("study", "privacy", "budget", "data", "model", "space", "search", "method", "evaluation", "watch")
-        refuse_unknown(tables, known, "the study")
+        sections = ("study", "privacy", "budget", "data", "model", "space", "search", "method")
+        queries = ("evaluation", "watch", "objective")
+        refuse_unknown(tables, (*sections, *queries), "the study")
         for name in ("study", "privacy", "data", "model", "space"):
             require(name in tables, f"the study has no [{name}] table", remedy=f"add [{name}]")
         for name, table in tables.items():
@@ -248,6 +250,7 @@ class StudySpec:
             options=dict(tables.get("method", {})),
             evaluation=optional(EvaluationSection, "evaluation"),
             watch=optional(WatchSection, "watch"),
+            objective=optional(ObjectiveSection, "objective"),
         )
 
 

@@ -39,6 +39,7 @@ VERBS = {  # in the order of --help: the module that has it, and its line there
     "tune": ("tune", "Plan, reserve, search step by step, release, and show it in MLflow."),
     "score": ("tune", "Choose among predictions made elsewhere: as tune, without training."),
     "evaluate": ("evaluate", "Evaluate the released model on the sensitive records."),
+    "objective": ("objective", "One private score for a search of your own, of the n that were paid for."),
     "watch": ("watch", "Has the model gone stale? Look again and again, for one price."),
     "plan": ("plan", "Price every method on a study and say what to expect of it."),
     "compare": ("compare", "Measure every method beside its rivals, on public data alone."),

@@ -26,11 +26,12 @@ from dpbo_core.privacy.release import Release
 
 if TYPE_CHECKING:
     from dpbo.flows.evaluated import Evaluated
+    from dpbo.flows.objective import Closed
     from dpbo.flows.tuned import Tuned
     from dpbo.flows.watch import Watched
     from dpbo_core.study_file import StudySpec
 
-T = TypeVar("T", "Tuned", "Evaluated", "Watched")
+T = TypeVar("T", "Tuned", "Evaluated", "Watched", "Closed")
 OWNER_ALONE = 0o077  # what Prefect and MLflow write beside what is written here
 NEEDED = (
     "dpbo.flows.tune", "mlflow.tracking", "mlflow.store.tracking.sqlalchemy_store", "opendp.measurements",

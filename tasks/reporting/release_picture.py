@@ -49,7 +49,11 @@ def _by_step(axes: "Axes", release: Release) -> None:
 def _by_hyperparameter(axes: "Axes", release: Release) -> None:
     """Draw scores over the first numeric hyperparameter; logarithmic where the values span two decades."""
     points = release.value["trajectory"]
-    numeric = [name for name, item in points[0]["hyperparameters"].items() if type(item) in (int, float)]
+    numeric = [
+        name
+        for name in points[0]["hyperparameters"]
+        if all(type(point["hyperparameters"].get(name)) in (int, float) for point in points)
+    ]
     if not numeric:
         axes.set_visible(False)
         return

@@ -108,7 +108,7 @@ KINDS = {  # how it is asked, what its name in the ledger ends with
     "a watch": (Place.watched, "clinic/watch"),
     "a published table": (Place.published, "people: table"),
     "an answer": (Place.answered, "people: answers"),
-    "scores for a loop": (Place.scored, "PrivateObjective"),
+    "scores for a loop": (Place.scored, "PrivateObjective/objective"),
 }
 
 

@@ -20,14 +20,15 @@ from dpbo_core.accounting.certificate import read_certificate, recompute
 from dpbo_core.accounting.composition import largest_rho
 from dpbo_core.errors import BudgetRefused, DpboError
 from dpbo_core.mechanisms.noise import InjectedNoise, OperatingSystemNoise
+from dpbo_core.preparation.resolve import planning_problem
 from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.queries.evaluation.certified import CERTIFIED
+from dpbo_core.queries.objective_for_a_loop.opening import open_objective
 from dpbo_core.queries.objective_for_a_loop.score_session import ScoreSession
 from dpbo_core.queries.objective_for_a_loop.smoothed_choice import smoothed
-from dpbo_core.sklearn_api.private_objective import open_objective
 from dpbo_core.sklearn_api.search_study import split_of
-from dpbo_core.study_file.objective import ObjectiveSection
+from dpbo_core.study_file.evaluation import ObjectiveSection
 
 RNG = np.random.default_rng(7)
 X, Z = RNG.normal(size=(120, 3)), RNG.normal(size=(90, 3))
@@ -67,7 +68,8 @@ def session(url, source, sensitive=(Z, TRUTH), **settings):
     )
     run = Run(PrivacyLedger(url), source=source)
     split = split_of(asked, X, Y, *sensitive, url, share=None)
-    return ScoreSession(open_objective(split, asked.section, run), run)
+    problem = planning_problem(split.spec, unlisted=split.prototype.unlisted())
+    return ScoreSession(open_objective(split.spec, split, problem, asked.section, run), run)
 
 
 # One question, one draw, one price
@@ -91,7 +93,7 @@ def test_one_more_than_there_are_is_refused_and_nothing_is_lost(url):
     with pytest.raises(NoScoresLeft, match=r"all 2 scores.*best\(\)"):
         asked({"max_depth": 3})
     assert (asked.scores_left, [asked({"max_depth": depth}) for depth in (1, 2)]) == (0, scores)
-    assert len(asked.release_.value["scores"]) == 2
+    assert len(asked.release_.value["trajectory"]) == 2
 
 
 def test_what_was_closed_scores_nothing_more_and_has_one_release(url):
@@ -120,7 +122,7 @@ def test_a_certificate_with_more_scores_than_were_paid_for_is_none(url):
     asked = objective(url, n_scores=1)
     asked({"max_depth": 1})
     document = asked.close().to_json()
-    document["value"]["scores"] = document["value"]["scores"] * 2
+    document["value"]["trajectory"] *= 2
     with pytest.raises(StudyInvalid, match="no release"):
         read_certificate(document, CERTIFIED)
 
@@ -338,7 +340,7 @@ def test_the_choice_is_drawn_once_among_what_was_asked_until_then(url):
     asked = objective(url, choice_share=0.5, epsilon=4.0)
     for depth in (1, 2):
         asked({"max_depth": depth})
-    assert asked.release_.value["scores"]  # looking draws nothing
+    assert asked.release_.value["trajectory"]  # looking draws nothing
     assert "choice" not in str(PrivacyLedger(url).drawn(asked.session_._open.key.fingerprint).keys())
     best = asked.best()
     asked({"max_depth": 3})
@@ -353,7 +355,7 @@ def test_the_posterior_mean_believes_no_single_peak():
     rng, lost, by_peak = np.random.default_rng(3), 0.0, 0.0
     for _ in range(20):
         scores = truth + rng.normal(scale=0.05, size=40)
-        mean = smoothed(asked, scores.tolist(), deviation=0.05, score_range=1.0)
+        mean = smoothed(asked, scores.tolist(), deviation=0.05, score_range=1.0).mean
         lost += truth.max() - truth[int(np.argmax(mean))]
         by_peak += truth.max() - truth[int(np.argmax(scores))]
     assert lost < 0.5 * by_peak
@@ -362,9 +364,10 @@ def test_the_posterior_mean_believes_no_single_peak():
 def test_many_questions_of_mixed_kinds_are_smoothed():
     asked = [{"C": float(1 + k % 17), "kernel": "rbf" if k % 2 else "linear", "gamma": None} for k in range(300)]
     asked += [{"C": k / 7.0, "shrink": True} for k in range(100)]
-    mean = smoothed(asked, [0.5 + 0.001 * k for k in range(400)], deviation=0.01, score_range=1.0)
-    assert mean.shape == (400,)
-    assert np.isfinite(mean).all()
+    said = smoothed(asked, [0.5 + 0.001 * k for k in range(400)], deviation=0.01, score_range=1.0)
+    assert said.mean.shape == said.deviation.shape == (400,)
+    assert np.isfinite(said.mean).all()
+    assert (said.deviation > 0.0).all()
 
 
 def test_delta_and_shares_that_cannot_be_are_refused(url):

@@ -65,9 +65,9 @@ def objective_shown(release: Release) -> CertificateRules:
     Raises:
         KeyError, TypeError, ValueError: the release shows more scores than that, or its facts do not say.
     """
-    n, scores = stated_steps(release), release.value["scores"]
-    shown = only_shows(release, "hyperparameters", "score", "scores", PAIRS)
-    if not shown or [score["number"] for score in scores] != list(range(1, len(scores) + 1)) or len(scores) > n:
+    n, scores = stated_steps(release), release.value["trajectory"]
+    shown = only_shows(release, "hyperparameters", "score", "interval", "trajectory", PAIRS)
+    if not shown or [score["step"] for score in scores] != list(range(1, len(scores) + 1)) or len(scores) > n:
         raise ValueError("value")
     draws = {score_name(t): tuple(DiscreteGaussian.WORTH) for t in range(1, n + 1)}
     if release.facts["choice_share"] != 0.0:

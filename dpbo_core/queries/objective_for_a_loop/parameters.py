@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from dpbo_core.errors import StudyInvalid
+from dpbo_core.errors import StudyInvalid, suggestion
+from dpbo_core.space.search_space import Axis, Categorical, Integer, SearchSpace
 
 Scalar = bool | int | float | str | None
 Parameters = Mapping[str, Scalar]
@@ -55,3 +56,33 @@ def _scalar(name: str, value: Any) -> Scalar:
         cause="hyperparameters are numbers, texts, truth values and None, so that what it asks is public",
         remedy="give such a value; fixed objects belong into the estimator",
     )
+
+
+def check_in_space(parameters: Parameters, space: SearchSpace) -> None:
+    """The hyperparameters are a point of the declared space; a space without an axis declares nothing.
+
+    Raises:
+        StudyInvalid: a name that is no axis, an axis that is missing, or a value beyond its ends.
+    """
+    if not space.axes:
+        return
+    for name, value in parameters.items():
+        if name not in space.axes:
+            raise StudyInvalid(
+                f"[space] has no axis {name!r}{suggestion(name, tuple(space.axes))}",
+                remedy=f"ask about {', '.join(space.axes)}",
+            )
+        if not _on_axis(value, space.axes[name]):
+            raise StudyInvalid(
+                f"{name} = {value!r} is not in [space]", remedy="ask within its ends, or about one of its values"
+            )
+    missing = [name for name in space.axes if name not in parameters and name not in space.conditions]
+    if missing:
+        raise StudyInvalid(f"{missing[0]} is missing", cause="[space] declares it", remedy="give it a value")
+
+
+def _on_axis(value: Scalar, axis: Axis) -> bool:
+    if isinstance(axis, Categorical):
+        return any(type(value) is type(each) and value == each for each in axis.values)
+    kinds = (int,) if isinstance(axis, Integer) else (int, float)
+    return type(value) in kinds and axis.low <= value <= axis.high  # type: ignore[operator]

@@ -32,19 +32,18 @@ from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.release import COUNTS, PAIRS, Release
 from dpbo_core.privacy.sealing import Message, sealed
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
-from dpbo_core.queries.objective_for_a_loop import KIND
 from dpbo_core.queries.objective_for_a_loop.parameters import (
     Parameters,
     canonical_text,
+    check_in_space,
     parameters_of,
     read_parameters,
 )
 from dpbo_core.queries.objective_for_a_loop.price import CHOICE, ObjectivePrice, score_name
-from dpbo_core.queries.objective_for_a_loop.smoothed_choice import smoothed
+from dpbo_core.queries.objective_for_a_loop.smoothed_choice import Smoothed, smoothed
 from dpbo_core.queries.query import Charged, PrivateQuery, charged, replay, resumed
 from dpbo_core.scoring.in_memory import Scorer
 from dpbo_core.theorems.feldman_cousins_1998 import bounded_interval
-from dpbo_core.versions import library_version
 
 
 @dataclass(frozen=True)
@@ -113,6 +112,7 @@ class ScoreSession(Opaque):
             Sealed: something failed on sensitive data; ask again, and nothing is paid twice.
         """
         parameters = parameters_of(parameters)
+        check_in_space(parameters, self._open.price.problem.candidates.space)
         text, draws = canonical_text(parameters), self._draws()
         if text not in draws:
             self._check_left(draws)
@@ -137,7 +137,7 @@ class ScoreSession(Opaque):
         choice, made = self._open.price.choice(), self._choice_made()
         if choice is not None and made is None:
             made = self._choose(choice, points)
-        return dict(points[int(np.argmax(self._smoothed(points, draws))) if made is None else made])
+        return dict(points[int(np.argmax(self._smoothed(points, draws).mean)) if made is None else made])
 
     def close(self) -> Release:
         """The release of what was asked, recorded; afterwards nothing more is scored.
@@ -158,6 +158,14 @@ class ScoreSession(Opaque):
         """How many more scores can be asked for."""
         closed = replay(self._open.key, self._run) is not None
         return 0 if closed else len(self._mechanisms) - len(self._draws())
+
+    @property
+    def trajectory(self) -> list[dict[str, Any]]:
+        """Every score drawn so far, in order: its step, hyperparameters and value."""
+        return [
+            {"step": t, "hyperparameters": read_parameters(text), "score": self._score(t, draw).value}
+            for text, (t, draw) in self._draws().items()
+        ]
 
     @property
     def guarantee(self) -> PrivacyGuarantee:
@@ -251,7 +259,7 @@ class ScoreSession(Opaque):
 
             return int(charge.draw(self._spends[CHOICE], choice, exact)["draw"])
 
-    def _smoothed(self, points: Sequence[Parameters], draws: Mapping[str, tuple[int, int]]) -> NDArray[np.float64]:
+    def _smoothed(self, points: Sequence[Parameters], draws: Mapping[str, tuple[int, int]]) -> Smoothed:
         scores = [self._score(*place) for place in draws.values()]
         return smoothed(
             points,
@@ -273,36 +281,27 @@ class ScoreSession(Opaque):
         Raises:
             StudyInvalid: nothing was asked yet.
         """
-        problem, key, plan = self._open.price.problem, self._open.key, self._open.price.plan()
-        draws = self._draws()
+        problem = self._open.price.problem
+        draws, baseline = self._draws(), problem.baseline
         points = [read_parameters(text) for text in draws]
         if not points:
             raise _nothing_asked()
-        means, scores = self._smoothed(points, draws), [self._score(*place) for place in draws.values()]
-        made = self._choice_made()
-        best = int(np.argmax(means)) if made is None else made
-        score = float(means[best])
+        posterior, made = self._smoothed(points, draws), self._choice_made()
+        best = int(np.argmax(posterior.mean)) if made is None else made
+        score, interval = float(posterior.mean[best]), posterior.interval(best, problem.score_range)
         value = {
             "hyperparameters": dict(points[best]),
             "score": score,
-            "metric": problem.score.natural_unit.metric(problem.model.score_name, score, None),
-            "scores": [
-                {"number": t, "hyperparameters": point, "score": one.value}
-                for t, (point, one) in enumerate(zip(points, scores, strict=True), 1)
-            ],
+            "interval": list(interval),
+            "metric": problem.score.natural_unit.metric(problem.model.score_name, score, interval),
+            "trajectory": self.trajectory,
         }
         if in_pairs(problem) is not None:
             value[PAIRS] = problem.score_per_step / problem.metric_per_step
-        return Release(
-            value=value,
-            guarantee=plan.guarantee.as_drawn(self._standing),
-            spends=plan.spends,
-            study=key.study,
-            edition=key.edition,
-            method=KIND,
-            dataset=key.dataset,
-            facts={
-                "version": library_version(),
+        return self._open.query.release(
+            value,
+            self._standing,
+            {
                 "estimator": problem.model.estimator,
                 "score": problem.model.score_name,
                 "score_range": problem.score_range,
@@ -316,7 +315,6 @@ class ScoreSession(Opaque):
                 "choice_share": self._open.price.choice_share,
                 **({COUNTS: PAIRS, "public_share": problem.positives} if in_pairs(problem) else {}),
             },
-            noise=self._standing,
         )
 
 

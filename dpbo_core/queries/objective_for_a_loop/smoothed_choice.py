@@ -4,20 +4,21 @@
 |---|---|---|---|
 | x_t | `_encoded` | hyperparameters in the unit cube | (u, d) |
 | y_t, σ | `scores`, `deviation` | released scores and the known deviation of their noise | (u,), scalar |
-| μ | `smoothed` | posterior mean of the score at every x_t, averaged over kernels | (u,) |
+| μ, s | `Smoothed` | posterior mean and deviation of the score at every x_t, averaged over kernels | (n,) |
 
 The largest single noisy score is biased upwards, and choosing by it chooses noise; the posterior mean, which knows
 σ, gives way to its neighbours. It costs nothing.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.bo.averaged import prior_of
-from dpbo_core.bo.score_map import CENTRE, SPREAD
+from dpbo_core.bo.score_map import CENTRE, NORMAL_90, SPREAD
 from dpbo_core.gp.kernels import kernel_named
 from dpbo_core.gp.mixture import average
 from dpbo_core.queries.objective_for_a_loop.parameters import Parameters
@@ -26,10 +27,29 @@ LOGARITHMIC = 20.0  # a positive axis whose largest value is so many times its s
 AVERAGED = 200  # different points up to which all kernels are averaged over; with more the most probable one serves
 
 
+@dataclass(frozen=True, eq=False)
+class Smoothed:
+    """What the released scores say of every point that was asked about, in units of the score.
+
+    Attributes:
+        mean: μ, (n,).
+        deviation: s, (n,).
+    """
+
+    mean: NDArray[np.float64]
+    deviation: NDArray[np.float64]
+
+    def interval(self, place: int, score_range: float) -> tuple[float, float]:
+        """The central 90% of the posterior at a point, within [0, G]; only as good as the prior."""
+        reach = NORMAL_90 * self.deviation[place]
+        low, high = np.clip([self.mean[place] - reach, self.mean[place] + reach], 0.0, score_range)
+        return float(low), float(high)
+
+
 def smoothed(
     points: Sequence[Parameters], scores: Sequence[float], *, deviation: float, score_range: float
-) -> NDArray[np.float64]:
-    """μ at every point, in units of the score, (n,).
+) -> Smoothed:
+    """The posterior at every point that was asked about.
 
     Args:
         points: the hyperparameters that were asked about.
@@ -46,12 +66,16 @@ def smoothed(
     some = np.unique(np.linspace(0, len(places) - 1, min(len(places), AVERAGED)).round().astype(int))
     mixture = average(places[some], values[some], noise[some], np.zeros(len(some)), prior)
     if len(places) <= AVERAGED:
-        mean = mixture.weights @ mixture.moments(places, np.zeros(len(places)))[0]
+        means, deviations = mixture.moments(places, np.zeros(len(places)))
+        mean = mixture.weights @ means
+        variance = mixture.weights @ (deviations**2 + means**2) - mean**2
     else:
         kernel = kernel_named(prior.kernel, float(mixture.lengthscales[0]), float(mixture.variances[0]))
         K = kernel.matrix(places, places) + prior.offset_deviation**2
-        mean = K @ np.linalg.solve(K + np.diag(noise), values)
-    return np.asarray(CENTRE * score_range + scale * mean[index])
+        gain = np.linalg.solve(K + np.diag(noise), K).T
+        mean, variance = gain @ values, np.diag(K) - np.einsum("ij,ij->i", gain, K)
+    spread = scale * np.sqrt(np.maximum(variance, 0.0))
+    return Smoothed(CENTRE * score_range + scale * mean[index], spread[index])
 
 
 def _encoded(points: Sequence[Parameters]) -> NDArray[np.float64]:

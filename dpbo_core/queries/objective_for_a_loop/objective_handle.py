@@ -1,0 +1,99 @@
+"""The handle that a search of anybody's calls: the private score of hyperparameters, as a function."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dpbo_core.ledger.address import ledger_url
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.preparation.run import Run
+from dpbo_core.privacy.guarantee import PrivacyGuarantee
+from dpbo_core.privacy.release import Release
+from dpbo_core.queries.objective_for_a_loop.opening import objective_of_study
+from dpbo_core.queries.objective_for_a_loop.score_session import Score, ScoreSession
+from dpbo_core.study_file.toml_file import read_study
+
+
+class ObjectiveHandle(ABC):
+    """A private objective as a search calls it. It says nothing of the records."""
+
+    @property
+    @abstractmethod
+    def _session(self) -> ScoreSession:
+        """The session that it asks."""
+
+    def __call__(self, params: Mapping[str, Any]) -> float:
+        """The private score at `params`; larger is better.
+
+        Raises: as `ask`.
+        """
+        return self.ask(params).value
+
+    def ask(self, params: Mapping[str, Any]) -> Score:
+        """The private score at `params` with the deviation of its noise and its 90% interval.
+
+        Raises:
+            NoScoresLeft: as many other questions were asked as were paid for.
+            StudyInvalid: the model cannot be built or trained on the public records; no score was used up.
+            BudgetRefused: nothing was charged.
+            Sealed: something failed on sensitive data; ask again, and nothing is paid twice.
+        """
+        return self._session.ask(params)
+
+    def best(self) -> dict[str, Any]:
+        """The best hyperparameters among those asked: not the largest noisy score, which is biased upwards.
+
+        By the posterior mean of a Gaussian process on the released scores; with `choice_share`, by permute-and-flip
+        on the exact scores of what was asked until then, once.
+        """
+        return self._session.best()
+
+    def close(self) -> Release:
+        """Record what was asked as the release; afterwards nothing more is scored."""
+        return self._session.close()
+
+    @property
+    def scores_left(self) -> int:
+        """How many more questions can be asked."""
+        return self._session.scores_left
+
+    @property
+    def guarantee_(self) -> PrivacyGuarantee:
+        """The guarantee of all scores together, and of whatever is made of them."""
+        return self._session.guarantee
+
+    @property
+    def release_(self) -> Release:
+        """Everything released so far: the questions, their scores, the best."""
+        return self._session.release
+
+
+class StudyObjective(ObjectiveHandle):
+    """The private objective of a study file, for several processes: it pickles as the file's path.
+
+    Args:
+        path: the study file, with [objective].
+        ledger: the ledger's URL; where None that of the command.
+    """
+
+    def __init__(self, path: str | Path, ledger: str | None = None) -> None:
+        self.path, self.ledger = str(path), ledger_url(ledger)
+        self._opened: ScoreSession | None = None
+
+    @property
+    def _session(self) -> ScoreSession:
+        if self._opened is None:
+            run = Run(PrivacyLedger(self.ledger), Path(self.path).parent)
+            self._opened = ScoreSession(objective_of_study(read_study(Path(self.path)), run), run)
+        return self._opened
+
+    def __repr__(self) -> str:
+        return f"StudyObjective({self.path!r})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The file's path and the ledger's URL: no record, no session."""
+        return {"path": self.path, "ledger": self.ledger, "_opened": None}
+
+    def __deepcopy__(self, memo: object) -> "StudyObjective":
+        return self

@@ -1,0 +1,76 @@
+"""A private objective opened: from the files that a study names, or from tables in memory. Nothing is charged."""
+
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.ledger.charge import QueryKey
+from dpbo_core.preparation.data_split import FileSplit, allows_own_score
+from dpbo_core.preparation.preconditions import check_accepted, check_policy, check_public_sources, opening_cap
+from dpbo_core.preparation.public_half import DataSplit
+from dpbo_core.preparation.resolve import planning_problem
+from dpbo_core.preparation.run import Run
+from dpbo_core.preparation.training_set import study_fingerprint
+from dpbo_core.privacy.sealing import messages
+from dpbo_core.problem import Problem
+from dpbo_core.queries.objective_for_a_loop import KIND
+from dpbo_core.queries.objective_for_a_loop.price import ObjectivePrice
+from dpbo_core.queries.objective_for_a_loop.score_session import OpenObjective
+from dpbo_core.queries.query import fingerprint_of
+from dpbo_core.study_file import ObjectiveSection, StudySpec
+
+
+def objective_of_study(spec: StudySpec, run: Run) -> OpenObjective:
+    """The private objective of a study file's [objective].
+
+    Args:
+        spec: the study, on files.
+        run: which ledger pays, who asks, in which folder.
+
+    Raises:
+        StudyInvalid: it has no [objective], or cannot be used as it is. PolicyRefused: the owner's policy says no.
+        AssumptionNotAccepted: the guarantee rests on something that the study does not accept by name.
+    """
+    if spec.objective is None:
+        raise StudyInvalid(
+            f"the study {spec.name!r} has no [objective]", remedy="add [objective] with scores = 20, say"
+        )
+    check_policy(spec, run)
+    split = FileSplit(spec, run.folder, run.workers, allows_own_score(spec, run.ledger))
+    problem = planning_problem(spec, run.folder)
+    if problem.training is not None:
+        raise StudyInvalid(
+            "a private objective needs a public training set, and the study declares its training set sensitive",
+            cause="its models are trained without noise, so they would tell of the training records",
+            remedy="use dpbo tune with a method that trains privately (dpbo plan says which)",
+        )
+    return open_objective(spec, split, problem, spec.objective, run)
+
+
+def open_objective(
+    spec: StudySpec, split: DataSplit, problem: Problem, section: ObjectiveSection, run: Run
+) -> OpenObjective:
+    """Everything of a private objective that can be refused, from public facts alone.
+
+    Args:
+        spec: the study that says the model, the score and the price.
+        split: its two halves.
+        problem: as it is priced.
+        section: how many scores there are, and what is kept for a choice.
+        run: which ledger pays, where noise comes from.
+
+    Raises: as `objective_of_study`.
+    """
+    check_public_sources(split.sources(), run.ledger)
+    public = split.public(problem)
+    price = ObjectivePrice(public.problem, section.scores, section.choice_share)
+    check_accepted(spec, price.plan(), public.problem.unlisted)
+    split.check(public)
+    of_files = messages(StudyInvalid) if isinstance(split, FileSplit) else None
+    key = _key(spec, section, public.fingerprint)
+    sources, cap = split.sources(), opening_cap(spec)
+    return OpenObjective(key, price, sources, cap, lambda: split.sensitive(public), of_files)
+
+
+def _key(spec: StudySpec, section: ObjectiveSection, training: str) -> QueryKey:
+    """What the ledger knows the objective by: the study, what [objective] says, the public training data."""
+    facts = [KIND, study_fingerprint(spec, training), section.scores, section.choice_share, section.edition]
+    edition = spec.edition if section.edition == "1" else f"{spec.edition}.{section.edition}"
+    return QueryKey(fingerprint_of(facts), spec.privacy.dataset, f"{spec.name}/{KIND}", edition, KIND)

@@ -1,0 +1,95 @@
+"""The story of a private objective: the public half once, a task a score, and what was asked shown in MLflow."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from prefect import flow
+
+from dpbo.flows.prefect_runtime.liveness import alive
+from dpbo.flows.prefect_runtime.prefect_page import announce_refusal, name_run, wait_until_recorded
+from dpbo.flows.prefect_runtime.requested_study import study_of
+from dpbo.flows.private_flow import PrivateFlow
+from dpbo.flows.publishing import UNNAMED, publish_release
+from dpbo.tasks import policies
+from dpbo.tasks.reporting.mlflow_lookup import Tracked
+from dpbo.tasks.scoring import close, score
+from dpbo_core.errors import BudgetRefused
+from dpbo_core.privacy.release import Release
+from dpbo_core.queries.objective_for_a_loop.opening import objective_of_study
+from dpbo_core.queries.objective_for_a_loop.score_session import Score, ScoreSession
+from dpbo_core.study_file import StudySpec
+
+UNRECORDED = "Prefect's record of the run may lack tasks"
+
+
+@dataclass(frozen=True)
+class Scored:
+    """The scores that a flow asked for, in order, and how many are left."""
+
+    scores: tuple[Score, ...]
+    scores_left: int
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Closed:
+    """The release of a private objective and where it is shown: None where MLflow failed."""
+
+    release: Release
+    tracked: Tracked | None
+    warnings: tuple[str, ...] = ()
+
+
+@flow(name="score privately", **policies.FLOW)
+def score_privately(
+    study: StudySpec,
+    params: Sequence[Mapping[str, Any]] = (),
+    folder: str = ".",
+    pad_steps: float = 0.0,
+) -> Scored:
+    """Ask a study's private objective for scores, a task each; call it on its own or as a subflow of your search.
+
+    Args:
+        study: with [objective], which says how many scores its (ε, δ) buys.
+        params: the hyperparameters to score; those that were asked about before cost nothing.
+        folder: the folder that the study's data paths are relative to.
+        pad_steps: each task takes a whole number of so many seconds; 0 for none.
+
+    Raises:
+        NoScoresLeft: more were asked for than were paid for; what was released stands.
+        StudyInvalid, BudgetRefused, AssumptionNotAccepted: nothing was charged.
+        Sealed: something failed on sensitive data; run it again and it continues.
+    """
+    flow, session = _begun(study, folder, pad_steps)
+    with alive(flow.stores.running):
+        scores = tuple(_scored(session, flow.study, one) for one in params)
+        flow.warnings.tried(UNRECORDED, lambda: wait_until_recorded(len(scores)))
+        return Scored(scores, session.scores_left, tuple(flow.warnings.lines))
+
+
+@flow(name="close the private objective", **policies.FLOW)
+def close_privately(study: StudySpec, folder: str = ".", pad_steps: float = 0.0) -> Closed:
+    """Record what was asked of a private objective as its release, and show it in MLflow; nothing more is scored.
+
+    Args, Raises: as `score_privately`. A choice that was paid for is drawn now, unless it was before.
+    """
+    flow, session = _begun(study, folder, pad_steps)
+    with alive(flow.stores.running):
+        release = close(session)
+        tracked = publish_release(flow, release)
+        flow.warnings.tried(UNRECORDED, lambda: wait_until_recorded(1 + (tracked is not None)))
+        return Closed(release, tracked, tuple(flow.warnings.lines))
+
+
+def _begun(study: StudySpec, folder: str, time_quantum: float) -> tuple[PrivateFlow, ScoreSession]:
+    flow = PrivateFlow.begin(study_of(study), folder, time_quantum)
+    flow.warnings.tried(UNNAMED, lambda: name_run(flow.study, "objective"))
+    return flow, ScoreSession(objective_of_study(flow.study, flow.run), flow.run)
+
+
+def _scored(session: ScoreSession, study: StudySpec, params: Mapping[str, Any]) -> Score:
+    answer = score(session, params)
+    if isinstance(answer, BudgetRefused):
+        raise announce_refusal(answer, study)
+    return answer

@@ -1,0 +1,133 @@
+"""`dpbo objective` and its flow: scores one at a time from a study file, across processes, a task each."""
+
+import json
+import pickle
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+import tomli_w
+from test_evaluate_flow import run  # noqa: F401  a fixture
+from test_evaluation import files, of_files
+from test_flow import flow_runs, server, task_runs, terminal  # noqa: F401  fixtures
+
+from dpbo.flows.objective import close_privately, score_privately
+from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo_core import PrivateObjective
+from dpbo_core.errors import NoScoresLeft, StudyInvalid
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.study_file import StudySpec
+
+
+@pytest.fixture
+def spec(here):
+    files(here)
+    tables = of_files(budget={"epsilon": 100.0, "delta": 1e-5}, objective={"scores": 3})
+    tables["privacy"] |= {"epsilon": 2.0, "delta": 1e-6}
+    tables["model"] = {"estimator": "sklearn.tree.DecisionTreeClassifier", "score": "accuracy"}
+    tables["space"] = {"max_depth": {"low": 1, "high": 8, "integer": True}}
+    del tables["evaluation"]
+    (here / "study.toml").write_text(tomli_w.dumps(tables))
+    Stores().make_folder()
+    return StudySpec.from_dict(tables)
+
+
+def entries():
+    (account,) = PrivacyLedger(Stores().ledger).accounts("clinic")
+    return [(entry.study, entry.method) for entry in account.entries]
+
+
+def ask(run, depth):  # noqa: F811
+    code, out, err = run("objective", "study.toml", "--params", json.dumps({"max_depth": depth}), "--json")
+    assert (code, err) == (0, "")
+    return json.loads(out)
+
+
+def test_the_command_asks_one_score_and_goes_on_where_another_process_stopped(here, spec, run):  # noqa: F811
+    first = ask(run, 2)
+    assert set(first) == {"hyperparameters", "score", "noise", "interval", "scores_left", "guarantee"}
+    assert (first["scores_left"], first["guarantee"]["epsilon"]) == (2, 2.0)
+    assert ask(run, 2) == first
+    elsewhere = PrivateObjective.from_study(here / "study.toml")
+    assert elsewhere({"max_depth": 2}) == first["score"]
+    elsewhere({"max_depth": 4})
+    code, out, err = run("objective", "study.toml", "--json")
+    told = json.loads(out)
+    assert (code, err, told["scores_left"]) == (0, "", 1)
+    assert [step["hyperparameters"] for step in told["trajectory"]] == [{"max_depth": 2}, {"max_depth": 4}]
+    code, out, err = run("objective", "study.toml", "best")
+    assert (code, err) == (0, "")
+    assert "max_depth" in out
+    assert entries() == [("clinic/objective", "objective")]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["--params", "{"], 2, "no JSON"),
+        (["--params", '{"depth": 1}'], 2, "no axis 'depth'"),
+        (["--params", '{"max_depth": 99}'], 2, "not in [space]"),
+        (["--params", "{}"], 2, "max_depth is missing"),
+        (["best"], 2, "no score was asked for"),
+    ],
+)
+def test_what_cannot_be_asked_is_a_message_and_costs_nothing(here, spec, run, words, code, message):  # noqa: F811
+    found, _, err = run("objective", "study.toml", *words)
+    assert found == code
+    assert message in err
+    assert PrivacyLedger(Stores().ledger).accounts("clinic") == ()
+
+
+def test_one_more_is_refused_with_the_budgets_exit_code(here, spec, run):  # noqa: F811
+    for depth in (1, 2, 3):
+        ask(run, depth)
+    code, _, err = run("objective", "study.toml", "--params", '{"max_depth": 4}')
+    assert code == 3
+    assert "all 3 scores" in err
+
+
+def test_a_study_without_the_section_says_what_to_write(here, spec, run):  # noqa: F811
+    text = Path("study.toml").read_text().partition("[objective]")[0]
+    Path("study.toml").write_text(text)
+    code, _, err = run("objective", "study.toml")
+    assert code == 2
+    assert "scores = 20" in err
+
+
+def _score(handle, depth):
+    return handle({"max_depth": depth})
+
+
+def test_processes_ask_through_a_handle_that_holds_a_path(here, spec):
+    handle = PrivateObjective.from_study(here / "study.toml")
+    own = handle({"max_depth": 3})
+    stored = pickle.dumps(handle)
+    assert len(stored) < 1000
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        scores = list(pool.map(_score, [pickle.loads(stored)] * 4, [3, 2, 3, 2]))
+    assert scores[0] == scores[2] == own
+    assert scores[1] == scores[3]
+    assert entries() == [("clinic/objective", "objective")]
+
+
+def test_a_flow_has_a_task_for_each_score_and_shows_the_release(here, spec, server, terminal):  # noqa: F811
+    scored = score_privately(spec, [{"max_depth": 1}, {"max_depth": 2}])
+    assert (len(scored.scores), scored.scores_left) == (2, 1)
+    assert [one.name.partition("-")[0] for one in task_runs(*flow_runs("score privately"))].count("score") == 2
+    closed = close_privately(spec)
+    assert closed.tracked is not None
+    assert closed.warnings == ()
+    assert [step["score"] for step in closed.release.value["trajectory"]] == [one.value for one in scored.scores]
+    assert close_privately(spec).release == closed.release
+    with pytest.raises(NoScoresLeft):
+        score_privately(spec, [{"max_depth": 5}])
+
+
+def test_a_section_that_cannot_be_is_refused():
+    for table in ({"scores": 0}, {"scores": 2, "choice_share": 1.0}, {}, {"scores": 2, "steps": 3}):
+        with pytest.raises(StudyInvalid):
+            StudySpec.from_dict(of_files(objective=table))
+    spec = StudySpec.from_dict(of_files(objective={"scores": 7, "choice_share": 0.2}))
+    assert StudySpec.from_dict(spec.to_dict()) == spec
+    assert spec.tuned.objective is None
