@@ -58,6 +58,12 @@ def outsourcing():
     curate.fn(Outsourcing(None, "", "", ".", 0))
 
 
+def study_objective():
+    from dpbo_core.queries.objective_for_a_loop.objective_handle import StudyObjective
+
+    PrivacyLedger(StudyObjective("study.toml").ledger)
+
+
 def capped():
     from dpbo.flows.cli.budget_words import set_cap
 
@@ -120,6 +126,7 @@ FACES = {
     notebook: {"dpbo_core/sklearn_api/private_search.py"},
     selection: {"dpbo_core/sklearn_api/private_selection.py"},
     objective: {"dpbo_core/sklearn_api/private_objective.py"},
+    study_objective: {"dpbo_core/queries/objective_for_a_loop/objective_handle.py"},
     capped: set(),
     exported: set(),
     verified: set(),

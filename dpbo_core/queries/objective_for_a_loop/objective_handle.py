@@ -84,7 +84,7 @@ class StudyObjective(ObjectiveHandle):
     @property
     def _session(self) -> ScoreSession:
         if self._opened is None:
-            run = Run(PrivacyLedger(self.ledger), Path(self.path).parent)
+            run = Run(PrivacyLedger(ledger_url(self.ledger)), Path(self.path).parent)
             self._opened = ScoreSession(objective_of_study(read_study(Path(self.path)), run), run)
         return self._opened
 

@@ -282,7 +282,7 @@ class ScoreSession(Opaque):
             StudyInvalid: nothing was asked yet.
         """
         problem = self._open.price.problem
-        draws, baseline = self._draws(), problem.baseline
+        draws = self._draws()
         points = [read_parameters(text) for text in draws]
         if not points:
             raise _nothing_asked()
