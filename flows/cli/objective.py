@@ -16,7 +16,7 @@ from dpbo.flows.cli.words import AsJson, Debug, Study
 from dpbo.flows.prefect_runtime.settings import quiet_environment
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.preparation.run import Run
-from dpbo_core.queries.objective_for_a_loop.opening import objective_of_study
+from dpbo_core.queries.objective_for_a_loop.open_objective import objective_of_study
 from dpbo_core.queries.objective_for_a_loop.score_session import ScoreSession
 
 if TYPE_CHECKING:

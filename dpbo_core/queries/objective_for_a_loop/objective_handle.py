@@ -10,7 +10,7 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.release import Release
-from dpbo_core.queries.objective_for_a_loop.opening import objective_of_study
+from dpbo_core.queries.objective_for_a_loop.open_objective import objective_of_study
 from dpbo_core.queries.objective_for_a_loop.score_session import Score, ScoreSession
 from dpbo_core.study_file.toml_file import read_study
 
