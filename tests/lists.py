@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pages import ROOT
 
+from dpbo.flows.cli.app import VERBS
 from dpbo_core.methods import EXCHANGES, METHODS
 from dpbo_core.models.scores.bounded_function import FUNCTION
 from dpbo_core.models.scores.union import SCORES
@@ -15,6 +16,7 @@ LISTED_IN = (
     "README.md",
     "docs/explanation/which_method.md",
     "docs/reference/study_file.md",
+    "docs/reference/commands.md",
     "docs/how_to/private_training.md",
     "docs/evidence/threat_model.md",
 )
@@ -44,6 +46,11 @@ def observable():
     """What each method's run shows beside its plan and its release."""
     rows = [(f"`{kind}`", cls.traits.observable) for kind, cls in {**METHODS, **EXCHANGES}.items()]
     return table(("method", "to be seen beside the plan and the release"), rows)
+
+
+def commands():
+    """Each command and what it does, in the order of `dpbo --help`."""
+    return table(("command", "does"), [(f"`dpbo {name}`", line) for name, (_, line) in VERBS.items()])
 
 
 def scores():
@@ -80,7 +87,14 @@ def relative(target, page):
 
 def page(path):
     """A page with its lists as the code declares them; links are from the page's own folder."""
-    written = {"methods": methods, "advised": advised, "observable": observable, "scores": scores, "bases": bases}
+    written = {
+        "methods": methods,
+        "advised": advised,
+        "observable": observable,
+        "commands": commands,
+        "scores": scores,
+        "bases": bases,
+    }
 
     def listed(found):
         text = written[found[2]]()
