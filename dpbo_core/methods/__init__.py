@@ -38,7 +38,7 @@ def method_named(kind: str, options: Mapping[str, Any]) -> AnyMethod:
         raise StudyInvalid(
             f"study.method = {kind!r} is not run by a study",
             cause=NO_STUDY,
-            remedy="start with dpbo curate publish (docs/how_to/outsourcing.md)",
+            remedy="start with dpbo curate publish (docs/explanation/outsourcing.md)",
         )
     if kind not in METHODS:
         raise StudyInvalid(

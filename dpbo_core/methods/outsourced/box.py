@@ -185,7 +185,7 @@ class Outsourced:
     traits: ClassVar = MethodTraits(
         wants="another party to search among your records",
         gives="an answered search over a noised table",
-        needs="[two parties](docs/how_to/outsourcing.md)",
+        needs="[two parties](docs/explanation/outsourcing.md)",
         delta="> 0",
         trainings="none",
         observable="the noised table, the answers, and to the curator which rows are asked about",
