@@ -10,6 +10,7 @@ import errno
 import hashlib
 import math
 import os
+import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +21,7 @@ import sqlalchemy as sa
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger import postgres_timeouts as patience
 
-BUSY_SECONDS = 60
+BUSY_SECONDS = 60  # a writer of a SQLite ledger waits so long while no other one commits
 RESTED_SECONDS = patience.RESTED
 STATE = Path("mlruns")  # where DPBO keeps what must not lie in a team's database
 LEDGER_SETTING, TEAM_SETTING = "DPBO_LEDGER_URL", "DPBO_DATABASE_URL"
@@ -99,6 +100,9 @@ def _sqlite(address: sa.URL) -> tuple[sa.Engine, Path]:
         raise _bad_url("names a file by options behind its path, so that one file had two names")
     _check_nameable(address.database)
     path = Path(address.database).resolve()  # a later change of the current folder must not change the ledger
+    beside = path.with_name(path.name + ".generation")
+    if only_readable(path):
+        return _sqlite_to_read(path), beside
     _private_folder(path.parent)
     _private_file(path)
     engine = sa.create_engine(
@@ -113,12 +117,54 @@ def _sqlite(address: sa.URL) -> tuple[sa.Engine, Path]:
             connection.execute(f"PRAGMA {pragma}")
 
     def begin(connection: sa.Connection) -> None:
-        reading = connection.get_execution_options().get("reading", False)
-        connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
+        if connection.get_execution_options().get("reading", False):
+            connection.exec_driver_sql("BEGIN")
+            return
+        while True:  # SQLite lets the writers in by chance: whoever had none waits on while others commit
+            before = _changed_at(beside)
+            try:
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+            except sa.exc.OperationalError:
+                if _changed_at(beside) == before:
+                    raise
+            else:
+                return
 
     sa.event.listen(engine, "connect", configure)
     sa.event.listen(engine, "begin", begin)
-    return engine, path.with_name(path.name + ".generation")
+    return engine, beside
+
+
+def only_readable(path: Path) -> bool:
+    """Whether there is a SQLite ledger that this user may read and not write: its folder counts, or its disk."""
+    return path.is_file() and not all(os.access(each, os.W_OK, effective_ids=True) for each in (path, path.parent))
+
+
+def _sqlite_to_read(path: Path) -> sa.Engine:
+    """An engine on a ledger that this user may only read.
+
+    Without a writer's files beside it SQLite would make them. Where there are none nobody writes now, and the file
+    is read as it is; what a writer changes during the read is a broken page or chain, and so an error.
+    """
+
+    def connect() -> sqlite3.Connection:
+        still = "" if path.with_name(path.name + "-wal").exists() else "&immutable=1"
+        return sqlite3.connect(
+            f"{path.as_uri()}?mode=ro{still}", uri=True, timeout=BUSY_SECONDS, isolation_level=None
+        )
+
+    engine = sa.create_engine("sqlite://", creator=connect, poolclass=sa.pool.NullPool)
+    sa.event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
+    engine.url = sa.URL.create("sqlite", database=str(path))  # as messages and records name it
+    return engine
+
+
+def _changed_at(record: Path) -> int:
+    """The time of a record's last change, which follows each commit; 0 where there is none yet."""
+    try:
+        return record.stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def _postgresql(address: sa.URL) -> tuple[sa.Engine, Path]:

@@ -17,7 +17,6 @@ import secrets
 import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 from dpbo_core.errors import StudyInvalid
 
@@ -67,14 +66,17 @@ def key_of_setting() -> LedgerKey | None:
     """The key in the file that DPBO_LEDGER_KEY names, if it names one.
 
     Raises:
-        StudyInvalid: the file is missing, is no key, or may be read by others.
+        StudyInvalid: the file is missing, is no key or no ordinary file, or may be read by others.
     """
     named = os.environ.get(SETTING)
     if not named:
         return None
     try:
-        with Path(named).open("rb") as file:
-            shared = os.fstat(file.fileno()).st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+        with open(os.open(named, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # noqa: PTH123  a handle
+            mode = os.fstat(file.fileno()).st_mode
+            if not stat.S_ISREG(mode):
+                raise OSError
+            shared = mode & (stat.S_IRWXG | stat.S_IRWXO)
             key = LedgerKey.from_hex(file.read(4096).decode("ascii").strip())
     except (OSError, ValueError):
         problem = "holds no key of 64 hexadecimal digits, or cannot be read"

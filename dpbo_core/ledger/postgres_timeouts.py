@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
 CONNECTING, QUEUED, SILENCE, IDLE = 5, 10, 12, 30  # seconds
-RESTED, TRIED = 5, 4  # seconds: a connection unused for so long is tried first, and not for longer than this
+RESTED, TRIED = 5, 2  # seconds: a connection unused for so long is tried first, and not for longer than this
 POOLED = 12  # seconds a thread waits for one of its process's connections
 NAMED = "dpbo's MLflow"  # what a connection calls itself that somebody else's engine opens for us
 OPTIONS = {

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from dpbo_core.errors import DpboError, LedgerDamaged
 from dpbo_core.ledger import schema
-from dpbo_core.ledger.address import open_engine
+from dpbo_core.ledger.address import only_readable, open_engine
 from dpbo_core.ledger.history import START, Place, broken_links, changed, links, row_decoding
 from dpbo_core.ledger.key import SETTING, LedgerKey, key_of_setting, made_by
 from dpbo_core.ledger.rollback_guard import RollbackGuard, missing, older
@@ -53,6 +53,7 @@ class LedgerStore:
     def __init__(self, url: str, *, restored: bool = False) -> None:
         self._engine, beside = open_engine(url)
         self.server = self._engine.dialect.name == "postgresql"  # whose record is each machine's own
+        self._read_only = not self.server and only_readable(Path(str(self._engine.url.database)))
         self._name = f"the ledger, {'database' if self.server else 'file'} {self._engine.url.database!r},"
         self._process = os.getpid()
         self._restored = restored
@@ -71,7 +72,7 @@ class LedgerStore:
         self.guard = RollbackGuard(beside, self.identity, "" if self.server else str(self._engine.url.database))
         with self.reading() as connection:  # a snapshot of its own, which is taken after both records were read
             last, verified, _ = self._last(connection)
-            whole = not restored and self._unchained(connection, verified, last) is None
+            whole = not (restored or self._read_only) and self._unchained(connection, verified, last) is None
         if whole:  # what is not, whoever writes next is told
             self.guard.keep(last)
 
@@ -98,6 +99,12 @@ class LedgerStore:
         Raises:
             LedgerDamaged: the ledger is older than it was, or what was written since the last look is not chained.
         """
+        if self._read_only:
+            raise DpboError(
+                f"{self._name} may only be read by this user",
+                cause="the file, its folder or its disk is not writable, or it belongs to somebody else",
+                remedy="run it as the ledger's owner; dpbo budget and dpbo show need no more than reading",
+            )
         with self._begun(reading=False) as connection:
             schema.check(connection)
             last, verified, mac = self._last(connection)
@@ -219,16 +226,28 @@ class LedgerStore:
         """
         beside, of_user = START, START
         if not self._restored:
-            beside, of_user = self.guard.beside.read(), self.guard.of_user()
+            beside, of_user = self._beside(), self.guard.of_user()
         rows = connection.execute(LAST).all()
         with row_decoding():  # SQLite keeps a text in a column of numbers
             last = Place(index(rows[0].sequence), str(rows[0].hash)) if rows else START
         self._check_reached(connection, last, beside, self.guard.beside.path)
         unknown = not (beside.sequence or self._restored or self.server) and last.sequence > FRESH
-        if unknown and not self.guard.beside.read().sequence:  # read again: another process may just have begun it
+        if (
+            unknown and not self._beside().sequence and not self._hidden
+        ):  # read again: another process may just have begun it
             raise missing(self.guard.beside.path)
         self._check_reached(connection, last, of_user, self.guard.path_of_user or self.guard.beside.path)
         return last, beside, rows[0].mac if rows else None
+
+    @property
+    def _hidden(self) -> bool:
+        """Whether the record beside the ledger, which holds the owner's key, is hidden from who only reads."""
+        path = self.guard.beside.path
+        return self._read_only and path.exists() and not os.access(path, os.R_OK, effective_ids=True)
+
+    def _beside(self) -> Place:
+        """The place in the record beside the ledger; the start where it is hidden, and no old copy is noticed."""
+        return START if self._hidden else self.guard.beside.read()
 
     @staticmethod
     def _check_reached(connection: sa.Connection, last: Place, reached: Place, path: Path) -> None:

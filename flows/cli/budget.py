@@ -1,6 +1,6 @@
 """`dpbo budget`: each data set's account and its entries, and how its budget burns down."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
@@ -18,6 +18,7 @@ from dpbo_core.privacy.amounts import from_units
 from dpbo_core.queries.watch import KIND as WATCH
 from dpbo_core.queries.watch import LOOK
 
+NEWEST = 20  # entries of a dataset that are shown without --all
 HEADER = ("study", "edition", "method", "ε", "δ", "released")
 EMPTY = "The ledger is empty. Open a cap: dpbo budget set DATASET --epsilon 5 --delta 1e-5"
 
@@ -50,6 +51,9 @@ def show_accounts(
     every: Annotated[
         str | None, typer.Option(help="With --forecast: how often each study goes on, 30d say; as it did if none.")
     ] = None,
+    every_entry: Annotated[
+        bool, typer.Option("--all", help=f"Every entry of each dataset, and not its newest {NEWEST} alone.")
+    ] = False,
     json: AsJson = False,
     debug: Debug = False,
 ) -> None:
@@ -67,7 +71,8 @@ def show_accounts(
         burn_downs = _forecasts(accounts, every)
         print_json(forecasts_json(burn_downs)) if json else print_forecasts(burn_downs)
         return
-    print_json(accounts_json(accounts)) if json else print_accounts(accounts)
+    newest = None if every_entry else NEWEST
+    print_json(accounts_json(accounts)) if json else print_accounts(accounts, newest)
 
 
 def _forecasts(
@@ -145,8 +150,8 @@ def account_json(account: DatasetAccount) -> dict[str, Any]:
     }
 
 
-def print_accounts(accounts: tuple[DatasetAccount, ...]) -> None:
-    """Print accounts as `dpbo budget` shows them: cap, spent, left and every entry."""
+def print_accounts(accounts: tuple[DatasetAccount, ...], newest: int | None = NEWEST) -> None:
+    """Print accounts as `dpbo budget` shows them: cap, spent, left and their newest entries, or all where None."""
     screen = Screen()
     if not accounts:
         screen.say(EMPTY)
@@ -159,16 +164,21 @@ def print_accounts(accounts: tuple[DatasetAccount, ...]) -> None:
         if account.entries:
             if account.rooms:
                 screen.say(f"  {_room(account)}")
-            screen.table(HEADER, [_cells(entry) for entry in account.entries], left=3, wraps=0)
-            for line in _unfinished(account):
+            entries = account.entries if newest is None else account.entries[-newest:]
+            if len(entries) < len(account.entries):
+                screen.say(
+                    f"  the newest {len(entries)} of {len(account.entries):,} entries; --all shows every one"
+                )
+            screen.table(HEADER, [_cells(entry) for entry in entries], left=3, wraps=0)
+            for line in _unfinished(entries):
                 screen.say(f"  {line}")
         else:
             screen.say("  nothing was spent on it yet")
 
 
-def _unfinished(account: Account) -> Iterator[str]:
+def _unfinished(entries: Sequence[Entry]) -> Iterator[str]:
     """A line for each charge without a release: since when, and what to do. A watch that goes on is none."""
-    for entry in account.entries:
+    for entry in entries:
         if entry.released_at is None and n_looks(entry) is None:
             which, when = f"{named(entry.study)}:{named(entry.edition)}", named(entry.reserved_at[:10])
             yield f"{which} was charged on {when}: at work, or run it again: it continues, and pays nothing twice"

@@ -21,6 +21,7 @@ from dpbo.flows.prefect_runtime.temporary_server import locked_server
 from dpbo.tasks.reporting.mlflow_lookup import Tracked, tracked_in_file
 from dpbo_core.accounting.account import Account
 from dpbo_core.errors import DpboError, StudyInvalid, printable
+from dpbo_core.ledger.address import only_readable
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.privacy.release import Release
 
@@ -53,13 +54,14 @@ def ledger_here() -> PrivacyLedger | None:
 
 
 def own_ledger() -> PrivacyLedger:
-    """The ledger of this folder, made where there is none.
+    """The ledger of this folder, made where there is none; one that may only be read is left as it is.
 
     Raises:
         StudyInvalid: a link stands where its folder belongs, or another user's folder.
     """
     stores = Stores()
-    stores.make_folder()
+    if not only_readable(Path(stores.ledger.removeprefix("sqlite:///"))):
+        stores.make_folder()
     return PrivacyLedger(stores.ledger)
 
 

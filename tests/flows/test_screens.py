@@ -12,7 +12,7 @@ from rich.console import Console
 
 from dpbo.flows.cli import terminal
 from dpbo.flows.cli.app import COMMANDS, plain_first, print_first
-from dpbo.flows.cli.budget import print_accounts
+from dpbo.flows.cli.budget import accounts_json, print_accounts
 from dpbo.flows.cli.doctor import Finding, print_findings
 from dpbo.flows.cli.evaluate import print_expected
 from dpbo.flows.cli.plan import HEADER, print_advice, print_every_method
@@ -22,8 +22,13 @@ from dpbo.flows.cli.tune import print_tuned
 from dpbo_core import evaluate_study, plan_evaluation
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.ledger.charge import Charge, QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.preparation.resolve import advise_study
+from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
+from dpbo_core.privacy.noise_standing import OPERATING_SYSTEM
+from dpbo_core.privacy.plan import PrivacyPlan, Spend
+from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 from dpbo_core.queries.tuning.run import run_study
 from dpbo_core.study_file import StudySpec
 
@@ -242,3 +247,26 @@ def test_methods_are_listed_when_asked_for_and_the_studys_own_always(tables, cap
     printed = capsys.readouterr().out
     assert "exact_gp: it cannot run" in printed
     assert printed.count("public: ") == printed.count("public: good if the two populations are alike") == 1
+
+
+def test_the_newest_entries_are_shown_and_all_when_asked_for(tmp_path, capsys):
+    """A ledger of 1,119 releases printed as many lines; JSON stays whole."""
+    book = PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}")
+    book.set_budget(PrivacyBudget.of("people", epsilon=5.0, delta=0.0))
+    spend = Spend("score", "discrete noise", 10**10, 0, 10**8, sensitivity=0.01, noise_scale=1.0)
+    proof, unit = Evidence(Standing.STANDARD, ""), PrivacyUnit.VALIDATION_RECORD
+    plan = PrivacyPlan(PrivacyGuarantee(0.01, 0.0, unit, NeighboringRelation.REPLACE_ONE, (), proof), (spend,))
+    for n in range(25):
+        key = QueryKey(f"{n:064d}", "people", f"trial{n:02d}", "1", "lipschitz")
+        book.reserve(Charge(key, plan), noise=OPERATING_SYSTEM)
+    accounts = book.accounts()
+    print_accounts(accounts)
+    printed = capsys.readouterr().out
+    assert "the newest 20 of 25 entries; --all shows every one" in printed
+    assert "trial04" not in printed
+    assert all(f"trial{n:02d}" in printed for n in range(5, 25))
+    print_accounts(accounts, newest=None)
+    printed = capsys.readouterr().out
+    assert "--all" not in printed
+    assert all(f"trial{n:02d}" in printed for n in range(25))
+    assert len(accounts_json(accounts)["datasets"][0]["entries"]) == 25

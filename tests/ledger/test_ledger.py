@@ -4,8 +4,11 @@ import itertools
 import json
 import multiprocessing
 import os
+import sqlite3
 import stat
-from contextlib import suppress
+import threading
+import time
+from contextlib import closing, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 
@@ -380,3 +383,59 @@ def test_a_connection_lost_between_steps_is_replaced(postgresql, here, monkeypat
     )
     book.reserve(Charge(key(), plan(0.1)), noise=SYSTEM)
     assert len(entries(book)) == 1
+
+
+@pytest.mark.parametrize("others_commit", [True, False])
+def test_a_writer_waits_on_while_others_commit(here, monkeypatch, others_commit):
+    """SQLite lets writers in by chance: of thirty at once some were turned away though each had its turn."""
+    monkeypatch.setattr("dpbo_core.ledger.address.BUSY_SECONDS", 0.3)
+    book = PrivacyLedger(f"sqlite:///{here / 'ledger.db'}")
+    book.set_budget(PrivacyBudget.of("d", epsilon=5.0, delta=1e-6))
+    waiting = threading.Event()
+
+    def occupy():
+        with closing(sqlite3.connect(here / "ledger.db", isolation_level=None)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            waiting.set()
+            for moment in range(20):  # 2 s
+                time.sleep(0.1)
+                if others_commit:  # as each does after its commit
+                    os.utime(here / "ledger.db.generation", (moment, moment))
+            connection.execute("ROLLBACK")
+
+    others = threading.Thread(target=occupy)
+    others.start()
+    waiting.wait()
+    refusal = pytest.raises(DpboError, match="cannot be used now")
+    with nullcontext() if others_commit else refusal:
+        book.reserve(Charge(key("a"), plan(0.1)), noise=SYSTEM)
+    others.join()
+    assert len(entries(book)) == others_commit
+
+
+def study_after_study(url, number, start, failures):
+    start.wait()
+    for n in range(3):
+        try:
+            name, spends = f"{number} {n}", plan(0.01).spends
+            claim = PrivacyLedger(url).reserve(Charge(key(name), plan(0.01)), noise=SYSTEM)
+            claim.record(spends[0], lambda: {"draw": 1})
+            claim.conclude(Release({"score": 0.5}, GUARANTEE, spends, name, "1", "private_grid", "d"))
+        except DpboError as error:
+            failures.put(str(error))
+
+
+@pytest.mark.slow
+def test_thirty_studies_at_once_all_go_on(here):
+    url, context = f"sqlite:///{here / 'ledger.db'}", multiprocessing.get_context("spawn")
+    book = PrivacyLedger(url)
+    book.set_budget(PrivacyBudget.of("d", epsilon=5.0, delta=1e-6))
+    start, failures = context.Event(), context.Queue()
+    studies = [context.Process(target=study_after_study, args=(url, n, start, failures)) for n in range(30)]
+    for study in studies:
+        study.start()
+    start.set()
+    for study in studies:
+        study.join()
+    assert failures.empty()
+    assert sum(entry.released_at is not None for entry in entries(book)) == 90

@@ -265,6 +265,14 @@ def test_a_team_shares_one_key_and_who_has_none_only_reads(postgresql, here, mon
         spend(PrivacyLedger(url), "d")
 
 
+def test_a_pipe_is_no_key(url, here, monkeypatch):
+    """It was opened and waited for, for ever, while every other writer waited behind."""
+    os.mkfifo(here / "key", 0o600)
+    monkeypatch.setenv("DPBO_LEDGER_KEY", str(here / "key"))
+    with pytest.raises(StudyInvalid, match="holds no key"):
+        PrivacyLedger(url).set_budget(OPEN)
+
+
 # the generation
 
 
