@@ -135,8 +135,8 @@ class PrivateObjective(ObjectiveHandle):
             StudyInvalid: something cannot be used as it is. Nothing inside a validation record is ever an error.
             AssumptionNotAccepted: the guarantee rests on something that `accepts` does not name.
         """
-        X, y, X_validation, y_validation, _ = two_tables(self, X, y, X_validation, y_validation, validation_size)
-        split = split_of(self, X, y, X_validation, y_validation, ledger_url(self.ledger), share=validation_size)
+        tables = two_tables(self, X, y, X_validation, y_validation, validation_size)
+        split = split_of(self, tables, ledger_url(self.ledger))
         run = Run(PrivacyLedger(ledger_url(self.ledger)))
         problem = planning_problem(split.spec, unlisted=split.prototype.unlisted())
         self.session_ = ScoreSession(open_objective(split.spec, split, problem, self.section, run), run)

@@ -28,10 +28,9 @@ from dpbo_core.preparation.public_half import left_out
 from dpbo_core.preparation.resolve import planning_problem, resolve
 from dpbo_core.queries.evaluation.run import EvaluationResult
 from dpbo_core.sklearn_api.axes import axes_of, conditional, sections_of
-from dpbo_core.sklearn_api.evaluated_search import evaluate_search
 from dpbo_core.sklearn_api.public_encoder import PublicColumns, PublicEncoder
 from dpbo_core.sklearn_api.search_results import cv_results, draw
-from dpbo_core.sklearn_api.search_run import Progress, run_search
+from dpbo_core.sklearn_api.search_run import Progress, evaluate_search, run_search
 from dpbo_core.sklearn_api.search_study import (
     check_settings,
     public_positives,
@@ -222,12 +221,12 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         check_settings(self)
         if validation_size is None or y is None:  # of one table's targets some are sensitive
             public_target(self.estimator, y)
-        X, y, X_validation, y_validation, rows = two_tables(self, X, y, X_validation, y_validation, validation_size)
-        target = public_target(self.estimator, y)
-        frame_of(X, target, shown_as="X")
+        tables = two_tables(self, X, y, X_validation, y_validation, validation_size)
+        X, y = tables.X, public_target(self.estimator, tables.y)
+        frame_of(X, y, shown_as="X")
         validate_data(self, X, reset=True, skip_check_array=True)
-        split = split_of(self, X, y, X_validation, y_validation, ledger_url(self.ledger), share=validation_size)
-        spec, prototype, y = split.spec, split.prototype, target
+        split = split_of(self, tables, ledger_url(self.ledger))
+        spec, prototype = split.spec, split.prototype
         progress = Progress(loud=bool(self.verbose))
         result = run_search(
             resolve(spec, unlisted=prototype.unlisted()),
@@ -248,9 +247,9 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             progress.say("training at what was chosen, on the public rows")
             self.best_estimator_ = Pipeline([("encode", encoder), ("model", prototype.build(named))]).fit(X, y)
         if not spec.model.regression:
-            self.classes_ = np.unique(target)
-        if rows is not None:
-            self.validation_rows_ = rows
+            self.classes_ = np.unique(y)
+        if tables.rows is not None:
+            self.validation_rows_ = tables.rows
         elif hasattr(self, "validation_rows_"):
             del self.validation_rows_
         progress.done(f"released: {release.guarantee.in_words()}")
@@ -350,11 +349,9 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             Sealed: something failed on sensitive data; nothing of it is told, and a rerun continues.
         """
         check_is_fitted(self)
-        X, y, X_validation, y_validation, _ = two_tables(self, X, y, X_validation, y_validation, validation_size)
-        validate_data(self, X, reset=False, skip_check_array=True)
-        split = split_of(
-            self, X, y, X_validation, y_validation, ledger_url(self.ledger), share=validation_size, group=group
-        )
+        tables = two_tables(self, X, y, X_validation, y_validation, validation_size)
+        validate_data(self, tables.X, reset=False, skip_check_array=True)
+        split = split_of(self, tables, ledger_url(self.ledger), group)
         section = EvaluationSection(
             epsilon=float(epsilon),
             edition=edition,

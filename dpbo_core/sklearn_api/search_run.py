@@ -1,4 +1,4 @@
-"""A search under way: public work in several processes, a step after the other, and how far it is.
+"""A search on tables in memory: public work in several processes, step after step, how far it is, its evaluation.
 
 What is said is public or released, on the standard error. The number of steps is the method's public number: one
 where it hides how many trials there were. In a notebook and in a terminal one line is written again and again,
@@ -8,14 +8,23 @@ elsewhere one after the other.
 import sys
 from dataclasses import dataclass
 
+from dpbo_core.errors import DpboError
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods.contract import Released
 from dpbo_core.preparation.precomputed import Precomputed, known_candidates, known_public
-from dpbo_core.preparation.public_half import DataSplit
-from dpbo_core.preparation.resolve import ResolvedStudy
+from dpbo_core.preparation.public_half import DataSplit, PublicHalf
+from dpbo_core.preparation.resolve import ResolvedStudy, planning_problem
 from dpbo_core.preparation.run import Run
+from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.queries.evaluation.counting import Counter, count_table
+from dpbo_core.queries.evaluation.histogram_cells import Integers
+from dpbo_core.queries.evaluation.query import EvaluationQuery
+from dpbo_core.queries.evaluation.request import request_of_released, warn
+from dpbo_core.queries.evaluation.run import EvaluationResult, open_request
 from dpbo_core.queries.query import StudyResult
 from dpbo_core.queries.tuning.run import open_study
+from dpbo_core.scoring.partitioned import Workers
+from dpbo_core.sklearn_api.tables_in_memory import FrameSplit
 
 
 @dataclass
@@ -110,3 +119,45 @@ def done_by(n_jobs: int, study: ResolvedStudy, data: DataSplit, ledger: PrivacyL
     return Precomputed(
         models=dict(zip(trained, models, strict=True)), scores=dict(zip(scored, scores, strict=True))
     )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FrameTable:
+    """The validation table of a search.
+
+    Attributes:
+        split: both tables.
+        tells: nothing, since an object in a table may raise any message.
+    """
+
+    split: FrameSplit
+    tells: tuple[type[DpboError], ...] = ()
+
+    def columns(self, public: PublicHalf) -> tuple[str, ...]:
+        """Names of the validation table's columns, the target's last."""
+        return *self.split.validation.names, public.target
+
+    def count(self, counter: Counter, workers: Workers | None) -> Sensitive[Integers]:
+        """Read the records and count them, here."""
+        del workers
+        return count_table(self.split.spec, counter, *self.split.records())
+
+
+def evaluate_search(study: ResolvedStudy, split: FrameSplit, ledger: PrivacyLedger) -> EvaluationResult:
+    """Evaluate the model that a search released, for one spend; a report that was recorded is returned again.
+
+    Args:
+        study: of the search, as it was released.
+        split: both tables, with a study that asks by [evaluation]; its records may be others than were searched on.
+        ledger: where budgets are kept.
+
+    Raises: as `evaluate_study`.
+    """
+    problem = planning_problem(split.spec, unlisted=split.prototype.unlisted())
+    query, public = EvaluationQuery.of(split.spec, problem, None), split.public(problem)
+    run = Run(ledger)
+    opened = open_request(request_of_released(study, query, public, FrameTable(split), run), run)
+    if isinstance(opened, EvaluationResult):
+        return opened
+    warn(opened.plan.expected.warning)
+    return opened.finish(run)

@@ -4,7 +4,7 @@ Of the sensitive table the outside alone is looked at: how many records it has, 
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -125,12 +125,31 @@ def check_predicts(estimator: Any) -> None:
         )
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class TwoTables:
+    """The PUBLIC table and the SENSITIVE one of a call, each as records and their classes or targets.
+
+    Attributes:
+        X: PUBLIC records.
+        y: their classes or targets.
+        X_validation: SENSITIVE records.
+        y_validation: their classes or targets.
+        rows: positions of the sensitive rows in the one table that was divided; None where two were passed.
+        share: of that table's rows that are sensitive; None where two were passed.
+    """
+
+    X: Any
+    y: Any
+    X_validation: Any
+    y_validation: Any
+    rows: NDArray[np.int64] | None = None
+    share: float | None = None
+
+
 def two_tables(
     search: Any, X: Any, y: Any, X_validation: Any, y_validation: Any, validation_size: float | None
-) -> tuple[Any, Any, Any, Any, NDArray[np.int64] | None]:
+) -> TwoTables:
     """The public table and the sensitive one, as the call passed them or as `validation_size` divides one.
-
-    In that case its rows.
 
     Raises:
         StudyInvalid: there is no sensitive table, or it is said twice.
@@ -148,7 +167,7 @@ def two_tables(
                 cause=f"person = {search.person!r} says that somebody has several",
                 remedy="divide the table by persons yourself, and give X_validation and y_validation",
             )
-        return halves(X, y, validation_size)
+        return TwoTables(*halves(X, y, validation_size), float(validation_size))
     if X_validation is None or y_validation is None:
         raise StudyInvalid(
             "there is no validation set",
@@ -158,40 +177,31 @@ def two_tables(
             "fit(X, y, validation_size=0.3), which declares all other rows public; evaluate(...) then says "
             "privately what the released model is worth",
         )
-    return X, y, X_validation, y_validation, None
+    return TwoTables(X, y, X_validation, y_validation)
 
 
-def split_of(
-    search: Any,
-    X: Any,
-    y: Any,
-    X_validation: Any,
-    y_validation: Any,
-    ledger_url: str,
-    *,
-    share: float | None,
-    group: str | None = None,
-) -> FrameSplit:
+def split_of(search: Any, tables: TwoTables, ledger_url: str, group: str | None = None) -> FrameSplit:
     """The public and the sensitive table as frames, together with the study that they are for.
 
     Args:
         search: the `PrivateSearch`.
-        X: PUBLIC records.
-        y: their classes or targets.
-        X_validation: SENSITIVE records; with the column `group`, where that is given.
-        y_validation: their classes or targets.
+        tables: of the call; the sensitive one with the column `group`, where that is stated.
         ledger_url: of the ledger, as the search resolved it.
-        share: of one table's rows that are validated on; None where two tables were given.
         group: a column that a report is also given by.
     """
     marks = RowMarks.of(ledger_url, search.dataset)
+    share = tables.share
     if share is not None and marks is not None:
-        PrivacyLedger(ledger_url).check_share(search.dataset, float(share))
-    training = frame_of(X, public_target(search.estimator, y), shown_as="X")
+        PrivacyLedger(ledger_url).check_share(search.dataset, share)
+    training = frame_of(tables.X, public_target(search.estimator, tables.y), shown_as="X")
     named = {name for name in (search.person, group) if name is not None}
     width = len({*training.names} | named)
     validation = frame_of(
-        X_validation, y_validation, shown_as="X_validation", width=width, counted=search.n_persons is None
+        tables.X_validation,
+        tables.y_validation,
+        shown_as="X_validation",
+        width=width,
+        counted=search.n_persons is None,
     )
     if not validation.names:  # without a record, and with its number of records private: of the public columns
         names = (*training.names, *sorted(named - {*training.names}))
@@ -204,9 +214,9 @@ def split_of(
         prototype,
         target_name(training.names),
         score=search.scoring if callable(search.scoring) else None,
-        aliased=aliased((X, y), (X_validation, y_validation)),
+        aliased=aliased((tables.X, tables.y), (tables.X_validation, tables.y_validation)),
         beside=() if group is None or group in training.names else (group,),
-        division=None if share is None else Division(float(share), training.n_records + validation.n_records),
+        division=None if share is None else Division(share, training.n_records + validation.n_records),
         marks=marks,
     )
 

@@ -193,7 +193,7 @@ def test_nothing_in_a_record_raises_or_is_told(it, url, monkeypatch):
     told = repr(asked(it, hostile).release.to_json())
     assert "123456789" not in told
     monkeypatch.setattr(
-        "dpbo_core.sklearn_api.evaluated_search.count_table",
+        "dpbo_core.sklearn_api.search_run.count_table",
         lambda *_: (_ for _ in ()).throw(StudyInvalid("record 17 has income 123456789")),
     )
     with pytest.raises(Sealed) as sealed:

@@ -27,7 +27,7 @@ from dpbo_core.queries.evaluation.certified import CERTIFIED
 from dpbo_core.queries.objective_for_a_loop.open_objective import open_objective
 from dpbo_core.queries.objective_for_a_loop.score_session import ScoreSession
 from dpbo_core.queries.objective_for_a_loop.smoothed_choice import smoothed
-from dpbo_core.sklearn_api.search_study import split_of
+from dpbo_core.sklearn_api.search_study import TwoTables, split_of
 from dpbo_core.study_file.evaluation import ObjectiveSection
 
 RNG = np.random.default_rng(7)
@@ -67,7 +67,7 @@ def session(url, source, sensitive=(Z, TRUTH), **settings):
         **{"epsilon": 1.0, "delta": 1e-2, "dataset": "open", "n_scores": 2, "ledger": url} | settings,
     )
     run = Run(PrivacyLedger(url), source=source)
-    split = split_of(asked, X, Y, *sensitive, url, share=None)
+    split = split_of(asked, TwoTables(X, Y, *sensitive), url)
     problem = planning_problem(split.spec, unlisted=split.prototype.unlisted())
     return ScoreSession(open_objective(split.spec, split, problem, asked.section, run), run)
 

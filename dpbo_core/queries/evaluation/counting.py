@@ -8,7 +8,7 @@
 
 A record's cell depends on the model and that record alone, so parts add up to the one table's histogram, whoever
 counts them. Workers are inside the curator's boundary, as when parts are scored (`objective.partitioned`). Those
-in memory are counted by `sklearn_api.evaluated_search`.
+in memory are counted by `sklearn_api.search_run`.
 """
 
 from collections.abc import Sequence

@@ -105,17 +105,38 @@ class Watching:
         return _trainer(self.public.problem).train(self.tuned.value["hyperparameters"])
 
 
-def watching(spec: StudySpec, run: Run, section: WatchSection, *, planned: bool = False) -> Watching:
+def watching(spec: StudySpec, run: Run, section: WatchSection) -> Watching:
     """The watch of a study's released model.
 
     Args:
         spec: the study.
         run: in whose ledger it was released, and the looks are.
         section: what the watch is to be.
-        planned: whether a study that released nothing yet will do.
 
     Raises:
         StudyInvalid: it released no model, or the watch is open on other terms. Nothing is charged.
+        PolicyRefused: the training file is what a dataset is scored on.
+    """
+    watch = planned_watch(spec, run, section)
+    if watch.tuned is None:
+        raise StudyInvalid(
+            f"the study {spec.name!r} (edition {spec.edition}) has released nothing yet",
+            cause="it was not tuned, or its file or its public training set was changed since",
+            remedy="run dpbo tune first",
+        )
+    return watch
+
+
+def planned_watch(spec: StudySpec, run: Run, section: WatchSection) -> Watching:
+    """The watch of the model that a study released or, where it released nothing yet, will release.
+
+    Args:
+        spec: the study.
+        run: in whose ledger it was released, and the looks are.
+        section: what the watch is to be.
+
+    Raises:
+        StudyInvalid: it releases no model, or the watch is open on other terms. Nothing is charged.
         PolicyRefused: the training file is what a dataset is scored on.
     """
     check_watchable(spec)
@@ -125,23 +146,17 @@ def watching(spec: StudySpec, run: Run, section: WatchSection, *, planned: bool 
     public = split.public(resolved.problem)
     study = resolved.key(public.fingerprint)
     tuned = replay(study, run)
-    if tuned is None and not planned:
-        raise StudyInvalid(
-            f"the study {spec.name!r} (edition {spec.edition}) has released nothing yet",
-            cause="it was not tuned, or its file or its public training set was changed since",
-            remedy="run dpbo tune first",
-        )
     if not (resolved.method.releases_hyperparameters if tuned is None else model_is_public(tuned)):
         raise no_model()
     counted = counted_of(public.problem)
     key = watch_key(spec, digest_of_released(study), counted, section.edition)
-    asked = _in_range(section, _reference(section, tuned), public.problem)
+    stated = _in_range(section, _reference(section, tuned), public.problem)
     recorded = run.ledger.drawn(key.fingerprint).get(THRESHOLD)
     if recorded is not None:
         terms = Terms.from_json(recorded[0])
-        check_terms(section, terms, asked)
+        check_terms(section, terms, stated)
     else:
-        reference = _released_score(tuned, public.problem) if asked is None else asked
+        reference = _released_score(tuned, public.problem) if stated is None else stated
         terms = asked_terms(section, least_records=stated_size(spec), reference=reference)
     return Watching(spec, public, key, tuned, terms, fixed=recorded is not None)
 
@@ -188,19 +203,19 @@ def plan_watch(
 
     Args, Raises: as `look_once`; a study that released nothing yet is planned with the widest scores there are.
     """
-    asked = watching(study, Run(ledger, folder), section_of(study, section), planned=True).with_threshold()
-    terms, measure, spread = asked.terms, asked.measure, asked.spread
+    watch = planned_watch(study, Run(ledger, folder), section_of(study, section)).with_threshold()
+    terms, measure, spread = watch.terms, watch.measure, watch.spread
     noise = terms.noise(measure, terms.least_records, spread)
     theta = (terms.threshold or 0) * measure.unit
     return WatchPlan(
-        price=asked.price,
+        price=watch.price,
         terms=terms,
         threshold=theta,
         noise=noise,
         spread=spread if isinstance(measure, MeanMeasure) else None,
         power=power(terms.drop, noise, theta),
         smallest=smallest_drop(noise),
-        open=asked.fixed,
+        open=watch.fixed,
     )
 
 
