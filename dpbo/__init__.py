@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dpbo.flows.evaluate import Evaluated as Evaluated
     from dpbo.flows.evaluate import evaluate_privately as evaluate_privately
+    from dpbo.flows.objective import close_privately as close_privately
+    from dpbo.flows.objective import score_privately as score_privately
     from dpbo.flows.outsource import Outsourcing as Outsourcing
     from dpbo.flows.outsource import outsource as outsource
     from dpbo.flows.prefect_runtime.owner import owners_terminal as owners_terminal
@@ -27,9 +29,11 @@ _HOME = {
     "Outsourcing": "outsource",
     "Tuned": "tune",
     "Watched": "watch",
+    "close_privately": "objective",
     "evaluate_privately": "evaluate",
     "outsource": "outsource",
     "owners_terminal": "prefect_runtime.owner",
+    "score_privately": "objective",
     "tune_and_watch": "watch",
     "tune_on_schedule": "serve",
     "tune_privately": "tune",
