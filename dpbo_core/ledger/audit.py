@@ -11,6 +11,7 @@ own spends, composed. So nobody can write a row that gives back.
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
@@ -86,54 +87,95 @@ def read_export(lines: Iterable[str]) -> tuple[Link, ...]:
     raise changed([f"line {len(entries) + 1} of the exported copy is not a line of an export"])
 
 
-def verify(url: str, copy: tuple[Link, ...] = (), *, accept: bool = False) -> Verified:
+def verify(url: str, copy: tuple[Link, ...] = ()) -> Verified:
     """Compare the whole ledger with its own history, with its records outside, and with an exported copy.
 
     Args:
         url: the ledger's.
         copy: an exported history that the ledger must continue.
-        accept: a person answers for this ledger being older than it was. Entries that `copy` has and the ledger
-            lost are written again. The acceptance itself becomes an entry of the history.
 
     Raises:
         LedgerDamaged: says what was changed, removed, added, reordered or lost.
     """
+    store = _opened(url)
+    beside, of_user = store.guard.beside.read(), store.guard.of_user()  # before the history, which may grow
+    history, problems = _compared(store, copy, store.keys(), strangers=False)
+    lost = copy[len(history) :]
+    if lost:
+        problems.append(f"entries {lost[0].sequence} to {lost[-1].sequence} of the exported copy are missing")
+    _check_sound(problems, history, copy)
+    if not (_holds(history, beside, store) or store.guard.beside.exists):
+        raise missing(store.guard.beside.path)
+    if not _holds(history, beside, store):
+        raise older(f"entry {beside.sequence} (kept in {store.guard.beside.path.name})")
+    if of_user != START and not _holds(history, of_user, store):  # elsewhere, or both were restored
+        raise older(f"entry {of_user.sequence} (kept in {(store.guard.path_of_user or Path()).name})")
+    return Verified(history[-1].place)
+
+
+def accept(url: str, copy: tuple[Link, ...] = ()) -> Verified:
+    """Let a person answer for a ledger that is older than it was; one that verifies is left as it is.
+
+    Entries that `copy` has and the ledger lost are written again. The acceptance itself becomes an entry of the
+    history.
+
+    Raises:
+        LedgerDamaged: the ledger or the copy is not whole by itself, or the copy is not its continuation.
+    """
+    try:
+        return verify(url, copy)
+    except LedgerDamaged:  # older, or without its record or its key; what is more is refused below
+        pass
+    store = _opened(url)
+    keys, beside = _unless_damaged(store.keys) or (), _unless_damaged(store.guard.beside.read)
+    of_user = store.guard.of_user()
+    history, problems = _compared(store, copy, keys, strangers=True)
+    lost = copy[len(history) :]
+    if lost and keys and any(link.mac for link in history) and not any(link.mac for link in lost):
+        problems.append("no key seals the entries that the exported copy has more")
+    _check_sound(problems, history, copy)
+    record = beside
+    if beside is not None and _holds(history, beside, store) and of_user != START:
+        record = beside if _holds(history, of_user, store) else of_user
+    return _accept(store, history[-1].place, record, lost)
+
+
+def _opened(url: str) -> LedgerStore:
+    """The store of a ledger of whatever age, but of this schema.
+
+    Raises:
+        DpboError: it has another schema.
+    """
     store = LedgerStore(url, restored=True)
     if store.schema != str(schema.SCHEMA):
         raise schema.another(store.schema)
-    keys = _unless_damaged(store.keys, accept=accept) or ()
-    beside = _unless_damaged(store.guard.beside.read, accept=accept)
-    of_user = store.guard.of_user()  # like the other record, before the history, which may grow
+    return store
+
+
+def _compared(
+    store: LedgerStore, copy: tuple[Link, ...], keys: tuple[LedgerKey, ...], *, strangers: bool
+) -> tuple[list[Link], list[str]]:
+    """The history, and its problems and the copy's, in words, with where the two differ."""
     with store.reading() as connection, row_decoding():
         history = links(connection)
-        problems = _unsound(history, keys, strangers=accept, differences=unlike_tables(history, connection))
-    problems += unsound_copy(copy, keys, strangers=accept)
+        problems = _unsound(history, keys, strangers=strangers, differences=unlike_tables(history, connection))
+    problems += unsound_copy(copy, keys, strangers=strangers)
     problems += [
         f"entry {mine.sequence} of the history is not the exported copy's"
         for mine, theirs in zip(history, copy, strict=False)
         if mine != theirs
     ]
-    lost = copy[len(history) :]
-    if lost and not accept:
-        problems.append(f"entries {lost[0].sequence} to {lost[-1].sequence} of the exported copy are missing")
-    if lost and keys and any(link.mac for link in history) and not any(link.mac for link in lost):
-        problems.append("no key seals the entries that the exported copy has more")
+    return history, problems
+
+
+def _check_sound(problems: list[str], history: list[Link], copy: tuple[Link, ...]) -> None:
+    """Return if there are no problems.
+
+    Raises:
+        LedgerDamaged: there are.
+    """
     if problems:
-        apart = bool(copy) and history[0] == copy[0]
-        raise changed(problems, hint=APART if apart else "")
-    last = history[-1].place
-    sealed_here = not list(unattested(history, keys))
-    record, place = beside, store.guard.beside.path
-    reached = beside is not None and _holds(history, beside, store)
-    if reached and of_user.sequence and not _holds(history, of_user, store):  # elsewhere, or both were restored
-        reached, record, place = False, of_user, store.guard.path_of_user or place
-    if reached and not lost and sealed_here:
-        return Verified(last)
-    if not accept and place == store.guard.beside.path and not store.guard.beside.exists:
-        raise missing(store.guard.beside.path)
-    if not accept:
-        raise older(f"entry {(record or START).sequence} (kept in {place.name})")
-    return _accept(store, last, record, lost)
+        raise changed(problems, hint=APART if copy and history[0] == copy[0] else "")
 
 
 def unsound_copy(copy: tuple[Link, ...], keys: tuple[LedgerKey, ...], *, strangers: bool) -> list[str]:
@@ -150,14 +192,12 @@ def _unsound(
     return [*problems, *unattested(history, keys, strangers=strangers)]
 
 
-def _unless_damaged(read: Callable[[], T], *, accept: bool) -> T | None:
-    """The content of the file beside the ledger; None if it cannot be read and a person said to go on."""
+def _unless_damaged(read: Callable[[], T]) -> T | None:
+    """The content of the file beside the ledger; None if it cannot be read: a person said to go on."""
     try:
         return read()
     except LedgerDamaged:
-        if not accept:
-            raise
-    return None
+        return None
 
 
 def _holds(history: list[Link], record: Place, store: LedgerStore) -> bool:

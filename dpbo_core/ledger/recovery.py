@@ -155,7 +155,7 @@ class _Recovery:
 
     def __init__(self, writer: Writer, history: list[Link], copy: tuple[Link, ...]) -> None:
         self._writer, self.added = writer, Recovered()
-        self._known = {link.hash for link in history}
+        self._present = {link.hash for link in history}
         self._copy = copy
         self._numbers: dict[int, int] = {}  # of a reservation in the copy → here
         self._datasets: dict[int, str] = {}
@@ -163,7 +163,7 @@ class _Recovery:
             if link.about == RESERVATIONS.name:
                 row = json.loads(link.row)
                 self._datasets[row["id"]] = row["dataset"]
-                if link.hash in self._known:
+                if link.hash in self._present:
                     self._numbers[row["id"]] = row["id"]
         self._done = {
             (dataset, item): value
@@ -181,7 +181,7 @@ class _Recovery:
             RELEASES.name: self._release,
         }
         for link in self._copy:
-            if link.hash not in self._known and link.about in each:
+            if link.hash not in self._present and link.about in each:
                 each[link.about](link, json.loads(link.row))
 
     def _cap(self, link: Link, row: Row) -> None:

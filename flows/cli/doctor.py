@@ -142,7 +142,7 @@ def _ledger() -> Iterator[Finding]:
     if not is_there(stores.ledger):
         yield Finding("ledger", "note", "none yet; the first study or dpbo budget set makes it")
         return
-    history = audit.verify(stores.ledger, (), accept=False)
+    history = audit.verify(stores.ledger)
     yield Finding("ledger", "fine", f"whole, {history.last.sequence} entries")
 
 

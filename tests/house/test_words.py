@@ -20,7 +20,6 @@ STANDING = {
     "dpbo_core/comparison": 6,
     "dpbo_core/data": 26,
     "dpbo_core/final_model": 6,
-    "dpbo_core/ledger": 1,
     "dpbo_core/mechanisms": 2,
     "dpbo_core/models": 7,
     "dpbo_core/models/estimator_allowlist": 4,

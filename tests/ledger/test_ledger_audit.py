@@ -129,7 +129,7 @@ def test_what_was_tampered_with_is_told(used, which):
         audit.verify(used)
     assert caught.value.exit_code == 1
     with pytest.raises(LedgerDamaged, match=verdict):
-        audit.verify(used, accept=True)  # a person answers for an old copy, not for a forged one
+        audit.accept(used)  # a person answers for an old copy, not for a forged one
 
 
 @pytest.mark.parametrize("used", DATABASES[:1], indirect=True)
@@ -171,7 +171,7 @@ def test_a_truncated_tail_is_told_by_the_generation_and_by_an_export(used):
             look()
     with pytest.raises(LedgerDamaged, match="entries 10 to 12 of the exported copy are missing"):
         audit.verify(used, copy)
-    assert audit.verify(used, accept=True).recovered == 0
+    assert audit.accept(used).recovered == 0
     entry = exported(used)[-1]
     assert entry.about == "restorations"
     row = json.loads(entry.row)
@@ -181,13 +181,19 @@ def test_a_truncated_tail_is_told_by_the_generation_and_by_an_export(used):
     assert audit.verify(used).recovered is None
 
 
+def test_a_user_who_never_saw_the_ledger_verifies_it(used, here, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(here / "new"))
+    assert audit.verify(used).recovered is None
+    assert audit.accept(used).recovered is None
+
+
 def test_what_an_export_still_has_is_written_again_and_counts_as_spent(used):
     copy = exported(used)
     tables = ("history", "releases", "draws", "reservations")
     sql(used, *(lift(used, table, "delete") for table in tables))
     gone = ("sequence > 5", "reservation > 0", "reservation > 1", "id > 1")
     sql(used, *(f"DELETE FROM {table} WHERE {which}" for table, which in zip(tables, gone, strict=True)))
-    assert audit.verify(used, copy, accept=True).recovered == 7
+    assert audit.accept(used, copy).recovered == 7
     assert exported(used)[:12] == copy
     book = PrivacyLedger(used)
     (account,) = book.accounts("d")
@@ -257,7 +263,7 @@ def test_an_unreadable_generation_is_a_letter_and_can_be_accepted(used, text):
     place.write_text(text)
     with pytest.raises(LedgerDamaged, match="cannot be read"):
         PrivacyLedger(used)
-    assert audit.verify(used, accept=True).recovered == 0
+    assert audit.accept(used).recovered == 0
     PrivacyLedger(used)
 
 

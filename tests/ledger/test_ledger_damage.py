@@ -35,7 +35,7 @@ def uses(path):
     yield lambda: PrivacyLedger(url).reserve(Charge(key(), plan(0.25)), noise=SYSTEM).recorded("score")
     yield lambda: PrivacyLedger(url).recorded("s")
     yield lambda: PrivacyLedger(url).set_budget(PrivacyBudget.of("e", epsilon=1.0, delta=1e-6))
-    yield lambda: audit.verify(url, (), accept=False)
+    yield lambda: audit.verify(url)
     yield lambda: list(audit.export(url))
 
 
