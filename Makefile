@@ -16,6 +16,7 @@
 # make docs-run  run what the site shows and takes minutes, and its notebooks
 # make frameworks  install LightGBM, XGBoost, PyTorch and skorch, and run what is tested and shown with them
 # make bench   time every part beside its peers; the figures go to docs/tables/performance.txt (a quarter of an hour)
+# make compare  every method beside its rivals on public data; the figures go to docs/tables/comparison.txt (hours)
 # make papers  every printed number of the three papers beside ours, in docs/tables/printed_numbers.txt and adaptive.txt;
 #              resumed where it was interrupted (forty minutes, afresh)
 # make pages   write every list, page and printed plan of the documentation that comes from the code (a minute)
@@ -30,7 +31,7 @@ STAMP  := $(VENV)/.installed
 # Processes that tests and measurements start find the package compiled, wherever this is set for other reasons.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup tune test one planted audit intruder supply deployment newest pythons look check pages bench papers docs docs-run frameworks format \
+.PHONY: setup tune test one planted audit intruder supply deployment newest pythons look check pages bench compare papers docs docs-run frameworks format \
 	lock clean
 
 setup: $(STAMP)
@@ -61,7 +62,7 @@ one_base    := test_private_training $(ALWAYS)
 one_query   := test_adding $(ALWAYS)
 one_column  := test_ledger test_ledger_audit test_ledger_meaning $(ALWAYS)
 one_command := test_cli $(ALWAYS)
-one_pages   := test_docs $(ALWAYS)
+one_pages   := test_docs test_claims $(ALWAYS)
 
 one: $(STAMP)
 	@test -n "$(one_$(WHAT))" || { echo "WHAT is method, score, mechanism, base, query, column, command or pages."; exit 2; }
@@ -133,6 +134,11 @@ $(VENV)/.docs: $(STAMP) pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "pip>=25.1"  # the first that knows groups
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group docs -c requirements.lock
 	@touch $@
+
+compare: $(STAMP)
+	@$(BIN)/dpbo compare --out build/comparison
+	@cp build/comparison/comparison.json docs/evidence/ && cp build/comparison/pictures/comparison.png docs/pictures/
+	@$(BIN)/python tests/write_pages.py
 
 papers: $(STAMP)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.papers

@@ -11,6 +11,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 from pages import PAGES, ROOT, RUN, SHOWN, blocks, commands
 
 from dpbo_core.methods import EXCHANGES, METHODS
@@ -164,6 +165,16 @@ def test_every_page_is_in_the_site_and_every_picture_is_made_by_a_script():
         assert f": {page.relative_to(ROOT / 'docs').as_posix()}\n" in site, page.name
     for picture in (ROOT / "docs").rglob("*.png"):
         assert picture.stem in scripts, picture.name
+
+
+def test_the_pages_are_few_and_short():
+    """Kinds that people know, a number of pages each that somebody can look through, and words that can be read."""
+    site = yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]
+    kinds = {title: len(pages) for entry in site for title, pages in entry.items() if isinstance(pages, list)}
+    assert list(kinds) == ["Tutorials", "How to", "Reference", "Explanation", "Evidence"]
+    assert (kinds["Tutorials"], kinds["How to"] <= 12, kinds["Explanation"] <= 6) == (2, True, True)
+    assert len(TEXTS["README.md"].split()) <= 1_000
+    assert sum(len(text.split()) for text in (*TEXTS.values(), (ROOT / "SECURITY.md").read_text())) <= 45_000
 
 
 def test_where_is_what_is_there():
