@@ -78,7 +78,7 @@ def scoring(estimator: Any) -> Callable[[], Any]:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1000, 20))
     y = (X[:, 0] > 0.0).astype(np.int64)
-    found: Alone = alone(estimator.fit(X, y), X, y, Correct(), known={})
+    found: Alone = alone(estimator.fit(X, y), X, y, Correct(), needed_by={})
     whole = model_bytes(found.pickled, pickle.dumps(Correct()))
     images = Engine(found.modules, found.named, found.limits)
     V, w = rng.normal(size=(RECORDS, 20)), np.zeros(RECORDS, dtype=np.int64)

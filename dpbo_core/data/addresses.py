@@ -207,7 +207,7 @@ def address_of(text: str, *, shown_as: str = "data.validation") -> Address:
     Raises:
         StudyInvalid: of another kind, with a user or a password, or with a query that is not as above.
     """
-    url, found, query = text.partition(QUERY)
+    url, separator, query = text.partition(QUERY)
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -215,8 +215,8 @@ def address_of(text: str, *, shown_as: str = "data.validation") -> Address:
         _refuse(shown_as, "is no address that can be read")
     if parts.scheme not in SCHEMES:
         _refuse(shown_as, f"is an address of another kind than {' and '.join(SCHEMES)}")
-    told = [parts.netloc, *(value for _, value in parse_qsl(parts.query))]
-    if any("@" in unquote(text) for text in told):
+    open_parts = [parts.netloc, *(value for _, value in parse_qsl(parts.query))]
+    if any("@" in unquote(text) for text in open_parts):
         raise StudyInvalid(
             f"{shown_as} holds a user or a password",
             cause="a study is public, and is kept with every release",
@@ -224,12 +224,12 @@ def address_of(text: str, *, shown_as: str = "data.validation") -> Address:
             "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or a profile for a store",
         )
     if parts.scheme == S3:
-        if found:
+        if separator:
             _refuse(shown_as, "asks an object store for a query")
         return _object(parts.netloc, parts.path.lstrip("/"), parts.query, shown_as)
     host, database = unquote(parts.netloc.rpartition(":")[0] if port else parts.netloc), parts.path.lstrip("/")
     if (
-        not found
+        not separator
         or parts.query
         or parts.fragment
         or not host

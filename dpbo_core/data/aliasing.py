@@ -61,14 +61,14 @@ def _of_table(table: Any) -> Iterator[Memory]:
 
     arrow = nw.dependencies.get_pyarrow()
     try:
-        given = nw.from_native(table, allow_series=True, eager_only=True, pass_through=True)
+        frame = nw.from_native(table, allow_series=True, eager_only=True, pass_through=True)
     except Exception:  # noqa: BLE001  no table: whoever reads it says so
         return
-    if isinstance(given, nw.DataFrame):
-        for place in range(len(given.columns)):
-            yield from _of_column(given[:, place].to_native())
-    elif isinstance(given, nw.Series):
-        yield from _of_column(given.to_native())
+    if isinstance(frame, nw.DataFrame):
+        for place in range(len(frame.columns)):
+            yield from _of_column(frame[:, place].to_native())
+    elif isinstance(frame, nw.Series):
+        yield from _of_column(frame.to_native())
     elif isinstance(table, np.ndarray):
         yield np.asarray(table)
     elif arrow is not None and isinstance(table, arrow.Array):

@@ -135,8 +135,8 @@ def _values_of(name: str) -> NDArray[np.float64]:
     Raises:
         StudyInvalid: scikit-learn is not installed with its data.
     """
-    found = find_spec("sklearn")
-    place = Path((found and found.origin) or "").parent / "datasets" / "data" / FILES[name]
+    spec = find_spec("sklearn")
+    place = Path((spec and spec.origin) or "").parent / "datasets" / "data" / FILES[name]
     try:
         return np.array([[float(cell) for cell in row] for row in _rows(place)], dtype=np.float64)
     except OSError:

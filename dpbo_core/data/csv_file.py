@@ -12,8 +12,8 @@ from typing import BinaryIO
 
 import numpy as np
 
-from dpbo_core.data.cells import as_cells, text_cell
 from dpbo_core.data.header import Header, column_names
+from dpbo_core.data.raw_cells import as_cells, text_cell
 from dpbo_core.data.table import Table
 from dpbo_core.data.values import Column, joined, text_column
 from dpbo_core.errors import StudyInvalid
@@ -103,8 +103,8 @@ def read_csv(file: BinaryIO, *, sensitive: bool, shown_as: str, cells: bool = Fa
             for name, texts in zip(names, zip(*whole, strict=True), strict=True):
                 raw[name] += map(text_cell, texts)
     columns = {name: joined(part) for name, part in zip(names, parts, strict=True)}
-    kept = {name: as_cells(column) for name, column in raw.items()}
-    return Table(columns, np.array(broken, dtype=np.bool_), shown_as, kept)
+    raw_cells = {name: as_cells(column) for name, column in raw.items()}
+    return Table(columns, np.array(broken, dtype=np.bool_), shown_as, raw_cells)
 
 
 def _refuse_broken(rows: Iterable[list[str] | None], width: int, *, first_line: int, shown_as: str) -> None:

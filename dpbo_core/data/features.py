@@ -77,8 +77,8 @@ class Category:
         """Writes to `out` (width, r) a 1 where the category is known, else 0; nothing breaks a record."""
         out[:] = 0.0
         at = positions(column, self.values)
-        known = np.flatnonzero(at >= 0)
-        out[at[known], known] = 1.0
+        records = np.flatnonzero(at >= 0)
+        out[at[records], records] = 1.0
 
 
 Feature = Number | Category
@@ -101,8 +101,8 @@ def fit_feature(name: str, table: Table, *, standardize: bool, missing: Missing 
     if missing == "refuse" or np.isinf(numbers(column)).any() or not present(column).any():
         _refuse_missing(name, table)
     if not is_text(column):
-        known = numbers(column)[present(column)]
-        mean, deviation = _moments(known)
+        usable = numbers(column)[present(column)]
+        mean, deviation = _moments(usable)
         stand_in = mean if missing == "mean" else None
         return Number(name, *((mean, deviation) if standardize else (0.0, 1.0)), stand_in)
     values = sorted_values(column)

@@ -109,10 +109,10 @@ def parts_in(folder: FolderAddress, *, shown_as: str) -> tuple[ObjectAddress, ..
     Raises:
         StudyInvalid: the store could not be asked.
     """
-    found = attempted(lambda: parquet_objects(folder), None)
-    if found is None:
+    objects = attempted(lambda: parquet_objects(folder), None)
+    if objects is None:
         raise unreachable(shown_as)
-    return found
+    return objects
 
 
 def _stored(place: ObjectAddress, read: Callable[[ObjectAddress], bytes], shown_as: str) -> StoredObject:
@@ -129,10 +129,10 @@ def query_header(place: QueryAddress, *, shown_as: str) -> Header:
         StudyInvalid: the database could not be asked, keeps another encoding, or a column has no usable name.
     """
     _driver()
-    found = attempted(lambda: _header(place), None)
-    if found is None:
+    header = attempted(lambda: _header(place), None)
+    if header is None:
         raise unreachable(shown_as)
-    names, encoding, n_records = found
+    names, encoding, n_records = header
     if encoding not in ENCODINGS:
         raise StudyInvalid(
             f"the database of {shown_as} does not keep its texts in UTF-8",
@@ -205,9 +205,9 @@ def _rows(place: QueryAddress) -> QueryRows:
     connection = _connected(place)
     try:
         names = _names(connection, place)
-        found = connection.execute(place.select.texts(names).encode()).fetchall()
-        columns = tuple(zip(*found, strict=True)) if found else tuple(() for _ in names)
-        return QueryRows(names, columns, len(found))
+        rows = connection.execute(place.select.texts(names).encode()).fetchall()
+        columns = tuple(zip(*rows, strict=True)) if rows else tuple(() for _ in names)
+        return QueryRows(names, columns, len(rows))
     finally:
         connection.close()
 
@@ -225,11 +225,11 @@ def footer_of(place: ObjectAddress) -> bytes:
     """The end of a Parquet object, in which its footer is whole; of another object its last bytes."""
     with _opened(place) as file:
         size = file.size()
-        found = bytes(file.read_at(min(size, TAIL), max(0, size - TAIL)))
-        if len(found) < END or not found.endswith(MAGIC):
-            return found
-        wanted = min(size, struct.unpack("<I", found[-END:][:4])[0] + END)
-        return found if wanted <= len(found) else bytes(file.read_at(wanted, size - wanted))
+        end = bytes(file.read_at(min(size, TAIL), max(0, size - TAIL)))
+        if len(end) < END or not end.endswith(MAGIC):
+            return end
+        size_needed = min(size, struct.unpack("<I", end[-END:][:4])[0] + END)
+        return end if size_needed <= len(end) else bytes(file.read_at(size_needed, size - size_needed))
 
 
 def parquet_objects(folder: FolderAddress) -> tuple[ObjectAddress, ...]:
@@ -237,9 +237,9 @@ def parquet_objects(folder: FolderAddress) -> tuple[ObjectAddress, ...]:
     from pyarrow import fs
 
     selected = fs.FileSelector(f"{folder.bucket}/{folder.prefix.rstrip('/')}", allow_not_found=True)
-    found = _store(folder.settings).get_file_info(selected)
+    infos = _store(folder.settings).get_file_info(selected)
     under = f"{folder.bucket}/{folder.prefix}"
-    paths = {info.path for info in found if info.type == fs.FileType.File and info.path.endswith(SUFFIX)}
+    paths = {info.path for info in infos if info.type == fs.FileType.File and info.path.endswith(SUFFIX)}
     names = sorted(path.removeprefix(under) for path in paths if path.startswith(under))
     return tuple(
         ObjectAddress(folder.bucket, folder.prefix + name, folder.settings) for name in names if "/" not in name
@@ -252,10 +252,10 @@ def state_of(place: ObjectAddress) -> ObjectState:
     Raises:
         OSError: there is no such object.
     """
-    (found,) = _store(place.settings).get_file_info([_path(place)])
-    if found.mtime_ns is None or found.size is None:
+    (info,) = _store(place.settings).get_file_info([_path(place)])
+    if info.mtime_ns is None or info.size is None:
         raise FileNotFoundError
-    return int(found.mtime_ns), int(found.size)
+    return int(info.mtime_ns), int(info.size)
 
 
 def _opened(place: ObjectAddress) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dpbo_core.data.cells import Cells, array_values, series_cells, series_values
+from dpbo_core.data.raw_cells import Cells, array_values, series_cells, series_values
 from dpbo_core.data.table import Table, table_of
 from dpbo_core.data.values import Column
 from dpbo_core.errors import StudyInvalid
@@ -26,13 +26,13 @@ class Frame:
     Attributes:
         names: of the feature columns, in order.
         n_records: of the table.
-        given: the table itself.
+        native: the table itself, or its narwhals frame.
         target: its target, one value a record; None for a table to be predicted.
     """
 
     names: tuple[str, ...]
     n_records: int
-    given: Any
+    native: Any
     target: Any
 
     def __repr__(self) -> str:
@@ -41,29 +41,30 @@ class Frame:
     def values(self, name: str) -> Sequence[object] | Column:
         """One feature column's values as Python or NumPy has them."""
         place = self.names.index(name)
-        if isinstance(self.given, RowList):
-            return self.given.column(place)
-        if isinstance(self.given, np.ndarray):
-            return array_values(self.given[:, place])
-        return series_values(self.given.get_column(self.given.columns[place]))  # pandas has names that are no text
+        if isinstance(self.native, RowList):
+            return self.native.column(place)
+        if isinstance(self.native, np.ndarray):
+            return array_values(self.native[:, place])
+        # by its own name: pandas has names that are no text
+        return series_values(self.native.get_column(self.native.columns[place]))
 
     @property
     def named(self) -> bool:
         """Whether it is a data frame, whose columns have names of their own."""
-        return hasattr(self.given, "get_column")
+        return hasattr(self.native, "get_column")
 
     def hints(self) -> dict[str, Any]:
         """The type of each column as its library has it, by name: public. None of what is no data frame."""
         if not self.named:
             return {}
-        columns = zip(self.names, self.given.columns, strict=True)
-        return {name: getattr(self.given.get_column(own).to_native(), "dtype", None) for name, own in columns}
+        columns = zip(self.names, self.native.columns, strict=True)
+        return {name: getattr(self.native.get_column(own).to_native(), "dtype", None) for name, own in columns}
 
     def cells(self) -> dict[str, Cells]:
         """The raw cells of a data frame, by name; nothing a record holds raises."""
         return {
-            name: series_cells(self.given.get_column(own))
-            for name, own in zip(self.names, self.given.columns, strict=True)
+            name: series_cells(self.native.get_column(own))
+            for name, own in zip(self.names, self.native.columns, strict=True)
         }
 
     def table(self, *, target_name: str, source: str, cells: bool = False) -> Table:
@@ -106,17 +107,17 @@ def frame_of(X: Any, y: Any, *, shown_as: str, width: int | None = None, counted
     import narwhals.stable.v2 as nw
 
     try:
-        given = nw.from_native(X, eager_only=True, pass_through=True)
+        native = nw.from_native(X, eager_only=True, pass_through=True)
     except Exception:  # noqa: BLE001  a name twice, or a table of a kind that must be collected first
-        given = None
-    if given is None:
+        native = None
+    if native is None:
         raise _bad_names(shown_as)
-    if isinstance(given, nw.DataFrame):
-        names, n_records = tuple(str(name) for name in given.columns), len(given)
+    if isinstance(native, nw.DataFrame):
+        names, n_records = tuple(str(name) for name in native.columns), len(native)
     else:
-        given = _array(X, shown_as, width, empty=not counted)
-        d = given.width if isinstance(given, RowList) else given.shape[1]
-        names, n_records = tuple(f"x{j}" for j in range(d)), len(given)
+        native = _array(X, shown_as, width, empty=not counted)
+        d = native.width if isinstance(native, RowList) else native.shape[1]
+        names, n_records = tuple(f"x{j}" for j in range(d)), len(native)
     if len(set(names)) < len(names) or not all(names):
         raise _bad_names(shown_as)
     if (not names or not n_records) and (counted or n_records):
@@ -133,7 +134,7 @@ def frame_of(X: Any, y: Any, *, shown_as: str, width: int | None = None, counted
             else f"{shown_as} and its target have different numbers of records",
             remedy="give one target for each record",
         )
-    return Frame(names, n_records, given, target)
+    return Frame(names, n_records, native, target)
 
 
 def _bad_names(shown_as: str) -> StudyInvalid:
@@ -188,14 +189,14 @@ def _target(y: Any, shown_as: str) -> Any:
     import narwhals.stable.v2 as nw
 
     try:
-        given = nw.from_native(_in_series(y), allow_series=True, eager_only=True, pass_through=True)
+        native = nw.from_native(_in_series(y), allow_series=True, eager_only=True, pass_through=True)
     except Exception:  # noqa: BLE001  a frame with a name twice, or one that must be collected first
-        given = None
-    if isinstance(given, nw.DataFrame | nw.Series):
-        return given
-    if given is not None and _is_sequence(y):
+        native = None
+    if isinstance(native, nw.DataFrame | nw.Series):
+        return native
+    if native is not None and _is_sequence(y):
         return list(y)
-    array = np.ma.asarray(y) if isinstance(y, np.ma.MaskedArray) else np.asarray(given)
+    array = np.ma.asarray(y) if isinstance(y, np.ma.MaskedArray) else np.asarray(native)
     if not array.ndim:
         raise StudyInvalid(f"the target of {shown_as} is not a column", remedy="give one value a record")
     return array

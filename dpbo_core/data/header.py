@@ -20,13 +20,13 @@ class Header:
     n_records: int
 
 
-def column_names(found: Sequence[str], *, sensitive: bool, shown_as: str) -> tuple[str, ...]:
+def column_names(fields: Sequence[str], *, sensitive: bool, shown_as: str) -> tuple[str, ...]:
     """The names, stripped, if they can serve as a header.
 
     Raises:
         StudyInvalid: a name is empty, not printable, or occurs twice.
     """
-    names = tuple(name.strip() for name in found)
+    names = tuple(name.strip() for name in fields)
     if not names or not all(name and name.isprintable() for name in names):
         raise StudyInvalid(
             f"a column of {shown_as} has no readable name",
@@ -63,9 +63,9 @@ def check_columns(
             cause="the name is misspelt, or the file is not separated by commas",
             remedy="write the target's name as in the file's header",
         )
-    given, wanted = set(validation), set(training)
-    missing = [name for name in training if name not in given]
-    extra = [name for name in validation if name not in wanted]
+    present, expected = set(validation), set(training)
+    missing = [name for name in training if name not in present]
+    extra = [name for name in validation if name not in expected]
     if not missing and not extra:
         return
     if 2 * len(missing) > len(training):
@@ -84,16 +84,16 @@ def check_columns(
 
 
 def check_record_count(
-    found: int, stated: int, *, shown_as: str = "the validation file", key: str = "n_validation"
+    count: int, stated: int, *, shown_as: str = "the validation file", key: str = "n_validation"
 ) -> None:
     """The sensitive file holds the number of records that the study states under `key`.
 
     Raises:
         StudyInvalid: it does not; says the two numbers.
     """
-    if found != stated:
+    if count != stated:
         raise StudyInvalid(
-            f"{shown_as} holds {found} records, the study says {key} = {stated}",
+            f"{shown_as} holds {count} records, the study says {key} = {stated}",
             cause="the file changed after the study was written",
             remedy=f"correct {key}; it is public, and every score is divided by it",
         )

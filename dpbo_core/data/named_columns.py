@@ -3,7 +3,7 @@
 | symbol | name here | meaning | shape |
 |---|---|---|---|
 | d | — | columns but the target | scalar |
-| — | `NamedColumn.cell` | a raw cell (`cells`) as it is held; `CANNOT` where it cannot be | scalar |
+| — | `NamedColumn.cell` | a raw cell (`raw_cells`) as it is held; `CANNOT` where it cannot be | scalar |
 | X | `data_frame(columns, rows)` | objects (r, d) of such cells as a pandas.DataFrame | (r, d) |
 
 A column is a number (float64, gaps are NaN), a truth value (bool; a number where the training table has gaps), a
@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.data.cells import UNREADABLE, Cells, micros, time_of_text
 from dpbo_core.data.csv_file import FIELD_LIMIT
+from dpbo_core.data.raw_cells import UNREADABLE, Cells, micros, time_of_text
 from dpbo_core.data.table import Table
 from dpbo_core.data.values import canonical, shown
 from dpbo_core.errors import StudyInvalid
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Kind = Literal["number", "truth", "time", "text", "category"]
 KINDS: tuple[Kind, ...] = ("number", "truth", "time", "text", "category")
 CANNOT = None  # no column holds it: gaps are NaN
-KNOWN = 50  # texts of a training column that are kept as its groups
+MOST_GROUPS = 50  # texts of a training column that are kept as its groups
 GAP = float("nan")
 NANOSECONDS = (-9_223_372_036_854_775, 9_223_372_036_854_775)  # microseconds that can be told in nanoseconds
 FAR: Mapping[Kind, tuple[object, ...]] = {  # what no public table holds
@@ -86,10 +86,10 @@ class NamedColumn:
         return meant if any(type(meant) is type(value) and meant == value for value in self.values) else CANNOT
 
     def _time(self, raw: object) -> object:
-        found = time_of_text(raw) if type(raw) is str else raw
-        if type(found) is not (dt.datetime if "," in self.dtype else np.datetime64):
+        moment = time_of_text(raw) if type(raw) is str else raw
+        if type(moment) is not (dt.datetime if "," in self.dtype else np.datetime64):
             return CANNOT
-        at = micros(found)
+        at = micros(moment)
         if at is None or ("[ns" in self.dtype and not NANOSECONDS[0] <= at <= NANOSECONDS[1]):
             return CANNOT
         return at
@@ -107,10 +107,10 @@ class NamedColumn:
         if self.kind == "category":
             return pd.Series(pd.Categorical(cells, categories=list(self.values), ordered=self.ordered))
         at = np.array([np.iinfo(np.int64).min if cell != cell else cell for cell in cells], dtype=np.int64)
-        found = pd.Series(at.view("M8[us]"))
+        series = pd.Series(at.view("M8[us]"))
         if "," not in self.dtype:
-            return found.astype(self.dtype)  # type: ignore[call-overload]
-        return found.dt.tz_localize("UTC").astype(self.dtype)  # type: ignore[call-overload]
+            return series.astype(self.dtype)  # type: ignore[call-overload]
+        return series.dt.tz_localize("UTC").astype(self.dtype)  # type: ignore[call-overload]
 
 
 def _number(raw: object) -> object:
@@ -192,12 +192,12 @@ def _fitted(name: str, table: Table, hint: Any, *, typed: bool) -> NamedColumn:
             cause="an infinite or very large number, a time beyond its type, a duration or a list",
             remedy="correct the value, or leave the column out",
         )
-    known = [cell for cell in held if isinstance(cell, int | float) and cell == cell]
+    numbers = [cell for cell in held if isinstance(cell, int | float) and cell == cell]
     values = made.values
     if made.kind == "text":
         distinct = sorted({cell for cell in held if isinstance(cell, str)})
-        values = tuple(distinct) if len(distinct) <= KNOWN else ()
-    middle = float(np.median(known)) if known else None
+        values = tuple(distinct) if len(distinct) <= MOST_GROUPS else ()
+    middle = float(np.median(numbers)) if numbers else None
     return NamedColumn(name, made.kind, made.dtype, values, made.ordered, middle)
 
 

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from dpbo_core.data.cells import UNREADABLE, Cells, arrow_times, as_cells, cells_of
 from dpbo_core.data.fetched import StoredObject
 from dpbo_core.data.header import Header, column_names
+from dpbo_core.data.raw_cells import UNREADABLE, Cells, arrow_times, as_cells, cells_of
 from dpbo_core.data.table import Table
 from dpbo_core.data.values import Column, canonical, joined, value_column
 from dpbo_core.errors import StudyInvalid
@@ -49,7 +49,7 @@ def parquet_header(path: Path | StoredObject, *, sensitive: bool, shown_as: str)
             cause="its writer's choice; ONE of another length than the type allows fails all records of its group",
             remedy="write the column as doubles, or as decimals of a fixed length, as pyarrow does",
         )
-    names = column_names([footer.names[i] for i in _kept(footer)], sensitive=sensitive, shown_as=shown_as)
+    names = column_names([footer.names[i] for i in _columns(footer)], sensitive=sensitive, shown_as=shown_as)
     return Header(names, sum(footer.group_sizes))
 
 
@@ -74,18 +74,18 @@ def read_parquet(
         StudyInvalid: no readable footer; or the file is public and a group or a column cannot be read.
     """
     file, footer = _opened(path, shown_as=shown_as)
-    kept = _kept(footer)
-    names = column_names([footer.names[i] for i in kept], sensitive=sensitive, shown_as=shown_as)
+    fields = _columns(footer)
+    names = column_names([footer.names[i] for i in fields], sensitive=sensitive, shown_as=shown_as)
     if only is not None:
-        kept, names = [kept[names.index(name)] for name in only], tuple(only)
+        fields, names = [fields[names.index(name)] for name in only], tuple(only)
     if not sensitive:
-        _refuse_types(names, [footer.types[i] for i in kept], shown_as=shown_as, times=cells)
+        _refuse_types(names, [footer.types[i] for i in fields], shown_as=shown_as, times=cells)
     readers = (_column, _cells) if cells else (_column,)
     parts: list[list[list[Column]]] = [[[] for _ in names] for _ in readers]
     broken = np.zeros(sum(footer.group_sizes), dtype=np.bool_)
     start = 0
     for group, size in enumerate(footer.group_sizes):
-        read = _group(file, group, size, [footer.names[i] for i in kept], readers)
+        read = _group(file, group, size, [footer.names[i] for i in fields], readers)
         if read is None:
             if not sensitive:
                 raise StudyInvalid(
@@ -169,7 +169,7 @@ def _footer_bytes(path: Path | StoredObject) -> bytes:
         return _MAGIC + file.read(length).replace(b"ARROW:schema", b"arrow.schema") + end
 
 
-def _kept(footer: _Footer) -> list[int]:
+def _columns(footer: _Footer) -> list[int]:
     # pandas adds the row index as a column when a table was filtered before writing; it is no feature.
     return [i for i, name in enumerate(footer.names) if not name.startswith(_PANDAS_INDEX)]
 
@@ -180,8 +180,8 @@ def _group(
     """By reader, columns of a group, the pages of the others unread; None where one cannot be decoded."""
     try:
         table = file.read_row_group(group, columns=names)  # and what lies under one, were it a column of columns
-        found = [table.column(table.schema.names.index(name)) for name in names]
-        read = [[reader(values) for values in found] for reader in readers]
+        columns = [table.column(table.schema.names.index(name)) for name in names]
+        read = [[reader(values) for values in columns] for reader in readers]
         return read if all(len(column) == size for columns in read for column in columns) else None
     except Exception:  # noqa: BLE001  whatever the pages hold, their records are broken and nothing is raised
         return None
@@ -204,11 +204,11 @@ def _column(values: Any) -> Column:
         # As bytes: a text that is not UTF-8 must cost its own record only. Each distinct one is read once.
         encoded = pa.concat_arrays(values.cast(pa.large_binary()).chunks or [pa.array([], pa.large_binary())])
         encoded = encoded.dictionary_encode()
-        known = [canonical(text) for text in encoded.dictionary.to_pylist()]
-        distinct = np.empty(len(known) + 1, dtype=object)
-        distinct[:] = [*known, float("nan")]
+        texts = [canonical(text) for text in encoded.dictionary.to_pylist()]
+        distinct = np.empty(len(texts) + 1, dtype=object)
+        distinct[:] = [*texts, float("nan")]
         column = distinct[encoded.indices.fill_null(-1).to_numpy()]
-        if any(isinstance(value, str) for value in known):
+        if any(isinstance(value, str) for value in texts):
             return np.asarray(column, dtype=object)
         return np.asarray(column, dtype=np.float64)
     return np.full(len(values), np.nan)

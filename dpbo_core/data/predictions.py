@@ -70,14 +70,14 @@ class PredictionColumns(Preprocessing):
         """Every column that a table must have, the target's last."""
         return (*self.feature_names, self.target)
 
-    def check(self, found: Sequence[str], *, shown_as: str) -> None:
+    def check(self, columns: Sequence[str], *, shown_as: str) -> None:
         """A table has these columns and no others. Of the study's own names it says which, of others how many.
 
         Raises:
             StudyInvalid: it has not.
         """
-        missing = [name for name in self.all_columns if name not in found]
-        extra = len([name for name in found if name not in self.all_columns and name not in self.ignored])
+        missing = [name for name in self.all_columns if name not in columns]
+        extra = len([name for name in columns if name not in self.all_columns and name not in self.ignored])
         if not missing and not extra:
             return
         parts = [f"lacks {', '.join(map(repr, missing[:5]))}"] if missing else []
@@ -100,8 +100,8 @@ class PredictionColumns(Preprocessing):
         X = np.full((table.n_records, len(self.features)), np.nan)
         for place, name in enumerate(self.feature_names):
             if self.of_classes:
-                found = positions(table.columns[name], self.classes)
-                X[:, place] = np.where(found < 0, np.nan, found)
+                indices = positions(table.columns[name], self.classes)
+                X[:, place] = np.where(indices < 0, np.nan, indices)
             else:
                 X[:, place] = numbers(table.columns[name])
         return self._with_target(X, table, table.broken.copy(), np.nan)

@@ -4,7 +4,7 @@
 |---|---|---|---|
 | m | `n_records` | records, public | scalar |
 | | `columns[name]` | float64, or objects that are float or str (`values.py`) | (m,) |
-| | `cells[name]` | the raw cells (`cells.py`), where they were asked for | (m,) objects |
+| | `cells[name]` | the raw cells (`raw_cells.py`), where they were asked for | (m,) objects |
 | | `broken` | the record is no record of this table: wrong number of fields, bad bytes | (m,) |
 | X | `Encoded.X` | features, C-contiguous float64; the zero row where `labels` is −1 | (m, d) |
 | | `labels` | class index into `Preprocessing.classes`, −1 for a broken record or an unknown label | (m,) |
@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.data.cells import Cells, as_cells, cell_of
+from dpbo_core.data.raw_cells import Cells, as_cells, cell_of
 from dpbo_core.data.values import Column, value_column
 from dpbo_core.errors import StudyInvalid
 
@@ -61,14 +61,14 @@ class Table:
 
     def without(self, names: Collection[str]) -> "Table":
         """The table without the columns `names`; those it does not have are ignored."""
-        kept = {name: column for name, column in self.columns.items() if name not in names}
+        columns = {name: column for name, column in self.columns.items() if name not in names}
         cells = {name: column for name, column in self.cells.items() if name not in names}
-        return Table(kept, self.broken, self.source, cells)
+        return Table(columns, self.broken, self.source, cells)
 
     def cells_of(self, name: str) -> Cells:
         """The raw cells (m,) of a column; what the canonical values say where the raw ones were not kept."""
-        found = self.cells.get(name)
-        return as_cells(map(cell_of, self.columns[name].tolist())) if found is None else found
+        raw = self.cells.get(name)
+        return as_cells(map(cell_of, self.columns[name].tolist())) if raw is None else raw
 
     def each_column(self) -> Iterator[tuple[str, "Table"]]:
         """Names, and for each a table that has this column: the table itself."""

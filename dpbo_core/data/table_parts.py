@@ -156,10 +156,10 @@ def parts_fingerprint(table: TableParts) -> str:
     Raises:
         StudyInvalid: a file cannot be read.
     """
-    found = PartsFingerprint()
+    digest = PartsFingerprint()
     for part in table.parts():
-        found.add(part)
-    return found.hexdigest()
+        digest.add(part)
+    return digest.hexdigest()
 
 
 def _check_unchanged(file: _File) -> None:
@@ -173,11 +173,11 @@ def _check_unchanged(file: _File) -> None:
 
 def _state(path: Path, shown_as: str) -> _State:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         raise StudyInvalid(
             f"{shown_as} is not there any more, or cannot be read",
             cause="another program removed it, or its permissions",
             remedy="put it back, or run again with the files that are there: another study",
         ) from None
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    return status.st_ino, status.st_mtime_ns, status.st_size

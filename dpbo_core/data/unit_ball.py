@@ -114,16 +114,16 @@ def clipped_rows(
             z *= np.minimum(1.0 / radius, aim / np.sqrt(total))
             out[rows] = z.T
     places = np.concatenate([*far, np.empty(0, dtype=np.intp)])
-    n_far, kept = len(places), _AT_ONCE * -(-m // _RECORDS_AT_ONCE)
+    n_far, places_made = len(places), _AT_ONCE * -(-m // _RECORDS_AT_ONCE)
     if m:
-        places = np.append(places, np.zeros(-n_far % kept if n_far else kept, dtype=np.intp))
+        places = np.append(places, np.zeros(-n_far % places_made if n_far else places_made, dtype=np.intp))
     for start in range(0, len(places), _RECORDS_AT_ONCE):
         some = places[start : start + _RECORDS_AT_ONCE]
         raw = np.empty((d, len(some)))
         for _ in fill(some, raw):
             pass
-        found = clipped(*scaled_rows(raw, center, scale), radius=radius, bound=bound).T[: max(0, n_far - start)]
-        out[some[: len(found)]] = found
+        rows_far = clipped(*scaled_rows(raw, center, scale), radius=radius, bound=bound).T[: max(0, n_far - start)]
+        out[some[: len(rows_far)]] = rows_far
 
 
 def _slack(d: int) -> float:

@@ -147,11 +147,11 @@ def positions(column: Column, values: tuple[Value, ...]) -> NDArray[np.int64]:
     if column.dtype == object:
         index = {value: i for i, value in enumerate(values)}
         return np.fromiter((index.get(value, -1) for value in column), np.int64, len(column))
-    known = np.array([value for value in values if isinstance(value, float)], dtype=np.float64)
-    if not known.size:
+    doubles = np.array([value for value in values if isinstance(value, float)], dtype=np.float64)
+    if not doubles.size:
         return np.full(len(column), -1, dtype=np.int64)
-    at = np.minimum(np.searchsorted(known, column), known.size - 1)
-    return np.where(known[at] == column, at, -1).astype(np.int64)
+    at = np.minimum(np.searchsorted(doubles, column), doubles.size - 1)
+    return np.where(doubles[at] == column, at, -1).astype(np.int64)
 
 
 def shown(value: Value) -> str:

@@ -86,17 +86,17 @@ class ServedModel:
             return self._linear(rows, verb)
         if not callable(getattr(self.estimator, verb, None)):
             raise ValueError(f"this model has no {verb}")
-        found = np.asarray(getattr(self.estimator, verb)(rows))
-        return self.classes[found.astype(int)] if verb == PREDICT and len(self.classes) else found
+        predictions = np.asarray(getattr(self.estimator, verb)(rows))
+        return self.classes[predictions.astype(int)] if verb == PREDICT and len(self.classes) else predictions
 
     def encoded(self, table: Any) -> NDArray[np.float64]:
         """The features (m, d) of `table`; a row without a value that it cannot do without is 0."""
-        told, raw, center, scale = self.preprocessing, [], [], []
-        broken = np.zeros(len(table[told["features"][0]["name"]]), dtype=bool)
-        for feature in told["features"]:
+        fitted, raw, center, scale = self.preprocessing, [], [], []
+        broken = np.zeros(len(table[fitted["features"][0]["name"]]), dtype=bool)
+        for feature in fitted["features"]:
             values = [meaning(value) for value in table[feature["name"]]]
             if "values" in feature:
-                raw += [np.array([float(value == known) for value in values]) for known in feature["values"]]
+                raw += [np.array([float(value == category) for value in values]) for category in feature["values"]]
                 center += [0.0] * len(feature["values"])
                 scale += [1.0] * len(feature["values"])
                 continue
@@ -110,10 +110,10 @@ class ServedModel:
             scale.append(feature["deviation"] if varies else 1.0)
         with np.errstate(all="ignore"):
             X = self._scaled(np.column_stack(raw), np.array(center), np.array(scale))
-            if not told["unit_ball"]:
+            if not fitted["unit_ball"]:
                 broken |= ~np.isfinite(X.astype(np.float32)).all(axis=1)
-        if told["bias"] > 0.0:
-            X = np.column_stack([X, np.full(len(X), told["bias"])])
+        if fitted["bias"] > 0.0:
+            X = np.column_stack([X, np.full(len(X), fitted["bias"])])
         X[broken] = 0.0
         return X
 
@@ -154,8 +154,8 @@ class Trees:
 
     def predict_proba(self, rows: Any) -> NDArray[np.float64]:
         """The probability of each class, (m, C)."""
-        found = np.asarray(self._booster.predict(rows))
-        return found if found.ndim == 2 else np.column_stack([1.0 - found, found])
+        probabilities = np.asarray(self._booster.predict(rows))
+        return probabilities if probabilities.ndim == 2 else np.column_stack([1.0 - probabilities, probabilities])
 
     def predict(self, rows: Any) -> NDArray[np.intp]:
         """(m,) the likeliest class."""
@@ -175,18 +175,18 @@ class Behind:
         return lambda rows: asked(self._before.transform(rows))
 
 
-def boosted(folder: Path, told: Any, before: Any = None) -> Any:
+def boosted(folder: Path, kind: Any, before: Any = None) -> Any:
     """The booster in `folder`, made again.
 
     Args:
         folder: of the model.
-        told: which it is, {"library", "class"}.
+        kind: which it is, {"library", "class"}.
         before: fitted transformers that come before it; None where there are none.
 
     Raises:
         ValueError: it is none of those that are written, it is damaged, or its package is not installed.
     """
-    library, kind = told["library"], told["class"]
+    library, kind = kind["library"], kind["class"]
     if library not in BOOSTERS or kind not in BOOSTERS[library][1]:
         raise ValueError("the model is of a booster that is not known here")
     path = folder / BOOSTERS[library][0]
@@ -268,12 +268,12 @@ def cell(column: dict[str, Any], value: Any) -> Any:
         if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
             value = int(value)
         return str(value)
-    found = meaning(value)
-    if kind == "category" and found not in column["values"]:
+    canonical = meaning(value)
+    if kind == "category" and canonical not in column["values"]:
         raise ValueError
-    if kind == "number" and not isinstance(found, float):
+    if kind == "number" and not isinstance(canonical, float):
         raise ValueError
-    return found
+    return canonical
 
 
 def meaning(value: Any) -> float | str:

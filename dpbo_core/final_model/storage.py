@@ -23,9 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.data import Preprocessing
-from dpbo_core.data.cells import as_cells
 from dpbo_core.data.features import Category, Feature, Number
 from dpbo_core.data.named_columns import KINDS, NamedColumn
+from dpbo_core.data.raw_cells import as_cells
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.final_model.dpbo_served_model import BOOSTERS, FORMAT, boosted
 from dpbo_core.final_model.dpbo_served_model import ESTIMATOR as ESTIMATOR
@@ -48,7 +48,7 @@ def write(folder: Path, preprocessing: Preprocessing, model: Model, loss: str | 
     Raises:
         StudyInvalid: the estimator holds something that could not be loaded again without running foreign code.
     """
-    document: dict[str, Any] = {"format": FORMAT, "preprocessing": _told(preprocessing)}
+    document: dict[str, Any] = {"format": FORMAT, "preprocessing": _preprocessing_fields(preprocessing)}
     if isinstance(model, LinearModel):
         document["linear"] = {
             "weights": model.weights.tolist(),
@@ -83,8 +83,8 @@ def read(folder: Path) -> tuple[Preprocessing, Model, str | None]:
             model: Model = LinearModel(weights, float(linear["lambda"]), float(linear["certificate"]))
             loss = _text(linear["loss"])
         else:
-            columns, told = preprocessing.columns, document["stand_in"]
-            stand_in = _row(told, preprocessing.n_features) if columns is None else _cells(told, columns)
+            columns, stand_in = preprocessing.columns, document["stand_in"]
+            stand_in = _row(stand_in, preprocessing.n_features) if columns is None else _cells(stand_in, columns)
             model = FittedEstimator(_estimator(folder, document.get("booster")), stand_in, columns=columns)
     except StudyInvalid:
         raise
@@ -209,7 +209,7 @@ def _damaged(path: Path) -> StudyInvalid:
     )
 
 
-def _told(fitted: Preprocessing) -> dict[str, Any]:
+def _preprocessing_fields(fitted: Preprocessing) -> dict[str, Any]:
     return {
         "target": fitted.target,
         "classes": list(fitted.classes),
@@ -221,56 +221,56 @@ def _told(fitted: Preprocessing) -> dict[str, Any]:
     }
 
 
-def _preprocessing(told: dict[str, Any]) -> Preprocessing:
+def _preprocessing(fields: dict[str, Any]) -> Preprocessing:
     return Preprocessing(
-        target=_text(told["target"]),
-        classes=tuple(_value(value) for value in told["classes"]),
-        features=tuple(_feature(feature) for feature in told["features"]),
-        unit_ball=bool(told["unit_ball"]),
-        bias=_number(told["bias"]),
-        radius=_number(told["radius"]),
-        ignored=frozenset(_text(name) for name in told["ignored"]),
+        target=_text(fields["target"]),
+        classes=tuple(_value(value) for value in fields["classes"]),
+        features=tuple(_feature(feature) for feature in fields["features"]),
+        unit_ball=bool(fields["unit_ball"]),
+        bias=_number(fields["bias"]),
+        radius=_number(fields["radius"]),
+        ignored=frozenset(_text(name) for name in fields["ignored"]),
     )
 
 
-def _feature(told: dict[str, Any]) -> Feature | NamedColumn:
-    name = _text(told["name"])
-    if "kind" in told:
-        kind = KINDS[KINDS.index(told["kind"])]
-        values = tuple(_value(value) for value in told["values"])
-        middle = None if told["stand_in"] is None else _number(told["stand_in"])
-        return NamedColumn(name, kind, _text(told["dtype"]), values, told["ordered"] is True, middle)
-    if "values" in told:
-        return Category(name, tuple(_value(value) for value in told["values"]))
-    stand_in = None if told["stand_in"] is None else _number(told["stand_in"])
-    return Number(name, _number(told["mean"]), _number(told["deviation"]), stand_in)
+def _feature(fields: dict[str, Any]) -> Feature | NamedColumn:
+    name = _text(fields["name"])
+    if "kind" in fields:
+        kind = KINDS[KINDS.index(fields["kind"])]
+        values = tuple(_value(value) for value in fields["values"])
+        middle = None if fields["stand_in"] is None else _number(fields["stand_in"])
+        return NamedColumn(name, kind, _text(fields["dtype"]), values, fields["ordered"] is True, middle)
+    if "values" in fields:
+        return Category(name, tuple(_value(value) for value in fields["values"]))
+    stand_in = None if fields["stand_in"] is None else _number(fields["stand_in"])
+    return Number(name, _number(fields["mean"]), _number(fields["deviation"]), stand_in)
 
 
-def _row(told: Any, length: int) -> NDArray[np.float64]:
-    row = np.array([_number(value) for value in told], dtype=np.float64)
+def _row(cells: Any, length: int) -> NDArray[np.float64]:
+    row = np.array([_number(value) for value in cells], dtype=np.float64)
     if row.shape != (length,):
         raise ValueError
     return row
 
 
-def _cells(told: Any, columns: tuple[NamedColumn, ...]) -> NDArray[Any]:
+def _cells(cells: Any, columns: tuple[NamedColumn, ...]) -> NDArray[Any]:
     """The public row of an estimator that takes the table's own columns."""
-    if len(told) != len(columns) or not all(isinstance(cell, str | int | float | None) for cell in told):
+    if len(cells) != len(columns) or not all(isinstance(cell, str | int | float | None) for cell in cells):
         raise ValueError
-    return as_cells(float("nan") if cell is None else cell for cell in told)
+    return as_cells(float("nan") if cell is None else cell for cell in cells)
 
 
-def _value(told: Any) -> float | str:
-    return told if isinstance(told, str) else _number(told)
+def _value(value: Any) -> float | str:
+    return value if isinstance(value, str) else _number(value)
 
 
-def _text(told: Any) -> str:
-    if not isinstance(told, str):
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
         raise TypeError
-    return told
+    return value
 
 
-def _number(told: Any) -> float:
-    if isinstance(told, bool) or not isinstance(told, int | float) or not math.isfinite(told):
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise TypeError
-    return float(told)
+    return float(value)

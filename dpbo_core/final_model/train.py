@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.data import Preprocessing, table_of
-from dpbo_core.data.cells import time_in_words
 from dpbo_core.data.features import Category, Feature
 from dpbo_core.data.named_columns import NamedColumn
+from dpbo_core.data.raw_cells import time_in_words
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.final_model import storage
 from dpbo_core.final_model.dpbo_served_model import LOGISTIC, data_frame
@@ -107,9 +107,9 @@ class FinalModel:
     def _encoded(self, table: Any) -> Any:
         columns = columns_of(table, self.columns)
         if self.preprocessing.columns is not None:
-            told = [asdict(column) for column in self.preprocessing.columns]
+            columns_as_dicts = [asdict(column) for column in self.preprocessing.columns]
             try:
-                return data_frame(told, columns)
+                return data_frame(columns_as_dicts, columns)
             except ValueError as error:
                 raise StudyInvalid(str(error), cause="in the training table every value is one") from None
         stand_in = self.classes[0] if self.classes else 0.0

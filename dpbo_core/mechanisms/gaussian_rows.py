@@ -88,7 +88,7 @@ class GaussianRows:
 
 
 @dataclass(frozen=True)
-class KeptRows:
+class StoredRows:
     """The same mechanism for a table too large for the ledger: the rows are kept in a file, their digest recorded.
 
     Attributes:

@@ -227,12 +227,12 @@ def bounded_weights(
     density and lies in the box, which is all that the theorems ask.
     """
     N = len(density)
-    given = [SCALE] * N if prior is None else prior
-    lows = [math.ceil(Fraction(lower) * weight) for weight in given]
-    highs = [math.floor(Fraction(upper) * weight) for weight in given]
-    wanted, total = [value * N for value in density], sum(given)
+    prior_weights = [SCALE] * N if prior is None else prior
+    lows = [math.ceil(Fraction(lower) * weight) for weight in prior_weights]
+    highs = [math.floor(Fraction(upper) * weight) for weight in prior_weights]
+    wanted, total = [value * N for value in density], sum(prior_weights)
     if not all(abs(value) <= LARGEST_RATIO for value in wanted):  # NaN fails too
-        return list(given)
+        return list(prior_weights)
     scale = SCALE if prior is None else Fraction(total, N)
     weights = [
         min(max(int(value * SCALE if prior is None else Fraction(value) * scale), low), high)

@@ -86,7 +86,7 @@ class EstimatorTrainer:
         if self.enforced:
             from dpbo_core.models.one_by_one.enforced_model import alone
 
-            how = alone(fitted.by_rows(), self.X, self.truth, scored, known=self._modules)
+            how = alone(fitted.by_rows(), self.X, self.truth, scored, needed_by=self._modules)
             return replace(fitted, alone=how)
         outcome = check_rowwise(fitted, self.X, needs=scored.needs, again=scored.needs in self._tried)
         self._tried.add(scored.needs)

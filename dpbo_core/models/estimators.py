@@ -167,7 +167,7 @@ def _says(kind: Any, estimator: Any) -> bool:
 
 
 def _refused(import_path: str, what: str, error: Exception, *, named: bool = False) -> StudyInvalid:
-    said = (str(error).strip().splitlines() or [""])[0][:200]
+    message = (str(error).strip().splitlines() or [""])[0][:200]
     remedy = "correct [model] or the ends of [space]"
     if named:
         remedy = (
@@ -176,7 +176,9 @@ def _refused(import_path: str, what: str, error: Exception, *, named: bool = Fal
             "Pipeline, by a ColumnTransformer say; or correct [model] or the ends of [space]"
         )
     return StudyInvalid(
-        f"{import_path} {what} with these hyperparameters", cause=f"{type(error).__name__}: {said}", remedy=remedy
+        f"{import_path} {what} with these hyperparameters",
+        cause=f"{type(error).__name__}: {message}",
+        remedy=remedy,
     )
 
 
@@ -335,19 +337,19 @@ class FittedEstimator(ScorableModel):
             and np.array_equal(self.stand_in, other.stand_in)
         )
 
-    def scores_of(self, given: "PreparedRows", truth: NDArray[Any], score: RecordScore) -> NDArray[np.float64]:
+    def scores_of(self, prepared: "PreparedRows", truth: NDArray[Any], score: RecordScore) -> NDArray[np.float64]:
         """`scores` of rows that were prepared for several models, (m,): the same to the last bit."""
         result = np.zeros(len(truth))
         for block in self.batches(len(truth)):
-            result[block] = self._batch_scores(given.rows[block], given.sound[block], truth[block], score)
+            result[block] = self._batch_scores(prepared.rows[block], prepared.sound[block], truth[block], score)
         return result
 
     def batch_scores(
         self, rows: NDArray[np.float64], truth: NDArray[Any], score: RecordScore
     ) -> NDArray[np.float64]:
         """`scores` of rows (k, d) that are predicted together: i follows from k, i, row i and truth i."""
-        given = self.prepared(rows)
-        return self._batch_scores(given.rows, given.sound, truth, score)
+        prepared = self.prepared(rows)
+        return self._batch_scores(prepared.rows, prepared.sound, truth, score)
 
     def _batch_scores(
         self, rows: NDArray[Any], sound: NDArray[np.bool_], truth: NDArray[Any], score: RecordScore
@@ -372,7 +374,7 @@ class FittedEstimator(ScorableModel):
 
         def predicted() -> NDArray[Any] | None:
             with contained():
-                return shaped(getattr(self.estimator, verb)(self.given(rows)), verb, len(rows))
+                return shaped(getattr(self.estimator, verb)(self.estimator_input(rows)), verb, len(rows))
 
         return attempted(predicted, None)  # whatever it raised may quote a record
 
@@ -380,7 +382,7 @@ class FittedEstimator(ScorableModel):
         """The estimator where rows (k, d) are all that it can be given: it makes its data frame of them itself."""
         return self.estimator if self.columns is None else OfRows(self.estimator, self.columns)
 
-    def given(self, rows: NDArray[Any]) -> Any:
+    def estimator_input(self, rows: NDArray[Any]) -> Any:
         """Rows (k, d) as the estimator takes them: what works in place (copy=False) must not reach the caller's."""
         if self.of_trees:
             return rows

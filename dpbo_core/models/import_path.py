@@ -37,14 +37,14 @@ def function_at(
     Raises:
         StudyInvalid: a malformed path, a package that is not installed, an import that fails, or no function.
     """
-    found = named_object(path, "function", "ourpackage.scores.utility", key)
-    if not callable(found) or inspect.isclass(found):
+    function = named_object(path, "function", "ourpackage.scores.utility", key)
+    if not callable(function) or inspect.isclass(function):
         raise StudyInvalid(
             f"{path!r} is not a function",
             cause="it cannot be called, or it is a class",
             remedy=f"name a function of {of}",
         )
-    return found  # type: ignore[no-any-return]
+    return function  # type: ignore[no-any-return]
 
 
 def estimator_class(path: str) -> type[Any]:
@@ -57,25 +57,25 @@ def estimator_class(path: str) -> type[Any]:
         StudyInvalid: a malformed path, a package that is not installed, an import that fails, or an object that is
             not a class with fit, predict, get_params and set_params.
     """
-    found = named_object(path)
-    check_verbs(found, path)
-    if not inspect.isclass(found):
+    estimator_class = named_object(path)
+    check_verbs(estimator_class, path)
+    if not inspect.isclass(estimator_class):
         raise StudyInvalid(
             f"{path!r} is not a scikit-learn estimator",
             cause="it is not a class",
             remedy="name a class with " + ", ".join(_VERBS),
         )
-    return found
+    return estimator_class
 
 
-def check_verbs(found: Any, path: str) -> None:
+def check_verbs(estimator_class: Any, path: str) -> None:
     """It can be fitted, predicts, and has parameters.
 
     Raises:
         StudyInvalid: it cannot.
     """
-    missing = [verb for verb in _VERBS if not callable(getattr(found, verb, None))]
-    if "predict" in missing and callable(getattr(found, "transform", None)):
+    missing = [verb for verb in _VERBS if not callable(getattr(estimator_class, verb, None))]
+    if "predict" in missing and callable(getattr(estimator_class, "transform", None)):
         raise StudyInvalid(
             f"{path!r} predicts nothing: it transforms columns",
             cause="it has no predict: a scaler or an encoder was named in the model's place",
@@ -115,18 +115,18 @@ def named_object(
             remedy=f"install the package in this environment{_how(path)}, or correct the first name",
         )
     module_path, _, class_name = path.rpartition(".")
-    found, why = None, f"{module_path!r} has no {class_name!r}"
+    member, why = None, f"{module_path!r} has no {class_name!r}"
     try:
-        found = getattr(importlib.import_module(module_path), class_name, None)
+        member = getattr(importlib.import_module(module_path), class_name, None)
     except (Exception, SystemExit) as error:  # noqa: BLE001  a module may do anything when it is imported
         why = f"importing {module_path!r} failed with {type(error).__name__}"
-    if found is None:
+    if member is None:
         raise StudyInvalid(
             f"no {what} could be imported from {path!r}",
             cause=why,
             remedy=f"correct the path in {key}",
         )
-    return found
+    return member
 
 
 def _how(path: str) -> str:
@@ -161,7 +161,7 @@ def estimator_named(path: str, folder: str | Path) -> Any:
         )
     file = file_beside(path, folder)
     if file is not None:
-        found = getattr(_imported(file), name, None)
+        estimator = getattr(_imported(file), name, None)
     elif "." not in module and module not in {*distributions_of_packages(), "sklearn"}:
         raise StudyInvalid(
             f"there is no file {module}.py beside the study, which names the estimator {path!r}",
@@ -169,21 +169,22 @@ def estimator_named(path: str, folder: str | Path) -> Any:
             remedy=f"write {EXAMPLE}",
         )
     else:
-        found = named_object(f"{module}.{name}")
-    if found is None:
+        estimator = named_object(f"{module}.{name}")
+    if estimator is None:
         raise StudyInvalid(
             f"{module}.py has no {name!r}",
             cause="a misspelt name",
             remedy=f"write {EXAMPLE}, at the top of the file",
         )
-    if isinstance(found, type) or not hasattr(found, "get_params"):
+    if isinstance(estimator, type) or not hasattr(estimator, "get_params"):
+        kind = "a class" if isinstance(estimator, type) else f"a {type(estimator).__name__}"
         raise StudyInvalid(
-            f"{path!r} is no estimator but {'a class' if isinstance(found, type) else 'a ' + type(found).__name__}",
+            f"{path!r} is no estimator but {kind}",
             cause="the name is that of a function that makes it, or of its class",
             remedy=f"name the object itself: {EXAMPLE}",
         )
-    check_verbs(found, path)
-    return found
+    check_verbs(estimator, path)
+    return estimator
 
 
 def _imported(file: Path) -> ModuleType:
@@ -197,8 +198,8 @@ def _imported(file: Path) -> ModuleType:
     try:
         exec(compile(text, str(file), "exec"), module.__dict__)  # noqa: S102  the study's author wrote it
     except (Exception, SystemExit) as error:  # noqa: BLE001  a module may do anything when it is imported
-        said = (str(error).strip().splitlines() or [""])[0][:200]
-        failed = f"{type(error).__name__}: {said}"
+        message = (str(error).strip().splitlines() or [""])[0][:200]
+        failed = f"{type(error).__name__}: {message}"
     if failed:
         del sys.modules[name]
         raise StudyInvalid(

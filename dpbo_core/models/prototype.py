@@ -94,16 +94,16 @@ class Prototype:
         from sklearn.base import clone
 
         try:
-            found: str = joblib.hash([type(self.estimator).__module__, self.name, clone(self.estimator)])
+            digest: str = joblib.hash([type(self.estimator).__module__, self.name, clone(self.estimator)])
         except Exception:  # noqa: BLE001  a parameter's own pickling may raise anything
-            found = ""
-        if not found:
+            digest = ""
+        if not digest:
             raise StudyInvalid(
                 f"the parameters of {self.name} cannot be pickled",
                 cause="a lambda or a local function among them",
                 remedy="define the function at the top of a module",
             )
-        return found
+        return digest
 
 
 def function_name(function: Any) -> str:
@@ -153,16 +153,16 @@ def import_name(estimator: Any) -> str:
 
 def _parts(values: list[Any]) -> list[Any]:
     """Estimators and functions among parameter values, inside lists, tuples and dicts too."""
-    found = []
+    nested = []
     for value in values:
         if isinstance(value, list | tuple):
-            found += _parts(list(value))
+            nested += _parts(list(value))
         elif isinstance(value, Mapping):
-            found += _parts(list(value.values()))
+            nested += _parts(list(value.values()))
         elif isinstance(value, type) and issubclass(value, np.generic):
             continue  # a type of numbers, such as OneHotEncoder's, calls nothing
         elif hasattr(value, "get_params") or callable(value):
-            found.append(value)
+            nested.append(value)
         elif type(value).__name__.startswith("PyFuncDistance"):
-            found.append(type(value))
-    return found
+            nested.append(type(value))
+    return nested

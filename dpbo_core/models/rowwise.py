@@ -49,17 +49,17 @@ def check_rowwise(
     reverse = model.outcome(rows[::-1], needs)
     pieces = list(_pieces(len(rows), frames=model.columns is not None, again=again))
     apart = [model.outcome(rows[piece], needs) for piece in pieces]
-    kept = np.arange(len(rows))[:, None] % 2 == 1
-    beside = model.outcome(np.where(kept, rows, model.stand_in), needs)
+    rows_shown = np.arange(len(rows))[:, None] % 2 == 1
+    beside = model.outcome(np.where(rows_shown, rows, model.stand_in), needs)
     if together is None or reverse is None or beside is None or any(one is None for one in apart):
         raise StudyInvalid(
             f"the estimator cannot {needs} the public rows one at a time",
             cause="" if needs == "predict" else "the score needs probabilities, which it does not give",
             remedy=f"name an estimator whose {needs} takes any number of rows and gives one outcome for each",
         )
-    found = np.concatenate([one for one in apart if one is not None]) if apart else together
+    outcome_apart = np.concatenate([one for one in apart if one is not None]) if apart else together
     near = _near if together.dtype.kind == "f" else equal
-    agree = near(together, reverse[::-1]).all() and near(together[: len(found)], found).all()
+    agree = near(together, reverse[::-1]).all() and near(together[: len(outcome_apart)], outcome_apart).all()
     if not (agree and equal(together[1::2], beside[1::2]).all()):
         raise StudyInvalid(
             "the estimator's prediction of a row depends on the other rows of the batch",
@@ -67,7 +67,7 @@ def check_rowwise(
             remedy="name an estimator that predicts each row by itself",
         )
     extremes = _extremes(rows) if model.columns is None else extreme_cells(model.columns, rows)
-    _check_beside_extremes(model, rows, kept, needs, extremes)
+    _check_beside_extremes(model, rows, rows_shown, needs, extremes)
     return together
 
 
@@ -89,7 +89,7 @@ def _extremes(rows: NDArray[np.float64]) -> list[NDArray[np.float64]]:
 def _check_beside_extremes(
     model: FittedEstimator,
     rows: NDArray[Any],
-    kept: NDArray[np.bool_],
+    rows_shown: NDArray[np.bool_],
     needs: Verb,
     extremes: Sequence[NDArray[Any]],
 ) -> None:
@@ -100,9 +100,9 @@ def _check_beside_extremes(
     """
     verbs: set[Verb] = {needs, "predict_proba"} if hasattr(model.estimator, "predict_proba") else {needs}
     for verb in sorted(verbs):
-        calm = model.outcome(np.where(kept, rows, model.stand_in), verb)
+        calm = model.outcome(np.where(rows_shown, rows, model.stand_in), verb)
         for far in extremes:
-            loud = model.outcome(np.where(kept, rows, far), verb)
+            loud = model.outcome(np.where(rows_shown, rows, far), verb)
             if calm is None or loud is None:  # a row that cannot be predicted is put aside when it is scored
                 continue
             if not _same_rows(calm[1::2], loud[1::2]):

@@ -38,7 +38,7 @@ from dpbo_core.preparation.training_set import training_table as training_table
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.problem import Problem
 from dpbo_core.scoring.in_memory import Objective, Scorer
-from dpbo_core.scoring.partitioned import KEPT_AT_MOST, PartitionedObjective, Workers, files_of, parts_of
+from dpbo_core.scoring.partitioned import CACHE_GIGABYTES, PartitionedObjective, Workers, files_of, parts_of
 from dpbo_core.scoring.persons import PartitionedPersons
 from dpbo_core.study_file import (
     Bundled,
@@ -262,7 +262,7 @@ def sensitive_half(
     if isinstance(given, PublicFiles | PersonFiles):
         parts = parts_of(place_of(folder, given.validation), shown_as=given.validation)
         score = public.problem.score
-        limit = KEPT_AT_MOST if given.memory_limit is None else given.memory_limit
+        limit = CACHE_GIGABYTES if given.memory_limit is None else given.memory_limit
         if parts and isinstance(given, PersonFiles):
             column, encode = str(spec.privacy.person), public.preprocessing
             return PartitionedPersons(parts, encode, column, score, given.n_persons, workers, limit)

@@ -32,7 +32,7 @@ from dpbo_core.preparation.training_set import left_out as left_out
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.problem import Problem
 from dpbo_core.scoring.in_memory import Objective, Scorer
-from dpbo_core.scoring.partitioned import KEPT_AT_MOST
+from dpbo_core.scoring.partitioned import CACHE_GIGABYTES
 from dpbo_core.scoring.persons import PersonObjective, Persons
 from dpbo_core.sections.named_score import margin_score, score_on
 from dpbo_core.study_file import FunctionSection, LinearSection, PersonFiles, PublicData, PublicFiles, StudySpec
@@ -277,4 +277,4 @@ def _limit(spec: StudySpec) -> int:
     """Bytes of rows that stay in an array."""
     given = spec.data
     stated = given.memory_limit if isinstance(given, PublicFiles | PersonFiles) else None
-    return int((KEPT_AT_MOST if stated is None else stated) * 1e9)
+    return int((CACHE_GIGABYTES if stated is None else stated) * 1e9)

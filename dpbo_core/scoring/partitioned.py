@@ -11,7 +11,7 @@
 Each record's score is rounded to the grid before it is summed, and a record's encoding depends on that record
 alone, so the total is the single table's to the last bit, in whatever order the parts come. A worker is inside the
 curator's boundary: it reads its own files and answers with integers, whose number is public, and a count, to the
-curator's process alone. What it read it may keep, while that fits (`KeptParts`).
+curator's process alone. What it read it may keep, while that fits (`PartCache`).
 """
 
 import secrets
@@ -39,10 +39,10 @@ T = TypeVar("T")
 Answer = tuple[int | Integers, int]  # what a part adds, and its number of records
 PartAnswer = Callable[[Part], bytes]
 SHOWN_AS = "a validation file"
-KEPT_AT_MOST = 2.0  # GB of encoded records, in all processes together, unless a study says otherwise
+CACHE_GIGABYTES = 2.0  # GB of encoded records, in all processes together, unless a study says otherwise
 
 
-class KeptParts(Opaque, Generic[T]):
+class PartCache(Opaque, Generic[T]):
     """What one process keeps, for one reader at a time. As sensitive as the records.
 
     What is kept follows from the order in which parts are asked for and from their numbers of records and features,
@@ -72,10 +72,10 @@ class KeptParts(Opaque, Generic[T]):
         if reader != self._reader:
             self._reader, self._bytes, self._parts = reader, 0, {}
         state = _state(part)
-        kept = self._parts.get(part)
-        if kept is not None and kept[0] == state:
-            return kept[1]
-        if kept is not None:
+        cached = self._parts.get(part)
+        if cached is not None and cached[0] == state:
+            return cached[1]
+        if cached is not None:
             self._bytes -= size(self._parts.pop(part)[1])
         made = read()
         if self._bytes + size(made) <= limit:
@@ -90,8 +90,8 @@ def _state(part: Part) -> tuple[int, ...]:
     """
     if isinstance(part, ObjectAddress):
         return state_of(part)
-    found = part.stat()
-    return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size
+    status = part.stat()
+    return status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size
 
 
 class PartWork(Protocol):
@@ -108,10 +108,10 @@ class PartWork(Protocol):
 
 
 @runtime_checkable
-class Keeps(Protocol):
+class CachingWork(Protocol):
     """Work that may find in its process's memory what it read before."""
 
-    def keeping(self, kept: KeptParts[Any], n_processes: int) -> Self:
+    def with_cache(self, cached: PartCache[Any], n_processes: int) -> Self:
         """The same work with that memory, which so many processes share the limit of."""
         ...
 
@@ -128,24 +128,24 @@ class Workers(Protocol):
         ...
 
 
-class OneByOne(Opaque):
+class SerialWorkers(Opaque):
     """This process: one partition in memory at a time, and those that are kept."""
 
-    __slots__ = ("_kept",)
+    __slots__ = ("_cache",)
 
     def __init__(self) -> None:
-        self._kept: KeptParts[Any] = KeptParts()
+        self._cache: PartCache[Any] = PartCache()
 
     def map(self, work: PartWork, parts: Sequence[Part]) -> list[Answer | None]:
         """Apply a function to every part, one after the other, in order."""
-        if isinstance(work, Keeps):
-            work = work.keeping(self._kept, 1)
+        if isinstance(work, CachingWork):
+            work = work.with_cache(self._cache, 1)
         return [work(part) for part in parts]
 
     def answers(self, work: PartAnswer, parts: Sequence[Part]) -> list[bytes | None]:
         """The same of work that answers in bytes."""
-        if isinstance(work, Keeps):
-            work = work.keeping(self._kept, 1)
+        if isinstance(work, CachingWork):
+            work = work.with_cache(self._cache, 1)
         return [work(part) for part in parts]
 
 
@@ -190,7 +190,7 @@ class PartReader:
     def read(
         self,
         part: Part,
-        kept: KeptParts[T] | None,
+        cached: PartCache[T] | None,
         n_processes: int,
         *,
         make: Callable[[Contents], T],
@@ -201,9 +201,9 @@ class PartReader:
         def read() -> T:
             return make(fetched(part, shown_as=SHOWN_AS))
 
-        if kept is None:
+        if cached is None:
             return read()
-        return kept.get(self.name, part, read, size=size, limit=self.limit // n_processes)
+        return cached.get(self.name, part, read, size=size, limit=self.limit // n_processes)
 
 
 OF_A_CELL = 16  # times the pointer to it: an object, and a text of some length
@@ -215,7 +215,7 @@ def bytes_of(records: Encoded) -> int:
     return width * records.X.nbytes + records.labels.nbytes + records.broken.nbytes + 8 * records.n_records
 
 
-class Sent:
+class PartTask:
     """What a worker is sent: the public map, the public models (one of them beside, paired) and the score. Nothing
     sensitive.
     """
@@ -224,16 +224,16 @@ class Sent:
         self, reader: PartReader, score: Score, models: Sequence[ScorableModel], paired_with: Paired | None = None
     ) -> None:
         self.reader, self.score, self.models, self.paired_with = reader, score, tuple(models), paired_with
-        self._memory: tuple[KeptParts[Any] | None, int] = (None, 1)
+        self._memory: tuple[PartCache[Any] | None, int] = (None, 1)
 
-    def keeping(self, kept: KeptParts[Any], n_processes: int) -> Self:
+    def with_cache(self, cached: PartCache[Any], n_processes: int) -> Self:
         """The same work, in a process that keeps what it reads."""
         made = copy(self)
-        made._memory = (kept, n_processes)
+        made._memory = (cached, n_processes)
         return made
 
 
-class PartWorker(Sent):
+class PartWorker(PartTask):
     """The sums of a part, or its tables of pairs. No model at all asks for the records of each class."""
 
     @property
@@ -251,11 +251,11 @@ class PartWorker(Sent):
         def scored() -> Answer:
             records = self.reader.read(part, *self._memory, make=self.reader.encoded, size=bytes_of)
             if not self.models or isinstance(self.score, PairScore):
-                found = table_of_part(records, self.score, self.models).ravel()
+                sums_of_part = table_of_part(records, self.score, self.models).ravel()
             else:
                 sums, differences = exact_totals(self.models, records, self.score, self.paired_with)
-                found = np.array([*sums, *differences], dtype=np.int64)
-            return (found if len(found) > 1 else int(found[0])), records.n_records
+                sums_of_part = np.array([*sums, *differences], dtype=np.int64)
+            return (sums_of_part if len(sums_of_part) > 1 else int(sums_of_part[0])), records.n_records
 
         return attempted(scored, None)  # the curator's process says that something failed, and nothing else
 
@@ -276,10 +276,10 @@ class PartitionedObjective(Half):
         score: Score,
         n_records: int,
         workers: Workers | None = None,
-        limit: float = KEPT_AT_MOST,
+        limit: float = CACHE_GIGABYTES,
     ) -> None:
         self._parts, self._reader, self._score = tuple(parts), PartReader(preprocessing, int(limit * 1e9)), score
-        self._n_records, self._workers = n_records, workers or OneByOne()
+        self._n_records, self._workers = n_records, workers or SerialWorkers()
 
     def pairs(self) -> Sensitive[int]:
         """2PQ, from the labels of all parts.
@@ -302,8 +302,8 @@ class PartitionedObjective(Half):
 
     def _added(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, again: bool) -> Integers:
         reader = self._reader if again else replace(self._reader, limit=0)
-        found = self._workers.map(PartWorker(reader, self._score, models, paired_with), self._parts)
-        answers = [answer for answer in found if answer is not None]
+        mapped = self._workers.map(PartWorker(reader, self._score, models, paired_with), self._parts)
+        answers = [answer for answer in mapped if answer is not None]
         if len(answers) != len(self._parts) or sum(n for _, n in answers) != self._n_records:
             raise Sealed
         return sum((np.atleast_1d(total) for total, _ in answers), np.zeros(1, dtype=np.int64))

@@ -42,7 +42,15 @@ from dpbo_core.privacy.sealing import attempted
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.scoring.in_memory import Half, Paired, Totals
 from dpbo_core.scoring.paired import EQUAL, stretched
-from dpbo_core.scoring.partitioned import KEPT_AT_MOST, SHOWN_AS, OneByOne, PartReader, Sent, Workers, bytes_of
+from dpbo_core.scoring.partitioned import (
+    CACHE_GIGABYTES,
+    SHOWN_AS,
+    PartReader,
+    PartTask,
+    SerialWorkers,
+    Workers,
+    bytes_of,
+)
 
 Integers = NDArray[np.int64]
 NAME = 32  # bytes of a person's name: a hash, so that every name is as wide
@@ -202,7 +210,7 @@ def _text(person: str) -> bytes:
 Read = tuple[Encoded, Persons]
 
 
-class PersonPartWorker(Sent):
+class PersonPartWorker(PartTask):
     """What a worker is sent, with the column of persons; as `PartWorker` has it, nothing sensitive."""
 
     def __init__(
@@ -250,11 +258,11 @@ class PartitionedPersons(Half):
         score: Score,
         n_persons: int,
         workers: Workers | None = None,
-        limit: float = KEPT_AT_MOST,
+        limit: float = CACHE_GIGABYTES,
     ) -> None:
         self._parts, self._reader = tuple(parts), PartReader(preprocessing, int(limit * 1e9))
         self._column, self._score = column, score
-        self._n_persons, self._workers = n_persons, workers or OneByOne()
+        self._n_persons, self._workers = n_persons, workers or SerialWorkers()
 
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, again: bool) -> Totals:
         """Each part read once.

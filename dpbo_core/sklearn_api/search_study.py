@@ -205,7 +205,7 @@ def split_of(search: Any, tables: TwoTables, ledger_url: str, group: str | None 
     )
     if not validation.names:  # without a record, and with its number of records private: of the public columns
         names = (*training.names, *sorted(named - {*training.names}))
-        validation = replace(validation, names=names, given=RowList([], len(names)))
+        validation = replace(validation, names=names, native=RowList([], len(names)))
     spec, prototype = study_of(search, training, validation.n_records)
     return FrameSplit(
         spec,

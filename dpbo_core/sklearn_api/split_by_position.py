@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from dpbo_core.data.cells import as_cells, series_cells
 from dpbo_core.data.named_columns import CANNOT, kind_of
+from dpbo_core.data.raw_cells import as_cells, series_cells
 from dpbo_core.data.values import canonical
 from dpbo_core.errors import StudyInvalid
 

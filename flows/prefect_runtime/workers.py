@@ -5,7 +5,7 @@ holds this run's certificate: other users do not. They have no pages: Dask's wou
 every local user how many bytes an exact sum took and how often one was asked for. Nothing of a partition is kept by
 Dask: its answer is bytes of one width (where persons are averaged, a power of two of entries), which are forgotten
 when they arrive, and spilling is off. A worker scores the same parts whenever it is asked, so that those it could
-keep (`KeptParts`) are read once; the models are sent to it once for all its parts.
+keep (`PartCache`) are read once; the models are sent to it once for all its parts.
 
 Or they are those of a cluster that stands (`standing_cluster`), which was looked at first; each looks at itself
 again before it scores, since it may have come later.
@@ -27,7 +27,7 @@ from dpbo.flows.prefect_runtime.standing_cluster import MEMORY, StandingCluster,
 from dpbo_core.data.addresses import Part
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods.contract import Method
-from dpbo_core.scoring.partitioned import Answer, Keeps, KeptParts, PartAnswer, PartWork
+from dpbo_core.scoring.partitioned import Answer, CachingWork, PartAnswer, PartCache, PartWork
 
 if TYPE_CHECKING:
     from distributed import LocalCluster
@@ -137,9 +137,9 @@ class OneWidth:
     def __init__(self, work: PartWork) -> None:
         self.work = work
 
-    def keeping(self, memory: KeptParts[Any], n_processes: int) -> "OneWidth":
+    def with_cache(self, memory: PartCache[Any], n_processes: int) -> "OneWidth":
         """This work in a process that keeps the parts it reads in `memory`."""
-        return OneWidth(self.work.keeping(memory, n_processes)) if isinstance(self.work, Keeps) else self
+        return OneWidth(self.work.with_cache(memory, n_processes)) if isinstance(self.work, CachingWork) else self
 
     def __call__(self, part: Part) -> bytes:
         """The bytes of the answer for `part`."""
@@ -148,8 +148,8 @@ class OneWidth:
 
 def answers_of(work: PartAnswer, parts: Sequence[Part], n_workers: int) -> list[bytes]:
     """The answers of one of `n_workers` workers for its parts; what it keeps of a part is read once."""
-    if isinstance(work, Keeps):
-        work = work.keeping(_memory(), n_workers)
+    if isinstance(work, CachingWork):
+        work = work.with_cache(_memory(), n_workers)
     return [work(part) for part in parts]
 
 
@@ -171,14 +171,14 @@ def checked() -> Callable[..., list[bytes]]:
     return partial(answers_if_fit, own_packages(), processor())
 
 
-def _memory() -> KeptParts[Any]:
+def _memory() -> PartCache[Any]:
     """The parts that this worker keeps; they end with it."""
     from distributed import get_worker
 
     worker: Any = get_worker()
     if not hasattr(worker, MEMORY):
-        setattr(worker, MEMORY, KeptParts())
-    memory: KeptParts[Any] = getattr(worker, MEMORY)
+        setattr(worker, MEMORY, PartCache())
+    memory: PartCache[Any] = getattr(worker, MEMORY)
     return memory
 
 

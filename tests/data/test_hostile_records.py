@@ -281,7 +281,7 @@ def test_ctrl_c_of_a_person_still_ends_the_study(tmp_path, monkeypatch):
     def pressed(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dpbo_core.data.cells.native_kind", pressed)
+    monkeypatch.setattr("dpbo_core.data.raw_cells.native_kind", pressed)
     with pytest.raises(KeyboardInterrupt):
         search(tmp_path).fit(public("pandas"), Y, X_validation=public("pandas").copy() + 0.1, y_validation=list(Y))
 

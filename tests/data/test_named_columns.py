@@ -468,7 +468,7 @@ def test_a_class_takes_columns_where_the_study_says_so(tmp_path):
 def test_records_scored_alone_come_out_as_together_and_what_looks_at_others_needs_no_assumption(tmp_path):
     made, encoded = public()
     model = model_of(pipeline(), made, encoded)
-    how = alone(model.by_rows(), encoded.X, encoded.truth, Brier(), known={})
+    how = alone(model.by_rows(), encoded.X, encoded.truth, Brier(), needed_by={})
     rows = [list(row) for row in WELL]
     rows[3] = ["\ud800"] * 5
     found = sensitive(made, rows, [0, 1] * 6)

@@ -180,5 +180,5 @@ def test_a_booster_can_score_every_record_alone(name):
     X, y, _ = public()
     model = fitted(FORMS[name](), X, y, shown_as=name)
     together = model.scores(X[:8], y[:8], Brier())
-    apart = alone(model.estimator, X, y, Brier(), known={}).scores(X[:8], y[:8], Brier())
+    apart = alone(model.estimator, X, y, Brier(), needed_by={}).scores(X[:8], y[:8], Brier())
     assert np.allclose(apart, together, atol=1e-6)

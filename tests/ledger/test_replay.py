@@ -45,7 +45,7 @@ def tries(request):
 TRIED = Counter()
 ELSEWHERE = {  # one hidden draw of a whole search, and two parties' tables: each is told apart where it is tested
     "hidden trials": {"RepeatAndSelect"},  # test_replay_training.py, test_dp_hypo.py
-    "outsourced": {"GaussianRows", "KeptRows", "RandomProjection"},  # test_outsourced_curator.py, _attack.py
+    "outsourced": {"GaussianRows", "StoredRows", "RandomProjection"},  # test_outsourced_curator.py, _attack.py
     "evaluation": {"LaplaceHistogram"},  # test_evaluation.py, test_evaluation_cells.py
 }
 

@@ -8,7 +8,7 @@ from scipy import stats
 from worlds import Memory
 
 from dpbo_core.errors import MechanismRefused, StudyInvalid
-from dpbo_core.mechanisms.gaussian_rows import GaussianRows, KeptRows
+from dpbo_core.mechanisms.gaussian_rows import GaussianRows, StoredRows
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise, OperatingSystemNoise
 from dpbo_core.privacy.sensitive import Sensitive
 
@@ -73,7 +73,7 @@ def test_impossible_scales_are_refused_with_the_plan():
 def test_a_digest_is_recorded_in_place_of_the_rows():
     kept = []
     memory, rows = Memory(), GaussianRows(1.0, RHO, 1.0, (3, 2))
-    mechanism = KeptRows(rows, lambda table: kept.append(table) or "digest")
+    mechanism = StoredRows(rows, lambda table: kept.append(table) or "digest")
     table = Sensitive(np.arange(6, dtype=np.int64).reshape(3, 2))
     noise = Noise(InjectedNoise(np.random.default_rng(0), 0.0), memory)
     spend = mechanism.spend("table")

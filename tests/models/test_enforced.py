@@ -267,14 +267,14 @@ class TestBeforeAnythingIsCharged:
     Y = np.array([1, 0])
 
     def test_what_predicts_is_taken_whatever_else_it_does(self):
-        found = enforced_model.alone(Hostile("counts"), PUBLIC, self.Y, Correct(), known={}, limits=BRIEF)
+        found = enforced_model.alone(Hostile("counts"), PUBLIC, self.Y, Correct(), needed_by={}, limits=BRIEF)
         assert found.named == ("dpbo_core.models.scores.accuracy", "hostile_rows")
         assert set(MODULES) <= set(found.modules)
 
     def test_an_error_is_named(self):
         marked = np.array([[MARK, 1.0, 0.0, 0.0]])
         with pytest.raises(StudyInvalid, match="BaseException: seen"):
-            enforced_model.alone(Hostile("raises"), marked, self.Y[:1], Correct(), known={}, limits=BRIEF)
+            enforced_model.alone(Hostile("raises"), marked, self.Y[:1], Correct(), needed_by={}, limits=BRIEF)
 
     def test_a_class_of_a_notebook_is_refused_by_name(self, monkeypatch):
         monkeypatch.setattr(Hostile, "__module__", "__main__")
@@ -282,11 +282,13 @@ class TestBeforeAnythingIsCharged:
 
         monkeypatch.setattr(__main__, "Hostile", Hostile, raising=False)
         with pytest.raises(StudyInvalid, match="notebook"):
-            enforced_model.alone(Hostile("nothing"), PUBLIC, self.Y, Correct(), known={}, limits=BRIEF)
+            enforced_model.alone(Hostile("nothing"), PUBLIC, self.Y, Correct(), needed_by={}, limits=BRIEF)
 
     def test_what_cannot_be_pickled_is_refused(self):
         with pytest.raises(StudyInvalid, match="pickled"):
-            enforced_model.alone(Hostile("nothing", [lambda: 0]), PUBLIC, self.Y, Correct(), known={}, limits=BRIEF)
+            enforced_model.alone(
+                Hostile("nothing", [lambda: 0]), PUBLIC, self.Y, Correct(), needed_by={}, limits=BRIEF
+            )
 
     @pytest.mark.parametrize(
         ("act", "words"),
@@ -301,7 +303,7 @@ class TestBeforeAnythingIsCharged:
         marked = np.array([[MARK, 1.0, 0.0, 0.0]])
         monkeypatch.setattr(enforced_model, "scouted", lambda *_: (MODULES, ""))
         with pytest.raises(StudyInvalid, match=words):
-            enforced_model.alone(Hostile(act), marked, self.Y[:1], Correct(), known={}, limits=BRIEF)
+            enforced_model.alone(Hostile(act), marked, self.Y[:1], Correct(), needed_by={}, limits=BRIEF)
 
 
 @pytest.mark.slow

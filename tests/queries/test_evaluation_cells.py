@@ -261,7 +261,7 @@ def test_scored_alone_it_is_the_same_table(worlds, processes, monkeypatch):
     counter, rows = counter_of(world), np.random.default_rng(0).normal(size=(6, world.fitted.n_features))
     model = counter.model
     if processes:
-        how = enforced_model.alone(model.estimator, rows, np.zeros(6, dtype=np.int64), counter.cells, known={})
+        how = enforced_model.alone(model.estimator, rows, np.zeros(6, dtype=np.int64), counter.cells, needed_by={})
     else:
         monkeypatch.setattr(enforced_model, "engine", lambda *_: InThisProcess())
         how = enforced_model.Alone(pickle.dumps(model.estimator), (), ())

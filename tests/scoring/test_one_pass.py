@@ -27,7 +27,7 @@ from dpbo_core.problem import Problem
 from dpbo_core.queries.tuning.run import open_study
 from dpbo_core.scoring import partitioned
 from dpbo_core.scoring.in_memory import evaluate_all, exact_sum, paired_sum
-from dpbo_core.scoring.partitioned import KeptParts, bytes_of
+from dpbo_core.scoring.partitioned import PartCache, bytes_of
 from dpbo_core.study_file import StudySpec
 
 CUTS = (0, 1, 2, 60, 61, 140, 299, 300)
@@ -290,7 +290,7 @@ def test_a_part_that_was_written_again_is_read_again_and_one_that_is_gone_is_mis
 
 def test_a_part_that_keeps_its_length_and_its_time_is_read_again(here):
     """As rsync writes it in place."""
-    kept, part = KeptParts(), here / "part.csv"
+    kept, part = PartCache(), here / "part.csv"
     for text in ("1111", "2222"):
         part.write_text(text)
         os.utime(part, ns=(0, 10**18))
@@ -308,13 +308,13 @@ def test_what_is_kept_follows_from_sizes_alone(world, here):
         records = encode.transform(partitioned.data.read_table(here / "a.parquet", sensitive=True, shown_as="a"))
         kept.append(bytes_of(records))
     assert kept == [50 * (8 * 3 + 8 + 1 + 8)] * 3
-    store = KeptParts()
+    store = PartCache()
     for name in "ab":
         (here / name).write_text("x")
         for _ in range(2):
             assert store.get("reader", here / name, lambda n=name: n * 2, size=len, limit=3) == name * 2
     assert len(store._parts) == 1
-    assert repr(store) == "<KeptParts>"
+    assert repr(store) == "<PartCache>"
     store.get("another", here / "b", lambda: "b", size=len, limit=3)
     assert [*store._parts] == [here / "b"]
 

@@ -20,8 +20,8 @@ from dpbo_core import Categorical, PrivateSearch, Real, evaluate_study
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.certificate import read_certificate, recompute
 from dpbo_core.data import Encoded
-from dpbo_core.data.cells import NO_VALUE
 from dpbo_core.data.frames import frame_of
+from dpbo_core.data.raw_cells import NO_VALUE
 from dpbo_core.errors import BudgetRefused, CertificateFalse, Sealed, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods import CERTIFIED

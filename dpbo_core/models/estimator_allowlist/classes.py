@@ -59,9 +59,9 @@ class Listed:
         return None
 
 
-def _is(given: object, value: object) -> bool:
+def _is(argument: object, value: object) -> bool:
     """The same plain value: exact types first, so that nothing of a stranger's is called."""
-    return type(given) is type(value) and bool(given == value)
+    return type(argument) is type(value) and bool(argument == value)
 
 
 def _shown(value: object) -> str:

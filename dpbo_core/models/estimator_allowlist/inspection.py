@@ -56,10 +56,10 @@ def check_listed(estimator: Any) -> None:
     Raises:
         StudyInvalid: it holds something that is not on the list.
     """
-    found = unlisted_part(estimator)
-    if found:
+    part = unlisted_part(estimator)
+    if part:
         raise StudyInvalid(
-            f"{type(estimator).__name__} was guaranteed without an assumption, and it holds {found}",
+            f"{type(estimator).__name__} was guaranteed without an assumption, and it holds {part}",
             cause="a hyperparameter, or fitting, put something into it that is not known to predict each row alone",
             remedy='use rowwise = "enforced", accept "rowwise_predictions", or leave those hyperparameters out',
         )
@@ -83,7 +83,7 @@ def _unlisted(item: Any, seen: dict[int, Any], checked: set[int]) -> Iterator[st
         for inner in item.ravel().tolist():  # of objects: numbers were plain
             yield from _unlisted(inner, seen, checked)
     elif _among(kind, _CALLED) or issubclass(kind, type):
-        if not _known(item):
+        if not _is_listed(item):
             yield _named(item)
     else:
         entry = _entry(kind)
@@ -151,18 +151,18 @@ def _held(item: Any, entry: Listed) -> dict[str, Any]:
 @cache
 def _paths() -> Mapping[str, Mapping[str, Listed]]:
     """Module → name of a class in it → what the list says of it."""
-    found: dict[str, dict[str, Listed]] = defaultdict(dict)
+    entries: dict[str, dict[str, Listed]] = defaultdict(dict)
     for path, entry in {**PREDICTORS, **TRANSFORMERS, **PARTS}.items():
         module, _, name = path.rpartition(".")
-        found[module][name] = entry
-    return found
+        entries[module][name] = entry
+    return entries
 
 
 @cache
 def _listed_in(module: str) -> tuple[tuple[type, Listed], ...]:
     """The installed version's classes in one module. One that it does not have is left out."""
-    found = ((imported(f"{module}.{name}"), entry) for name, entry in _paths()[module].items())
-    return tuple((kind, entry) for kind, entry in found if isinstance(kind, type))
+    classes = ((imported(f"{module}.{name}"), entry) for name, entry in _paths()[module].items())
+    return tuple((kind, entry) for kind, entry in classes if isinstance(kind, type))
 
 
 def _entry(kind: object) -> Listed | None:
@@ -173,7 +173,7 @@ def _entry(kind: object) -> Listed | None:
 
 @cache
 def _functions() -> tuple[Any, ...]:
-    return tuple(found for path in FUNCTIONS if (found := imported(path)) is not None)
+    return tuple(function for path in FUNCTIONS if (function := imported(path)) is not None)
 
 
 @cache
@@ -186,7 +186,7 @@ def imported(path: str) -> Any:
         return None
 
 
-def _known(item: Any) -> bool:
+def _is_listed(item: Any) -> bool:
     """A function, a module or a type that is on the list itself."""
     if type(item) is np.ufunc:
         return item.nin == item.nout == 1 and getattr(np, item.__name__, None) is item
@@ -211,11 +211,11 @@ def _replaced(kind: type) -> str:
 
 def _strange(member: Any, owner: type) -> bool:
     """Whether nobody would write this in a class: an object of another package, or code of no file."""
-    known = {owner.__module__.partition(".")[0], *sys.stdlib_module_names}
+    packages = {owner.__module__.partition(".")[0], *sys.stdlib_module_names}
     package = type(member).__module__.partition(".")[0]
     if type(member) is imported(ASKS):  # in every class that derives from scikit-learn's; no verb of a study's
         return False
-    if not (package in known or package.startswith("_cython_")) or type(member) in (partial, partialmethod):
+    if not (package in packages or package.startswith("_cython_")) or type(member) in (partial, partialmethod):
         return True
     generated = any(name in vars(owner) for name in ("__dataclass_fields__", "_fields"))
     typed = type(member) is FunctionType and member.__code__.co_filename.startswith("<")

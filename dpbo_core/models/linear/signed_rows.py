@@ -94,17 +94,17 @@ class StoredRows:
         """All of them, as the solvers see them."""
         return SignedRows(self.Z)
 
-    def signed_where(self, kept: NDArray[np.bool_]) -> SignedRows:
-        """Those that are `kept` (n,), stored as the others are until they are dropped."""
-        blocks = (self.Z[block][kept[block]] for block in row_blocks(*self.shape))
-        return SignedRows(stored(blocks, (int(kept.sum()), self.shape[1]), self.limit))
+    def signed_where(self, chosen: NDArray[np.bool_]) -> SignedRows:
+        """Those that are `chosen` (n,), stored as the others are until they are dropped."""
+        blocks = (self.Z[block][chosen[block]] for block in row_blocks(*self.shape))
+        return SignedRows(stored(blocks, (int(chosen.sum()), self.shape[1]), self.limit))
 
-    def unsigned_where(self, kept: NDArray[np.bool_]) -> Iterator[tuple[Rows, Rows]]:
-        """x_i and y_i of those that are `kept` (n,), a block at a time."""
+    def unsigned_where(self, chosen: NDArray[np.bool_]) -> Iterator[tuple[Rows, Rows]]:
+        """x_i and y_i of those that are `chosen` (n,), a block at a time."""
         for block in row_blocks(*self.shape):
-            chosen = kept[block]
-            signs = self.signs[block][chosen]
-            yield self.Z[block][chosen] * signs[:, None], signs
+            in_block = chosen[block]
+            signs = self.signs[block][in_block]
+            yield self.Z[block][in_block] * signs[:, None], signs
 
 
 def stored(blocks: Iterable[Rows], shape: tuple[int, int], limit: int) -> Rows:

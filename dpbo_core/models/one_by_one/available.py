@@ -43,14 +43,14 @@ def _obstacle(process: int) -> str:  # noqa: ARG001  a copy of this process asks
         return "no process could be started"
     try:
         truth = np.ones(1, dtype=np.int64)
-        found = [engine.trial(model, Record(np.array([float(i)]), truth))[0] for i in range(len(ATTEMPTS))]
+        results = [engine.trial(model, Record(np.array([float(i)]), truth))[0] for i in range(len(ATTEMPTS))]
     except DpboError:
         return "a process for one record could not be started"
     finally:
         engine.close()
-    if not found[0]:
+    if not results[0]:
         return "a process for one record gives no result"
-    return "a process for one record can do what it must not" if any(found[1:]) else ""
+    return "a process for one record can do what it must not" if any(results[1:]) else ""
 
 
 def seconds_expected(n_records: int, n_models: int) -> float:

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.data.cells import as_cells
+from dpbo_core.data.raw_cells import as_cells
 from dpbo_core.models.one_by_one.seccomp import RESULT_FD
 from dpbo_core.models.output_shape import shaped
 from dpbo_core.models.scores.accuracy import Correct
@@ -112,11 +112,11 @@ def read_model(fd: int) -> tuple[bytes, bytes]:
     return whole[_LENGTH.size : _LENGTH.size + n], whole[_LENGTH.size + n :]
 
 
-def result_of(found: bytes, most: int) -> int | None:
+def result_of(answer: bytes, most: int) -> int | None:
     """The score's steps; None for anything but one number from 0 to `most`."""
-    if len(found) != _RESULT.size:
+    if len(answer) != _RESULT.size:
         return None
-    steps: int = _RESULT.unpack(found)[0]
+    steps: int = _RESULT.unpack(answer)[0]
     return steps if 0 <= steps <= most else None
 
 

@@ -27,7 +27,8 @@ from dpbo_core.models.scores.record import RecordScore
 
 ROWS_TRIED = 5
 SHARE_OF_TIME = 0.25  # of the limit, that a public row may take: far from where caches would decide
-Known = MutableMapping[tuple[str, ...], tuple[str, ...]]  # modules named in a pickle → modules it needs to predict
+# modules that a pickle names → modules that predicting needs
+ModulesNeeded = MutableMapping[tuple[str, ...], tuple[str, ...]]
 
 
 @dataclass(frozen=True, repr=False)
@@ -69,7 +70,7 @@ def alone(
     truth: NDArray[Any],
     score: RecordScore,
     *,
-    known: Known,
+    needed_by: ModulesNeeded,
     limits: Limits | None = None,
 ) -> Alone:
     """The estimator, after it has scored up to `ROWS_TRIED` PUBLIC rows in such processes.
@@ -79,7 +80,7 @@ def alone(
         rows: public, (n, d).
         truth: (n,).
         score: what will be scored.
-        known: which modules were found to be needed; kept by the caller.
+        needed_by: the modules that predicting needs, by those that the pickle names; it is filled here.
         limits: of one record's process.
 
     Raises:
@@ -105,17 +106,17 @@ def alone(
     why = "there are no public rows"
     for attempt in range(2):  # what one model imports when it predicts, another of its class may not
         failure = ""
-        if attempt or named not in known:
+        if attempt or named not in needed_by:
             hidden = () if attempt else hidden_beside(named)
-            known[named], failure = scouted(model, records[0], hidden)
-        found = Alone(pickled, named, known[named], limits)
-        images = engine(found.modules, named, limits, os.getpid())
+            needed_by[named], failure = scouted(model, records[0], hidden)
+        enforced = Alone(pickled, named, needed_by[named], limits)
+        images = engine(enforced.modules, named, limits, os.getpid())
         why = ""
         endings = [images.trial(model, record) for record in records]
         if any(steps is not None for steps, _, _ in endings):
             slowest = max(seconds for _, _, seconds in endings)
             if slowest <= SHARE_OF_TIME * limits.cpu_seconds:
-                return found
+                return enforced
             why = (
                 f"one public record takes {slowest:.2g} s, and {limits.cpu_seconds} s is where its process is ended"
             )

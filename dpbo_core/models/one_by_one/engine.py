@@ -62,8 +62,8 @@ class Engine:
         def work(first: int) -> None:
             own = range(first, len(rows), len(self._handles))
             records = (Record(rows[i], truth[i : i + 1]) for i in own)
-            for i, found in zip(own, self._handles[first].scores(file, records), strict=True):
-                scores[i] = result_of(found, GRID) or 0
+            for i, answer in zip(own, self._handles[first].scores(file, records), strict=True):
+                scores[i] = result_of(answer, GRID) or 0
                 if stopped.is_set():
                     return
 
@@ -80,11 +80,11 @@ class Engine:
         """A PUBLIC record's steps (None without a result), how its child ended, and its CPU seconds."""
         with self._lock, in_memory(model) as file:
             try:
-                found, ending, seconds = self._handles[0].trial(file, record)
+                answer, ending, seconds = self._handles[0].trial(file, record)
             except BaseException:  # interrupted: its answer would be taken for the next record's
                 self.close()
                 raise
-        return result_of(found, GRID), ending, seconds
+        return result_of(answer, GRID), ending, seconds
 
     @property
     def running(self) -> bool:
@@ -98,11 +98,11 @@ class Engine:
 
 def engine(modules: tuple[str, ...], needed: tuple[str, ...], limits: Limits, process: int) -> Engine:
     """The images of this `process` with these modules, started once: they hold nothing that was not public."""
-    found = _engine(modules, needed, limits, process)
-    if not found.running:
+    current = _engine(modules, needed, limits, process)
+    if not current.running:
         _engine.cache_clear()
-        found = _engine(modules, needed, limits, process)
-    return found
+        current = _engine(modules, needed, limits, process)
+    return current
 
 
 @lru_cache(maxsize=2)
@@ -115,10 +115,10 @@ def scouted(model: bytes, record: Record, hidden: Sequence[str]) -> tuple[tuple[
     handle = Handle(cores()[0])
     try:
         with in_memory(model) as file:
-            found = handle.scout(file, record, hidden)
+            report = handle.scout(file, record, hidden)
     finally:
         handle.close()
-    return tuple(sorted(found["modules"])), str(found["failure"])
+    return tuple(sorted(report["modules"])), str(report["failure"])
 
 
 def cores() -> list[int]:

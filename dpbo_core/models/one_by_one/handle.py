@@ -41,7 +41,7 @@ _ENVIRONMENT = {
     ),
 }
 _OPTIONAL = ("pandas", "pyarrow", "polars", "matplotlib")  # scikit-learn imports what it finds of them
-_KEPT = ("LD_LIBRARY_PATH", "SYSTEMROOT", "PATH")
+_INHERITED = ("LD_LIBRARY_PATH", "SYSTEMROOT", "PATH")
 
 
 def hidden_beside(modules: Collection[str]) -> list[str]:
@@ -56,14 +56,14 @@ class Handle:
     def __init__(self, cpu: int) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         path = [str(Path(entry or ".").resolve()) for entry in sys.path]
-        kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+        inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
         with theirs:
             self.process = subprocess.Popen(  # noqa: S603  this interpreter
                 [sys.executable, "-s", "-P", "-c", _BOOT, str(theirs.fileno()), str(cpu), *path],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                env=kept | _ENVIRONMENT,
+                env=inherited | _ENVIRONMENT,
                 cwd="/",
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
@@ -110,25 +110,25 @@ class Handle:
 
     def trial(self, model: int, record: Record) -> tuple[bytes, int, float]:
         """The same of a PUBLIC record: what was written, how the child ended, its CPU seconds."""
-        found, answer = self._answered(self._begin(b"trial", model, record))
-        if not answer:
+        result, ending = self._answered(self._begin(b"trial", model, record))
+        if not ending:
             raise Sealed
-        ending = json.loads(answer)
-        return found, ending["exit"], ending["seconds"]
+        ending = json.loads(ending)
+        return result, ending["exit"], ending["seconds"]
 
     def scout(self, model: int, record: Record, hidden: Sequence[str]) -> dict[str, Any]:
         """Predict a PUBLIC record in the image itself: which modules that imported, and what it raised."""
         self._send_record(json.dumps({"hidden": hidden}).encode(), model, record, result := os.pipe())
         os.close(result[1])
-        said = b""
+        text = b""
         with os.fdopen(result[0], "rb", buffering=0) as report:
             while select.select([report], [], [], PUBLIC_SECONDS)[0] and (part := report.read(2**16)):
-                said += part
+                text += part
         try:
-            found: dict[str, Any] = json.loads(said)
+            modules_and_failure: dict[str, Any] = json.loads(text)
         except ValueError:
             return {"modules": [], "failure": "the process ended, or waited for minutes"}
-        return found
+        return modules_and_failure
 
     def close(self) -> None:
         """End the image this handle speaks to."""
@@ -154,25 +154,25 @@ class Handle:
         Raises:
             Sealed: the image itself is gone.
         """
-        found, answer = self._answered(result)
-        if answer != b"done":
+        result_bytes, ending = self._answered(result)
+        if ending != b"done":
             raise Sealed
-        return found
+        return result_bytes
 
     def _answered(self, result: int) -> tuple[bytes, bytes]:
         """What the child wrote, and what the image says once it is dead; closes the pipe."""
         try:
             try:
-                answer = self._control.recv(LARGEST_MESSAGE)
+                ending = self._control.recv(LARGEST_MESSAGE)
             except OSError:
-                answer = b""
+                ending = b""
             try:
-                found = os.read(result, RESULT_BYTES + 1)
+                result_bytes = os.read(result, RESULT_BYTES + 1)
             except BlockingIOError:
-                found = b""
+                result_bytes = b""
         finally:
             os.close(result)
-        return found, answer
+        return result_bytes, ending
 
     def _send_record(self, message: bytes, model: int, record: Record, result: Sequence[int]) -> None:
         """Hand over the files, then write the record: its reader is the child alone."""

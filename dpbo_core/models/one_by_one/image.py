@@ -149,12 +149,12 @@ class Image:
             failure = ""
         except BaseException as error:  # noqa: BLE001  public: its message may be shown
             failure = "".join(traceback.format_exception_only(error)).strip()
-        found = {
-            "modules": [name for name, found in sys.modules.items() if found and "__" not in name],
+        modules_and_failure = {
+            "modules": [name for name, module in sys.modules.items() if module and "__" not in name],
             "failure": failure[:500],
         }
         with os.fdopen(report, "w") as file:
-            json.dump(found, file)
+            json.dump(modules_and_failure, file)
         self._control.send(b"done")
 
 

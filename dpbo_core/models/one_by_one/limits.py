@@ -103,12 +103,12 @@ def memory_in_use() -> int:
 
 
 def _maps() -> list[tuple[int, int, str]]:
-    found = []
+    mappings = []
     for line in Path("/proc/self/maps").read_text().splitlines():
         ends, *rest = line.split()
         start, end = (int(part, 16) for part in ends.split("-"))
-        found.append((start, end, rest[-1]))
-    return found
+        mappings.append((start, end, rest[-1]))
+    return mappings
 
 
 class _Nothing:

@@ -82,8 +82,8 @@ def counts(classes: NDArray[Any], usable: NDArray[np.bool_], cells: Integers, n_
     """
     counted = usable & ((classes == 0) | (classes == 1))
     places = np.where(counted, classes * n_cells + cells, 2 * n_cells).astype(np.int64)
-    found = np.bincount(places, minlength=2 * n_cells + 1)
-    return found[: 2 * n_cells].reshape(2, n_cells).astype(np.int64)
+    table = np.bincount(places, minlength=2 * n_cells + 1)
+    return table[: 2 * n_cells].reshape(2, n_cells).astype(np.int64)
 
 
 def pairs_of(table: Integers) -> tuple[int, int]:
@@ -95,6 +95,6 @@ def pairs_of(table: Integers) -> tuple[int, int]:
 
 def auc_of(tables: Integers) -> float:
     """Σ C₂ / Σ D over (…, 2, B) tables of PUBLIC records; ½ where there is no pair."""
-    found = [pairs_of(table) for table in tables.reshape(-1, *tables.shape[-2:])]
-    pairs = sum(D for _, D in found)
-    return sum(C for C, _ in found) / pairs if pairs else 0.5
+    pairs_by_table = [pairs_of(table) for table in tables.reshape(-1, *tables.shape[-2:])]
+    pairs = sum(D for _, D in pairs_by_table)
+    return sum(C for C, _ in pairs_by_table) / pairs if pairs else 0.5

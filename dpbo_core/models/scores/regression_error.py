@@ -49,17 +49,17 @@ def _number(item: object) -> float:
         return math.nan
 
 
-def _error(given: Numbers, power: Literal[1, 2]) -> RegressionError:
-    if given.error_bound is None:  # the key is needed, and was looked for when the section was made
+def _error(numbers: Numbers, power: Literal[1, 2]) -> RegressionError:
+    if numbers.error_bound is None:  # the key is needed, and was looked for when the section was made
         raise ValueError
-    return RegressionError(given.error_bound, power)
+    return RegressionError(numbers.error_bound, power)
 
 
 ABSOLUTE_ERROR = Declared(
     "absolute_error",
     earns="E − min(¦ŷ − y¦, E)",
     between="0 and E",
-    of_outcome=lambda given: _error(given, 1),
+    of_outcome=lambda numbers: _error(numbers, 1),
     regression=True,
     needs=("error_bound",),
 )
@@ -67,7 +67,7 @@ SQUARED_ERROR = Declared(
     "squared_error",
     earns="E² − min(¦ŷ − y¦, E)²",
     between="0 and E²",
-    of_outcome=lambda given: _error(given, 2),
+    of_outcome=lambda numbers: _error(numbers, 2),
     regression=True,
     needs=("error_bound",),
 )

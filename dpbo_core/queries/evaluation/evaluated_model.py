@@ -94,7 +94,7 @@ class EvaluatedModel:
             if section.enforced:
                 from dpbo_core.models.one_by_one.enforced_model import alone
 
-                model = replace(model, alone=alone(model.estimator, self.X, self.public.truth, cells, known={}))
+                model = replace(model, alone=alone(model.estimator, self.X, self.public.truth, cells, needed_by={}))
             else:
                 check_rowwise(model, self.X, needs=self.public.verb)
                 model = replace(model, alone=None)

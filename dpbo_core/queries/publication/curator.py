@@ -16,7 +16,7 @@ from dpbo_core.data import read_header, read_table
 from dpbo_core.errors import DpboError, LedgerDamaged, Sealed, StudyInvalid
 from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.ledger.sources import file_source
-from dpbo_core.mechanisms.gaussian_rows import KeptRows
+from dpbo_core.mechanisms.gaussian_rows import StoredRows
 from dpbo_core.mechanisms.noise import Mechanism
 from dpbo_core.mechanisms.random_projection import RandomProjection
 from dpbo_core.methods.contract import Draws
@@ -117,7 +117,7 @@ def _draw(
         order = vault.order(shape[0])
         mechanism: Mechanism[Any]
         if gaussian:
-            mechanism = KeptRows(box.mechanism(*shape), keep)
+            mechanism = StoredRows(box.mechanism(*shape), keep)
         else:
             projection = (shape[1], box.width(shape[1]))
             mechanism = RandomProjection(

@@ -100,8 +100,8 @@ def _time(value: Any) -> object:
     if zone is None:
         return np.datetime64(naive, "us")
     try:
-        known = type(zone) is dt.timezone or type(zone) is zoneinfo.ZoneInfo
-        offset = zone.utcoffset(naive) if known else UNREADABLE
+        standard = type(zone) is dt.timezone or type(zone) is zoneinfo.ZoneInfo
+        offset = zone.utcoffset(naive) if standard else UNREADABLE
         return (naive - offset).replace(tzinfo=dt.UTC) if isinstance(offset, dt.timedelta) else UNREADABLE
     except (OverflowError, ValueError):
         return UNREADABLE
@@ -112,11 +112,11 @@ _PARTS = ("year", "month", "day", "hour", "minute", "second", "microsecond")
 
 def time_of_text(text: str) -> object:
     """The time that a text in ISO 8601 says; None where it says none: 2024-02-30, or another way to write it."""
-    found = TIME.fullmatch(text)
-    if found is None:
+    match = TIME.fullmatch(text)
+    if match is None:
         return None
     try:
-        read = dt.datetime.fromisoformat(f"{found[1]} {found[2] or '00:00'}{found[3] or ''}")
+        read = dt.datetime.fromisoformat(f"{match[1]} {match[2] or '00:00'}{match[3] or ''}")
         return np.datetime64(read, "us") if read.tzinfo is None else read.astimezone(dt.UTC)
     except (OverflowError, ValueError):
         return None
@@ -140,10 +140,10 @@ def times_of_numbers(numbers: NDArray[np.int64], unit: str, *, zone: bool) -> Ce
         micros = np.where(inside, numbers, 0) * PER_UNIT[unit]
     else:
         return _unread(len(numbers))
-    found: list[object] = list(micros.view("M8[us]"))
+    moments: list[object] = list(micros.view("M8[us]"))
     if zone:
-        found = [(_EPOCH + int(value) * _MICROSECOND).replace(tzinfo=dt.UTC) for value in micros]
-    usable = zip(found, missing, inside, strict=True)
+        moments = [(_EPOCH + int(value) * _MICROSECOND).replace(tzinfo=dt.UTC) for value in micros]
+    usable = zip(moments, missing, inside, strict=True)
     return as_cells(None if out else (value if ok else UNREADABLE) for value, out, ok in usable)
 
 
@@ -210,10 +210,10 @@ def series_cells(series: Any) -> Cells:
     if kind.startswith("complex"):
         return as_cells([UNREADABLE] * len(series))
     if kind != "object" and (series.dtype.is_temporal() or series.dtype.is_nested()):
-        found: Cells | None = (
+        cells: Cells | None = (
             attempted(lambda: _times(series.to_native()), None) if kind.startswith(TIMES) else None
         )
-        return as_cells([UNREADABLE] * len(series)) if found is None else found
+        return as_cells([UNREADABLE] * len(series)) if cells is None else cells
     return cells_of(list(series_values(series)))
 
 
