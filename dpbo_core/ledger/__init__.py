@@ -6,8 +6,8 @@
 | `charge` | `Charge`, `QueryKey`, `Caller`: what is charged, and who asks |
 | `reservation` | `Reservation`: a draw is recorded in the transaction that draws it, a release once |
 | `lookup` | recorded studies, draws and releases read back |
-| `policy`, `approvals`, `sources` | whose file is whose and what the owner allowed: rules, facts, comparison |
-| `accounts`, `dataset_metadata` | a dataset's cap, its account and the facts about it |
+| `policy`, `sources` | whose file is whose and what the owner allowed; a source, its marks and comparison |
+| `accounts`, `dataset_metadata` | a dataset's cap, its account, its group and the facts about it |
 | `history`, `audit`, `recovery` | the chain of entries; export and verify; lost spends written again |
 | `store`, `writer`, `schema` | transactions, rows and their entries, tables |
 | `rollback_guard`, `key` | what lies outside the database: how far it had come, and the owner's key |
