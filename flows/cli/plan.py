@@ -108,6 +108,8 @@ def _expectations(spec: StudySpec, advice: Advice, best: MethodAdvice) -> list[t
     if best.condition:
         expected += f", if {best.condition}"
     rows = [("expect", expected), ("price", _price(best))]
+    if best.verdict != "good" and best.useful_from is not None:
+        rows.append(("records", f"this score is useful from about {best.useful_from:,} of them"))
     if advice.spread is not None and best.expected_regret is not None:
         rows.append(("choice", beside_spread(best.verdict, best.expected_regret, advice.spread)[1]))
     for line in advice.methods:
@@ -157,7 +159,7 @@ def _in_processes(seconds: float) -> str:
 
 
 def _print_choice(screen: Screen, spec: StudySpec, advice: Advice) -> None:
-    """Print the method to choose and how a study asks for it."""
+    """Print the method to choose and how a study asks for it; that there is none where all answers would be noise."""
     choice = advice.choice
     if choice is None:
         screen.say("No method can run on this study.")
@@ -167,6 +169,7 @@ def _print_choice(screen: Screen, spec: StudySpec, advice: Advice) -> None:
             "[red]Nothing here is worth its price[/]: the answer would be noise. More records or a larger ε "
             "would help, fewer steps or candidates hardly."
         )
+        return
     if spec.method == "auto":
         screen.say(f'[bold]{choice.kind}[/] is the one to choose. The study says "auto", so it will be.')
         return
