@@ -159,7 +159,7 @@ def _in_processes(seconds: float) -> str:
 
 
 def _print_choice(screen: Screen, spec: StudySpec, advice: Advice) -> None:
-    """Print the method to choose and how a study asks for it; that there is none where all answers would be noise."""
+    """Print the method to choose and how a study asks for it; none where every answer would be noise."""
     choice = advice.choice
     if choice is None:
         screen.say("No method can run on this study.")
