@@ -35,7 +35,7 @@ from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.public import Public
 from dpbo_core.models.scores.accuracy import Accuracy
 from dpbo_core.models.scores.grid import GRID
-from dpbo_core.problem import Problem
+from dpbo_core.problem.problem import Problem
 from dpbo_core.space.candidates import sobol
 from dpbo_core.space.search_space import Real, SearchSpace
 from dpbo_core.study_file import EstimatorSection, SearchSection

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from benchmarks.rows import Row, main, spread_row
 from benchmarks.timing import Spread, in_turn
-from dpbo_core import StudySpec, plan_study
 from dpbo_core.data import Encoded
 from dpbo_core.data.people import uncounted
 from dpbo_core.models.estimators import EstimatorFactory
@@ -24,9 +23,11 @@ from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.scores.accuracy import Accuracy
 from dpbo_core.models.scores.brier import Brier
 from dpbo_core.models.scores.grid import GRID
+from dpbo_core.preparation.resolve import plan_study
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.scoring.in_memory import Objective
 from dpbo_core.scoring.persons import PersonObjective, Persons
+from dpbo_core.study_file import StudySpec
 
 PEOPLE, RECORDS, MOST, REPETITIONS = 5_000, 10_121, 20, 5
 

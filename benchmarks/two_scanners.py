@@ -8,8 +8,11 @@ from tempfile import TemporaryDirectory
 
 import matplotlib as mpl
 
-from dpbo_core import PrivacyLedger, Release, read_study, run_study
 from dpbo_core.data.bundled import FADED
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.privacy.release import Release
+from dpbo_core.queries.tuning.run import run_study
+from dpbo_core.study_file.toml_file import read_study
 
 mpl.use("Agg")
 ROOT = Path(__file__).parent.parent

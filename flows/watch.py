@@ -16,8 +16,8 @@ from dpbo.tasks import policies
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.watching import look, prepare_look, publish_looks
 from dpbo_core.errors import BudgetRefused, DpboError
+from dpbo_core.problem.reading import read_section
 from dpbo_core.queries.watch.recorded_looks import Look, newest_edition
-from dpbo_core.sections.reading import read_section
 from dpbo_core.study_file import StudySpec, WatchSection
 
 TASKS = 3  # prepare look, look, publish looks

@@ -29,10 +29,10 @@ from dpbo.flows.watch import Watched, section_of, watch
 from dpbo.tasks import policies
 from dpbo_core.errors import BudgetRefused
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.name_patterns import filled_at
+from dpbo_core.ledger.name_patterns import filled_at
+from dpbo_core.problem.reading import to_table
 from dpbo_core.queries.watch.recorded_looks import WatchOver
 from dpbo_core.queries.watch.watching import plan_watch
-from dpbo_core.sections.reading import to_table
 from dpbo_core.study_file import WatchSection
 from dpbo_core.study_file.toml_file import read_study
 

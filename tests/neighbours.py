@@ -17,9 +17,9 @@ from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.models.linear_trainer import LinearTrainer
 from dpbo_core.models.scores.union import SCORES
 from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.problem.named_score import margin_score, score_of
 from dpbo_core.scoring.in_memory import Objective
 from dpbo_core.scoring.persons import PersonObjective, Persons
-from dpbo_core.sections.named_score import margin_score, score_of
 from dpbo_core.study_file import StudySpec
 from dpbo_core.study_file.posed_problem import problem_of
 

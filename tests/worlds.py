@@ -12,9 +12,9 @@ from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.sigmoid import Sigmoid
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.problem import Problem
+from dpbo_core.problem.named_score import score_of
+from dpbo_core.problem.problem import Problem
 from dpbo_core.scoring.paired import stretched
-from dpbo_core.sections.named_score import score_of
 from dpbo_core.space.candidates import grid
 from dpbo_core.space.search_space import Real, SearchSpace
 from dpbo_core.study_file import LinearSection, SearchSection

@@ -35,7 +35,7 @@ from dpbo_core.methods import (
 )
 from dpbo_core.methods.stated_search import check_lengthscale
 from dpbo_core.models.one_by_one.available import check_enforceable, seconds_expected
-from dpbo_core.problem import Problem
+from dpbo_core.problem.problem import Problem
 
 Verdict = Literal["good", "poor", "useless", "refused"]
 POOR, USELESS = 0.1, 0.25  # expected error as a share of the score's range

@@ -11,7 +11,7 @@ from typing import Any
 from dpbo_core.advice.expected_loss import Expected, expected
 from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.methods import METHODS, AnyMethod, check_scored_in_public, counts_pairs, method_named
-from dpbo_core.problem import Problem
+from dpbo_core.problem.problem import Problem
 
 AUTO = "auto"
 EVENLY = ", half of the records positive"

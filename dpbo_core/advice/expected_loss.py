@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dpbo_core.methods import AnyMethod
-from dpbo_core.problem import Problem
+from dpbo_core.problem.problem import Problem
 
 TABLE = Path(__file__).with_suffix(".csv")
 UNITS = 100_000  # of a loss in the table, in the score's range

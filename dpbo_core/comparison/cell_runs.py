@@ -28,7 +28,7 @@ from dpbo_core.methods.lipschitz import Lipschitz
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.public import Public
-from dpbo_core.problem import Problem
+from dpbo_core.problem.problem import Problem
 
 SPREAD = PrivateGrid(evaluate="sobol")
 PAIRED = PrivateGrid(evaluate="tried", base_measure="public", paired=True)

@@ -15,7 +15,7 @@ from dpbo_core.comparison.cell_runs import Cell, cells_of
 from dpbo_core.comparison.own_task import read_task
 from dpbo_core.comparison.tasks import TASKS, ScoreTable, on_table
 from dpbo_core.errors import StudyInvalid, suggestion
-from dpbo_core.problem import Problem
+from dpbo_core.problem.problem import Problem
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0)
 

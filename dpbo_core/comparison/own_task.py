@@ -21,7 +21,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.bounded_function import BoundedFunction
 from dpbo_core.models.scores.grid import GRID, to_grid
-from dpbo_core.problem import Problem
+from dpbo_core.problem.problem import Problem
 from dpbo_core.space.candidates import CandidateSet
 from dpbo_core.space.search_space import Categorical, SearchSpace
 from dpbo_core.study_file import EstimatorSection, SearchSection

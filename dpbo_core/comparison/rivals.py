@@ -33,7 +33,7 @@ from dpbo_core.gp.posterior import Posterior
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise
 from dpbo_core.methods.contract import Method
 from dpbo_core.privacy.plan import Spend
-from dpbo_core.problem import Problem
+from dpbo_core.problem.problem import Problem
 
 
 @dataclass(frozen=True)

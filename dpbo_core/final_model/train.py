@@ -24,7 +24,7 @@ from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.preparation.data_split import public_half
 from dpbo_core.preparation.public_half import PublicHalf
 from dpbo_core.privacy.release import Release
-from dpbo_core.sections.model import PREDICTIONS
+from dpbo_core.problem.model import PREDICTIONS
 from dpbo_core.study_file import LinearSection, StudySpec
 
 SINGLE = (str, bytes, int, float, type(None))

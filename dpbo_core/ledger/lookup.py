@@ -13,10 +13,10 @@ from dpbo_core.accounting.account import LEARNED
 from dpbo_core.ledger.charge import WarmStart, read_warm_start
 from dpbo_core.ledger.dataset_metadata import account_named, names_of
 from dpbo_core.ledger.history import RESTORATION, row_decoding
+from dpbo_core.ledger.name_patterns import is_pattern, values_in
 from dpbo_core.ledger.rollback_guard import older
 from dpbo_core.ledger.schema import DATASET_FACTS, DRAWS, HISTORY, RELEASES, RESERVATIONS
 from dpbo_core.ledger.store import LedgerStore
-from dpbo_core.name_patterns import is_pattern, values_in
 from dpbo_core.privacy.release import Release
 
 Standing = Literal["held", "accepted", "another"]

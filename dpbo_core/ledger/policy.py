@@ -33,6 +33,7 @@ from dpbo_core.ledger.dataset_metadata import (
     write_fact,
 )
 from dpbo_core.ledger.history import row_decoding
+from dpbo_core.ledger.name_patterns import filled, is_pattern, values_in
 from dpbo_core.ledger.schema import DATASET_FACTS
 from dpbo_core.ledger.sources import (
     KINDS,
@@ -47,7 +48,6 @@ from dpbo_core.ledger.sources import (
     same_records,
 )
 from dpbo_core.ledger.writer import Writer
-from dpbo_core.name_patterns import filled, is_pattern, values_in
 from dpbo_core.privacy.amounts import from_units, spent_units
 from dpbo_core.privacy.assumption import PUBLISHED_RECORDS
 from dpbo_core.privacy.guarantee import PrivacyGuarantee

@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, get_args
 
-from dpbo_core.name_patterns import filled_at, is_pattern, values_in
+from dpbo_core.ledger.name_patterns import filled_at, is_pattern, values_in
 
 Kind = Literal["file", "table", "bundled", "memory"]
 KINDS: tuple[str, ...] = get_args(Kind)

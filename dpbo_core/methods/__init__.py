@@ -15,7 +15,7 @@ from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.public import Public
 from dpbo_core.privacy.certified import Declared
-from dpbo_core.problem import Problem
+from dpbo_core.problem.problem import Problem
 
 AnyMethod = PrivateTrajectory | PrivateGrid | Public | Lipschitz | NoisyGP | ExactGP | DpHypo
 METHODS: Mapping[str, type[AnyMethod]] = {cls.kind: cls for cls in get_args(AnyMethod)}

@@ -20,7 +20,7 @@ from dpbo_core.mechanisms.noise import Mechanism, Noise
 from dpbo_core.privacy.certified import CertificateRules
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import Release
-from dpbo_core.problem import Problem
+from dpbo_core.problem.problem import Problem
 from dpbo_core.scoring.in_memory import Scorer
 
 Released = Mapping[str, Any]

@@ -40,7 +40,7 @@ from dpbo_core.privacy.unit import PrivacyUnit
 from dpbo_core.private_training.calibration import Terms, calibrate, longest
 from dpbo_core.private_training.trial import Trial, check_every_point
 from dpbo_core.private_training.union import BASES, PUBLIC_TRAINING, base_named, check_base
-from dpbo_core.problem import Problem
+from dpbo_core.problem.problem import Problem
 from dpbo_core.theorems.wang_2023 import Calibration
 
 UNIFORM_EVIDENCE = Evidence(

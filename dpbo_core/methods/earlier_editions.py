@@ -22,7 +22,7 @@ from dpbo_core.bo.score_map import NORMAL_90
 from dpbo_core.gp.kernels import SquaredExponential
 from dpbo_core.methods.contract import ReleasedScores
 from dpbo_core.privacy.release import Release
-from dpbo_core.problem import Problem
+from dpbo_core.problem.problem import Problem
 
 FADING, NEARBY = 0.8, 0.05  # and how far a neighbour is, times √d
 EQUAL = 1e-9  # relative: two numbers that were computed alike

@@ -25,7 +25,7 @@ from dpbo_core.mechanisms.exponential import EXPONENTIAL, PERMUTE_AND_FLIP, Priv
 from dpbo_core.methods.pricing import too_small
 from dpbo_core.privacy.amounts import UNITS_PER_ONE, allowed_units, from_units
 from dpbo_core.privacy.guarantee import Evidence, Standing
-from dpbo_core.problem import Problem
+from dpbo_core.problem.problem import Problem
 
 FinalChoice = Literal["exponential", "permute_and_flip"]
 KINDS: Mapping[FinalChoice, SelectionKind] = {

@@ -53,7 +53,7 @@ from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sealing import attempted
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 from dpbo_core.private_training.trial import Trial, model_json
-from dpbo_core.problem import Problem
+from dpbo_core.problem.problem import Problem
 from dpbo_core.scoring.in_memory import Scorer
 
 Law = Literal["negative_binomial", "poisson"]

@@ -39,7 +39,7 @@ from dpbo_core.privacy.certified import only_shows, score_range
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.release import Release
-from dpbo_core.problem import Problem
+from dpbo_core.problem.problem import Problem
 from dpbo_core.theorems import kusner_2015
 from dpbo_core.theorems.kusner_2015 import Calibration
 

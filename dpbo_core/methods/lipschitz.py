@@ -50,7 +50,7 @@ from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
-from dpbo_core.problem import Problem
+from dpbo_core.problem.problem import Problem
 from dpbo_core.scoring.in_memory import Scorer, evaluate_all, models_at_once
 from dpbo_core.theorems import kusner_2015
 from dpbo_core.theorems.kusner_2015 import Calibration

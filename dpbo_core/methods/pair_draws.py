@@ -27,7 +27,7 @@ from dpbo_core.privacy.release import COUNTS, PAIRS, Release
 from dpbo_core.privacy.sealing import attempted
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.privacy.unit import NeighboringRelation
-from dpbo_core.problem import Problem
+from dpbo_core.problem.problem import Problem
 from dpbo_core.scoring.in_memory import SHARES, shifted
 from dpbo_core.theorems.feldman_cousins_1998 import bounded_laplace_interval
 

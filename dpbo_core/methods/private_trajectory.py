@@ -47,6 +47,7 @@ from dpbo_core.methods.pair_draws import (
     unit_of,
 )
 from dpbo_core.methods.pricing import guarantee_of, too_small
+from dpbo_core.methods.public_search import check_trials, doubt, required_trials, search_on_public_data, searched
 from dpbo_core.methods.releasing import make_release
 from dpbo_core.methods.stated_search import acquisition_of, stated_kernel
 from dpbo_core.privacy.amounts import from_units, split_units
@@ -55,8 +56,7 @@ from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, PAIRS, Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
-from dpbo_core.problem import Problem
-from dpbo_core.public_search import check_trials, doubt, required_trials, search_on_public_data, searched
+from dpbo_core.problem.problem import Problem
 from dpbo_core.scoring.in_memory import Scorer, evaluate_all, shifted
 
 EVIDENCE = Evidence(

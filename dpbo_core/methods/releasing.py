@@ -8,11 +8,11 @@ from dpbo_core.mechanisms.noise import Noise
 from dpbo_core.methods.contract import Method
 from dpbo_core.methods.pair_draws import in_pairs
 from dpbo_core.privacy.assumption import ACQUISITION_FUNCTION
+from dpbo_core.privacy.library_version import library_version
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import COUNTS, LEARNED_FROM, PAIRS, Release
-from dpbo_core.problem import Problem
+from dpbo_core.problem.problem import Problem
 from dpbo_core.space.earlier import EarlierEdition
-from dpbo_core.versions import library_version
 
 
 def make_release(

@@ -21,8 +21,8 @@ from dpbo_core.models.import_path import function_at
 from dpbo_core.privacy.assumption import ACQUISITION_FUNCTION
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sealing import attempted
-from dpbo_core.problem import Problem
-from dpbo_core.sections.search import SearchSection
+from dpbo_core.problem.problem import Problem
+from dpbo_core.problem.search import SearchSection
 
 UNFITTED = 0.3  # in the unit cube, where a study names no lengthscale
 

@@ -36,7 +36,7 @@ from dpbo_core.preparation.sizes import check_n_validation, facts_of
 from dpbo_core.preparation.training_set import fingerprint_with, named_prototype, training_parts
 from dpbo_core.preparation.training_set import training_table as training_table
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.problem import Problem
+from dpbo_core.problem.problem import Problem
 from dpbo_core.scoring.in_memory import Objective, Scorer
 from dpbo_core.scoring.partitioned import CACHE_GIGABYTES, PartitionedObjective, Workers, files_of, parts_of
 from dpbo_core.scoring.persons import PartitionedPersons

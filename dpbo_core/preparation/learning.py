@@ -19,7 +19,7 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods import METHODS
 from dpbo_core.methods.contract import Method
 from dpbo_core.privacy.release import Release
-from dpbo_core.problem import Problem
+from dpbo_core.problem.problem import Problem
 from dpbo_core.space.earlier import EarlierEdition, ReleasedScore
 from dpbo_core.study_file import StudySpec
 

@@ -16,8 +16,8 @@ from dpbo_core.models.predicted import PredictionsTrainer
 from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.preparation.public_half import PublicHalf
 from dpbo_core.preparation.training_set import left_out
-from dpbo_core.problem import Problem
-from dpbo_core.sections.named_score import score_on
+from dpbo_core.problem.named_score import score_on
+from dpbo_core.problem.problem import Problem
 from dpbo_core.study_file import PredictionsSection, PredictionTable, StudySpec
 from dpbo_core.study_file.study import CANDIDATE
 

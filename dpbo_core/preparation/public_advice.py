@@ -19,7 +19,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.preparation.data_split import public_half, training_table
 from dpbo_core.preparation.training_set import training_parts
-from dpbo_core.sections.named_score import score_of, score_on
+from dpbo_core.problem.named_score import score_of, score_on
 from dpbo_core.space.candidates import sobol_subset
 from dpbo_core.study_file import LinearSection, SensitiveData, StudySpec
 

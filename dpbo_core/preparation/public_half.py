@@ -30,11 +30,11 @@ from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.preparation.sizes import check_n_validation
 from dpbo_core.preparation.training_set import left_out as left_out
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.problem import Problem
+from dpbo_core.problem.named_score import margin_score, score_on
+from dpbo_core.problem.problem import Problem
 from dpbo_core.scoring.in_memory import Objective, Scorer
 from dpbo_core.scoring.partitioned import CACHE_GIGABYTES
 from dpbo_core.scoring.persons import PersonObjective, Persons
-from dpbo_core.sections.named_score import margin_score, score_on
 from dpbo_core.study_file import FunctionSection, LinearSection, PersonFiles, PublicData, PublicFiles, StudySpec
 
 

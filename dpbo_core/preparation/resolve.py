@@ -22,7 +22,7 @@ from dpbo_core.preparation.learning import check_learns
 from dpbo_core.preparation.sizes import n_validation, training_facts
 from dpbo_core.preparation.training_set import named_prototype, study_fingerprint
 from dpbo_core.privacy.plan import PrivacyPlan
-from dpbo_core.problem import Problem
+from dpbo_core.problem.problem import Problem
 from dpbo_core.study_file import PersonFiles, PublicFiles, StudySpec
 from dpbo_core.study_file.posed_problem import problem_of
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from dpbo_core.data import bundled, check_record_count, read_header
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.problem import TrainingFacts
+from dpbo_core.problem.problem import TrainingFacts
 from dpbo_core.study_file import (
     BundledData,
     PersonFiles,

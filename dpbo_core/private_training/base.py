@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.private_training.algorithm import Axis, check_axes, value_of
 from dpbo_core.private_training.trial import Trial, TrialFacts
-from dpbo_core.problem import Problem
+from dpbo_core.problem.problem import Problem
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from dpbo_core.privacy.amounts import allowed_units, spent_units
 from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.private_training.trial import Trial, TrialFacts, largest
 from dpbo_core.private_training.union import base_named
-from dpbo_core.problem import Problem
+from dpbo_core.problem.problem import Problem
 from dpbo_core.theorems import wang_2023
 from dpbo_core.theorems.wang_2023 import Calibration
 

@@ -21,7 +21,7 @@ from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.privacy.amounts import UNITS_PER_ONE, from_units
 from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.private_training.algorithm import PrivateTraining, Sizes
-from dpbo_core.problem import Problem
+from dpbo_core.problem.problem import Problem
 
 _HALVINGS = 50
 

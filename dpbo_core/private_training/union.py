@@ -10,7 +10,7 @@ from dpbo_core.private_training.objective_perturbation import OBJECTIVE_PERTURBA
 from dpbo_core.private_training.output_perturbation import OUTPUT_PERTURBATION
 from dpbo_core.private_training.trial import Trial, TrialFacts, with_score
 from dpbo_core.private_training.user_function import user_function
-from dpbo_core.problem import Problem
+from dpbo_core.problem.problem import Problem
 
 
 def _public_trial(cost: float, facts: TrialFacts) -> Trial:

@@ -23,11 +23,11 @@ from dpbo_core.mechanisms.noise import Mechanism, Noise, standing_of, try_out
 from dpbo_core.methods.contract import Draws
 from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
+from dpbo_core.privacy.library_version import library_version
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sealing import Message, messages, sealed
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
-from dpbo_core.versions import library_version
 
 T = TypeVar("T")
 Check = Callable[[Mapping[str, Mapping[str, Any]]], None]

@@ -17,7 +17,7 @@ from dpbo_core.preparation.prediction_half import check_prediction_columns, colu
 from dpbo_core.preparation.public_half import PublicHalf, check_person, sealed_half
 from dpbo_core.preparation.sizes import check_n_validation
 from dpbo_core.privacy.sealing import attempted
-from dpbo_core.problem import Problem
+from dpbo_core.problem.problem import Problem
 from dpbo_core.scoring.in_memory import Scorer
 from dpbo_core.sklearn_api.row_marks import RowMarks
 from dpbo_core.sklearn_api.tables_in_memory import passed_twice, person_in_memory

@@ -20,8 +20,8 @@ from dpbo_core.ledger.address import ledger_url
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.models.scores.union import OF_CLASSES
 from dpbo_core.preparation.resolve import planning_problem, resolve
+from dpbo_core.problem.model import PREDICTIONS, read_model
 from dpbo_core.queries.tuning.run import run_study
-from dpbo_core.sections.model import PREDICTIONS, read_model
 from dpbo_core.sklearn_api.predictions_in_memory import PredictionSplit, prediction_table
 from dpbo_core.sklearn_api.row_marks import RowMarks
 from dpbo_core.sklearn_api.search_study import described

@@ -19,9 +19,9 @@ from dpbo_core.models.prototype import Prototype, function_name, import_name
 from dpbo_core.models.scores.union import SCORES
 from dpbo_core.preparation.public_half import PublicHalf, check_names, fitted_half, sealed_half
 from dpbo_core.preparation.sizes import check_n_validation
-from dpbo_core.problem import Problem
+from dpbo_core.problem.model import read_model
+from dpbo_core.problem.problem import Problem
 from dpbo_core.scoring.in_memory import Scorer
-from dpbo_core.sections.model import read_model
 from dpbo_core.sklearn_api.row_marks import RowMarks
 from dpbo_core.study_file import ModelSection, StudySpec
 

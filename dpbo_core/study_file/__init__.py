@@ -4,7 +4,7 @@ Every key a study may hold is a field here; every default is the one shown in th
 a wrong type or an impossible number is a message that names the key and the nearest valid one.
 """
 
-from dpbo_core.sections.model import (
+from dpbo_core.problem.model import (
     EstimatorSection,
     FunctionSection,
     LinearSection,
@@ -13,7 +13,7 @@ from dpbo_core.sections.model import (
     RecordModel,
     SoftmaxSection,
 )
-from dpbo_core.sections.search import SearchSection
+from dpbo_core.problem.search import SearchSection
 from dpbo_core.study_file.evaluation import EvaluationSection, ObjectiveSection, WatchSection
 from dpbo_core.study_file.prediction_table import PredictionTable
 from dpbo_core.study_file.public_data import BundledData, PersonFiles, PublicData, PublicFiles

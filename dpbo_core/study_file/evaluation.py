@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from dpbo_core.sections.reading import Section, at_least, check_name, limit, positive, require
+from dpbo_core.problem.reading import Section, at_least, check_name, limit, positive, require
 from dpbo_core.space.search_space import Value
 from dpbo_core.study_file.sections import check_epsilon
 

@@ -2,9 +2,9 @@
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.estimator_allowlist.inspection import unlisted_name
-from dpbo_core.problem import DEFAULT_DELTA, Problem, Trainer, TrainingFacts
-from dpbo_core.sections.model import ModelSection, PredictionsSection
-from dpbo_core.sections.named_score import pair_score, score_of
+from dpbo_core.problem.model import ModelSection, PredictionsSection
+from dpbo_core.problem.named_score import pair_score, score_of
+from dpbo_core.problem.problem import DEFAULT_DELTA, Problem, Trainer, TrainingFacts
 from dpbo_core.study_file.prediction_table import PredictionTable
 from dpbo_core.study_file.public_data import PersonFiles
 from dpbo_core.study_file.study import StudySpec, candidates_of, relation_of, unit_of

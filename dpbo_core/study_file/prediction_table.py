@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
-from dpbo_core.sections.reading import Section, require
+from dpbo_core.problem.reading import Section, require
 from dpbo_core.study_file.public_data import Labels, NRecords, check_target
 
 

@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, ClassVar
 
 from dpbo_core.data.addresses import address_of, is_address
-from dpbo_core.sections.reading import Section, among, at_least, limit, require
+from dpbo_core.problem.reading import Section, among, at_least, limit, require
 from dpbo_core.space.search_space import Value
 
 FILES = ("training", "validation", "n_validation", "target")

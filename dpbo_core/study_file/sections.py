@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from dpbo_core.sections.reading import Section, at_least, check_name, require
+from dpbo_core.problem.reading import Section, at_least, check_name, require
 from dpbo_core.space.search_space import Value
 
 LARGEST_EPSILON, LARGEST_CAP = 4000.0, 1e6  # the ledger counts ε, and ρ of about ε²/2, in 64 bits of 10⁻¹²

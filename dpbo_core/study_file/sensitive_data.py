@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.sections.reading import Section, require
+from dpbo_core.problem.reading import Section, require
 from dpbo_core.study_file.public_data import (
     FILES,
     Labels,

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
-from dpbo_core.sections.model import ModelSection, PredictionsSection, read_model
-from dpbo_core.sections.reading import (
+from dpbo_core.problem.model import ModelSection, PredictionsSection, read_model
+from dpbo_core.problem.reading import (
     check_name,
     one_of,
     read_section,
@@ -22,7 +22,7 @@ from dpbo_core.sections.reading import (
     typed_values,
     union_hints,
 )
-from dpbo_core.sections.search import SearchSection
+from dpbo_core.problem.search import SearchSection
 from dpbo_core.space.candidates import CandidateSet, grid, sobol
 from dpbo_core.space.search_space import Axis, Categorical, Integer, Real, SearchSpace
 from dpbo_core.study_file.evaluation import EvaluationSection, ObjectiveSection, WatchSection

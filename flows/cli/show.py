@@ -15,7 +15,7 @@ from dpbo_core.atomically import replace_atomically
 from dpbo_core.errors import StudyInvalid, suggestion
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.lookup import Recorded
-from dpbo_core.name_patterns import fields_of
+from dpbo_core.ledger.name_patterns import fields_of
 from dpbo_core.privacy.release import Release
 from dpbo_core.queries.evaluation import KIND
 from dpbo_core.queries.watch import KIND as WATCH

@@ -18,7 +18,7 @@ from dpbo.flows.prefect_runtime.settings import Stores, quiet_environment
 from dpbo_core.accounting.account import Account
 from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.name_patterns import filled_at
+from dpbo_core.ledger.name_patterns import filled_at
 from dpbo_core.preparation.run import Run
 from dpbo_core.queries.watch.looks import open_look
 from dpbo_core.queries.watch.recorded_looks import Look

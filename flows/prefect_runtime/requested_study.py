@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dpbo_core.errors import StudyInvalid, suggestion
-from dpbo_core.name_patterns import FIELDS, fields_of, filled_at
+from dpbo_core.ledger.name_patterns import FIELDS, fields_of, filled_at
 from dpbo_core.queries.tuning.schedule import planned_for_schedule
 from dpbo_core.study_file import Bundled, PersonFiles, PredictionTable, PublicFiles, SensitiveFiles, StudySpec
 

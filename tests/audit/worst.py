@@ -28,7 +28,7 @@ from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.unit import PrivacyUnit
-from dpbo_core.problem import Problem
+from dpbo_core.problem.problem import Problem
 from dpbo_core.space.candidates import CandidateSet, grid
 from dpbo_core.space.search_space import Real, SearchSpace
 

@@ -28,7 +28,7 @@ from dpbo_core.methods.hypo_search import HypoSearch, informed
 from dpbo_core.methods.hypo_search import Trials as Selected
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.plan import Spend
-from dpbo_core.problem import Problem
+from dpbo_core.problem.problem import Problem
 
 Values = NDArray[np.float64]
 BLOCK = 8_192

@@ -26,6 +26,7 @@ from dpbo.flows.prefect_runtime.workers import (
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods import METHODS
+from dpbo_core.methods.public_search import search_on_public_data
 from dpbo_core.preparation import data_split
 from dpbo_core.preparation.precomputed import (
     Precomputed,
@@ -38,7 +39,6 @@ from dpbo_core.preparation.precomputed import (
 from dpbo_core.preparation.resolve import resolve
 from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.public_search import search_on_public_data
 from dpbo_core.queries.evaluation import counting
 from dpbo_core.queries.evaluation.binary import BinaryCells
 from dpbo_core.queries.evaluation.counting import Counter

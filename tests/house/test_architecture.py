@@ -91,7 +91,7 @@ PLANTED = [
     ("flows/prefect_runtime/owner.py", "import dpbo.flows.publishing", "the floors of flows"),
     ("tasks/reporting/pictures.py", "import dpbo.tasks.policies", "the floors of tasks"),
     ("tasks/reporting/escaping.py", "import prefect", "pictures and pages know nothing"),
-    ("dpbo_core/problem.py", "import dpbo_core.scoring.in_memory", "the floors of dpbo_core"),
+    ("dpbo_core/problem/problem.py", "import dpbo_core.scoring.in_memory", "the floors of dpbo_core"),
     ("dpbo_core/gp/kernels.py", "import dpbo_core.space", "the floors of dpbo_core"),
     ("dpbo_core/mechanisms/laplace.py", "import dpbo_core.ledger.ledger", "the floors of dpbo_core"),
     ("dpbo_core/errors.py", "import dpbo_core.privacy.plan", "the floors of dpbo_core"),

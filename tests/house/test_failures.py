@@ -19,7 +19,6 @@ from private_worlds import a_row, with_record
 from test_dp_hypo import study
 from worlds import Memory, NamedTrainer, plain, problem, run, smooth_table
 
-from dpbo_core import versions
 from dpbo_core.data import Encoded
 from dpbo_core.errors import DpboError, MechanismRefused, Sealed, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -31,6 +30,7 @@ from dpbo_core.methods.dp_hypo import DpHypo
 from dpbo_core.models.linear import tilted
 from dpbo_core.models.scores.bounded_function import BoundedFunction
 from dpbo_core.preparation.resolve import plan_study
+from dpbo_core.privacy import library_version
 from dpbo_core.privacy.sealing import attempted, each, messages, sealed
 from dpbo_core.private_training.algorithm import Sizes
 from dpbo_core.private_training.dp_sgd import DpSgd
@@ -468,17 +468,17 @@ def test_a_version_that_cannot_be_read_is_no_reason_to_fail(tables, tmp_path, mo
     def absent(name):
         raise PackageNotFoundError(name)
 
-    versions.library_version.cache_clear()
-    monkeypatch.setattr(versions, "version", absent)
+    library_version.library_version.cache_clear()
+    monkeypatch.setattr(library_version, "version", absent)
     released = run_study(StudySpec.from_dict(tables), ledger=PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}"))
-    assert released.release.facts["version"] == versions.UNINSTALLED
-    versions.library_version.cache_clear()
-    monkeypatch.setattr(versions, "version", raising(OSError))
+    assert released.release.facts["version"] == library_version.UNINSTALLED
+    library_version.library_version.cache_clear()
+    monkeypatch.setattr(library_version, "version", raising(OSError))
     ledger = PrivacyLedger(f"sqlite:///{tmp_path / 'other.db'}")
     with pytest.raises(OSError, match="record"):
         run_study(StudySpec.from_dict(tables), ledger=ledger)
     assert ledger.accounts() == ()
-    versions.library_version.cache_clear()
+    library_version.library_version.cache_clear()
 
 
 def test_a_draw_that_a_library_refuses_costs_nothing(tables, tmp_path, monkeypatch):

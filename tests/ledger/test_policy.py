@@ -16,9 +16,9 @@ from dpbo_core.ledger import audit, policy
 from dpbo_core.ledger.charge import Caller, Charge
 from dpbo_core.ledger.dataset_metadata import Dataset
 from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.ledger.name_patterns import FIELDS, filled_at, values_in
 from dpbo_core.ledger.policy import Approved
 from dpbo_core.ledger.sources import MEMORY, Source, file_source, same_records
-from dpbo_core.name_patterns import FIELDS, filled_at, values_in
 from dpbo_core.preparation.named_sources import named_source
 
 OPERATOR = Caller.OPERATOR

@@ -14,9 +14,9 @@ from worlds import Memory, run
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.public import Public
+from dpbo_core.methods.public_search import FLOOR, base_measure, doubt, search_on_public_data
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.public_search import FLOOR, base_measure, doubt, search_on_public_data
 from dpbo_core.space.candidates import grid
 from dpbo_core.space.search_space import Real, SearchSpace
 from dpbo_core.theorems.mckenna_sheldon_2020 import base_measure_expected_error, selection_scale

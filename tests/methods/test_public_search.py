@@ -13,13 +13,13 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
+from dpbo_core.methods.public_search import doubt, head_start, public_shortlist, search_on_public_data
 from dpbo_core.models.cross_validation import FOLDS, fold_of
 from dpbo_core.models.estimator_trainer import EstimatorTrainer
 from dpbo_core.models.linear_trainer import LinearTrainer
 from dpbo_core.models.scores.sigmoid import Sigmoid
 from dpbo_core.preparation import data_split
 from dpbo_core.preparation.run import Run
-from dpbo_core.public_search import doubt, head_start, public_shortlist, search_on_public_data
 from dpbo_core.queries.tuning.run import open_study, run_study
 from dpbo_core.space.candidates import grid, sobol
 from dpbo_core.space.search_space import Categorical, Integer, Real, SearchSpace

@@ -296,7 +296,7 @@ def test_more_classes_are_refused_with_the_reason(url, name):
 
 
 def data_split_of_three(name):
-    from dpbo_core.sections.named_score import score_on
+    from dpbo_core.problem.named_score import score_on
 
     spec = StudySpec.from_dict(
         study(model={"estimator": "sklearn.svm.SVC", "score": name}, space={"C": {"values": [1]}})

@@ -20,8 +20,8 @@ from dpbo_core.models.estimator_trainer import EstimatorTrainer
 from dpbo_core.models.one_by_one import available
 from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.preparation.resolve import plan_study
+from dpbo_core.problem.model import read_model
 from dpbo_core.scoring.in_memory import exact_sum
-from dpbo_core.sections.model import read_model
 from dpbo_core.study_file import EstimatorSection, StudySpec
 from dpbo_core.study_file.posed_problem import problem_of
 

@@ -14,7 +14,7 @@ from dpbo_core.models.scores.declared import Declared, Numbers
 from dpbo_core.models.scores.grid import GRID, to_grid
 from dpbo_core.models.scores.record import RecordScore
 from dpbo_core.models.scores.union import SCORES
-from dpbo_core.sections.named_score import score_on
+from dpbo_core.problem.named_score import score_on
 from dpbo_core.study_file import StudySpec
 
 SHARES, BOUND = (0.2, 0.3, 0.5), 1.5
@@ -233,8 +233,8 @@ PLANTED = {
 def test_an_honest_score_of_another_class_passes(monkeypatch):
     check_score(OWN)
     for room in ("written_model", "named_score"):
-        monkeypatch.setattr(f"dpbo_core.sections.{room}.SCORES", {**SCORES, OWN.name: OWN})
-        monkeypatch.setattr(f"dpbo_core.sections.{room}.RECORD_SCORES", {OWN.name: OWN.of_outcome})
+        monkeypatch.setattr(f"dpbo_core.problem.{room}.SCORES", {**SCORES, OWN.name: OWN})
+        monkeypatch.setattr(f"dpbo_core.problem.{room}.RECORD_SCORES", {OWN.name: OWN.of_outcome})
     check_shares_are_checked(OWN)
 
 

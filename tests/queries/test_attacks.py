@@ -22,7 +22,7 @@ from dpbo_core.models.rowwise import check_rowwise
 from dpbo_core.models.scores.bounded_function import BoundedFunction
 from dpbo_core.models.scores.regression_error import RegressionError
 from dpbo_core.privacy.sealing import sealed
-from dpbo_core.sections.named_score import score_of
+from dpbo_core.problem.named_score import score_of
 from dpbo_core.study_file import EstimatorSection, FunctionSection
 
 FOREVER = 300.0  # seconds that only a fault makes pass

@@ -20,7 +20,7 @@ from dpbo_core.models.scores.grid import GRID, to_grid
 from dpbo_core.models.scores.ramp import Ramp
 from dpbo_core.models.scores.sigmoid import Sigmoid
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.problem import Problem
+from dpbo_core.problem.problem import Problem
 from dpbo_core.scoring.in_memory import Objective
 from dpbo_core.space.candidates import grid
 from dpbo_core.space.search_space import Real, SearchSpace

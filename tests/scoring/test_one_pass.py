@@ -23,7 +23,7 @@ from dpbo_core.preparation import data_split
 from dpbo_core.preparation.resolve import check_one_pass
 from dpbo_core.preparation.run import Run
 from dpbo_core.preparation.training_set import study_fingerprint
-from dpbo_core.problem import Problem
+from dpbo_core.problem.problem import Problem
 from dpbo_core.queries.tuning.run import open_study
 from dpbo_core.scoring import partitioned
 from dpbo_core.scoring.in_memory import evaluate_all, exact_sum, paired_sum

@@ -13,10 +13,10 @@ from worlds import Memory, Named, run
 
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise
 from dpbo_core.methods.private_grid import PrivateGrid
+from dpbo_core.methods.public_search import doubt, pairing, search_on_public_data
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.preparation import data_split
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.public_search import doubt, pairing, search_on_public_data
 from dpbo_core.scoring.in_memory import exact_sum, paired_sum
 from dpbo_core.scoring.paired import stretched
 from dpbo_core.scoring.partitioned import PartWorker

@@ -217,7 +217,7 @@ def test_less_noise_never_expects_a_much_larger_loss(form):
 
 def synthetic(*, d, size, steps, m, epsilon=1.0):
     from dpbo_core.models.scores.accuracy import Accuracy
-    from dpbo_core.problem import Problem
+    from dpbo_core.problem.problem import Problem
     from dpbo_core.study_file import EstimatorSection, SearchSection
 
     class Known:

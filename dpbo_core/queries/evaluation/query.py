@@ -20,7 +20,7 @@ from dpbo_core.privacy.amounts import allowed_units
 from dpbo_core.privacy.assumption import ROWWISE_PREDICTIONS
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
 from dpbo_core.privacy.plan import PrivacyPlan
-from dpbo_core.problem import Problem
+from dpbo_core.problem.problem import Problem
 from dpbo_core.queries.evaluation import KIND
 from dpbo_core.queries.evaluation.histogram_cells import MOST, OTHER, WEIGHT, Grouping
 from dpbo_core.queries.evaluation.report_kind import ReportKind, TableSize

@@ -9,7 +9,7 @@ from dpbo_core.preparation.resolve import planning_problem
 from dpbo_core.preparation.run import Run
 from dpbo_core.preparation.training_set import study_fingerprint
 from dpbo_core.privacy.sealing import messages
-from dpbo_core.problem import Problem
+from dpbo_core.problem.problem import Problem
 from dpbo_core.queries.objective_for_a_loop import KIND
 from dpbo_core.queries.objective_for_a_loop.price import ObjectivePrice
 from dpbo_core.queries.objective_for_a_loop.score_session import OpenObjective

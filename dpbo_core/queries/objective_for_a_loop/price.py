@@ -27,7 +27,7 @@ from dpbo_core.privacy.amounts import split_units
 from dpbo_core.privacy.assumption import PUBLIC_QUESTIONS
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan
-from dpbo_core.problem import Problem
+from dpbo_core.problem.problem import Problem
 
 CHOICE = "choice among what was asked"
 EVIDENCE = Evidence(

@@ -29,7 +29,7 @@ from dpbo_core.preparation.training_set import study_fingerprint, training_diges
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sealing import Message, messages, sealed
 from dpbo_core.privacy.sensitive import Opaque
-from dpbo_core.problem import Problem
+from dpbo_core.problem.problem import Problem
 from dpbo_core.queries.query import Charged, PrivateQuery, StudyResult, charged, replay
 from dpbo_core.scoring.in_memory import Scorer
 from dpbo_core.study_file import StudySpec

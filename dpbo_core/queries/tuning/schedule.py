@@ -12,7 +12,7 @@ from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import NOTHING, compose
 from dpbo_core.accounting.renyi_filter import Filter
 from dpbo_core.errors import DpboError
-from dpbo_core.name_patterns import fields_of, is_pattern
+from dpbo_core.ledger.name_patterns import fields_of, is_pattern
 from dpbo_core.preparation.resolve import plan_study
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.study_file import StudySpec

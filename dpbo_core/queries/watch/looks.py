@@ -29,9 +29,11 @@ from dpbo_core.mechanisms.noise_vault import NoiseVault, Shredded, VaultContents
 from dpbo_core.models.estimators import Model
 from dpbo_core.preparation.preconditions import check_accepted, opening_cap
 from dpbo_core.preparation.run import Run
+from dpbo_core.privacy.library_version import library_version
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.sealing import messages, sealed
 from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.problem.reading import check_name
 from dpbo_core.queries.query import Charged, PrivateQuery, charged
 from dpbo_core.queries.watch.recorded_looks import (
     Look,
@@ -45,9 +47,7 @@ from dpbo_core.queries.watch.recorded_looks import (
 from dpbo_core.queries.watch.terms import THRESHOLD, Terms, look_of, noise_of
 from dpbo_core.queries.watch.todays_table import TodaysTable, todays_table
 from dpbo_core.queries.watch.watching import Watching, section_of, watching
-from dpbo_core.sections.reading import check_name
 from dpbo_core.study_file import StudySpec, WatchSection
-from dpbo_core.versions import library_version
 
 
 def look_once(

@@ -32,7 +32,7 @@ from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.privacy.amounts import allowed_units
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.problem import Problem
+from dpbo_core.problem.problem import Problem
 from dpbo_core.queries.query import fingerprint_of
 from dpbo_core.queries.watch import KIND, LOOK
 from dpbo_core.queries.watch.power import Noise

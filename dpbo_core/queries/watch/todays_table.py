@@ -16,7 +16,7 @@ from dpbo_core.ledger.sources import Source
 from dpbo_core.preparation.data_split import check_presence, sensitive_half, sources_of
 from dpbo_core.preparation.public_half import PublicHalf
 from dpbo_core.preparation.sizes import n_validation
-from dpbo_core.problem import Problem
+from dpbo_core.problem.problem import Problem
 from dpbo_core.scoring.in_memory import Scorer
 from dpbo_core.scoring.partitioned import parts_of
 from dpbo_core.study_file import PersonFiles, PredictionTable, PublicFiles, SensitiveData, StudySpec

@@ -18,7 +18,7 @@ from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
-from dpbo_core.problem import Problem, Trainer
+from dpbo_core.problem.problem import Problem, Trainer
 from dpbo_core.queries.evaluation.evaluated_model import no_model
 from dpbo_core.queries.evaluation.request import digest_of_released
 from dpbo_core.queries.query import replay

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from dpbo_core.sections.reading import Section, among, at_least, limit, one_of, positive
+from dpbo_core.problem.reading import Section, among, at_least, limit, one_of, positive
 
 ACQUISITIONS = ("ucb", "ei", "thompson")
 KERNELS = ("matern52", "se")

@@ -24,8 +24,8 @@ from dpbo_core.models.aggregates import Aggregate, MeanOfRecords, PairCount
 from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.models.scores.union import Score
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
-from dpbo_core.sections.model import ModelSection
-from dpbo_core.sections.search import SearchSection
+from dpbo_core.problem.model import ModelSection
+from dpbo_core.problem.search import SearchSection
 from dpbo_core.space.candidates import CandidateSet
 from dpbo_core.space.earlier import EarlierEdition
 from dpbo_core.space.search_space import Value

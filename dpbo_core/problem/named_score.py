@@ -17,7 +17,7 @@ from dpbo_core.models.scores.log_loss import LOG_LOSS
 from dpbo_core.models.scores.pairs import PairScore, check_two_classes
 from dpbo_core.models.scores.record import RecordScore
 from dpbo_core.models.scores.union import MARGIN_SCORES, PAIR_SCORES, RECORD_SCORES, SCORES, MarginScore, Score
-from dpbo_core.sections.model import (
+from dpbo_core.problem.model import (
     EstimatorSection,
     FunctionSection,
     LinearSection,
@@ -26,7 +26,7 @@ from dpbo_core.sections.model import (
     RecordModel,
     SoftmaxSection,
 )
-from dpbo_core.sections.written_model import ByName
+from dpbo_core.problem.written_model import ByName
 from dpbo_core.space.search_space import Value
 
 SMALLEST = 1e-100  # range of a record's score; its square is still a number

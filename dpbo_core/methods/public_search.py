@@ -28,7 +28,7 @@ from dpbo_core.gp.kernels import Matern52, kernel_named
 from dpbo_core.gp.likelihood import fit
 from dpbo_core.gp.posterior import Posterior
 from dpbo_core.models.scores.grid import GRID
-from dpbo_core.problem import Problem, PublicSearch
+from dpbo_core.problem.problem import Problem, PublicSearch
 from dpbo_core.scoring.paired import Pairing
 from dpbo_core.space.candidates import sobol_subset
 
