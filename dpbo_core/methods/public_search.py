@@ -39,7 +39,7 @@ DOUBT = 0.5  # standard errors by which the public and the sensitive score are t
 HOPELESS = 64.0  # noise scales: a handicap beyond which nothing is ever chosen
 DIGITS = 9  # what is compared is rounded, so that equals stay equal whatever the machine's rounding
 TAIL, WIDTH, FLOOR = 2.0, 2.0, 0.002  # of the base measure, learned on benchmarks/shifted_tasks.py
-PAIRED, KEPT = 16, 0.98  # candidates whose differences to the best bound them, and the share that the bound keeps
+PAIRED, BOUNDED = 16, 0.98  # candidates whose differences to the best bound them, and the share that the bound keeps
 QUIET = 0.2  # doubts: noise below which scores are not paired
 DOUBT_LENGTHSCALE = 0.3  # times √d: over what distance that difference changes
 
@@ -65,9 +65,9 @@ def search_on_public_data(problem: Problem, trials: int) -> PublicSearch:
     Raises:
         StudyInvalid: a public training failed.
     """
-    n_tried, kept = min(len(problem.candidates), trials), problem.public_search
-    if kept is not None and kept.search == problem.search and len(kept.tried) == n_tried:
-        return kept
+    n_tried, earlier = min(len(problem.candidates), trials), problem.public_search
+    if earlier is not None and earlier.search == problem.search and len(earlier.tried) == n_tried:
+        return earlier
     tried = list(required_trials(problem, trials))
     scores = [problem.public_score(index) for index in tried]
     if len(tried) == len(problem.candidates):
@@ -198,7 +198,7 @@ def pairing(problem: Problem, public_search: PublicSearch, noise_scale: float) -
     differences = np.concatenate([*apart, np.zeros(0, dtype=np.int64)])
     if differences.size == 0:
         return None
-    clipped = int(np.quantile(differences, KEPT, method="higher"))
+    clipped = int(np.quantile(differences, BOUNDED, method="higher"))
     return Pairing(public_search.tried[int(best[0])], clipped) if 2 * clipped < GRID else None
 
 

@@ -129,10 +129,10 @@ class Problem:
     @property
     def n_averaged(self) -> int:
         """What the exact sum is divided by: n_p persons where each counts once, else m records."""
-        found = self.n_validation if self.n_persons is None else self.n_persons
-        if found is None:
+        number = self.n_validation if self.n_persons is None else self.n_persons
+        if number is None:
             raise ValueError("a problem averages over records or over persons")
-        return found
+        return number
 
     @property
     def averaged(self) -> str:

@@ -68,6 +68,11 @@ class Together:
     sums: tuple[Sensitive[int], ...]
     differences: tuple[Sensitive[int], ...] = ()
 
+    @property
+    def vector(self) -> Sensitive[NDArray[np.int64]]:
+        """The sums as one sealed array, (L,)."""
+        return Sensitive(np.array([total.expose() for total in self.sums], dtype=np.int64))
+
     @classmethod
     def of(cls, totals: Totals) -> "Together":
         """Each number sealed on its own."""

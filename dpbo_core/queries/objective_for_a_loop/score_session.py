@@ -42,7 +42,7 @@ from dpbo_core.queries.objective_for_a_loop.parameters import (
 from dpbo_core.queries.objective_for_a_loop.price import CHOICE, ObjectivePrice, score_name
 from dpbo_core.queries.objective_for_a_loop.smoothed_choice import Smoothed, smoothed
 from dpbo_core.queries.query import Charged, PrivateQuery, charged, replay, resumed
-from dpbo_core.scoring.in_memory import Scorer
+from dpbo_core.scoring.in_memory import Scorer, evaluate_all
 from dpbo_core.theorems.feldman_cousins_1998 import bounded_interval
 
 
@@ -254,8 +254,7 @@ class ScoreSession(Opaque):
             charge, records = self._charged()
 
             def exact() -> Sensitive[NDArray[np.int64]]:
-                sums = [records.evaluate(model).expose() for model in models]
-                return Sensitive(np.array(sums, dtype=np.int64))
+                return evaluate_all(records, models).vector
 
             return int(charge.draw(self._spends[CHOICE], choice, exact)["draw"])
 
