@@ -39,7 +39,10 @@ DOUBT = 0.5  # standard errors by which the public and the sensitive score are t
 HOPELESS = 64.0  # noise scales: a handicap beyond which nothing is ever chosen
 DIGITS = 9  # what is compared is rounded, so that equals stay equal whatever the machine's rounding
 TAIL, WIDTH, FLOOR = 2.0, 2.0, 0.002  # of the base measure, learned on benchmarks/shifted_tasks.py
-PAIRED, BOUNDED = 16, 0.98  # candidates whose differences to the best bound them, and the share that the bound keeps
+PAIRED, BOUNDED = (
+    16,
+    0.98,
+)  # candidates whose differences to the best bound them, and the share that the bound keeps
 QUIET = 0.2  # doubts: noise below which scores are not paired
 DOUBT_LENGTHSCALE = 0.3  # times √d: over what distance that difference changes
 
