@@ -42,7 +42,7 @@ TAIL, WIDTH, FLOOR = 2.0, 2.0, 0.002  # of the base measure, learned on benchmar
 PAIRED, BOUNDED = (
     16,
     0.98,
-)  # candidates whose differences to the best bound them, and the share that the bound keeps
+)  # candidates whose differences to the best bound them, and the share below it
 QUIET = 0.2  # doubts: noise below which scores are not paired
 DOUBT_LENGTHSCALE = 0.3  # times √d: over what distance that difference changes
 

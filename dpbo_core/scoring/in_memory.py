@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpbo_core.data import Encoded
 from dpbo_core.models.scorable import ScorableModel, common_class, usable
