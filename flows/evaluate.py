@@ -51,7 +51,7 @@ def evaluate_privately(
         Sealed: something failed on sensitive data; run it again and it continues.
     """
     study = study_of(study)
-    flow = PrivateFlow.begin(study, folder, pad)
+    flow = PrivateFlow.begin(study, folder, pad, model=model)
     warnings = flow.warnings
     warnings.tried(UNNAMED, lambda: name_run(study, "evaluation"))
     with alive(flow.stores.running), workers(None if is_partitioned(study, folder) else 0) as counting:

@@ -11,12 +11,13 @@ from typing import Self, TypeVar
 
 from prefect import get_run_logger
 
-from dpbo.flows.prefect_runtime.owner import at_the_terminal, caller, refuse_job_variables
+from dpbo.flows.prefect_runtime.owner import asked_by, at_the_terminal, caller, refuse_job_variables
 from dpbo.flows.prefect_runtime.settings import Stores, check_prefect_settings
 from dpbo.tasks.reporting.mlflow_lookup import check_target
 from dpbo_core.errors import DpboError, printable
 from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.ledger.sources import MODEL, file_source
 from dpbo_core.preparation.preconditions import check_policy
 from dpbo_core.preparation.run import Run
 from dpbo_core.scoring.partitioned import Workers
@@ -79,7 +80,15 @@ class PrivateFlow:
     warnings: Warnings
 
     @classmethod
-    def begin(cls, study: StudySpec, folder: str, time_quantum: float = 0.0, *, scheduled: bool = False) -> Self:
+    def begin(
+        cls,
+        study: StudySpec,
+        folder: str,
+        time_quantum: float = 0.0,
+        *,
+        scheduled: bool = False,
+        model: str | None = None,
+    ) -> Self:
         """Check the settings, make the stores' folder, and ask the owner's policy before anything is opened.
 
         Args:
@@ -87,6 +96,7 @@ class PrivateFlow:
             folder: the folder that its data paths are relative to.
             time_quantum: seconds; tasks on sensitive data take a whole number of them.
             scheduled: whether this is one run of a schedule.
+            model: the folder of a saved model that is evaluated in the place of the study's own.
 
         Raises:
             DpboError: Prefect's settings would show what is private. PolicyRefused: the owner's policy says no.
@@ -101,10 +111,11 @@ class PrivateFlow:
             time_quantum=time_quantum,
             scheduled=scheduled,
             before_charge=partial(check_showable, study.privacy.dataset, stores, warnings),
+            asked_by=asked_by(),
         )
         if run.caller is not Caller.OWNER:
             refuse_job_variables()
-        check_policy(study, run)
+        check_policy(study, run, *(() if model is None else (file_source(model, MODEL),)))
         return cls(study, run, stores, warnings)
 
     def scored_by(self, workers: Workers | None) -> Run:

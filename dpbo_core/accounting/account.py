@@ -8,7 +8,7 @@ in one small value that every entry of the history about the dataset carries:
 | `cap` | its row in `datasets` |
 | `charges`, `spent`, `units`, `person` | of the reservations: number, sums, units, the column of persons |
 | `filter` | of the reservations' draws, at the order that the cap's row fixed |
-| `facts` | SHA-256 of the sorted hashes of its rows in `dataset_facts`, without those about `LEARNED` |
+| `facts` | SHA-256 of the sorted hashes of its rows in `dataset_facts`, without those of `STUDIES` |
 
 An entry's totals follow from those of the dataset's entry before it and the row it writes. They are never read from
 the tables, so that what somebody changed there is never sealed.
@@ -30,7 +30,8 @@ from dpbo_core.privacy.unit import PrivacyUnit
 
 MOST_ROOM = 10_000  # studies: more room than that is not counted
 CAP = ("accepts", "delta_units", "epsilon_units", "public", "relation")
-LEARNED = "learned"  # facts of a study, not of its dataset: one an edition, and no charge depends on them
+LEARNED, ASKED = "learned", "asked_by"
+STUDIES = (LEARNED, ASKED)  # facts of a study, not of its dataset: one an edition, and no charge depends on them
 NO_DATASET = ""  # of an entry about the ledger itself
 
 
@@ -42,6 +43,7 @@ class Entry:
         cost: its whole plan, in the ledger's unit.
         draws: the price of each draw of that plan.
         recorded: names of the draws that it recorded so far, while it has not released.
+        asked_by: who charged it: the owner's account, or the creator, deployment and host of a flow run; "" of old.
     """
 
     study: str
@@ -57,6 +59,7 @@ class Entry:
     cost: Total
     draws: tuple[Draw, ...] = ()
     recorded: tuple[str, ...] = ()
+    asked_by: str = ""
 
     @property
     def moment(self) -> datetime:
@@ -212,7 +215,7 @@ class Totals:
                 person=self.person if self.charges else row["guarantee"].get("person"),
                 filter=self.filter.after(draws_in(row["spends"]), amounts),
             )
-        if about == "dataset_facts" and row["about"] != LEARNED:
+        if about == "dataset_facts" and row["about"] not in STUDIES:
             return replace(self, facts=facts)
         return self
 
@@ -277,7 +280,7 @@ def replayed(entries: Iterable[tuple[str, str]]) -> Iterator[tuple[str, Totals]]
         if about == "reservations":
             reserved[row["id"]] = dataset
         hash_of_all = None
-        if about == "dataset_facts" and row["about"] != LEARNED:
+        if about == "dataset_facts" and row["about"] not in STUDIES:
             facts.setdefault(dataset, []).append(text)
             hash_of_all = facts_hash(facts[dataset])
         newest[dataset] = newest.get(dataset, Totals()).after(about, row, hash_of_all)

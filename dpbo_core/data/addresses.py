@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from dpbo_core.errors import StudyInvalid
 
@@ -64,7 +64,7 @@ class ObjectAddress:
 
     @property
     def identity(self) -> str:
-        """What it is called where records are compared: with its endpoint, where that is not Amazon's."""
+        """What it is called where records are compared: an address, with its endpoint if one is given."""
         return _identity(self.bucket, self.key, self.settings)
 
 
@@ -183,8 +183,8 @@ Part = Path | ObjectAddress  # one file of several
 
 
 def _identity(bucket: str, key: str, settings: tuple[tuple[str, str], ...]) -> str:
-    endpoint = dict(settings).get("endpoint_override")
-    return f"{S3}://{'' if endpoint is None else f'{endpoint.lower()}/'}{bucket}/{key}"
+    where = {name: value.lower() for name, value in settings if name != "region" and value not in ("", "https")}
+    return f"{S3}://{bucket}/{key}" + (f"?{urlencode(where, safe=':/')}" if where else "")
 
 
 def is_address(text: str) -> bool:

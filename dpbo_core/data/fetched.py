@@ -8,6 +8,7 @@ text in the database's own encoding, unconverted: a text that is no UTF-8 costs 
 """
 
 import io
+import os
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ END, MAGIC = 8, b"PAR1"  # of a Parquet file: the length of its footer, and the 
 SUFFIX = ".parquet"
 ENCODINGS = (b"UTF8", b"SQL_ASCII")
 LOUD = "psycopg"  # its logger repeats what the server said
+HIDDEN_ALONE = "!password,!md5"  # libpq's require_auth: whatever hides a password
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -146,7 +148,8 @@ def unreachable(shown_as: str) -> StudyInvalid:
     """The one message for whatever went wrong on the way."""
     return StudyInvalid(
         f"{shown_as} could not be fetched",
-        cause="no server there, no such object, table or column, or no right to read it; what the server said is "
+        cause="no server there, no such object, table or column, no right to read it, or a server that wants a "
+        "password in clear; what the server said is "
         "not repeated, since it may quote a record",
         remedy="try the same address with psql or the store's own client; user and password are the environment's",
     )
@@ -168,7 +171,11 @@ def _driver() -> None:
 
 
 def _connected(place: QueryAddress) -> Any:
-    """A connection that only reads; texts come as bytes, and every statement is one of its own."""
+    """A connection that only reads; texts come as bytes, and every statement is one of its own.
+
+    A study names the host, so the environment's password is never sent to it as it is, nor as a hash that serves in
+    its place: a server that asks for that is refused, unless it proved its name by a certificate.
+    """
     import logging
 
     import psycopg
@@ -183,6 +190,7 @@ def _connected(place: QueryAddress) -> Any:
         options="-c default_transaction_read_only=on",
         autocommit=True,
         prepare_threshold=None,
+        **({} if os.environ.get("PGSSLMODE") == "verify-full" else {"require_auth": HIDDEN_ALONE}),
     )
 
 

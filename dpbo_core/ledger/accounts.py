@@ -11,14 +11,16 @@ from typing import Any
 import sqlalchemy as sa
 
 from dpbo_core.accounting import admission
-from dpbo_core.accounting.account import Account, Entry, Totals, cap_in, facts_hash, filter_of
+from dpbo_core.accounting.account import ASKED, Account, Entry, Totals, cap_in, facts_hash, filter_of
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import NOTHING, Total
 from dpbo_core.accounting.renyi_filter import Draw, draws_in
 from dpbo_core.errors import NoBudget, PolicyRefused
 from dpbo_core.ledger.charge import Caller
-from dpbo_core.ledger.dataset_metadata import CAP as CAP_FACT
 from dpbo_core.ledger.dataset_metadata import (
+    A_DAY,
+    ALLOWED,
+    CODE,
     MEMBER,
     PUBLISHED,
     SCORE,
@@ -30,6 +32,7 @@ from dpbo_core.ledger.dataset_metadata import (
     largest_of,
     records_of,
 )
+from dpbo_core.ledger.dataset_metadata import CAP as CAP_FACT
 from dpbo_core.ledger.history import row_decoding
 from dpbo_core.ledger.policy import Approved, sources_under, template_of, write_source
 from dpbo_core.ledger.schema import DATASETS, DRAWS, RELEASES, RESERVATIONS
@@ -76,6 +79,9 @@ class Approvals:
         members: other names whose studies its cap pays.
         largest: ε in 10⁻¹² of a study that Prefect starts; None for no limit.
         scores: import paths of the functions that its studies may be scored by.
+        readable: training files and saved models that studies which Prefect starts may read.
+        estimators: import paths that they may name.
+        a_day: ε in 10⁻¹² of all charges of a day, where Prefect starts the last; None for no limit.
     """
 
     sources: tuple[Approved, ...] = ()
@@ -84,6 +90,9 @@ class Approvals:
     members: tuple[str, ...] = ()
     largest: int | None = None
     scores: tuple[str, ...] = ()
+    readable: tuple[str, ...] = ()
+    estimators: tuple[str, ...] = ()
+    a_day: int | None = None
 
 
 @dataclass(frozen=True)
@@ -173,8 +182,8 @@ def _recorded_of(connection: sa.Connection, reservations: list[int]) -> dict[int
     return names
 
 
-def _entry(row: Any, recorded: tuple[str, ...]) -> Entry:
-    """A reservation's row, with the time of its release, as an entry of the account.
+def _entry(row: Any, recorded: tuple[str, ...], asked_by: str) -> Entry:
+    """A reservation's row, with the time of its release and who charged it, as an entry of the account.
 
     Raises:
         TypeError, ValueError, LookupError: a cell holds what was never written.
@@ -195,6 +204,7 @@ def _entry(row: Any, recorded: tuple[str, ...]) -> Entry:
         cost=Total(pure, count_of(row.delta_units), row.rho_units),
         draws=draws_in(row.spends),
         recorded=recorded,
+        asked_by=asked_by,
     )
 
 
@@ -208,7 +218,8 @@ def account_of(connection: sa.Connection, budget: PrivacyBudget) -> DatasetAccou
     query = sa.select(RESERVATIONS, RELEASES.c.released_at).join(RELEASES, isouter=True)
     rows = connection.execute(query.where(RESERVATIONS.c.dataset == dataset).order_by(RESERVATIONS.c.id)).all()
     recorded = _recorded_of(connection, [row.id for row in rows if row.released_at is None])
-    entries = tuple(_entry(row, recorded.get(row.id, ())) for row in rows)
+    asked = {item: text_of(value["by"]) for item, value in facts_about(connection, dataset, ASKED).items()}
+    entries = tuple(_entry(row, recorded.get(row.id, ()), asked.get(row.fingerprint, "")) for row in rows)
     opened = connection.execute(CAP, {"dataset": dataset}).one()
     filtered = filter_of(opened._asdict())
     for entry in entries:
@@ -220,15 +231,16 @@ def account_of(connection: sa.Connection, budget: PrivacyBudget) -> DatasetAccou
 
 
 def _approvals_of(connection: sa.Connection, dataset: str) -> Approvals:
-    sources, published = (
+    sources, published, allowed = (
         tuple(item for item in sources_under(connection, heading) if item.account == dataset)
-        for heading in (SOURCE, PUBLISHED)
+        for heading in (SOURCE, PUBLISHED, ALLOWED)
     )
-    shares, members, scores = (
-        tuple(sorted(facts_about(connection, dataset, heading))) for heading in (SHARES, MEMBER, SCORE)
+    shares, members, scores, code = (
+        tuple(sorted(facts_about(connection, dataset, heading))) for heading in (SHARES, MEMBER, SCORE, CODE)
     )
-    names = tuple(sorted({item.source.name for item in published}))
-    return Approvals(sources, names, shares, members, largest_of(connection, dataset), scores)
+    names, readable = (tuple(sorted({item.source.name for item in items})) for items in (published, allowed))
+    largest, a_day = largest_of(connection, dataset), largest_of(connection, dataset, A_DAY)
+    return Approvals(sources, names, shares, members, largest, scores, readable, code, a_day)
 
 
 def no_budget(dataset: str) -> NoBudget:
@@ -275,17 +287,21 @@ def dataset_with_cap(
             write_source(writer, SOURCE, item, {})
     elif budget is None and cap is not None:
         if caller is not Caller.OWNER:
-            raise PolicyRefused(
-                f"dataset {name!r} has no cap, and a run that Prefect started cannot open one",
-                cause="whoever may start runs is not whoever answers for the data",
-                remedy=f"its owner runs the study once with dpbo tune, or: dpbo budget set {name} --epsilon 5 "
-                "--delta 1e-5",
-            )
+            raise cannot_open(name)
         open_cap(writer, cap)
         budget = cap
     if budget is not None and cap is not None:
         admission.check_cap(budget, cap)
     return dataset, budget
+
+
+def cannot_open(name: str) -> PolicyRefused:
+    """The message for a run that would open a cap, and may not."""
+    return PolicyRefused(
+        f"dataset {name!r} has no cap, and a run that Prefect started cannot open one",
+        cause="whoever may start runs is not whoever answers for the data",
+        remedy=f"its owner runs the study once with dpbo tune, or: dpbo budget set {name} --epsilon 5 --delta 1e-5",
+    )
 
 
 def open_cap(writer: Writer, budget: PrivacyBudget) -> None:

@@ -10,11 +10,15 @@
 | `shares_people` | another dataset | {}: the owner said that the people of a file pay both |
 | `member` | another name | {}: this dataset's cap pays for its studies |
 | `largest_epsilon` | 10⁻¹², as text | {}: of a study that Prefect starts; the smallest holds |
+| `a_day` | 10⁻¹², as text | {}: of all charges of 24 hours, where Prefect starts the last; the smallest holds |
+| `allowed` | as of a source | as of a source: a training file or a saved model that Prefect's runs may read |
+| `code` | an import path | {}: an estimator that Prefect's runs may import |
 | `score` | an import path | {}: a function that the dataset's studies may be scored by |
 | `validation_size` | share and number of rows | {"share", "rows"}: how one table was divided by position |
 | `public` | as of a source | as of a source: a file that was read as public |
 | `published` | as of a source | as of a source: a file that is public, says the owner |
 | `learned` | a study's fingerprint | {"series", "releases"}: what its search begins with, fixed with its charge |
+| `asked_by` | a study's fingerprint | {"by": text}: who charged it |
 
 A fact is written once. Rules that need to know something of a dataset put it here.
 """
@@ -34,6 +38,7 @@ from dpbo_core.privacy.amounts import from_units
 RECORDS, ANSWERS, RECOVERED, CAP = "max_records_per_person", "answers", "recovered", "cap"
 SOURCE, SHARES, MEMBER, LARGEST, SCORE = "source", "shares_people", "member", "largest_epsilon", "score"
 VALIDATION_SIZE, READ_AS_PUBLIC, PUBLISHED = "validation_size", "public", "published"
+A_DAY, ALLOWED, CODE = "a_day", "allowed", "code"
 
 # Built once: building a statement takes longer than running it, and a reservation is made while others wait.
 ABOUT = sa.select(DATASET_FACTS.c.item, DATASET_FACTS.c.value).where(
@@ -121,23 +126,27 @@ def add_members(writer: Writer, account: str, members: Set[str]) -> None:
 
 
 @row_decoding()
-def largest_of(connection: sa.Connection, account: str) -> int | None:
-    """The largest ε, in 10⁻¹², of a study that Prefect starts: the smallest that was ever set; None before any."""
-    return min((int(item) for item in facts_about(connection, account, LARGEST)), default=None)
+def largest_of(connection: sa.Connection, account: str, about: str = LARGEST) -> int | None:
+    """The largest ε, in 10⁻¹², of a study that Prefect starts, or of a day (`A_DAY`).
+
+    The smallest that was ever set; None before any.
+    """
+    return min((int(item) for item in facts_about(connection, account, about)), default=None)
 
 
-def set_largest(writer: Writer, account: str, units: int) -> None:
-    """Lower the largest ε of a study that Prefect starts, or set it.
+def set_largest(writer: Writer, account: str, units: int, about: str = LARGEST) -> None:
+    """Lower the largest ε of a study that Prefect starts, or of a day, or set it.
 
     Raises:
         PolicyRefused: it would be raised.
     """
-    current = largest_of(writer.connection, account)
+    current = largest_of(writer.connection, account, about)
     if current is not None and units > current:
+        what, option = {LARGEST: ("one", "--largest-epsilon"), A_DAY: ("a day of them", "--a-day")}[about]
         raise PolicyRefused(
-            f"a study of dataset {account!r} that Prefect starts may ask for {from_units(current):g}, which is "
-            "never raised",
-            cause="--largest-epsilon was set lower before",
+            f"of studies of dataset {account!r} that Prefect starts {what} may ask for {from_units(current):g}, "
+            "which is never raised",
+            cause=f"{option} was set lower before",
             remedy="let its owner run larger studies with dpbo tune",
         )
-    write_fact(writer, account, LARGEST, str(units), {})
+    write_fact(writer, account, about, str(units), {})

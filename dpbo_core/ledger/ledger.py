@@ -15,7 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from dpbo_core.accounting import admission
-from dpbo_core.accounting.account import LEARNED
+from dpbo_core.accounting.account import ASKED, LEARNED
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import compose
 from dpbo_core.accounting.renyi_filter import draws_in
@@ -33,7 +33,10 @@ from dpbo_core.ledger.accounts import (
 )
 from dpbo_core.ledger.charge import Caller, Charge, QueryKey
 from dpbo_core.ledger.dataset_metadata import (
+    A_DAY,
+    ALLOWED,
     ANSWERS,
+    CODE,
     RECORDS,
     SCORE,
     Dataset,
@@ -47,6 +50,7 @@ from dpbo_core.ledger.dataset_metadata import (
 )
 from dpbo_core.ledger.history import row_decoding
 from dpbo_core.ledger.lookup import CHARGED, RecordedStudies, warm_start_of
+from dpbo_core.ledger.operators import References, check_allowed, check_rate
 from dpbo_core.ledger.recovery import check_recovered
 from dpbo_core.ledger.reservation import Reservation
 from dpbo_core.ledger.schema import DATASETS
@@ -57,6 +61,7 @@ from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.unit import PrivacyUnit
 
 __all__ = ["PrivacyLedger", "QueryKey", "Reservation"]
+MOST_WORDS = 300  # characters of who asked
 
 
 class PrivacyLedger(RecordedStudies):
@@ -88,6 +93,7 @@ class PrivacyLedger(RecordedStudies):
         sources: tuple[Source, ...] = (),
         members: tuple[str, ...] = (),
         largest_epsilon: float | None = None,
+        a_day: float | None = None,
     ) -> bool:
         """Open a cap; True if it is new, False if the very same cap was open already.
 
@@ -96,6 +102,7 @@ class PrivacyLedger(RecordedStudies):
             sources: what the dataset may be scored on.
             members: other names whose studies this cap pays, since their people are the same.
             largest_epsilon: the most that a study which Prefect starts may ask for.
+            a_day: the most that all charges of 24 hours may come to, where Prefect starts the last.
 
         Raises:
             StudyInvalid: the dataset has another cap. A cap never changes.
@@ -112,6 +119,8 @@ class PrivacyLedger(RecordedStudies):
                 policy.allow(writer, Dataset(budget.dataset, budget.dataset), source)
             if largest_epsilon is not None:
                 set_largest(writer, budget.dataset, allowed_units(largest_epsilon))
+            if a_day is not None:
+                set_largest(writer, budget.dataset, allowed_units(a_day), A_DAY)
         return existing is None
 
     def allow(self, dataset: str, source: Source) -> bool:
@@ -147,6 +156,42 @@ class PrivacyLedger(RecordedStudies):
         path = policy.score_path(path)
         with self._store.writing() as writer:
             return write_fact(writer, dataset_named(writer.connection, dataset).account, SCORE, path, {})
+
+    def allow_reading(self, dataset: str, source: Source) -> bool:
+        """The owner lets studies that Prefect starts read a training file or a saved model; False if they could.
+
+        Raises:
+            NoBudget: the dataset has no cap.
+            PolicyRefused: it is what a dataset is scored on.
+        """
+        with self._store.writing() as writer:
+            own = dataset_named(writer.connection, dataset)
+            policy.check_public(writer.connection, source)
+            return policy.write_source(writer, ALLOWED, policy.Approved(own.account, dataset, source), source.files)
+
+    def allow_estimator(self, dataset: str, path: str) -> bool:
+        """The owner lets studies that Prefect starts import an estimator; False if they could be already.
+
+        Args:
+            dataset: which has a cap.
+            path: "ourpackage.models.Net" or "ourpackage.models:pipeline", as studies write it. It is not imported.
+
+        Raises:
+            NoBudget: the dataset has no cap.
+            StudyInvalid: it is no such path.
+        """
+        policy.score_path(path)
+        with self._store.writing() as writer:
+            return write_fact(writer, dataset_named(writer.connection, dataset).account, CODE, path, {})
+
+    def check_allowed(self, dataset: str, references: References) -> None:
+        """Return if the dataset's owner allowed everything that a study names to whoever may start runs.
+
+        Raises:
+            PolicyRefused: something is not allowed, or cannot be read; nothing was opened or imported.
+        """
+        with self._store.reading() as connection:
+            check_allowed(connection, dataset, references)
 
     def allows_score(self, dataset: str, path: str) -> bool:
         """Whether the owner allowed the dataset's studies a function as their score."""
@@ -186,7 +231,13 @@ class PrivacyLedger(RecordedStudies):
         with self._store.writing() as writer:
             return policy.publish(writer, dataset_named(writer.connection, dataset), source)
 
-    def approve(self, dataset: str, cap: PrivacyBudget | None, sources: tuple[Source, ...]) -> None:
+    def approve(
+        self,
+        dataset: str,
+        cap: PrivacyBudget | None,
+        sources: tuple[Source, ...],
+        estimators: tuple[str, ...] = (),
+    ) -> None:
         """The owner's word for studies that others will start: as the first of them at the owner's own terminal.
 
         Raises:
@@ -197,6 +248,8 @@ class PrivacyLedger(RecordedStudies):
             own, budget = dataset_with_cap(writer, dataset, cap, sources)
             if budget is not None:  # without one, its runs are refused
                 policy.check_sources(writer, sources, own, budget)
+                for path in estimators:
+                    write_fact(writer, own.account, CODE, path, {})
 
     def budget(self, dataset: str) -> PrivacyBudget | None:
         """The dataset's cap, if it has one."""
@@ -204,7 +257,7 @@ class PrivacyLedger(RecordedStudies):
             return cap_of(connection, dataset)
 
     def reserve(
-        self, charge: Charge, *follow_ups: Charge, noise: str, caller: Caller = Caller.OWNER
+        self, charge: Charge, *follow_ups: Charge, noise: str, caller: Caller = Caller.OWNER, asked_by: str = ""
     ) -> Reservation:
         """Charge the whole plan of a query, or take over the reservation that this very query made before.
 
@@ -214,6 +267,7 @@ class PrivacyLedger(RecordedStudies):
                 of it or nothing, and taken over when it is asked. The owner's largest ε holds for the sum.
             noise: standing of the noise source, "operating_system" or "injected".
             caller: who asks.
+            asked_by: the same in words, which stand beside the charge.
 
         Returns:
             The query's reservation, with the warm start that was fixed when it was first charged.
@@ -229,6 +283,10 @@ class PrivacyLedger(RecordedStudies):
             charges = (charge, *follow_ups)
             guarantees = [one.plan.guarantee for one in charges]
             numbers = [self._charged(writer, one, guarantees, noise, caller) for one in charges]
+            for one in charges:
+                if asked_by:
+                    account = account_named(writer.connection, one.key.dataset)
+                    write_fact(writer, account, ASKED, one.key.fingerprint, {"by": asked_by[:MOST_WORDS]})
             warm_start = warm_start_of(writer.connection, charge.key.fingerprint)
         return Reservation(self._store, numbers[0], charge.key, noise, warm_start)
 
@@ -261,6 +319,7 @@ class PrivacyLedger(RecordedStudies):
         admission.admit(budget, totals, request, fixed=fixed, drawn=lambda: draws_of(writer.connection, account))
         if caller is not Caller.OWNER:
             policy.check_largest(account, largest_of(writer.connection, account), guarantees)
+            check_rate(writer.connection, account, plan.guarantee.epsilon)
         policy.check_sources(writer, charge.sources, dataset, budget, caller)
         row = asdict(key) | asdict(cost) | {"dataset": account, "resolved": dict(charge.resolved)}
         guarantee = policy.as_published(writer.connection, account, plan.guarantee)

@@ -409,10 +409,12 @@ def score_path(text: str) -> str:
 
 def unallowed_score(path: str, dataset: str, key: str = "score") -> PolicyRefused:
     """The message for a study that names a score or another function which the dataset's owner did not allow."""
+    thing = "estimator" if key == "estimator" else "score"
     return PolicyRefused(
-        f"the {key} {path!r} is a function that the owner of dataset {dataset!r} did not allow",
+        f"the {key} {path!r} is not allowed by the owner's policy: dataset {dataset!r}'s owner did not allow it",
         cause="a study names it, and it would run beside the records",
-        remedy=f"if you answer for it: dpbo budget allow {dataset} --score {path}; in Python give the function",
+        remedy=f"if you answer for it: dpbo budget allow {dataset} --{thing} {path}; in Python give the "
+        f"{'object' if thing == 'estimator' else 'function'}",
     )
 
 

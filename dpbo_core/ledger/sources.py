@@ -19,14 +19,16 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, get_args
+from urllib.parse import parse_qsl
 
 from dpbo_core.ledger.name_patterns import filled_at, is_pattern, values_in
 
 Kind = Literal["file", "table", "bundled", "memory"]
 KINDS: tuple[str, ...] = get_args(Kind)
-Role = Literal["records", "training records", "rows", "answers", "public records"]
+Role = Literal["records", "training records", "rows", "answers", "public records", "saved models"]
 ROLES: tuple[str, ...] = get_args(Role)
 PUBLIC: Role = "public records"  # read as public: charged for by nobody
+MODEL: Role = "saved models"  # a folder of one; public too
 
 
 @dataclass(frozen=True)
@@ -119,12 +121,30 @@ def covers(published: Source, source: Source) -> bool:
     )
 
 
+def grants(allowed: Source, source: Source) -> bool:
+    """Whether whoever allowed one source allowed all that another leads to: itself, its parts, a pattern's files.
+
+    Names are compared as they are written: another spelling of an address may be another host.
+    """
+    openness = [one.role if one.role in (PUBLIC, MODEL) else "charged for" for one in (allowed, source)]
+    if allowed.kind != source.kind or openness[0] != openness[1]:
+        return False
+    if allowed.name == source.name or covers(allowed, source):
+        return True
+    if is_pattern(allowed.name):
+        return values_in(allowed.name, source.name) is not None
+    (folder, *host), (place, *other) = allowed.name.split("?"), source.name.split("?")
+    return source.kind == "table" and host == other and place.rpartition("/")[0] + "/" == folder
+
+
 def _spelling(source: Source) -> str:
     """Its name; of an object in a store without what another spelling of its endpoint or folder may add."""
     store, scheme, rest = source.name.partition("s3://")
     if store or not scheme:
         return source.name
-    slashes = re.sub(r"/+", "/", re.sub(r"^https?://", "", rest)).lstrip("/")
+    place, _, settings = rest.partition("?")
+    endpoint = re.sub(r"^https?://", "", dict(parse_qsl(settings)).get("endpoint_override", ""))
+    slashes = re.sub(r"/+", "/", f"{endpoint}/{place}").lstrip("/")
     return scheme + re.sub(r"^s3[\w.-]*\.amazonaws\.com(\.cn)?/", "", slashes)
 
 

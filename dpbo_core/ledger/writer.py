@@ -6,7 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from dpbo_core.accounting.account import LEARNED, Totals, canonical, dataset_of, facts_hash
+from dpbo_core.accounting.account import STUDIES, Totals, canonical, dataset_of, facts_hash
 from dpbo_core.errors import LedgerDamaged
 from dpbo_core.ledger.history import (
     ORIGIN,
@@ -32,7 +32,7 @@ NEWEST = (
 )
 HASH = sa.select(HISTORY.c.hash).where(HISTORY.c.sequence == sa.bindparam("sequence"))
 FACTS = sa.select(DATASET_FACTS).where(
-    DATASET_FACTS.c.dataset == sa.bindparam("dataset"), DATASET_FACTS.c.about != LEARNED
+    DATASET_FACTS.c.dataset == sa.bindparam("dataset"), DATASET_FACTS.c.about.not_in(STUDIES)
 )
 RESERVED = sa.select(RESERVATIONS.c.dataset).where(RESERVATIONS.c.id == sa.bindparam("number"))
 
@@ -65,7 +65,7 @@ class Writer:
         """
         dataset = self._dataset(table.name, row)
         before, facts = self.totals_of(dataset), None
-        if table is DATASET_FACTS and row["about"] != LEARNED:
+        if table is DATASET_FACTS and row["about"] not in STUDIES:
             self._sealed_facts(dataset).append(canonical(row))
             facts = facts_hash(self._facts[dataset])
         self.connection.execute(table.insert(), dict(row))

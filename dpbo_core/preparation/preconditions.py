@@ -8,9 +8,10 @@ from dpbo_core.errors import AssumptionNotAccepted, PolicyRefused
 from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.policy import unallowed_score
-from dpbo_core.ledger.sources import PUBLIC, Source
+from dpbo_core.ledger.sources import MODEL, PUBLIC, Source
 from dpbo_core.models.import_path import file_beside
-from dpbo_core.preparation.data_split import allows_own_score, public_sources, sources_of
+from dpbo_core.preparation.data_split import allows_own_score, public_sources
+from dpbo_core.preparation.references import references_of
 from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS, STATED_BY_CALLING
 from dpbo_core.privacy.plan import PrivacyPlan
@@ -60,22 +61,29 @@ def approve_study(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path)
     if isinstance(spec.model, FunctionSection) and not allows_own_score(spec, ledger):
         raise unallowed_score(spec.model.score, spec.privacy.dataset)
     check_acquisition(spec, ledger)
-    ledger.approve(spec.privacy.dataset, opening_cap(spec), sources_of(spec, folder))
+    named = references_of(spec, folder)
+    estimators = tuple(code.path for code in named.code if code.key == "estimator")
+    ledger.approve(spec.privacy.dataset, opening_cap(spec), named.sources, estimators)
 
 
-def check_policy(spec: StudySpec, run: Run) -> None:
-    """The owner's policy allows what a study reads as public; asked before anything of it is opened or imported.
+def check_policy(spec: StudySpec, run: Run, *beside: Source) -> None:
+    """The owner's policy allows what a study names; asked before a file is opened, or a host or a module is.
 
-    An operator's study names no code of a file beside it, which the owner did not write, and no acquisition without
-    the owner's word either.
+    To an operator all of it is to be allowed, and code of a file beside the study, which the owner did not write,
+    never is; of the owner's own study what is read as public is asked about.
+
+    Args:
+        spec: the study.
+        run: who asks, in which folder, of which ledger.
+        beside: what is read beside what a tune of it reads: a saved model, or the table of a look.
 
     Raises:
         PolicyRefused: it does not.
     """
     if run.caller is not Caller.OWNER:
         refuse_beside(spec, run.folder)
-        check_acquisition(spec, run.ledger)
-    check_public_sources(public_sources(spec, run.folder), run.ledger)
+        run.ledger.check_allowed(spec.privacy.dataset, references_of(spec, run.folder, *beside))
+    check_public_sources((*public_sources(spec, run.folder), *beside), run.ledger)
 
 
 def check_public_sources(sources: Iterable[Source], ledger: PrivacyLedger) -> None:
@@ -91,7 +99,7 @@ def check_public_sources(sources: Iterable[Source], ledger: PrivacyLedger) -> No
         PolicyRefused: it is one.
     """
     for source in sources:
-        if source.role == PUBLIC:
+        if source.role in (PUBLIC, MODEL):
             ledger.check_public(source)
 
 

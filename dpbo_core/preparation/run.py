@@ -6,12 +6,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import NoiseSource, OperatingSystemNoise
 from dpbo_core.scoring.partitioned import Workers
 
 OS_NOISE = OperatingSystemNoise()
+LONGEST_QUANTUM = 3600.0  # seconds: a task of any size ends
 
 
 def at_once() -> None:
@@ -32,6 +34,10 @@ class Run:
         workers: who scores the parts of a partitioned validation set; this process where None.
         scheduled: whether this is one run of a schedule, whose search begins with what earlier runs released.
         before_charge: called before a first charge; refuses by raising.
+        asked_by: who asks, in words, for the ledger.
+
+    Raises:
+        StudyInvalid: the quantum is no number of seconds up to an hour.
     """
 
     ledger: PrivacyLedger
@@ -42,6 +48,15 @@ class Run:
     workers: Workers | None = None
     scheduled: bool = False
     before_charge: Callable[[], None] = at_once
+    asked_by: str = ""
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.time_quantum <= LONGEST_QUANTUM:
+            raise StudyInvalid(
+                f"tasks cannot take whole multiples of {self.time_quantum:g} s",
+                cause="a longer one would keep the deployment busy, and whoever waits for it",
+                remedy=f"give 0 for none, or at most {LONGEST_QUANTUM:g} s",
+            )
 
     @contextmanager
     def padded(self) -> Iterator[None]:

@@ -173,7 +173,9 @@ def charged(query: PrivateQuery, run: Run, *follow_ups: PrivateQuery) -> Charged
     library_version()  # read here: a release states it, and after the reservation nothing public is looked up
     if run.ledger.reserved(query.key.fingerprint) is None:
         run.before_charge()
-    reservation = run.ledger.reserve(query, *follow_ups, noise=standing_of(run.source), caller=run.caller)
+    reservation = run.ledger.reserve(
+        query, *follow_ups, noise=standing_of(run.source), caller=run.caller, asked_by=run.asked_by
+    )
     return Charged(reservation, Noise(run.source, reservation))
 
 

@@ -1,5 +1,6 @@
 """`dpbo budget`: each data set's account and its entries, and how its budget burns down."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
@@ -129,6 +130,9 @@ def account_json(account: DatasetAccount) -> dict[str, Any]:
         "shares_people_with": list(account.approvals.shares),
         "members": list(account.approvals.members),
         "scores": list(account.approvals.scores),
+        "readable": list(account.approvals.readable),
+        "estimators": list(account.approvals.estimators),
+        "a_day": None if account.approvals.a_day is None else from_units(account.approvals.a_day),
         "largest_epsilon": None if account.approvals.largest is None else from_units(account.approvals.largest),
         "room": account.rooms,
         "entries": [
@@ -143,6 +147,7 @@ def account_json(account: DatasetAccount) -> dict[str, Any]:
                 "reserved_at": entry.reserved_at,
                 "released_at": entry.released_at,
                 "release_id": entry.release_id,
+                "asked_by": entry.asked_by,
             }
             | ({} if (n := n_looks(entry)) is None else {"looks": n})
             for entry in account.entries
@@ -170,7 +175,7 @@ def print_accounts(accounts: tuple[DatasetAccount, ...], newest: int | None = NE
                     f"  the newest {len(entries)} of {len(account.entries):,} entries; --all shows every one"
                 )
             screen.table(HEADER, [_cells(entry) for entry in entries], left=3, wraps=0)
-            for line in _unfinished(entries):
+            for line in (*_unfinished(entries), *_askers(entries)):
                 screen.say(f"  {line}")
         else:
             screen.say("  nothing was spent on it yet")
@@ -184,6 +189,12 @@ def _unfinished(entries: Sequence[Entry]) -> Iterator[str]:
             yield f"{which} was charged on {when}: at work, or run it again: it continues, and pays nothing twice"
 
 
+def _askers(entries: Sequence[Entry]) -> Iterator[str]:
+    """A line for everybody who charged some of the entries, and how many."""
+    for asker, count in Counter(entry.asked_by for entry in entries if entry.asked_by).items():
+        yield f"{count:,} charged by {named(asker)}"
+
+
 def approval_lines(account: DatasetAccount) -> Iterator[str]:
     """What the owner approved for a dataset, a line each."""
     approvals = account.approvals
@@ -194,10 +205,16 @@ def approval_lines(account: DatasetAccount) -> Iterator[str]:
         yield f"scored on {named(str(item.source))}{of}"
     for path in approvals.scores:
         yield f"scored by {named(path)}, where a study names it"
+    for name in approvals.readable:
+        yield f"Prefect's runs may read {named(name)}"
+    for path in approvals.estimators:
+        yield f"Prefect's runs may import {named(path)}"
     for name in approvals.published:
         yield f"{named(name)} is public on the owner's word: later releases assume published_records"
     if approvals.shares:
         yield f"its people pay {', '.join(map(named, approvals.shares))} too: add the two accounts up for them"
+    if approvals.a_day is not None:
+        yield f"where Prefect starts studies, 24 hours cost ε {from_units(approvals.a_day):g} at most"
     if approvals.largest is not None:
         yield f"a study that Prefect starts asks for ε {from_units(approvals.largest):g} at most"
 

@@ -19,7 +19,7 @@ from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import StudyInvalid, printable, suggestion
 from dpbo_core.ledger import audit, recovery
-from dpbo_core.ledger.sources import PUBLIC, Source, file_source
+from dpbo_core.ledger.sources import MODEL, PUBLIC, Source, file_source
 from dpbo_core.preparation.named_sources import named_source
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
@@ -37,6 +37,10 @@ def set_cap(
     largest_epsilon: Annotated[
         float | None, typer.Option(help="The most that a study which Prefect starts may ask for; only lowered.")
     ] = None,
+    a_day: Annotated[
+        float | None,
+        typer.Option(metavar="EPSILON", help="The most of 24 hours, where Prefect starts the last; only lowered."),
+    ] = None,
     file: Annotated[
         list[str] | None, typer.Option(metavar="FILE", help="What it is scored on; repeat for more.")
     ] = None,
@@ -51,10 +55,13 @@ def set_cap(
 
     for name in (dataset, *(member or ())):
         PrivacySection(dataset=name, epsilon=1.0)
-    if largest_epsilon is not None:
-        PrivacySection(dataset=dataset, epsilon=largest_epsilon)
+    for amount in (largest_epsilon, a_day):
+        if amount is not None:
+            PrivacySection(dataset=dataset, epsilon=amount)
     ledger = own_ledger()
-    of_policy_alone = epsilon is None and not public and (largest_epsilon is not None or file or member)
+    of_policy_alone = (
+        epsilon is None and not public and (largest_epsilon is not None or a_day is not None or file or member)
+    )
     budget = ledger.budget(dataset) if of_policy_alone else None
     if budget is None:
         budget = _budget(dataset, epsilon, delta, relation, tuple(accept or ()), public=public)
@@ -63,6 +70,7 @@ def set_cap(
         sources=tuple(map(_source, file or ())),
         members=tuple(member or ()),
         largest_epsilon=largest_epsilon,
+        a_day=a_day,
     )
     limit, limit_delta = from_units(budget.epsilon_units), from_units(budget.delta_units)
     cap = "no limit: declared public" if budget.public else f"limit ε = {limit:g}, δ = {limit_delta:g}"
@@ -111,13 +119,28 @@ def allow(
         list[str] | None,
         typer.Option(metavar="MODULE:FUNCTION", help="A function of yours that studies may name as their score."),
     ] = None,
+    training: Annotated[
+        bool, typer.Option("--training", help="Not to be scored on: Prefect's runs may read it as a public file.")
+    ] = False,
+    model: Annotated[
+        bool,
+        typer.Option("--model", help="Not to be scored on: Prefect's runs may evaluate the model saved there."),
+    ] = False,
+    estimator: Annotated[
+        list[str] | None,
+        typer.Option(metavar="MODULE:NAME", help="An estimator off the list that Prefect's runs may import."),
+    ] = None,
     debug: Debug = False,
 ) -> None:
-    """Add to what a dataset may be scored on, or by. Charges nothing."""
-    if file is None and not score:
+    """Add to what a dataset may be scored on or by, and what Prefect's runs may read or import. No charge."""
+    if file is None and not (score or estimator):
         raise StudyInvalid("nothing is said that may be", remedy="give a FILE, or --score package.module:function")
     ledger, lines = own_ledger(), []
-    if file is not None:
+    if file is not None and (training or model):
+        source = file_source(file, PUBLIC if training else MODEL)
+        since = "from now on" if ledger.allow_reading(dataset, source) else "(as before)"
+        lines.append(f"{dataset}: Prefect's runs may read {source} as {source.role} {since}.")
+    elif file is not None:
         source = _source(file)
         others = ledger.allow_shared(dataset, source) if shared else ()
         new = others is not None if shared else ledger.allow(dataset, source)
@@ -127,6 +150,9 @@ def allow(
     for function in score or ():
         since = "from now on" if ledger.allow_score(dataset, function) else "(as before)"
         lines.append(f"{dataset}: may be scored by {function} {since}.")
+    for path in estimator or ():
+        since = "from now on" if ledger.allow_estimator(dataset, path) else "(as before)"
+        lines.append(f"{dataset}: Prefect's runs may import {path} {since}.")
     print_sentence(" ".join(lines))
 
 

@@ -4,12 +4,13 @@ It is said by the process that calls the flow, never by a flow's parameter or an
 may start a run could give; a run that a worker or a served deployment begins is nobody's who said so.
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from dpbo_core.errors import PolicyRefused
+from dpbo_core.errors import PolicyRefused, printable
 from dpbo_core.ledger.charge import Caller
 
 if TYPE_CHECKING:
@@ -73,3 +74,29 @@ def at_the_terminal() -> bool:
 def caller() -> Caller:
     """The owner where the owner's own process called this flow; else an operator."""
     return Caller.OWNER if at_the_terminal() else Caller.OPERATOR
+
+
+def asked_by() -> str:
+    """Who started this run, in words for the ledger: account and host; of a flow run its creator and deployment.
+
+    What Prefect says of a run is the word of whoever may start runs; the account and the host are this process's.
+    """
+    import getpass
+    import socket
+    from contextlib import suppress
+
+    from prefect.context import FlowRunContext
+
+    account = f"uid {os.getuid()}"
+    with suppress(KeyError, OSError, ImportError):
+        account = getpass.getuser()
+    here = f"{account} on {socket.gethostname()}"
+    context = FlowRunContext.get()
+    run = None if context is None else context.flow_run
+    if at_the_terminal() or run is None:
+        return here
+    creator = (
+        "nobody by name" if run.created_by is None else str(run.created_by.display_value or run.created_by.type)
+    )
+    deployment = "no deployment" if run.deployment_id is None else f"deployment {run.deployment_id}"
+    return printable(f"Prefect's run of {creator}, {deployment}, by {here}")

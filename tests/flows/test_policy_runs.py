@@ -233,7 +233,7 @@ def test_somebody_elses_records_are_not_read_as_public(server, study, folder, mo
     spec = study("2", "mine", "w.csv")
 
     def trained_on(training):
-        with pytest.raises(PolicyRefused, match="scored on, and would be read as public"):
+        with pytest.raises(PolicyRefused, match="not allowed by the owner's policy"):
             tune(replace(spec, data=replace(spec.data, training=training)), ".")
 
     team(trained_on, "v.csv")

@@ -16,7 +16,9 @@ from dpbo_core import Categorical, PrivateSearch, evaluate_study
 from dpbo_core.errors import NoBudget, PolicyRefused, StudyInvalid
 from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.ledger.sources import file_source
 from dpbo_core.models.scores.bounded_function import BoundedFunction
+from dpbo_core.preparation.data_split import public_sources
 from dpbo_core.preparation.precomputed import train_candidate
 from dpbo_core.preparation.preconditions import approve_study, check_policy
 from dpbo_core.preparation.public_advice import public_spread
@@ -67,6 +69,14 @@ def opened(study, ledger, *scores):
     ledger.set_budget(opening_cap(study))
     for score in scores:
         ledger.allow_score(study.privacy.dataset, score)
+
+
+def allow_all(study, ledger, folder):
+    """The owner's word for the study's files and its estimator."""
+    for source in public_sources(study, folder):
+        ledger.allow_reading(study.privacy.dataset, source)
+    ledger.allow(study.privacy.dataset, file_source(folder / study.data.validation))
+    ledger.allow_estimator(study.privacy.dataset, study.model.estimator)
 
 
 DOORS = {
@@ -120,6 +130,7 @@ def test_no_acquisition_that_an_operator_names_is_imported_before_its_owner_said
         with pytest.raises(PolicyRefused, match="did not allow"):
             approve_study(spec, ledger=ledger, folder=here)
     opened(spec, stores, "pip.main")
+    allow_all(spec, stores, here)
     check_policy(spec, Run(stores, here, caller=Caller.OPERATOR))
     with pytest.raises(StudyInvalid, match="gives no number for each candidate"):
         open_study(spec, Run(stores, folder=here, caller=Caller.OPERATOR))

@@ -13,9 +13,9 @@ from pathlib import Path
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.final_model import FinalModel
 from dpbo_core.ledger.charge import QueryKey
-from dpbo_core.ledger.sources import PUBLIC, file_source
+from dpbo_core.ledger.sources import MODEL, file_source
 from dpbo_core.preparation.data_split import FileSplit, allows_own_score
-from dpbo_core.preparation.preconditions import check_accepted, check_policy, check_public_sources
+from dpbo_core.preparation.preconditions import check_accepted, check_policy
 from dpbo_core.preparation.public_half import PublicHalf, left_out
 from dpbo_core.preparation.resolve import ResolvedStudy, resolve
 from dpbo_core.preparation.run import Run
@@ -81,9 +81,7 @@ def request_of(spec: StudySpec, run: Run, model: str | Path | None, epsilon: flo
     Raises:
         PolicyRefused: the training file, or the model's, is what a dataset is scored on.
     """
-    check_policy(spec, run)
-    if model is not None:
-        check_public_sources((file_source(model, PUBLIC),), run.ledger)
+    check_policy(spec, run, *(() if model is None else (file_source(model, MODEL),)))
     resolved = resolve(spec, run.folder)
     query = EvaluationQuery.of(spec, resolved.problem, epsilon)
     split = FileSplit(spec, run.folder, own_score=allows_own_score(spec, run.ledger))

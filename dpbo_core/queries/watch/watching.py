@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from dpbo_core.data.addresses import place_of
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.final_model.train import model_is_public
 from dpbo_core.ledger.charge import QueryKey
@@ -11,6 +12,7 @@ from dpbo_core.methods.pricing import guarantee_of
 from dpbo_core.models.estimators import Model
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.preparation.data_split import FileSplit, allows_own_score
+from dpbo_core.preparation.named_sources import place_source
 from dpbo_core.preparation.preconditions import check_policy
 from dpbo_core.preparation.public_half import PublicHalf
 from dpbo_core.preparation.resolve import resolve
@@ -140,7 +142,8 @@ def planned_watch(spec: StudySpec, run: Run, section: WatchSection) -> Watching:
         PolicyRefused: the training file is what a dataset is scored on.
     """
     check_watchable(spec)
-    check_policy(spec, run)
+    beside = () if section.table is None else (place_source(place_of(run.folder, section.table)),)
+    check_policy(spec, run, *beside)
     resolved = resolve(spec, run.folder)
     split = FileSplit(spec, run.folder, own_score=allows_own_score(spec, run.ledger))
     public = split.public(resolved.problem)

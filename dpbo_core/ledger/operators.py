@@ -1,0 +1,144 @@
+"""What a run that Prefect started may name: files, tables, models and code that the dataset's owner allowed.
+
+Nothing is opened, connected to or imported here. The owner allows a thing by name, by the approval of a study as it
+stands, or by running a study that names it; `grants` says which names that covers.
+
+| heading | thing |
+|---|---|
+| `SOURCE`, `READ_AS_PUBLIC` | what the owner's own studies were charged for, and read as public |
+| `ALLOWED` | a training file, or a folder of a saved model |
+| `CODE` | the import path of an estimator |
+| `SCORE` | the import path of a function |
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+import sqlalchemy as sa
+
+from dpbo_core.errors import PolicyRefused
+from dpbo_core.ledger.accounts import cannot_open, cap_of
+from dpbo_core.ledger.dataset_metadata import (
+    A_DAY,
+    ALLOWED,
+    CODE,
+    READ_AS_PUBLIC,
+    SCORE,
+    SOURCE,
+    account_named,
+    facts_about,
+    largest_of,
+    names_of,
+)
+from dpbo_core.ledger.history import row_decoding
+from dpbo_core.ledger.policy import sources_under, unallowed_score
+from dpbo_core.ledger.schema import RESERVATIONS
+from dpbo_core.ledger.sources import MODEL, PUBLIC, Source, grants
+from dpbo_core.name_patterns import filled, is_pattern, values_in
+from dpbo_core.privacy.amounts import from_units, spent_units
+
+SPENT_SINCE = sa.select(RESERVATIONS.c.guarantee).where(
+    RESERVATIONS.c.dataset == sa.bindparam("dataset"), RESERVATIONS.c.reserved_at > sa.bindparam("since")
+)
+
+
+@dataclass(frozen=True)
+class Code:
+    """An import path that a study names; `key` says what for: an estimator, or one of several functions."""
+
+    key: str
+    path: str
+
+
+@dataclass(frozen=True)
+class References:
+    """Everything outside itself that a study names.
+
+    Attributes:
+        sources: files, folders, tables and bundled sets, each with its role.
+        code: import paths, without those that are trusted whoever names them.
+    """
+
+    sources: tuple[Source, ...] = ()
+    code: tuple[Code, ...] = ()
+
+
+def check_allowed(connection: sa.Connection, dataset: str, references: References) -> None:
+    """Everything that a study names is allowed to whoever may start runs, and every file can be read.
+
+    Args:
+        connection: to the ledger.
+        dataset: the study's.
+        references: of the study, and of what is asked beside it.
+
+    Raises:
+        PolicyRefused: something is not, or there is no cap. Whether a file is missing or forbidden is not said.
+    """
+    names = {dataset, *(name for name in filter(is_pattern, names_of(connection)) if values_in(name, dataset))}
+    headings = {code.key: CODE if code.key == "estimator" else SCORE for code in references.code}
+    for code in references.code:
+        accounts = (account_named(connection, name) for name in names)
+        if not any(code.path in facts_about(connection, account, headings[code.key]) for account in accounts):
+            raise unallowed_score(code.path, dataset, code.key)
+    if not any(cap_of(connection, account_named(connection, name)) for name in names):
+        raise cannot_open(dataset)
+    sources = tuple(_sources_of(connection, dataset, references.sources))
+    for source in references.sources:
+        if not (any(grants(one, source) for one in sources) and _readable(source)):
+            raise not_allowed(dataset, source)
+
+
+def _sources_of(connection: sa.Connection, dataset: str, sources: Iterable[Source]) -> Iterator[Source]:
+    """What is allowed to the dataset, and under a template of its name, with the fields filled."""
+    for heading in (SOURCE, READ_AS_PUBLIC, ALLOWED):
+        for item in sources_under(connection, heading, sources):
+            values = {} if item.dataset == dataset else values_in(item.dataset, dataset)
+            if values is not None:
+                yield replace(item.source, name=filled(item.source.name, values))
+
+
+def _readable(source: Source) -> bool:
+    return source.kind != "file" or is_pattern(source.name) or os.access(source.name, os.R_OK)
+
+
+def not_allowed(dataset: str, source: Source) -> PolicyRefused:
+    """The one message for a file that is missing, forbidden or cannot be read, and for a table or a host."""
+    word = {PUBLIC: " --training", MODEL: " --model"}.get(source.role, "")
+    return PolicyRefused(
+        f"the {source.role} that this study names are not allowed by the owner's policy",
+        cause="a run that Prefect started reads, connects to and imports what the dataset's owner allowed, and "
+        "nothing was opened; or what is allowed cannot be read where the run stands",
+        remedy=f"its owner runs the study once, or: dpbo budget allow {dataset} FILE{word}",
+    )
+
+
+@row_decoding()
+def check_rate(connection: sa.Connection, account: str, epsilon: float, now: datetime | None = None) -> None:
+    """What Prefect starts stays, with all charges of 24 hours, below what the owner said a day may cost.
+
+    Args:
+        connection: of the transaction that will charge.
+        account: whose cap pays.
+        epsilon: what is asked for.
+        now: in UTC; the clock's where None.
+
+    Raises:
+        PolicyRefused: it would be more.
+    """
+    most = largest_of(connection, account, A_DAY)
+    if most is None:
+        return
+    since = (datetime.now(UTC) if now is None else now) - timedelta(days=1)
+    since_then = {"dataset": account, "since": since.isoformat(timespec="seconds")}
+    charged = [row["epsilon"] for row in connection.scalars(SPENT_SINCE, since_then)]
+    spent = [float("inf") if amount is None else float(amount) for amount in charged]
+    together = sum(spent) + epsilon
+    if not together < float("inf") or sum(map(spent_units, (*spent, epsilon))) > most:
+        raise PolicyRefused(
+            f"this study asks for ε = {epsilon:g}, and ε = {sum(spent):g} of the {from_units(most):g} that dataset "
+            f"{account!r} may spend in a day was charged within the last 24 hours",
+            cause="its owner set --a-day, which holds for what Prefect starts",
+            remedy="run it later, or let its owner run it",
+        )

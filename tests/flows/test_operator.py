@@ -1,0 +1,177 @@
+"""What whoever may start runs through Prefect tries: nothing is opened or imported without the owner's word."""
+
+import socket
+import threading
+
+import numpy as np
+import pytest
+import tomli_w
+
+from dpbo.flows.evaluate import evaluate_privately
+from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo.flows.tune import tune_privately
+from dpbo.flows.watch import watch_privately
+from dpbo_core.data.addresses import address_of
+from dpbo_core.data.fetched import fetched
+from dpbo_core.errors import PolicyRefused, StudyInvalid
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.queries.tuning.run import run_study
+from dpbo_core.study_file import StudySpec, WatchSection
+
+CANARY = "Ottilie Kirchner"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def server(databases):
+    with databases.prefect_server():
+        yield
+
+
+@pytest.fixture
+def study(here, tables):
+    """A study of two files that its owner ran once; `study(edition, **data)` is another edition of it."""
+    rng = np.random.default_rng(0)
+    for name in ("train", "v"):
+        x = rng.normal(size=(60, 2))
+        rows = [f"{a:.6f},{b:.6f},{int(a + b > 0)}" for a, b in x]
+        (here / f"{name}.csv").write_text("\n".join(["a,b,y", *rows]) + "\n")
+    (here / "patients.csv").write_text(f"a,b,y\n{CANARY},1,1\n2,2,0\n")
+    (here / "v.csv.bak.csv").write_text((here / "v.csv").read_text())
+
+    def written(edition="1", model=None, **data):
+        made = tables | {
+            "study": {"name": "trial", "method": "private_grid", "edition": edition},
+            "privacy": {"dataset": "clinic", "epsilon": 0.5},
+            "data": {"training": "train.csv", "validation": "v.csv", "n_validation": 60, "target": "y"} | data,
+            "space": {"lambda": {"low": 1e-3, "high": 1.0, "log": True, "points": 2}},
+        }
+        if model is not None:
+            made |= {"model": {"estimator": model}, "space": {"C": {"values": [0.1, 1.0]}}}
+        (here / "study.toml").write_text(tomli_w.dumps(made))
+        return StudySpec.from_dict(made)
+
+    run_study(written(), ledger=ledger())
+    return written
+
+
+def ledger():
+    stores = Stores()
+    stores.make_folder()
+    return PrivacyLedger(stores.ledger)
+
+
+def n_charges():
+    return [len(account.entries) for account in ledger().accounts()]
+
+
+@pytest.mark.parametrize("file", ["patients.csv", "v.csv.bak.csv", "/etc/hostname", "missing.csv", "."])
+@pytest.mark.parametrize("key", ["training", "validation"])
+def test_a_file_that_nobody_allowed_has_one_message(study, file, key, monkeypatch):
+    """As `training` its first cell stood in the message, and nearest neighbours published its rows."""
+    monkeypatch.setattr("dpbo_core.data.read_table", lambda *_, **__: pytest.fail("it was read"))
+    monkeypatch.setattr("dpbo_core.data.read_header", lambda *_, **__: pytest.fail("its header was read"))
+    with pytest.raises(PolicyRefused, match="not allowed by the owner's policy") as refused:
+        tune_privately(study("2", **{key: file}))
+    role = "public records" if key == "training" else "records"
+    assert refused.value.what == f"the {role} that this study names are not allowed by the owner's policy"
+    assert (CANARY in str(refused.value), refused.value.exit_code, n_charges()) == (False, 3, [1])
+
+
+def test_the_owner_allows_a_file_by_name(study, dpbo, here):
+    spec = study("2", training="more.csv")
+    (here / "more.csv").write_text((here / "train.csv").read_text())
+    assert dpbo("budget", "allow", "clinic", "more.csv", "--training")[0] == 0
+    assert "Prefect's runs may read" in dpbo("budget")[1]
+    assert not tune_privately(spec).result.replayed
+    (here / "more.csv").unlink()
+    with pytest.raises(PolicyRefused, match=r"the public records .* are not allowed"):
+        tune_privately(study("3", training="more.csv"))
+
+
+def test_no_host_is_connected_to_that_nobody_allowed(study):
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(0.2)
+        port = listening.getsockname()[1]
+        for address in (
+            f"postgresql://127.0.0.1:{port}/d?query=SELECT a, b, y FROM v",
+            f"s3://b/v.csv?region=x&scheme=http&endpoint_override=127.0.0.1:{port}",
+        ):
+            with pytest.raises(PolicyRefused, match="not allowed by the owner's policy"):
+                tune_privately(study("2", validation=address))
+        with pytest.raises(TimeoutError):
+            listening.accept()
+
+
+def test_a_server_that_asks_for_the_password_in_clear_is_not_given_it(monkeypatch):
+    """PGPASSWORD, the ledger's, was sent to whichever host a study named as its data."""
+    pytest.importorskip("psycopg")
+    monkeypatch.setenv("PGPASSWORD", CANARY)
+    monkeypatch.setenv("PGUSER", "somebody")
+    monkeypatch.setenv("PGSSLMODE", "disable")
+    received = []
+
+    def asks(listening):
+        connection, _ = listening.accept()
+        with connection:
+            connection.recv(4096)
+            connection.sendall(b"R\x00\x00\x00\x08\x00\x00\x00\x03")  # AuthenticationCleartextPassword
+            received.append(connection.recv(4096))
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        asking = threading.Thread(target=asks, args=(listening,))
+        asking.start()
+        place = address_of(f"postgresql://127.0.0.1:{listening.getsockname()[1]}/d?query=SELECT a FROM v")
+        with pytest.raises(StudyInvalid, match="could not be fetched"):
+            fetched(place, shown_as="v")
+        asking.join()
+    assert CANARY.encode() not in received[0]
+
+
+@pytest.mark.parametrize("estimator", ["sklearn.neural_network._stuff.X", "dask_ml.Net", "pip:main"])
+def test_no_module_is_imported_that_nobody_allowed(study, estimator, monkeypatch):
+    monkeypatch.setattr(
+        "dpbo_core.models.import_path.importlib.import_module", lambda *_, **__: pytest.fail("imported")
+    )
+    with pytest.raises(PolicyRefused, match=r"not allowed by the owner's policy.*--estimator"):
+        tune_privately(study("2", model=estimator))
+
+
+def test_no_saved_model_is_read_that_nobody_allowed(study, here):
+    for model in ("missing", "/etc"):
+        with pytest.raises(PolicyRefused, match=r"the saved models .* not allowed by the owner's policy"):
+            evaluate_privately(study("1"), epsilon=0.1, model=str(here / model))
+
+
+def test_no_look_reads_a_table_that_nobody_allowed(study):
+    section = WatchSection(drop=0.1, epsilon=0.5, table="patients.csv")
+    with pytest.raises(PolicyRefused, match=r"the records .* not allowed by the owner's policy"):
+        watch_privately(study("1"), "today", wanted=section)
+
+
+@pytest.mark.parametrize("seconds", [1e9, 3601.0, float("inf"), float("nan"), -1.0])
+def test_no_run_waits_longer_than_an_hour(study, seconds):
+    """A quantum of 1e9 s blocked a deployment for ever."""
+    with pytest.raises(StudyInvalid, match="at most 3600 s"):
+        tune_privately(study("2"), pad_steps=seconds)
+
+
+def test_a_day_costs_no_more_than_its_owner_said(study, dpbo):
+    """14 runs by hand spent 3.45 of 5 within 20 s."""
+    assert dpbo("budget", "set", "clinic", "--a-day", "1.0")[0] == 0
+    assert dpbo("budget", "set", "clinic", "--a-day", "2.0")[0] == 3
+    tune_privately(study("2"))
+    with pytest.raises(PolicyRefused, match="ε = 1 of the 1 that dataset 'clinic' may spend in a day") as refused:
+        tune_privately(study("3"))
+    assert (refused.value.exit_code, n_charges()) == (3, [2])
+    assert tune_privately(study("2")).result.replayed
+    run_study(study("4"), ledger=ledger())  # its owner may
+    assert "24 hours cost ε 1 at most" in dpbo("budget")[1]
+
+
+def test_who_asked_stands_beside_each_charge(study, dpbo):
+    tune_privately(study("2"))
+    _, by_prefect = (entry.asked_by for entry in ledger().accounts("clinic")[0].entries)
+    assert by_prefect.startswith("Prefect's run of ")
+    assert socket.gethostname() in by_prefect
+    assert "no deployment" in by_prefect
+    assert "1 charged by Prefect's run" in " ".join(dpbo("budget")[1].split())
