@@ -129,9 +129,7 @@ def test_a_server_that_asks_for_the_password_in_clear_is_not_given_it(monkeypatc
 
 @pytest.mark.parametrize("estimator", ["sklearn.neural_network._stuff.X", "dask_ml.Net", "pip:main"])
 def test_no_module_is_imported_that_nobody_allowed(study, estimator, monkeypatch):
-    monkeypatch.setattr(
-        "dpbo_core.models.import_path.importlib.import_module", lambda *_, **__: pytest.fail("imported")
-    )
+    monkeypatch.setattr("dpbo_core.models.import_path.named_object", lambda *_, **__: pytest.fail("imported"))
     with pytest.raises(PolicyRefused, match=r"not allowed by the owner's policy.*--estimator"):
         tune_privately(study("2", model=estimator))
 
