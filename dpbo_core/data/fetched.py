@@ -190,7 +190,7 @@ def _connected(place: QueryAddress) -> Any:
         options="-c default_transaction_read_only=on",
         autocommit=True,
         prepare_threshold=None,
-        **({} if os.environ.get("PGSSLMODE") == "verify-full" else {"require_auth": HIDDEN_ALONE}),
+        require_auth=None if os.environ.get("PGSSLMODE") == "verify-full" else HIDDEN_ALONE,
     )
 
 

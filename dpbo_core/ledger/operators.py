@@ -33,10 +33,10 @@ from dpbo_core.ledger.dataset_metadata import (
     names_of,
 )
 from dpbo_core.ledger.history import row_decoding
+from dpbo_core.ledger.name_patterns import filled, is_pattern, values_in
 from dpbo_core.ledger.policy import sources_under, unallowed_score
 from dpbo_core.ledger.schema import RESERVATIONS
 from dpbo_core.ledger.sources import MODEL, PUBLIC, Source, grants
-from dpbo_core.name_patterns import filled, is_pattern, values_in
 from dpbo_core.privacy.amounts import from_units, spent_units
 
 SPENT_SINCE = sa.select(RESERVATIONS.c.guarantee).where(

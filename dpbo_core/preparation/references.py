@@ -11,7 +11,7 @@ from dpbo_core.ledger.operators import Code, References
 from dpbo_core.ledger.sources import Source
 from dpbo_core.models.estimator_allowlist.classes import PREDICTORS
 from dpbo_core.preparation.data_split import sources_of
-from dpbo_core.sections.model import PredictionsSection
+from dpbo_core.problem.model import PredictionsSection
 from dpbo_core.study_file import FunctionSection, StudySpec
 
 
