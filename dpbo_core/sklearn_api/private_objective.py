@@ -17,6 +17,7 @@ from dpbo_core.preparation.resolve import planning_problem
 from dpbo_core.preparation.run import Run
 from dpbo_core.queries.objective_for_a_loop.objective_handle import ObjectiveHandle, StudyObjective
 from dpbo_core.queries.objective_for_a_loop.open_objective import open_objective
+from dpbo_core.queries.objective_for_a_loop.pay_as_you_go import PayAsYouGo
 from dpbo_core.queries.objective_for_a_loop.score_session import ScoreSession
 from dpbo_core.sklearn_api.search_study import split_of, two_tables
 from dpbo_core.study_file.evaluation import ObjectiveSection
@@ -50,6 +51,7 @@ class PrivateObjective(ObjectiveHandle):
         study: the name in the ledger.
         edition: the same questions asked twice give the same scores; new data is a new edition, and a new spend.
         random_state: seeds training. Noise is never seeded.
+        pay_as_you_go: charge each score when it is asked for, and not all at the first: stop when you like.
 
     Example:
         >>> from sklearn.datasets import load_breast_cancer
@@ -88,6 +90,7 @@ class PrivateObjective(ObjectiveHandle):
         study: str = "PrivateObjective",
         edition: str = "1",
         random_state: int | None = 0,
+        pay_as_you_go: bool = False,
     ) -> None:
         self.estimator = estimator
         self.epsilon = epsilon
@@ -108,6 +111,7 @@ class PrivateObjective(ObjectiveHandle):
         self.study = study
         self.edition = edition
         self.random_state = random_state
+        self.pay_as_you_go = pay_as_you_go
         # of a search of ours, which there is none of
         self.search_space: dict[str, Any] = {}
         self.method, self.options = AUTO, None
@@ -139,7 +143,8 @@ class PrivateObjective(ObjectiveHandle):
         split = split_of(self, tables, ledger_url(self.ledger))
         run = Run(PrivacyLedger(ledger_url(self.ledger)))
         problem = planning_problem(split.spec, unlisted=split.prototype.unlisted())
-        self.session_ = ScoreSession(open_objective(split.spec, split, problem, self.section, run), run)
+        opened = open_objective(split.spec, split, problem, self.section, run)
+        self.session_ = PayAsYouGo(opened, run) if self.pay_as_you_go else ScoreSession(opened, run)
         return self
 
     @classmethod
@@ -167,7 +172,7 @@ class PrivateObjective(ObjectiveHandle):
         return {name: value for name, value in self.__dict__.items() if name != "session_"}
 
     @property
-    def _session(self) -> ScoreSession:
+    def _session(self) -> ScoreSession | PayAsYouGo:
         if not hasattr(self, "session_"):
             raise DpboError(
                 "this PrivateObjective holds no records",

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import problem
 
-from dpbo_core import public_search
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.methods import public_search
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.public_search import doubt, head_start, public_shortlist, search_on_public_data

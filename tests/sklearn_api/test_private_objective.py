@@ -389,3 +389,51 @@ def test_nothing_asked_has_no_best_and_no_release(url):
         with pytest.raises(StudyInvalid, match="no score was asked for"):
             of_nothing()
     assert LogisticRegression  # the docstring's example runs with it
+
+
+# One at a time
+
+
+def test_what_is_paid_for_one_at_a_time_costs_what_was_asked(url):
+    asked = objective(url, pay_as_you_go=True, n_scores=10)
+    assert PrivacyLedger(url).accounts("clinic") == ()
+    first = asked({"max_depth": 1})
+    one = account(url).spent.epsilon(1e-6)[0]
+    assert asked({"max_depth": 1}) == objective(url, pay_as_you_go=True, n_scores=10)({"max_depth": 1}) == first
+    assert (asked.scores_left, len(account(url).entries)) == (9, 1)
+    whole = objective(url, n_scores=10, edition="whole")
+    whole({"max_depth": 1})
+    assert one < 0.4 * whole.guarantee_.epsilon
+    for depth in range(2, 11):
+        asked({"max_depth": depth})
+    assert asked.guarantee_.epsilon == pytest.approx(1.0, rel=1e-6)
+    with pytest.raises(NoScoresLeft, match="all 10 scores"):
+        asked({"max_depth": 11})
+    release = asked.release_
+    assert (len(release.value["trajectory"]), len(release.spends)) == (10, 10)
+    assert release.value["hyperparameters"] == asked.best()
+    assert sum(spend.rho for spend in release.spends) <= from_units(largest_rho(1.0, 1e-6))
+
+
+def test_each_score_that_was_paid_for_by_itself_proves_its_guarantee(url):
+    asked = objective(url, pay_as_you_go=True, n_scores=10)
+    asked({"max_depth": 1})
+    (release,) = asked.session_.releases
+    proven = recompute(read_certificate(release.to_json(), CERTIFIED), CERTIFIED)
+    assert proven.epsilon <= release.guarantee.epsilon < 0.4
+
+
+def test_the_cap_stops_a_search_that_pays_as_it_goes(url):
+    PrivacyLedger(url).set_budget(PrivacyBudget.of("clinic", epsilon=0.5, delta=1e-6))
+    asked = objective(url, pay_as_you_go=True, n_scores=10, budget=None)
+    first = asked({"max_depth": 1})
+    with pytest.raises(BudgetRefused):
+        all(asked({"max_depth": depth}) or True for depth in range(2, 11))
+    assert 1 <= len(asked.session_.releases) < 10
+    assert account(url).spent.epsilon(1e-6)[0] <= 0.5
+    assert asked({"max_depth": 1}) == first
+
+
+def test_nothing_is_kept_for_a_choice_that_is_not_reserved(url):
+    with pytest.raises(StudyInvalid, match="keep nothing for a choice"):
+        objective(url, pay_as_you_go=True, choice_share=0.2)

@@ -11,6 +11,7 @@ from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.release import Release
 from dpbo_core.queries.objective_for_a_loop.open_objective import objective_of_study
+from dpbo_core.queries.objective_for_a_loop.pay_as_you_go import PayAsYouGo
 from dpbo_core.queries.objective_for_a_loop.score_session import Score, ScoreSession
 from dpbo_core.study_file.toml_file import read_study
 
@@ -20,7 +21,7 @@ class ObjectiveHandle(ABC):
 
     @property
     @abstractmethod
-    def _session(self) -> ScoreSession:
+    def _session(self) -> ScoreSession | PayAsYouGo:
         """The session that it asks."""
 
     def __call__(self, params: Mapping[str, Any]) -> float:

@@ -102,6 +102,11 @@ class ScoreSession(Opaque):
         self._scorer: Scorer | None = None
         self._lock = RLock()
 
+    @property
+    def key(self) -> QueryKey:
+        """What the ledger knows the session by."""
+        return self._open.key
+
     def ask(self, parameters: Any) -> Score:
         """The private score of the model at `parameters`, drawn now or when it was first asked for.
 
@@ -133,7 +138,7 @@ class ScoreSession(Opaque):
         draws = self._draws()
         points = [read_parameters(text) for text in draws]
         if not points:
-            raise _nothing_asked()
+            raise nothing_scored()
         choice, made = self._open.price.choice(), self._choice_made()
         if choice is not None and made is None:
             made = self._choose(choice, points)
@@ -195,14 +200,7 @@ class ScoreSession(Opaque):
         n = len(self._mechanisms)
         closed = replay(self._open.key, self._run) is not None
         if closed or len(draws) >= n:
-            raise NoScoresLeft(
-                f"this objective is closed after {len(draws)} of {n} scores"
-                if closed
-                else f"all {n} scores of this objective were asked for",
-                cause="every score has its price, and these were paid for together",
-                remedy="stop the search here (n_trials = scores_left): nothing is lost, and best() says which was "
-                "best; more scores are a new edition, and a new spend",
-            )
+            raise no_scores_left(n, after=len(draws) if closed else None)
 
     def _train(self, parameters: Parameters) -> ScorableModel:
         """The model at `parameters`: a function of them, the public training set and the seed.
@@ -284,7 +282,7 @@ class ScoreSession(Opaque):
         draws = self._draws()
         points = [read_parameters(text) for text in draws]
         if not points:
-            raise _nothing_asked()
+            raise nothing_scored()
         posterior, made = self._smoothed(points, draws), self._choice_made()
         best = int(np.argmax(posterior.mean)) if made is None else made
         score, interval = float(posterior.mean[best]), posterior.interval(best, problem.score_range)
@@ -317,7 +315,20 @@ class ScoreSession(Opaque):
         )
 
 
-def _nothing_asked() -> StudyInvalid:
+def no_scores_left(n: int, *, after: int | None = None) -> NoScoresLeft:
+    """The error of one score more than there are: n were asked for, or it was closed after so many."""
+    return NoScoresLeft(
+        f"all {n} scores of this objective were asked for"
+        if after is None
+        else f"this objective is closed after {after} of {n} scores",
+        cause="every score has its price, and no more were to be paid for",
+        remedy="stop the search here (n_trials = scores_left): nothing is lost, and best() says which was best; "
+        "more scores are a new edition, and a new spend",
+    )
+
+
+def nothing_scored() -> StudyInvalid:
+    """The error of a best one, or a release, before any score was asked for."""
     return StudyInvalid("no score was asked for yet", remedy="ask for some first")
 
 

@@ -1,0 +1,169 @@
+"""Scores that are paid for one at a time: each is a private query of its own, and one may stop when one likes.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| n | `ObjectivePrice.n_scores` | a score costs what one of n would that share (ε, δ) | scalar |
+| ρ₁ | `_rho` | of one score, ρ*/n, rounded down | integer of 10⁻¹² |
+| ε(tρ₁) | `_epsilon` | what t scores guarantee at δ together, rounded up | scalar |
+
+The dataset's cap is a filter: it admits the next score as long as all that was charged stays within the cap,
+whatever decided that there is a next one (MATH §6.5). So what was not asked for costs nothing.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dpbo_core.accounting.composition import Total, largest_rho
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.methods.pricing import too_small
+from dpbo_core.preparation.run import Run
+from dpbo_core.privacy.guarantee import PrivacyGuarantee
+from dpbo_core.privacy.release import Release
+from dpbo_core.queries.objective_for_a_loop.parameters import canonical_text, parameters_of
+from dpbo_core.queries.objective_for_a_loop.price import ObjectivePrice, score_name
+from dpbo_core.queries.objective_for_a_loop.score_session import (
+    OpenObjective,
+    Score,
+    ScoreSession,
+    no_scores_left,
+    nothing_scored,
+)
+from dpbo_core.queries.objective_for_a_loop.smoothed_choice import smoothed
+from dpbo_core.queries.query import fingerprint_of
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PayAsYouGo:
+    """Private scores, each charged when it is asked for the first time. Its repr says nothing.
+
+    Attributes:
+        whole: the objective that would pay for n scores at once; its price says what one costs.
+        run: which ledger pays, who asks.
+    """
+
+    whole: OpenObjective
+    run: Run
+
+    def __post_init__(self) -> None:
+        if self.whole.price.choice_share != 0.0:
+            raise StudyInvalid(
+                "scores that are paid for one at a time keep nothing for a choice",
+                cause="choice_share is a share of a budget that is reserved as a whole",
+                remedy="leave choice_share out; best() chooses by what was released",
+            )
+
+    def ask(self, parameters: Any) -> Score:
+        """The private score of the model at `parameters`, charged and drawn now or when it was first asked for.
+
+        Raises:
+            NoScoresLeft: n other hyperparameters were asked about.
+            BudgetRefused: the dataset's cap has no room for one more; what was released stands.
+            StudyInvalid, AssumptionNotAccepted, Sealed: as `ScoreSession.ask`.
+        """
+        session = self._session(canonical_text(parameters_of(parameters)))
+        if session.scores_left and not self.scores_left:
+            raise no_scores_left(self.whole.price.n_scores)
+        score = session.ask(parameters)
+        session.close()
+        return score
+
+    @property
+    def scores_left(self) -> int:
+        """How many more scores can be asked for at this price, if the dataset's cap has room for them."""
+        return max(0, self.whole.price.n_scores - len(self.releases))
+
+    def best(self) -> dict[str, Any]:
+        """The hyperparameters of the largest posterior mean among what was asked, at no price.
+
+        Raises:
+            StudyInvalid: nothing was asked yet.
+        """
+        steps = self.trajectory
+        if not steps:
+            raise nothing_scored()
+        problem, mechanism = self.whole.price.problem, self._price.scores()[0]
+        posterior = smoothed(
+            [step["hyperparameters"] for step in steps],
+            [step["score"] for step in steps],
+            deviation=mechanism.scale * problem.metric_per_step,
+            score_range=problem.score_range,
+        )
+        return dict(steps[int(np.argmax(posterior.mean))]["hyperparameters"])
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        """The release of every score, in the order in which they were charged."""
+        key = self.whole.key
+        editions = self.run.ledger.editions(key.study, dataset=key.dataset)
+        releases = [one.release for one in editions if one.release is not None and one.method == key.method]
+        return tuple(release for release in releases if self._is_mine(release))
+
+    @property
+    def trajectory(self) -> list[dict[str, Any]]:
+        """Every score drawn so far, in order: its step, hyperparameters and value."""
+        return [
+            {**release.value["trajectory"][0], "step": step} for step, release in enumerate(self.releases, start=1)
+        ]
+
+    @property
+    def release(self) -> Release:
+        """Everything released so far, as one release that is not recorded: those of its scores are.
+
+        Raises:
+            StudyInvalid: nothing was asked yet.
+        """
+        best, releases = self.best(), self.releases
+        of_best = next(one for one in releases if one.value["hyperparameters"] == best)
+        spends = [replace(one.spends[0], what=score_name(t)) for t, one in enumerate(releases, start=1)]
+        value = {**of_best.value, "trajectory": self.trajectory}
+        facts = {**of_best.facts, "steps": len(releases)}
+        return replace(
+            of_best,
+            value=value,
+            guarantee=self.guarantee,
+            spends=tuple(spends),
+            facts=facts,
+            release_id="",
+            ledger={},
+        )
+
+    def close(self) -> Release:
+        """Everything released so far; there is nothing left to record."""
+        return self.release
+
+    @property
+    def guarantee(self) -> PrivacyGuarantee:
+        """The guarantee of everything asked so far together; of one score before any was asked."""
+        single = self._price.plan().guarantee
+        return replace(single, epsilon=self._epsilon(max(1, len(self.releases))))
+
+    def _is_mine(self, release: Release) -> bool:
+        text = canonical_text(release.value["hyperparameters"])
+        return release.release_id == self._session(text).key.fingerprint[:16]
+
+    def _session(self, text: str) -> ScoreSession:
+        key = self.whole.key
+        fingerprint = fingerprint_of([key.fingerprint, text])
+        own = replace(key, fingerprint=fingerprint, edition=f"{key.edition}.{fingerprint[:8]}")
+        return ScoreSession(replace(self.whole, key=own, price=self._price), self.run)
+
+    @property
+    def _price(self) -> ObjectivePrice:
+        """The price of one score: an objective of n = 1 at (ε(ρ₁), δ)."""
+        problem = self.whole.price.problem
+        return ObjectivePrice(replace(problem, epsilon=self._epsilon(1)), 1)
+
+    @property
+    def _rho(self) -> int:
+        problem = self.whole.price.problem
+        units = largest_rho(problem.epsilon, problem.delta) // self.whole.price.n_scores
+        if units < 1:
+            raise too_small(problem)
+        return units
+
+    def _epsilon(self, scores: int) -> float:
+        """ε(tρ₁) at the study's δ, rounded up."""
+        total = Total(None, 0, scores * self._rho)
+        return total.epsilon(self.whole.price.problem.delta)[0] * (1.0 + 1e-12)
