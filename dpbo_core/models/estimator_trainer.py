@@ -1,16 +1,18 @@
 """Training any scikit-learn estimator on the public set: fitted from scratch, held to what it is trusted with."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.cross_validation import fold_of, one_class
 from dpbo_core.models.estimator_allowlist.inspection import check_listed
 from dpbo_core.models.estimators import EstimatorFactory, FittedEstimator
 from dpbo_core.models.output_shape import Verb
+from dpbo_core.models.public_process import numbers_of
 from dpbo_core.models.rowwise import check_rowwise
 from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.bounded_function import BoundedFunction
@@ -99,7 +101,8 @@ class EstimatorTrainer:
         key = _key(point, seed)
         if key not in self._public_scores:
             if isinstance(self.score, PairScore):
-                self._public_scores[key] = self._public_pairs(self.score, point, seed)
+                (area,) = self._numbers(_public_area, point, seed, shape=(1,))
+                self._public_scores[key] = min(max(float(area), 0.0), self.score.score_range)
                 return self._public_scores[key]
             steps = self.public_steps(point, seed=seed)
             self._public_scores[key] = int(steps.sum()) * self.score.score_range / (GRID * len(steps))
@@ -109,10 +112,32 @@ class EstimatorTrainer:
         """Each public record's score in whole steps, (n,), under the estimator trained without its fold."""
         key = _key(point, seed)
         if self._newest is None or self._newest[0] != key:
-            self._newest = key, self._cross_validated(point, seed)
+            steps = self._numbers(cross_validated_steps, point, seed, shape=(len(self.X),))
+            self._newest = key, np.clip(steps.astype(np.int64), 0, GRID)
         return self._newest[1]
 
-    def _cross_validated(self, point: Mapping[str, Any], seed: int) -> NDArray[np.int64]:
+    def _numbers(
+        self, work: "Work", point: Mapping[str, Any], seed: int, *, shape: tuple[int, ...]
+    ) -> NDArray[Any]:
+        """What `work` gives of this trainer: in a process of its own, where nobody vouches for the estimator.
+
+        Raises:
+            StudyInvalid: the process gave no numbers of that shape.
+        """
+        if not self.enforced:
+            return work(self, point, seed)
+        plain = EstimatorTrainer(self.X, self.truth, self.factory, self.score)
+        found = numbers_of(work, plain, dict(point), seed)
+        if found.shape != shape or not np.isfinite(found).all():
+            raise StudyInvalid(
+                "the estimator could not be cross-validated in a process of its own",
+                cause="what came back is not one number for each public record",
+                remedy="fit and predict with it by hand, on the public rows alone",
+            )
+        return found
+
+    def cross_validated(self, point: Mapping[str, Any], seed: int) -> NDArray[np.int64]:
+        """As `public_steps`, worked out in this process."""
         if isinstance(self.score, PairScore):
             raise TypeError(OF_PAIRS)
         classes = self.truth if self.truth.dtype.kind == "i" else np.zeros(len(self.truth), dtype=np.int64)
@@ -124,7 +149,8 @@ class EstimatorTrainer:
             steps[out] = to_grid(scores, self.score.score_range, broken_score=0.0)
         return steps
 
-    def _public_pairs(self, score: PairScore, point: Mapping[str, Any], seed: int) -> float:
+    def public_area(self, score: PairScore, point: Mapping[str, Any], seed: int) -> float:
+        """The score of public pairs, worked out in this process."""
         folds, tables = fold_of(self.truth, seed=seed), [np.zeros((2, score.n_cells), dtype=np.int64)]
         for fold in range(folds.max() + 1):
             out = folds == fold
@@ -134,6 +160,21 @@ class EstimatorTrainer:
             ranked, _ = with_cells(fitted, score, self.X[~out])
             tables.append(ranked.table(self.X[out], self.truth[out], score))
         return auc_of(np.array(tables))
+
+
+Work = Callable[[EstimatorTrainer, Mapping[str, Any], int], NDArray[Any]]
+
+
+def cross_validated_steps(trainer: EstimatorTrainer, point: Mapping[str, Any], seed: int) -> NDArray[np.int64]:
+    """Each public record's score in whole steps, (n,), worked out in this process."""
+    return trainer.cross_validated(point, seed)
+
+
+def _public_area(trainer: EstimatorTrainer, point: Mapping[str, Any], seed: int) -> NDArray[np.float64]:
+    """The area under the curve of public pairs, (1,), worked out in this process."""
+    if not isinstance(trainer.score, PairScore):
+        raise TypeError(OF_PAIRS)
+    return np.array([trainer.public_area(trainer.score, point, seed)])
 
 
 def _key(point: Mapping[str, Any], seed: int) -> tuple[Any, ...]:

@@ -1,0 +1,81 @@
+"""Public work on estimators of others, in a process that ends with all it started before its result is used.
+
+Whoever runs in it gets the public rows and the search's numbers: no ledger, no secret of the environment, no
+sensitive path, and nothing of the process that asks. What comes back is an array of numbers, checked by its reader:
+what predicting changed in modules, or left running, ends with the process. It is about careless code: the file
+system is the same user's (docs, threat model).
+"""
+
+import contextlib
+import io
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from tempfile import TemporaryFile
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.errors import StudyInvalid
+
+INHERITED = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "TMPDIR")
+_BOOT = (
+    "import sys; sys.path[:0] = [p for p in sys.argv[2:] if p not in sys.path]; "
+    "from dpbo_core.models.public_process import answer; answer(int(sys.argv[1]))"
+)
+
+
+def numbers_of(work: Callable[..., NDArray[Any]], *arguments: Any) -> NDArray[Any]:
+    """What a function of a module gives for public arguments, worked out in a process of its own.
+
+    Raises:
+        StudyInvalid: the work's own message, which is of public rows, or the process ended without a result.
+    """
+    environment: Mapping[str, str] = {name: os.environ[name] for name in INHERITED if name in os.environ}
+    with TemporaryFile() as result:
+        process = subprocess.Popen(  # noqa: S603  this interpreter
+            [sys.executable, "-s", "-P", "-c", _BOOT, str(result.fileno()), *map(os.path.abspath, sys.path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=environment,
+            cwd="/",
+            pass_fds=[result.fileno()],
+            start_new_session=True,
+        )
+        try:
+            process.communicate(pickle.dumps((work, arguments)))
+        finally:
+            with contextlib.suppress(ProcessLookupError):  # whatever it started and left
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        result.seek(0)
+        content = result.read()
+    found = np.zeros(0, dtype="S1")
+    with contextlib.suppress(ValueError, EOFError, OSError):
+        found = np.load(io.BytesIO(content), allow_pickle=False)
+    if found.dtype.kind in "ifu":
+        return np.asarray(found)
+    if found.dtype.kind == "U" and found.shape == (3,):
+        what, cause, remedy = map(str, found)
+        raise StudyInvalid(what, cause=cause, remedy=remedy)
+    raise StudyInvalid(
+        "the estimator could not be cross-validated in a process of its own",
+        cause="the process ended without a result, or it cannot be handed over",
+        remedy="fit and predict with it by hand, on the public rows alone",
+    )
+
+
+def answer(result: int) -> None:
+    """Be such a process: read the work, do it, write its numbers or its message into an open file."""
+    try:
+        work, arguments = pickle.load(sys.stdin.buffer)  # noqa: S301  of the process that started this one
+        found = np.asarray(work(*arguments))
+    except StudyInvalid as error:
+        found = np.array([error.what, error.cause, error.remedy])
+    with os.fdopen(result, "wb") as file:
+        np.save(file, found, allow_pickle=False)

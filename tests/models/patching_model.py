@@ -1,0 +1,33 @@
+"""An estimator whose `predict` changes the module that makes scores of predictions, and leaves a process behind."""
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+
+class Patching(ClassifierMixin, BaseEstimator):
+    """Predicts class 1; on the way every later score becomes 0."""
+
+    def __init__(self, C: float = 1.0) -> None:
+        self.C = C
+
+    def fit(self, X: Any, y: Any) -> "Patching":
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        from dpbo_core.models.one_by_one import enforced_model
+
+        enforced_model.Alone.scores = lambda self, rows, truth, score: np.zeros(len(rows))
+        return np.ones(len(X), dtype=np.int64)
+
+
+class Leaving(Patching):
+    """Leaves a process that sleeps."""
+
+    def predict(self, X: Any) -> Any:
+        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", "left by a public prediction"])
+        return np.ones(len(X), dtype=np.int64)
