@@ -127,14 +127,14 @@ class EstimatorTrainer:
         if not self.enforced:
             return work(self, point, seed)
         plain = EstimatorTrainer(self.X, self.truth, self.factory, self.score)
-        found = numbers_of(work, plain, dict(point), seed)
-        if found.shape != shape or not np.isfinite(found).all():
+        numbers = numbers_of(work, plain, dict(point), seed)
+        if numbers.shape != shape or not np.isfinite(numbers).all():
             raise StudyInvalid(
                 "the estimator could not be cross-validated in a process of its own",
                 cause="what came back is not one number for each public record",
                 remedy="fit and predict with it by hand, on the public rows alone",
             )
-        return found
+        return numbers
 
     def cross_validated(self, point: Mapping[str, Any], seed: int) -> NDArray[np.int64]:
         """As `public_steps`, worked out in this process."""

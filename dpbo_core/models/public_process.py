@@ -55,13 +55,13 @@ def numbers_of(work: Callable[..., NDArray[Any]], *arguments: Any) -> NDArray[An
             process.wait()
         result.seek(0)
         content = result.read()
-    found = np.zeros(0, dtype="S1")
+    numbers = np.zeros(0, dtype="S1")
     with contextlib.suppress(ValueError, EOFError, OSError):
-        found = np.load(io.BytesIO(content), allow_pickle=False)
-    if found.dtype.kind in "ifu":
-        return np.asarray(found)
-    if found.dtype.kind == "U" and found.shape == (3,):
-        what, cause, remedy = map(str, found)
+        numbers = np.load(io.BytesIO(content), allow_pickle=False)
+    if numbers.dtype.kind in "ifu":
+        return np.asarray(numbers)
+    if numbers.dtype.kind == "U" and numbers.shape == (3,):
+        what, cause, remedy = map(str, numbers)
         raise StudyInvalid(what, cause=cause, remedy=remedy)
     raise StudyInvalid(
         "the estimator could not be cross-validated in a process of its own",
@@ -74,8 +74,8 @@ def answer(result: int) -> None:
     """Be such a process: read the work, do it, write its numbers or its message into an open file."""
     try:
         work, arguments = pickle.load(sys.stdin.buffer)  # noqa: S301  of the process that started this one
-        found = np.asarray(work(*arguments))
+        numbers = np.asarray(work(*arguments))
     except StudyInvalid as error:
-        found = np.array([error.what, error.cause, error.remedy])
+        numbers = np.array([error.what, error.cause, error.remedy])
     with os.fdopen(result, "wb") as file:
-        np.save(file, found, allow_pickle=False)
+        np.save(file, numbers, allow_pickle=False)

@@ -112,6 +112,7 @@ def operator() -> Way:
     """Runs that Prefect starts for somebody who is not the owner, and lacks the password: each must be refused."""
     from prefect.exceptions import CancelledRun
 
+    from dpbo.flows.evaluate import evaluate_privately
     from dpbo.flows.prefect_runtime.settings import without_heartbeat
     from dpbo.flows.prefect_runtime.temporary_server import locked_server
     from dpbo.flows.serve import FROZEN, in_environment, tune_on_schedule
@@ -135,6 +136,19 @@ def operator() -> Way:
         runs["the records as a training set"] = lambda: tune_privately(
             study("6", privacy=small, data={"training": "validation.csv", "validation": "other.csv"})
         )
+        for file in ("other.csv", "/etc/hostname", "missing.csv"):
+            runs[f"{file} as a training set"] = lambda f=file: tune_privately(
+                study("8", privacy=small, data={"training": f})
+            )
+        for scheme in (
+            "postgresql://127.0.0.1:9/d?query=SELECT a FROM t",
+            "s3://b/v.csv?endpoint_override=127.0.0.1:9",
+        ):
+            runs[f"a host of his own ({scheme[:4]})"] = lambda s=scheme: tune_privately(
+                study("9", privacy=small, data={"validation": s})
+            )
+        runs["a quantum of 1e9 s"] = lambda: tune_privately(study("10", privacy=small), pad_steps=1e9)
+        runs["a saved model of his own"] = lambda: evaluate_privately(study("1"), epsilon=0.1, model="/etc")
         digest = study_digest("nightly.toml")
         Path("other.toml").write_text(tomli_w.dumps(study("7", privacy=small).to_dict()))
 
