@@ -93,7 +93,7 @@ def report(
     if isinstance(opened, EvaluationResult):
         result = opened
     else:
-        flow.warnings.before_the_spend(opened.plan.expected.warning)
+        flow.warnings.warn_before_spend(opened.plan.expected.warning)
         drawn = evaluate(opened, flow.scored_by(workers))
         if isinstance(drawn, BudgetRefused):
             raise announce_refusal(drawn, flow.study)

@@ -42,8 +42,8 @@ class Warnings:
             self.lines.append(line)
             get_run_logger().warning("%s", line)
 
-    def before_the_spend(self, line: str) -> None:
-        """At the owner's terminal on standard error, while the run can still be stopped."""
+    def warn_before_spend(self, line: str) -> None:
+        """Warn on standard error where the owner is at a terminal and can stop the run; elsewhere add the line."""
         if line and at_the_terminal():
             sys.stderr.write(f"dpbo: warning: {printable(line)}\n")
             sys.stderr.flush()

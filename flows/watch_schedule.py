@@ -87,7 +87,7 @@ def slot(moment: datetime) -> str:
 
 
 def at_slot(section: WatchSection, moment: datetime) -> WatchSection:
-    """The same with the fields of today's file filled."""
+    """The section with the fields of today's file filled."""
     table = section.table
     return section if table is None else replace(section, table=filled_at(table, moment.astimezone(UTC)))
 

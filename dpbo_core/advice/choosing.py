@@ -72,7 +72,7 @@ def check_auto(kind: str, options: Mapping[str, Any]) -> None:
 
 
 def forms_of(problem: Problem) -> list[tuple[AnyMethod, Expected]]:
-    """The calibrated methods in every form, best first.
+    """The forms of methods that can run on the problem and are not drowned in noise, best first.
 
     A pure one that expects at most `TIE` times the least regret, which is all that the simulation can tell, comes
     first; among those the smaller score error, then the order of METHODS. What is chosen for all that it shows, and

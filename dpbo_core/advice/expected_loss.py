@@ -68,7 +68,7 @@ class Expected:
 
     @property
     def short(self) -> str:
-        """The same for a table: <0.0005, ≤0.004 or 0.001–0.01."""
+        """The range in a table's cell: <0.0005, ≤0.004 or 0.001–0.01."""
         least = TOLD * self.score_range
         if self.high < least:
             return f"<{least:.0g}"

@@ -151,7 +151,7 @@ class Task:
 
 
 def on_table(problem: Problem, table: ScoreTable, **search: Any) -> tuple[Problem, TableScorer]:
-    """The same problem and its scorer, with every training looked up; `search` replaces search settings."""
+    """The problem and its scorer with every training looked up in the table; `search` replaces search settings."""
     places = {tuple(point.items()): i for i, point in enumerate(problem.candidates.points)}
     found = replace(
         problem, trainer=TableTrainer(places, table, problem.n_training), search=replace(problem.search, **search)
@@ -181,7 +181,7 @@ def digits() -> tuple[Problem, Encoded]:
 
 
 def trees() -> tuple[Problem, Encoded]:
-    """A decision tree on 3,000 of 13,000 synthetic records, 288 settings of three hyperparameters, m = 10,000."""
+    """The problem of tuning a decision tree, and its 10,000 validation records: 3,000 public, 288 settings."""
     from sklearn.datasets import make_classification
 
     X, y = make_classification(

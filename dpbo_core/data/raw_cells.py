@@ -110,8 +110,8 @@ def _time(value: Any) -> object:
 _PARTS = ("year", "month", "day", "hour", "minute", "second", "microsecond")
 
 
-def time_of_text(text: str) -> object:
-    """The time that a text in ISO 8601 says; None where it says none: 2024-02-30, or another way to write it."""
+def time_of_text(text: str) -> np.datetime64 | dt.datetime | None:
+    """The time of a text in ISO 8601: a datetime64, a UTC datetime where it has a zone, None where it is none."""
     match = TIME.fullmatch(text)
     if match is None:
         return None
@@ -129,7 +129,7 @@ def times(array: NDArray[Any]) -> Cells:
 
 
 def times_of_numbers(numbers: NDArray[np.int64], unit: str, *, zone: bool) -> Cells:
-    """The same from how many of `unit` lie between each time and the year 1970; the least integer is no time."""
+    """Times from how many of `unit` lie between each and the year 1970; the least integer is no time."""
     missing = numbers == np.iinfo(np.int64).min
     if unit in ("ns", "ps", "fs", "as"):
         micros = numbers // {"ns": 10**3, "ps": 10**6, "fs": 10**9, "as": 10**12}[unit]
@@ -166,7 +166,7 @@ def micros(cell: object) -> int | None:
 
 
 def time_in_words(at: int, *, zone: bool) -> str:
-    """The same in ISO 8601, to the second."""
+    """A time in ISO 8601, to the second."""
     time = _EPOCH + dt.timedelta(seconds=at // 1_000_000)
     return time.isoformat() + ("+00:00" if zone else "")
 

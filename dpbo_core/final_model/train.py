@@ -49,7 +49,7 @@ class FinalModel:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns it needs, in the order of the training table."""
+        """The columns that the model predicts from, without the target, in the order of the training table."""
         return tuple(feature.name for feature in self.preprocessing.features)
 
     @property

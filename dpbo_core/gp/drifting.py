@@ -89,7 +89,7 @@ class Drifting:
         return _log_likelihood(self.factors, self.whitened)
 
     def conditioned_on(self, observations: Observations) -> "Drifting":
-        """The same components, in their order, given other observations.
+        """The posterior of the same kernels, in their order, given other observations.
 
         A component that explains what is new weighs more by its probability of that, given the old.
         """

@@ -244,7 +244,7 @@ def _approvals_of(connection: sa.Connection, dataset: str) -> Approvals:
 
 
 def no_budget(dataset: str) -> NoBudget:
-    """The message for a dataset without a cap."""
+    """The error to raise for a dataset without a cap."""
     return NoBudget(
         f"dataset {dataset!r} has no privacy budget, so nothing may be spent on it",
         cause="this is its first study",

@@ -51,6 +51,7 @@ def make_patient(engine: sa.Engine) -> None:
     kind = _patient_kind()
 
     def connect(_dialect, _record, words, options) -> Any:  # type: ignore[no-untyped-def]
+        """SQLAlchemy's `do_connect`: the connection class with timeouts in the place of the driver's own."""
         return kind.connect(*words, **options)
 
     sa.event.listen(engine, "do_connect", connect)

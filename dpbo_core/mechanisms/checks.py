@@ -65,7 +65,7 @@ def check_price(price: float, planned_units: int | None) -> None:
 
 
 def check_cost(price: float, planned: float) -> None:
-    """The same of a cost that is no ε or ρ of the ledger: a δ, or the part of a trial's that pays for noise."""
+    """Refuse a cost above its plan, where it is no ε or ρ of the ledger: a δ, or what of a trial pays for noise."""
     _check_affordable(affordable=price <= planned)
 
 

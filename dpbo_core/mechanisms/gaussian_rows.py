@@ -89,7 +89,7 @@ class GaussianRows:
 
 @dataclass(frozen=True)
 class StoredRows:
-    """The same mechanism for a table too large for the ledger: the rows are kept in a file, their digest recorded.
+    """The Gaussian rows of a table too large for the ledger: they are kept in a file, and their digest is recorded.
 
     Attributes:
         rows: the mechanism.

@@ -53,7 +53,7 @@ class LaplaceHistogram:
         return self._one_count.scale
 
     def spend(self, what: str) -> Spend:
-        """What one count would cost, at the histogram's ℓ₁ sensitivity."""
+        """The price of the whole histogram, paid once: that of one count at the ℓ₁ sensitivity of all of them."""
         return replace(self._one_count.spend(what), mechanism="discrete Laplace histogram")
 
     @property

@@ -67,7 +67,7 @@ class MeanOfRecords:
 
     @property
     def metric_per_step(self) -> float:
-        """The same: a mean is said in the unit it is drawn in."""
+        """The metric of one step, which of a mean is the score of one step."""
         return self.score_per_step
 
     @property

@@ -93,7 +93,7 @@ def _check_beside_extremes(
     needs: Verb,
     extremes: Sequence[NDArray[Any]],
 ) -> None:
-    """The same beside rows no public table has: what iterates over a batch may stop where the largest row says.
+    """Refuse a model that predicts otherwise beside extreme rows: an iteration may stop where the largest row says.
 
     Raises:
         StudyInvalid: a row's class, number or probabilities depend on them.

@@ -80,7 +80,7 @@ def fitted_half(
     columns: bool | None = None,
     hints: Mapping[str, Any] | None = None,
 ) -> PublicHalf:
-    """What a public training table becomes.
+    """The public half of a study: preprocessing fitted to its public table, and the problem with its trainer.
 
     Args:
         spec: the study.

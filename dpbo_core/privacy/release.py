@@ -78,7 +78,7 @@ class Release:
 
     @classmethod
     def from_json(cls, data: Any) -> "Release":
-        """The release that `to_json` wrote.
+        """The release in a dict of decoded JSON, as `to_json` wrote it.
 
         Raises:
             ValueError, TypeError, LookupError, AttributeError: it is none.

@@ -81,7 +81,8 @@ def check_solvable(
         StudyInvalid: it is not so; says from which λ on it is.
     """
 
-    def fine(log_lambda: float) -> bool:
+    def solvable_at(log_lambda: float) -> bool:
+        """Whether the private problem has a solution at λ = exp(log_lambda)."""
         return solvable(
             n_records=n_records, n_features=n_features, regularization=math.exp(log_lambda), tilt_norm=tilt_norm
         )
@@ -92,7 +93,7 @@ def check_solvable(
     if regularization > LARGEST:
         raise StudyInvalid(problem, cause="its square is no number", remedy="lower the high end of lambda")
     low, high = math.log(1e-300), math.log(0.99 * LARGEST)
-    if not fine(high):
+    if not solvable_at(high):
         raise StudyInvalid(
             problem,
             cause="the sum of so many gradients cannot be certified in double precision at any lambda",
@@ -100,7 +101,7 @@ def check_solvable(
         )
     for _ in range(60):
         middle = 0.5 * (low + high)
-        low, high = (low, middle) if fine(middle) else (middle, high)
+        low, high = (low, middle) if solvable_at(middle) else (middle, high)
     raise StudyInvalid(
         problem,
         cause="double precision cannot guarantee its distance to the minimiser for every data set",

@@ -53,7 +53,7 @@ class Trainer(Protocol):
         ...
 
     def public_steps(self, point: Mapping[str, Value], *, seed: int) -> NDArray[np.int64]:
-        """The same, record by record: steps of the grid, (n,)."""
+        """The cross-validated score of every public record at `point`, in steps of the grid, (n,)."""
         ...
 
 
@@ -167,7 +167,7 @@ class Problem:
 
     @property
     def metric_per_step(self) -> float:
-        """The same as people read it: of a count of pairs, AUC at the public share of positives."""
+        """Score of one step as people read it: of a count of pairs, AUC at the public share of positives."""
         return self.aggregate.metric_per_step
 
     @property

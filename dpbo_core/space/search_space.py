@@ -138,7 +138,7 @@ class Categorical:
 
     @property
     def dimensions(self) -> int:
-        """Coordinates it takes in the unit cube: one a value, none where there is only one value."""
+        """The coordinates of a choice in the unit cube: one for each value, none where there is a single value."""
         return len(self.values) if len(self.values) > 1 else 0
 
     def at(self, position: float) -> Value:

@@ -105,7 +105,7 @@ def _server() -> tuple[str, dict[str, str]] | None:
 
 
 def status_json(standing: Status) -> dict[str, Any]:
-    """The object of `dpbo status --json`; its datasets are those of `dpbo budget --json`."""
+    """The object of `dpbo status --json`; each account under `left` has five keys of `dpbo budget --json`'s."""
     runs = None
     if standing.runs is not None:
         runs = [{"name": run.name, "state": run.state, "at": run.at} for run in standing.runs]

@@ -122,7 +122,9 @@ class Screen:
     def table(
         self, header: Row, rows: Iterable[Row], *, left: int, wraps: int | None = None, title: str = ""
     ) -> None:
-        """Print a table of which the first `left` columns are text and the others numbers.
+        """Print rows as a table, or one by one under their first cell where output is plain or a terminal too narrow.
+
+        The first `left` columns are text, the others numbers.
 
         Column `wraps` may break.
         """

@@ -169,7 +169,7 @@ def _is_there(path: Path) -> bool:
 
 
 def check_prefect_settings() -> None:
-    """Refuse settings by which Prefect would store more of a task than its policy says.
+    """Refuse settings by which Prefect would keep more of a task, or repeat it, against its policy.
 
     Raises:
         StudyInvalid: names the setting.

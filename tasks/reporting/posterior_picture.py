@@ -87,7 +87,7 @@ def band_by_step(release: Release) -> tuple[tuple[float, float], ...]:
 
 
 def _drawable(release: Release) -> bool:
-    """Whether a release holds all that its posterior follows from."""
+    """Whether the posterior follows from this release alone: complete, of a flat prior, nothing learned."""
     facts = release.facts
     complete = bool(release.value.get("trajectory")) and {"space", "kernel", "lengthscale"} <= set(facts)
     alone = facts.get("options", {}).get("prior", "flat") == "flat" and not facts.get(LEARNED_FROM)

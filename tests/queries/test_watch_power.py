@@ -18,7 +18,7 @@ from dpbo_core.queries.watch.power import (
     YEAR,
     Noise,
     alarms,
-    alarms_same,
+    alarms_on_same_records,
     power,
     smallest_drop,
 )
@@ -127,7 +127,7 @@ def simulated(threshold, noise, *, fallen, looks, times, same):
 @pytest.mark.parametrize(("fallen", "looks", "times"), [(0.0, YEAR, 4_000), (0.02, SOON, 40_000)])
 def test_the_rates_are_those_of_simulated_watches(fallen, looks, times, same):
     noise = Terms(0.02, 1.0, 3_000, 0.9).noise(MeanMeasure(1, 1.0), 3_000, 0.3)
-    rate = (alarms_same if same else alarms)(0.018, noise, fallen=fallen, looks=looks)
+    rate = (alarms_on_same_records if same else alarms)(0.018, noise, fallen=fallen, looks=looks)
     found = simulated(0.018, noise, fallen=fallen, looks=looks, times=times, same=same)
     assert found == pytest.approx(rate, abs=5.0 * math.sqrt(rate * (1.0 - rate) / times) + 1e-3)
 

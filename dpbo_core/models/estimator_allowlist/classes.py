@@ -60,7 +60,7 @@ class Listed:
 
 
 def _is(argument: object, value: object) -> bool:
-    """The same plain value: exact types first, so that nothing of a stranger's is called."""
+    """Whether two are one plain value: exact types first, so that nothing of a stranger's is called."""
     return type(argument) is type(value) and bool(argument == value)
 
 

@@ -109,7 +109,7 @@ class Handle:
                 os.close(result)
 
     def trial(self, model: int, record: Record) -> tuple[bytes, int, float]:
-        """The same of a PUBLIC record: what was written, how the child ended, its CPU seconds."""
+        """Try a PUBLIC record: what the child wrote, how it ended, its CPU seconds."""
         result, ending = self._answered(self._begin(b"trial", model, record))
         if not ending:
             raise Sealed

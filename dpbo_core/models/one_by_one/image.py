@@ -116,7 +116,7 @@ class Image:
         self._control.send(b"done")
 
     def _trial(self, *files: int) -> None:
-        """The same on a PUBLIC record, and how it ended."""
+        """Score a PUBLIC record in a copy, and say how the copy ended."""
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         if self._copier.copy():
             self._be_a_child(*files)

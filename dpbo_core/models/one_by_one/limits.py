@@ -153,7 +153,7 @@ def bound_memory(memory: int) -> None:
 
 
 def bound_time(seconds: int, libc: ctypes.PyDLL) -> None:
-    """The same for its own CPU clock, which starts at 0 in a copy; and it ends when its parent does."""
+    """Limit a copy's CPU seconds by its own clock, which starts at 0; and let it end when its parent does."""
     libc.prctl(_PR_SET_PDEATHSIG, _KILL, 0, 0, 0)
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
 

@@ -57,7 +57,7 @@ class PairedBalancedAccuracy(PairScore):
     n_cells: ClassVar[int] = 2  # B = 2, one a class
 
     def cells(self, name: str, asked: Asked) -> PredictedClass:
-        """The same for every estimator.
+        """The score's cells, which are the same for every estimator.
 
         Raises:
             StudyInvalid: it cannot predict public rows.

@@ -56,7 +56,7 @@ class BoundedFunction(RecordScore):
             return np.array(each(self._one, _pairs(outcome, truth), math.nan))  # what it raised may quote a record
 
     def values(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
-        """The same, neither contained nor sealed: for a process that nobody hears, whose failure scores 0."""
+        """Score records neither contained nor sealed: for a process that nobody hears, whose failure scores 0."""
         return np.array([self._one(pair) for pair in _pairs(outcome, truth)])
 
     def check(self, outcome: NDArray[Any], truth: NDArray[Any]) -> None:

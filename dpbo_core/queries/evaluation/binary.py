@@ -164,13 +164,13 @@ class Binary(ReportKind):
         whole, one = cells.sum(axis=0), spread(cells)
         return {"auc": spread(whole), "of auc": one, "gap auc": np.hypot(one, spread(whole - cells))}
 
-    def wholes(self, values: Figures) -> Figures:
+    def denominators(self, values: Figures) -> Figures:
         """Shares of the flagged, of a class or of all that could be read; at an edge, in a bin, of a group."""
-        wholes = {"in observed": values["in records"]}
+        denominators = {"in observed": values["in records"]}
         for name, whole in OF_WHOM.items():
-            wholes |= {of + name: values[of + whole] for of in ("", "of ") if of + whole in values}
-            wholes[f"at {name}"] = values["at flagged" if whole == "flagged" else whole]
-        return wholes
+            denominators |= {of + name: values[of + whole] for of in ("", "of ") if of + whole in values}
+            denominators[f"at {name}"] = values["at flagged" if whole == "flagged" else whole]
+        return denominators
 
     def limits(self, name: str) -> tuple[float, float]:
         """[0, 1], but for counts and a lift, and [−1, 1] of a difference."""

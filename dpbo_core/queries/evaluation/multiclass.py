@@ -156,7 +156,7 @@ class Multiclass(ReportKind):
         figures = self.figures(cells)
         return {name: figures[name] for name in ("read", *self.of_a_group)}
 
-    def wholes(self, values: Figures) -> Figures:
+    def denominators(self, values: Figures) -> Figures:
         """Shares of a class, of what is predicted as one, of all that could be read."""
         return {name: values[whole] for name, whole in OF_WHOM.items() if whole in values}
 

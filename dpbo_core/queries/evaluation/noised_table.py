@@ -125,8 +125,10 @@ class NoisedTable:
             intervals.append({name: self._interval(name, values[name], middle, added) for name in names})
             rises = rises or {name: added[name][2] for name in kind.raised if name in added}
         every = np.asarray(float(self.n_records))
-        wholes = {**kind.wholes(values), "unread_share": every, "of records_share": every}
-        intervals[1] |= {name: wilson(values[name], whole) for name, whole in wholes.items() if name in values}
+        denominators = {**kind.denominators(values), "unread_share": every, "of records_share": every}
+        intervals[1] |= {
+            name: wilson(values[name], whole) for name, whole in denominators.items() if name in values
+        }
         values |= {name: np.maximum(0.0, values[name] - rise) for name, rise in rises.items()}
         figures = {name: np.clip(values[name], *kind.limits(name)) for name in names}
         return Estimates(figures, intervals[0], intervals[1], self.split(counts), self.n_records)

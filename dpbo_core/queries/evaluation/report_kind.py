@@ -214,8 +214,8 @@ class ReportKind(Protocol):
         """Standard deviations of what bins leave open, of "of" and "gap" figures too; of counts (G, *shape)."""
         return {}
 
-    def wholes(self, values: Figures) -> Figures:  # noqa: ARG002  where no figure is a share
-        """Of how many records each figure that is a share is one."""
+    def denominators(self, values: Figures) -> Figures:  # noqa: ARG002  where no figure is a share
+        """For each figure that is a share, the number of records that it is a share of; by default none is."""
         return {}
 
     def limits(self, name: str) -> tuple[float, float]:

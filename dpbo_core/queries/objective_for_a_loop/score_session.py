@@ -218,6 +218,7 @@ class ScoreSession(Opaque):
         sums: list[Sensitive[int]] = []
 
         def exact() -> Sensitive[int]:
+            """The exact integer of the model, worked out at the first call and kept."""
             if not sums:
                 sums.append(records.evaluate(model))
             return sums[0]

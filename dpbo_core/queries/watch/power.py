@@ -69,7 +69,9 @@ def power(drop: float, noise: Noise, threshold: float | None = None) -> Power:
     theta = best_threshold(drop, noise) if threshold is None else threshold
     false = alarms(theta, noise, fallen=0.0, looks=YEAR)
     seen = tuple(alarms(theta, noise, fallen=drop, looks=n) for n in range(1, SOON + 1))
-    return Power(theta, false, seen, alarms_same(theta, noise, fallen=drop, looks=SOON), verdict(false, seen[-1]))
+    return Power(
+        theta, false, seen, alarms_on_same_records(theta, noise, fallen=drop, looks=SOON), verdict(false, seen[-1])
+    )
 
 
 def verdict(false_alarms: float, seen: float) -> str:
@@ -111,8 +113,8 @@ def alarms(threshold: float, noise: Noise, *, fallen: float, looks: int) -> floa
     return float(_within(looks, above(gaps, noise.of_look, noise.of_sampling)))
 
 
-def alarms_same(threshold: float, noise: Noise, *, fallen: float, looks: int) -> float:
-    """The same where every look sees the same records, so that sampling errs once for all of them."""
+def alarms_on_same_records(threshold: float, noise: Noise, *, fallen: float, looks: int) -> float:
+    """The probability of an alarm in `looks` looks at the SAME records, whose sampling error is shared."""
     from scipy.special import ndtri
 
     sampled = noise.of_sampling * ndtri((np.arange(_NORMALS) + 0.5) / _NORMALS)

@@ -93,7 +93,7 @@ class Watching:
         return float(steps.std()) * problem.score_range / GRID
 
     def with_threshold(self) -> "Watching":
-        """The same with θ: the one that was fixed, or the one that errs least."""
+        """The watch with its threshold θ: the one that was fixed, or the one that errs least."""
         if self.terms.threshold is not None:
             return self
         noise = self.terms.noise(self.measure, self.terms.least_records, self.spread)
