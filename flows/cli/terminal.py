@@ -122,7 +122,7 @@ class Screen:
     def table(
         self, header: Row, rows: Iterable[Row], *, left: int, wraps: int | None = None, title: str = ""
     ) -> None:
-        """Print rows as a table, or one by one under their first cell where output is plain or a terminal too narrow.
+        """Print rows as a table, or one by one under their first cell on a plain screen or a narrow terminal.
 
         The first `left` columns are text, the others numbers.
 
