@@ -249,17 +249,27 @@ class FittedEstimator(ScorableModel):
             result[block] = self.batch_scores(rows[block], y[block], score)
         return result
 
+    def scores_by_content(
+        self, X: NDArray[np.float64], truth: NDArray[Any], score: RecordScore
+    ) -> NDArray[np.float64]:
+        """`scores` that do not depend on m either: element i is a function of row i and truth i alone."""
+        if self.alone is not None or not len(X):
+            return self.scores(X, truth, score)
+        return scores_by_content(
+            lambda rows, labels: self.batch_scores(rows, labels, score), self.stand_in, X, truth
+        )
+
     def steps(self, records: Encoded, score: Score) -> Integers:
         """Each record's score in whole steps, (m,): 0 of one that cannot be read."""
         return self._on_grid(records, score, FittedEstimator.scores)
 
     def order_independent_steps(self, records: Encoded, score: Score) -> Integers:
         """Each record's steps, (m,), from batches of one shape in which its place follows from its content."""
-        return self._on_grid(records, score, scores_by_content)
+        return self._on_grid(records, score, FittedEstimator.scores_by_content)
 
     def _on_grid(self, records: Encoded, score: Score, scores: "Scores") -> Integers:
         if isinstance(score, MarginScore | PairScore):
-            raise refusal(score)
+            raise refusal(score, "an estimator has no margin: it is scored by what it predicts")
         numbers = np.where(usable(records), scores(self, records.X, records.truth, score), 0.0)
         return to_grid(numbers, score.score_range, broken_score=0.0)
 

@@ -13,42 +13,39 @@ every batch has one shape, and a row's place in it follows from what the row hol
 """
 
 import hashlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.models.scores.record import RecordScore
-
-if TYPE_CHECKING:
-    from dpbo_core.models.estimators import FittedEstimator
-
 PLACES = 1024
+
+# the scores (B,) of a batch: of its rows (B, d) and their truth (B,)
+ScoredBatch = Callable[[NDArray[np.float64], NDArray[Any]], NDArray[np.float64]]
 
 
 def scores_by_content(
-    model: "FittedEstimator", X: NDArray[np.float64], truth: NDArray[Any], score: RecordScore
+    scored_batch: ScoredBatch, stand_in: NDArray[np.float64], X: NDArray[np.float64], truth: NDArray[Any]
 ) -> NDArray[np.float64]:
     """Each record's score, (m,): element i is a function of row i and truth i alone. Never raises on their account.
 
     Args:
-        model: fitted.
-        X: (m, d) rows.
+        scored_batch: scores a batch; an element may follow from its place too, and not from other rows.
+        stand_in: (d,) x₀.
+        X: (m, d) rows, at least one.
         truth: (m,) class indices as in training, or targets.
-        score: what is scored.
     """
-    if model.alone is not None or not len(X):
-        return model.scores(X, truth, score)
     keys = _keys(X, np.ascontiguousarray(truth))
     _, rows, inverse = np.unique(keys, return_index=True, return_inverse=True)
     X, truth = X[rows], truth[rows]
     places = _places(keys[rows])
     scores = np.zeros(len(X))
     for members in _batches(places):
-        batch = np.tile(model.stand_in, (PLACES, 1))
+        batch = np.tile(stand_in, (PLACES, 1))
         labels = np.zeros(PLACES, dtype=truth.dtype)
         batch[places[members]], labels[places[members]] = X[members], truth[members]
-        scores[members] = model.batch_scores(batch, labels, score)[places[members]]
+        scores[members] = scored_batch(batch, labels)[places[members]]
     return scores[inverse]
 
 

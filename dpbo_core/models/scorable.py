@@ -31,21 +31,21 @@ class ScorableModel(ABC):
             TypeError: the score is of pairs, or not one of the model's; never on account of a record.
         """
 
-    def order_independent_steps(self, records: Encoded, score: Score) -> Integers:  # noqa: ARG002
+    @abstractmethod
+    def order_independent_steps(self, records: Encoded, score: Score) -> Integers:
         """Each record's steps, (m,), whatever its place and the number of the others; persons are scored so.
 
         Raises:
-            TypeError: the model has none.
+            TypeError: as `steps`; or the model has none.
         """
-        raise TypeError("persons are scored by linear models and estimators")
 
-    def pair_table(self, records: Encoded, score: PairScore) -> Integers:  # noqa: ARG002
+    @abstractmethod
+    def pair_table(self, records: Encoded, score: PairScore) -> Integers:
         """Records of each class in each cell of the model's decision values, (2, B).
 
         Raises:
             TypeError: the model ranks nothing.
         """
-        raise TypeError("a softmax model ranks nothing")
 
     @classmethod
     def steps_of_all(cls, models: Sequence[Self], records: Encoded, score: Score) -> Integers:
@@ -79,10 +79,6 @@ def usable(records: Encoded) -> NDArray[np.bool_]:
     return ~records.broken & (records.labels >= 0)
 
 
-def refusal(score: Score) -> TypeError:
-    """The error of a score that is not one of a model's."""
-    return TypeError(
-        OF_PAIRS
-        if isinstance(score, PairScore)
-        else "a linear model is scored by its margin, and no other model is"
-    )
+def refusal(score: Score, scored_by: str) -> TypeError:
+    """The error of a score that a model does not have, with what it is scored by instead."""
+    return TypeError(OF_PAIRS if isinstance(score, PairScore) else scored_by)

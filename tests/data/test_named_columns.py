@@ -32,7 +32,6 @@ from dpbo_core.final_model.storage import _dumped
 from dpbo_core.models.estimator_allowlist.inspection import unlisted_part
 from dpbo_core.models.estimators import fitted
 from dpbo_core.models.one_by_one.enforced_model import alone
-from dpbo_core.models.order_independent import scores_by_content
 from dpbo_core.models.rowwise import check_rowwise
 from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.brier import Brier
@@ -189,8 +188,9 @@ def test_neighbouring_tables_differ_in_the_one_records_score_alone(trained, recw
         scores = np.where(
             ~encoded.broken & (encoded.labels >= 0), model.scores(encoded.X, encoded.truth, Brier()), 0
         )
-        found.append((scores, exact_sum(model, encoded, Brier()), scores_by_content(model, encoded.X, encoded.truth,
-                                                                                    Brier())))  # fmt: skip
+        found.append(
+            (scores, exact_sum(model, encoded, Brier()), model.scores_by_content(encoded.X, encoded.truth, Brier()))
+        )
     (before, sum_before, content_before), (after, sum_after, content_after) = found
     others = np.arange(12) != place
     np.testing.assert_array_equal(before[others], after[others])

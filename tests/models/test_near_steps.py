@@ -26,6 +26,11 @@ def models_of(rng, n, d, size=3.0):
     return [LinearModel(one, 1.0, 0.0) for one in weights]
 
 
+def weights_of(models):
+    """(d, L)."""
+    return np.stack([one.weights for one in models], axis=1)
+
+
 def unit(X):
     return X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1.0)
 
@@ -118,7 +123,7 @@ def test_where_roundings_differ_the_record_is_scored_again(score, monkeypatch):
     models = models_of(rng, 64, 30)
     models[0] = LinearModel(rng.normal(size=30), 1.0, 0.0)
     records = encoded(*rows_of("on borders", rng, 4000, 30, models, score))
-    near = NearSteps.of(models, score)
+    near = NearSteps.of(weights_of(models), score)
     right = [exact_sum(one, records, score) for one in models]
     found, again = near_blocks(near, records, models, score)
     assert found == right
@@ -136,7 +141,7 @@ def test_the_bound_holds_and_is_of_the_size_of_what_it_bounds():
         rng = np.random.default_rng(seed)
         models, signs = models_of(rng, 16, d), np.ones(2000)
         X = np.concatenate([unit(rng.normal(size=(1000, d))), np.sign(models[0].weights) * rng.random((1000, 1))])
-        near = NearSteps.of(models, score)
+        near = NearSteps.of(weights_of(models), score)
         product = X @ near.slopes
         score.overwrite(product)
         alone = np.stack([score.phi(one.margins(X, signs)) for one in models], axis=1)
@@ -163,7 +168,7 @@ def test_as_many_records_are_scored_again_whatever_they_hold():
     """While no more are in doubt than there are places."""
     rng = np.random.default_rng(3)
     models, score = models_of(rng, 8, 5), Sigmoid(10.0)
-    near = NearSteps.of(models, score)
+    near = NearSteps.of(weights_of(models), score)
     borders = encoded(*rows_of("on borders", rng, 3000, 5, models, score))
     told = []
     for kind in ("random", "broken", "subnormal", "alike"):
@@ -179,16 +184,16 @@ def test_as_many_records_are_scored_again_whatever_they_hold():
 def test_who_cannot_be_bounded_is_scored_one_at_a_time():
     rng = np.random.default_rng(4)
     models = models_of(rng, 4, 3)
-    assert NearSteps.of(models, Sigmoid(10.0)) is not None
-    assert NearSteps.of(models, Accuracy()) is None
-    assert NearSteps.of(models[:3], Sigmoid(10.0)) is None
+    assert NearSteps.of(weights_of(models), Sigmoid(10.0)) is not None
+    assert NearSteps.of(weights_of(models), Accuracy()) is None
+    assert NearSteps.of(weights_of(models[:3]), Sigmoid(10.0)) is None
     another = SoftmaxModel(np.ones((models[0].weights.size, 3)))
     records = encoded(np.zeros((9, models[0].weights.size)), np.ones(9, int))
     with pytest.raises(TypeError, match="margin"):
         exact_totals([*models, another], records, Sigmoid(10.0))
     for weight in (1e12, 1e308, math.inf, math.nan):
         far = [*models, LinearModel(np.full(3, weight), 1.0, 0.0)]
-        assert NearSteps.of(far, Sigmoid(10.0)) is None
+        assert NearSteps.of(weights_of(far), Sigmoid(10.0)) is None
         records = encoded(*rows_of("broken", rng, 50, 3, models, Sigmoid(10.0)))
         assert exact_totals(far, records, Sigmoid(10.0))[0] == [exact_sum(m, records, Sigmoid(10.0)) for m in far]
-    assert NearSteps.of(models, Sigmoid(1e300)) is None
+    assert NearSteps.of(weights_of(models), Sigmoid(1e300)) is None

@@ -25,7 +25,6 @@ from dpbo_core.data.raw_cells import NO_VALUE
 from dpbo_core.errors import BudgetRefused, CertificateFalse, Sealed, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods import CERTIFIED
-from dpbo_core.models import order_independent as by_content
 from dpbo_core.models.estimators import EstimatorFactory, FittedEstimator
 from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.grid import GRID
@@ -375,7 +374,7 @@ def test_other_records_score_the_same_whoever_leaves(planted):
     if planted:
         model = replace(model, estimator=ByPlace())
     changed = {}
-    for name, scored in (("blocks", model.scores), ("ours", lambda *a: by_content.scores_by_content(model, *a))):
+    for name, scored in (("blocks", model.scores), ("ours", model.scores_by_content)):
         whole = scored(V, y, Correct())
         changed[name] = sum(
             int((whole[k:] != scored(V[k:], y[k:], Correct())).sum()) for k in (1, 3, 80, 999, 1099)
@@ -401,7 +400,7 @@ def test_a_record_scores_the_same_among_any_others(n, seed):
     """Bit for bit, in any order, beside any others, beside itself, broken ones too."""
     rng = np.random.default_rng(seed)
     order = rng.integers(0, len(ROWS), n)
-    found = by_content.scores_by_content(MODEL, ROWS[order], TRUTH[order], LogLoss(4.0))
+    found = MODEL.scores_by_content(ROWS[order], TRUTH[order], LogLoss(4.0))
     assert (found == ALONE[order]).all()
 
 
@@ -412,7 +411,7 @@ MODEL = EstimatorFactory("sklearn.neural_network.MLPClassifier", {"max_iter": 30
 ROWS = np.vstack([np.random.default_rng(6).normal(size=(200, 6)), [[np.nan] * 6, [1e300] * 6]])
 TRUTH = np.random.default_rng(7).integers(0, 2, len(ROWS))
 ALONE = np.concatenate(
-    [by_content.scores_by_content(MODEL, ROWS[i : i + 1], TRUTH[i : i + 1], LogLoss(4.0)) for i in range(len(ROWS))]
+    [MODEL.scores_by_content(ROWS[i : i + 1], TRUTH[i : i + 1], LogLoss(4.0)) for i in range(len(ROWS))]
 )
 
 

@@ -25,9 +25,8 @@ ball has, those functions score whole. A score without a Lipschitz constant has 
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,9 +34,6 @@ from numpy.typing import NDArray
 from dpbo_core.data import Encoded
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.margin import Steep
-
-if TYPE_CHECKING:
-    from dpbo_core.models.linear.fit import LinearModel
 
 Exact = Callable[[Encoded], NDArray[np.int64]]  # steps of some records, (m, L)
 
@@ -64,17 +60,20 @@ class NearSteps:
     reach: float
 
     @classmethod
-    def of(cls, models: "Sequence[LinearModel]", score: object) -> "NearSteps | None":
-        """None where models are few, or too many records would be in doubt: as is public."""
-        if len(models) < MODELS_AT_LEAST or not isinstance(score, Steep):
+    def of(cls, slopes: NDArray[np.float64], score: object) -> "NearSteps | None":
+        """From the weights of L models (d, L), C-contiguous.
+
+        None where models are few, or too many records would be in doubt: as is public.
+        """
+        n_models = slopes.shape[1]
+        if n_models < MODELS_AT_LEAST or not isinstance(score, Steep):
             return None
-        slopes = np.stack([model.weights for model in models], axis=1)
         with np.errstate(all="ignore"):
             weight = float(np.abs(slopes).sum(axis=0).max(initial=0.0))
         # 2.1 for 2: what γ_d and the sum of d weights lose beyond d·2⁻⁵³ each, with much to spare
         error = 2.1 * len(slopes) * 2.0**-53 * weight + 2.0**-1000
         reach = GRID * (score.lipschitz * error + 2.0 * score.rounding)
-        return cls(slopes, score, reach) if 2.0 * reach * len(models) <= DOUBTFUL_AT_MOST else None
+        return cls(slopes, score, reach) if 2.0 * reach * n_models <= DOUBTFUL_AT_MOST else None
 
     def blocks(
         self, records: Encoded, exact: Exact

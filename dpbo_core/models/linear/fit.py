@@ -92,7 +92,7 @@ class LinearModel(ScorableModel):
     def steps(self, records: Encoded, score: Score) -> Integers:
         """Each record's margin score in whole steps, (m,)."""
         if not isinstance(score, MarginScore):
-            raise refusal(score)
+            raise refusal(score, "a linear model is scored by its margin")
         return _margin_steps(self.margins(records.X, records.signs), score)
 
     def order_independent_steps(self, records: Encoded, score: Score) -> Integers:
@@ -119,7 +119,7 @@ class LinearModel(ScorableModel):
     @classmethod
     def signed_steps(cls, models: Sequence[Self], records: Encoded, score: Score) -> Iterator[SignedSteps]:
         """Blocks of steps (r, L), by one matrix product where its rounding cannot show."""
-        near = NearSteps.of(models, score)
+        near = NearSteps.of(np.stack([model.weights for model in models], axis=1), score)
         if near is None:
             return super().signed_steps(models, records, score)
         return near.blocks(records, lambda part: cls.steps_of_all(models, part, score))
@@ -255,8 +255,24 @@ class SoftmaxModel(ScorableModel):
     def steps(self, records: Encoded, score: Score) -> Integers:
         """All 2²⁴ steps where the class is predicted right, else 0, (m,)."""
         if not isinstance(score, Correct | Accuracy):
-            raise refusal(score)
+            raise refusal(score, "a softmax model has no margin: it is scored by whether its class is right")
         return np.where(self.correct(records.X, records.labels) & usable(records), GRID, 0).astype(np.int64)
+
+    def order_independent_steps(self, records: Encoded, score: Score) -> Integers:  # noqa: ARG002
+        """Refuse: persons are scored by linear models and estimators, and by no softmax model.
+
+        Raises:
+            TypeError: always.
+        """
+        raise TypeError("a softmax model scores records, not persons")
+
+    def pair_table(self, records: Encoded, score: PairScore) -> Integers:  # noqa: ARG002
+        """Refuse: a softmax model gives a class and no order of the records.
+
+        Raises:
+            TypeError: always.
+        """
+        raise TypeError("a softmax model ranks nothing")
 
     def correct(self, X: NDArray[np.float64], labels: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Whether each row's predicted class equals its label, (m,)."""

@@ -24,7 +24,6 @@ from dpbo_core.data.fetched import Contents, fetched
 from dpbo_core.data.people import Person, read_people
 from dpbo_core.errors import DpboError, Sealed, StudyInvalid
 from dpbo_core.models.estimators import FittedEstimator, Scorable
-from dpbo_core.models.order_independent import scores_by_content
 from dpbo_core.preparation.data_split import FileSplit, records_of
 from dpbo_core.preparation.public_half import DataSplit, PublicHalf, counted_records
 from dpbo_core.privacy.sealing import attempted
@@ -92,7 +91,7 @@ class Counter:
             table: m records.
             people: the person of each, (m,).
         """
-        return PersonCells.of(Persons.of(people), self._cells(table, scores_by_content))
+        return PersonCells.of(Persons.of(people), self._cells(table, FittedEstimator.scores_by_content))
 
     def _cells(self, table: Table, scores: ScoresOf = FittedEstimator.scores) -> Integers:
         """The cell of each record among those of all groups, (m,)."""
