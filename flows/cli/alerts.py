@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from dpbo.flows.cli.terminal import print_sentence
-from dpbo.flows.cli.words import Debug, Port, TrustServer
+from dpbo.flows.cli.words import Port, TrustServer
 from dpbo.flows.prefect_runtime.prefect_store import create_prefect_store
 from dpbo.flows.prefect_runtime.server import LoopbackServer
 from dpbo.flows.prefect_runtime.settings import Stores, quiet_environment
@@ -29,7 +29,6 @@ def alerts(
     ] = None,
     port: Port = 4200,
     trust_server: TrustServer = False,
-    debug: Debug = False,
 ) -> None:
     """Have Prefect tell you of a budget nearly spent, a refused run, and an alarm of a watch."""
     names = put(webhook, block, port=port, trust=trust_server)

@@ -11,15 +11,16 @@ import gc
 import os
 import sys
 import traceback
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
 from dpbo.flows.cli.terminal import Screen, lenient, print_message
-from dpbo.flows.plain_output import PLAIN
+from dpbo.flows.cli.words import Plain, of_each_with_a_result, of_every_command
 from dpbo_core.errors import DpboError, StudyInvalid
 
 OBJECTS = 100_000  # that are made between two searches for garbage; imports make many, and none
@@ -53,6 +54,11 @@ VERBS = {  # in the order of --help: the module that has it, and its line there
 }
 
 
+WITH_A_RESULT = {
+    "show", "status", "tune", "score", "evaluate", "objective", "watch", "plan", "compare", "curate", "model",
+}  # fmt: skip
+
+
 class Verbs(TyperGroup):
     """A group that imports a command's module when it is called: help and completion need no libraries."""
 
@@ -63,11 +69,28 @@ class Verbs(TyperGroup):
             return name, None, rest
         module = import_module(f"dpbo.flows.cli.{VERBS[name][0]}")
         verb = getattr(module, name, None) or getattr(module, f"{name}_app")
-        if not isinstance(verb, typer.Typer):
-            alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-            alone.command(name)(verb)
-            verb = alone
-        return name, typer.main.get_command(verb), rest
+        command = typer.main.get_command(verb if isinstance(verb, typer.Typer) else group_of_one(name, verb))
+        add_options(command, of_every_command)
+        if name in WITH_A_RESULT:
+            add_options(command, of_each_with_a_result)
+        return name, command, rest
+
+
+def group_of_one(name: str, function: Callable[..., None]) -> typer.Typer:
+    """A typer application that has this function as its one command."""
+    group = typer.Typer(add_completion=False, rich_markup_mode=None)
+    group.command(name)(function)
+    return group
+
+
+def add_options(command: Any, declared: Callable[..., None]) -> None:
+    """Give a command, or every command of a group, the options that a function declares."""
+    members = getattr(command, "commands", {}).values()
+    for member in members:
+        add_options(member, declared)
+    if not members:
+        options = typer.main.get_command(group_of_one("options", declared)).params
+        command.params += options
 
 
 app = typer.Typer(
@@ -83,16 +106,9 @@ for verb, (_, line) in VERBS.items():
 
 
 @app.callback()
-def start(
-    ctx: typer.Context,
-    plain: Annotated[
-        bool, typer.Option("--plain", help="For screen readers: words alone. Before or after a command.")
-    ] = False,
-) -> None:
+def start(ctx: typer.Context, plain: Plain = False) -> None:
     """Tune models on sensitive validation data; every output is differentially private."""
     lenient(sys.stdout)
-    if plain:
-        os.environ[PLAIN] = "1"
     if ctx.invoked_subcommand is None:
         print_first()
 

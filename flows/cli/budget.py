@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 
 from dpbo.flows.cli.running import own_ledger
 from dpbo.flows.cli.terminal import Screen, named, print_json
-from dpbo.flows.cli.words import AsJson, Debug, seconds
+from dpbo.flows.cli.words import AsJson, seconds
 from dpbo_core.accounting.account import MOST_ROOM, Account, Entry
 from dpbo_core.accounting.forecast import Forecast, Stream, forecast
 from dpbo_core.errors import StudyInvalid, suggestion
@@ -56,7 +56,6 @@ def show_accounts(
         bool, typer.Option("--all", help=f"Every entry of each dataset, and not its newest {NEWEST} alone.")
     ] = False,
     json: AsJson = False,
-    debug: Debug = False,
 ) -> None:
     """Show every dataset's account, or one; --forecast says when it ends."""
     ledger = own_ledger()

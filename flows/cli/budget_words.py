@@ -14,7 +14,7 @@ import typer
 from dpbo.flows.cli.budget import budget_app
 from dpbo.flows.cli.running import own_ledger
 from dpbo.flows.cli.terminal import print_sentence
-from dpbo.flows.cli.words import Debug, lines_of, reason_of
+from dpbo.flows.cli.words import lines_of, reason_of
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import StudyInvalid, printable, suggestion
@@ -48,7 +48,6 @@ def set_cap(
         list[str] | None,
         typer.Option("--with", metavar="NAME", help="A new name whose studies this cap pays too; repeat for more."),
     ] = None,
-    debug: Debug = False,
 ) -> None:
     """Open a dataset's cap, once; the same again is fine, another is refused."""
     from dpbo_core.study_file.sections import PrivacySection
@@ -130,7 +129,6 @@ def allow(
         list[str] | None,
         typer.Option(metavar="MODULE:NAME", help="An estimator off the list that Prefect's runs may import."),
     ] = None,
-    debug: Debug = False,
 ) -> None:
     """Add to what a dataset may be scored on or by, and what Prefect's runs may read or import. No charge."""
     if file is None and not (score or estimator):
@@ -160,7 +158,6 @@ def allow(
 def publish(
     dataset: Annotated[str, typer.Argument(help="The dataset's name in the ledger.")],
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A file, or a folder of Parquet files.")],
-    debug: Debug = False,
 ) -> None:
     """Say for ever that a file's records are public: it may be read so, and every later release says it."""
     source = file_source(file, PUBLIC)
@@ -181,7 +178,6 @@ def _source(text: str) -> Source:
 @budget_app.command()
 def export(
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to; otherwise the terminal.")] = None,
-    debug: Debug = False,
 ) -> None:
     """Write the ledger's history as JSON lines. Keep it where nobody who can change the ledger can change it."""
     stores = _stores()
@@ -210,7 +206,6 @@ def verify(
     accept_restored: Annotated[
         bool, typer.Option("--accept-restored", help="Go on with an older ledger; you answer for what it lost.")
     ] = False,
-    debug: Debug = False,
 ) -> None:
     """Check that nothing in the ledger was changed, removed, added or taken back to an older copy."""
     copy = () if file is None else audit.read_export(lines_of(file))
@@ -226,7 +221,6 @@ def verify(
 @budget_app.command()
 def recover(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="An export of this ledger, or of another.")],
-    debug: Debug = False,
 ) -> None:
     """Add what an export has and the ledger lost: each lost study counts as spent, and is shown again as it was."""
     copy, stores = audit.read_export(lines_of(file)), _stores()

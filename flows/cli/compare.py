@@ -7,8 +7,7 @@ import typer
 
 from dpbo.flows.cli.running import own_server
 from dpbo.flows.cli.studies import check_public_here
-from dpbo.flows.cli.terminal import Screen, print_json
-from dpbo.flows.cli.words import AsJson, Debug
+from dpbo.flows.cli.terminal import Screen, print_result
 from dpbo.flows.prefect_runtime.settings import quiet_environment
 from dpbo_core.comparison.measuring import epsilons_of, names_of
 from dpbo_core.comparison.own_task import read_task
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
 
 def compare(
-    json: AsJson = False,
     repetitions: Annotated[int, typer.Option(min=2, help="Runs of each method in each cell.")] = 100,
     only: Annotated[
         list[str] | None, typer.Option(help="A data set by name; repeat for more. All if none.")
@@ -32,7 +30,6 @@ def compare(
         list[float] | None, typer.Option(help="An ε; repeat for more. 0.1, 0.3, 1 and 3 if none.")
     ] = None,
     out: Annotated[Path, typer.Option(help="The folder for the page and its picture.")] = Path("comparison"),
-    debug: Debug = False,
 ) -> None:
     """Measure every method beside its rivals, on public data alone: a table, a picture, and MLflow."""
     names, epsilons, own = tuple(only or ()), tuple(epsilon or ()), None if task is None else str(task)
@@ -48,7 +45,7 @@ def compare(
 
     with own_server():
         comparison = compare_methods(repetitions, str(out), names, epsilons, own)
-    print_json(comparison_json(comparison)) if json else print_comparison(comparison)
+    print_result(lambda: comparison_json(comparison), lambda: print_comparison(comparison))
 
 
 def comparison_json(comparison: "Comparison") -> dict[str, Any]:

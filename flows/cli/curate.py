@@ -8,8 +8,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 import typer
 
 from dpbo.flows.cli.running import own_ledger
-from dpbo.flows.cli.terminal import print_json
-from dpbo.flows.cli.words import AsJson, Debug
+from dpbo.flows.cli.terminal import print_result
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo_core.data import read_header
 from dpbo_core.errors import StudyInvalid, suggestion
@@ -23,6 +22,7 @@ from dpbo_core.queries.modeler.modeler import Prior
 from dpbo_core.queries.publication.answers import Curator
 from dpbo_core.queries.publication.curator import Publication
 from dpbo_core.queries.publication.curator import publish as publish_table
+from dpbo_core.queries.query import StudyResult
 from dpbo_core.study_file.sections import PrivacySection
 
 curate_app = typer.Typer(
@@ -56,8 +56,6 @@ def publish(
         str | None, typer.Option(metavar="C1,C2,…", help="Public; rows are measured from it.")
     ] = None,
     edition: Annotated[str, typer.Option(help="A new edition is a new table and a new spend.")] = "1",
-    json: AsJson = False,
-    debug: Debug = False,
 ) -> None:
     """Publish a noised image of the candidates' rows, in a secret order."""
     PrivacySection(dataset=dataset, epsilon=1.0)  # refuses names the ledger could not keep
@@ -66,16 +64,10 @@ def publish(
     publication = Publication(box, dataset, edition)
     published = publish_table(publication, data, out, Run(own_ledger()), vaults=Stores().vaults)
     release = published.release
-    if json:
-        print_json(release.to_json() | {"replayed": published.replayed, "file": str(out)})
-        return
-    (spend,) = release.spends
-    typer.echo(f"{out}: {release.value['rows']} rows, {release.value['columns']} columns, in a secret order")
-    typer.echo(f"guarantee   {release.guarantee.in_words()}")
-    typer.echo(f"noise     {spend.mechanism}, scale {spend.noise_scale:.4g} in every entry")
-    typer.echo("answers   not part of this guarantee: see dpbo curate answer")
-    if published.replayed:
-        typer.echo(f"released on {release.released_at[:10]}; nothing was drawn or spent now")
+    print_result(
+        lambda: release.to_json() | {"replayed": published.replayed, "file": str(out)},
+        lambda: print_published(published, out),
+    )
 
 
 @curate_app.command()
@@ -100,8 +92,6 @@ def plan(
     approximation: Annotated[float, typer.Option(help="ε_ucb, the regret that no step removes.")] = 0.1,
     delta_ucb: Annotated[float, typer.Option(help="δ_ucb, failure probability of the regret.")] = 0.05,
     information_gain: Annotated[float | None, typer.Option(help="γ_T; its largest value if not given.")] = None,
-    json: AsJson = False,
-    debug: Debug = False,
 ) -> None:
     """Say how many columns, how much noise and what regret to expect of a table; nothing is read or charged."""
     size = _table_size(data, rows, columns)
@@ -119,7 +109,7 @@ def plan(
         information_gain=information_gain,
     )
     planned = utility(box, *size, expected)
-    print_json(_finite(asdict(planned))) if json else typer.echo(_plan_text(planned, size))
+    print_result(lambda: _finite(asdict(planned)), lambda: typer.echo(_plan_text(planned, size)))
 
 
 @curate_app.command()
@@ -133,8 +123,6 @@ def answer(
     epsilon: Annotated[float | None, typer.Option(help="ε of all private answers together.")] = None,
     delta: Annotated[float | None, typer.Option(help="δ of all private answers together.")] = None,
     accept: Annotated[list[str] | None, typer.Option(help="answers_public, for answers without noise.")] = None,
-    json: AsJson = False,
-    debug: Debug = False,
 ) -> None:
     """Answer one query; the same query gets the same answer."""
     for name in accept or ():
@@ -154,10 +142,9 @@ def answer(
         )
     curator = Curator(Run(own_ledger()), Stores().vaults)
     message = curator.answer_file(query, answers, out, private=noised, accepts=tuple(accept or ()))
-    if json:
-        print_json(asdict(message))
-    else:
-        typer.echo(f"step {message.step}: row {message.row} answered in {out}")
+    print_result(
+        lambda: asdict(message), lambda: typer.echo(f"step {message.step}: row {message.row} answered in {out}")
+    )
 
 
 @model_app.command()
@@ -166,38 +153,44 @@ def suggest(
     state: State,
     out: Annotated[Path, typer.Option(metavar="QUERY.json", help="The query for the curator.")],
     delta_ucb: Annotated[float | None, typer.Option(help="δ′ of the search, fixed by its first query.")] = None,
-    lengthscale: Annotated[float | None, typer.Option(help="ℓ, where known: else all is fitted.")] = None,
-    signal_variance: Annotated[float, typer.Option(help="σ_y², with a known lengthscale.")] = 1.0,
-    noise_variance: Annotated[float, typer.Option(help="σ_n² of an answer, with a known lengthscale.")] = 0.0,
-    mean: Annotated[float, typer.Option(help="Of the answers, with a known lengthscale.")] = 0.0,
-    json: AsJson = False,
-    debug: Debug = False,
+    prior: Annotated[
+        tuple[float, float, float, float] | None,
+        typer.Option(
+            metavar="LENGTHSCALE SIGNAL_VARIANCE NOISE_VARIANCE MEAN",
+            help="ℓ in the table's units, σ_y², σ_n² of an answer and the answers' mean, where known; else fitted.",
+        ),
+    ] = None,
 ) -> None:
     """Choose the next row to ask about."""
-    if lengthscale is None and (signal_variance, noise_variance, mean) != (1.0, 0.0, 0.0):
-        raise StudyInvalid(
-            "a known variance or mean needs a known lengthscale",
-            cause="the prior is known whole, or fitted whole",
-            remedy="add --lengthscale, in the table's units, or leave the others out",
-        )
-    prior = None if lengthscale is None else Prior(lengthscale, signal_variance, noise_variance, mean)
-    query = session.suggest(table, state, out, session.Settings(delta_ucb, prior))
-    print_json(asdict(query)) if json else typer.echo(f"step {query.step}: row {query.row} asked in {out}")
+    query = session.suggest(
+        table, state, out, session.Settings(delta_ucb, None if prior is None else Prior(*prior))
+    )
+    print_result(lambda: asdict(query), lambda: typer.echo(f"step {query.step}: row {query.row} asked in {out}"))
 
 
 @model_app.command()
 def update(
     answer: Annotated[Path, typer.Argument(metavar="ANSWER.json", help="The curator's answer.")],
     state: State,
-    json: AsJson = False,
-    debug: Debug = False,
 ) -> None:
     """Record the curator's answer in the search."""
     now = session.update(answer, state)
-    if json:
-        print_json(asdict(now))
-    else:
-        typer.echo(f"{now.steps} answers; the largest, {now.value:g}, is row {now.row}")
+    print_result(
+        lambda: asdict(now),
+        lambda: typer.echo(f"{now.steps} answers; the largest, {now.value:g}, is row {now.row}"),
+    )
+
+
+def print_published(published: StudyResult, out: Path) -> None:
+    """Print the size of a published table, its guarantee and its noise."""
+    release = published.release
+    (spend,) = release.spends
+    typer.echo(f"{out}: {release.value['rows']} rows, {release.value['columns']} columns, in a secret order")
+    typer.echo(f"guarantee   {release.guarantee.in_words()}")
+    typer.echo(f"noise     {spend.mechanism}, scale {spend.noise_scale:.4g} in every entry")
+    typer.echo("answers   not part of this guarantee: see dpbo curate answer")
+    if published.replayed:
+        typer.echo(f"released on {release.released_at[:10]}; nothing was drawn or spent now")
 
 
 def _box(transform: str, relation: str | None, **options: Any) -> Outsourced:

@@ -16,7 +16,6 @@ from dpbo.flows.cli.budget import n_looks
 from dpbo.flows.cli.exposure import Finding, Verdict
 from dpbo.flows.cli.running import is_there, ledger_here
 from dpbo.flows.cli.terminal import Screen, named, print_sentence
-from dpbo.flows.cli.words import Debug
 from dpbo.flows.prefect_runtime.loopback import LOOPBACK
 from dpbo.flows.prefect_runtime.prefect_child import answers
 from dpbo.flows.prefect_runtime.prefect_store import template
@@ -39,7 +38,6 @@ def doctor(
         bool,
         typer.Option("--prepare", help="Set up Prefect's database for this user's studies, and look no further."),
     ] = False,
-    debug: Debug = False,
 ) -> None:
     """Look whether this machine is fit: versions, stores, settings, server, budgets. Changes nothing."""
     if prepare:

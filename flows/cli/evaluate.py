@@ -10,8 +10,8 @@ import typer
 from dpbo.flows.cli.release_screen import evaluated_json, print_report
 from dpbo.flows.cli.running import ledger_here, mlflow_lookup, own_ledger, run_here
 from dpbo.flows.cli.studies import released_study, study_of_one_run
-from dpbo.flows.cli.terminal import Screen, named, print_json
-from dpbo.flows.cli.words import AsJson, Debug, Study, check_padding
+from dpbo.flows.cli.terminal import Screen, named, print_result
+from dpbo.flows.cli.words import Study, check_padding
 from dpbo.flows.evaluated import Evaluated
 from dpbo.flows.prefect_runtime.settings import Stores, quiet_environment
 from dpbo_core.accounting.account import Account
@@ -36,26 +36,24 @@ def evaluate(
     plan: Annotated[
         bool, typer.Option("--plan", help="Say the price and what to expect; charges nothing.")
     ] = False,
-    json: AsJson = False,
     pad_steps: Annotated[float, typer.Option(help="The counting takes a whole number of so many seconds.")] = 0.0,
     register: Annotated[
         bool,
         typer.Option("--register", help="Let it be MLflow's champion where what is released says it is better."),
     ] = False,
-    debug: Debug = False,
 ) -> None:
     """Evaluate the released model on the sensitive records: ROC, calibration, groups, from one spend."""
     if plan:
         expected = planned(study, epsilon=epsilon, model=model)
-        print_json(expected_json(expected)) if json else print_expected(expected)
+        print_result(lambda: expected_json(expected), lambda: print_expected(expected))
         return
     evaluated, account = run(study, epsilon=epsilon, model=model, time_quantum=pad_steps, register=register)
 
     result, tracked = evaluated.result, evaluated.tracked
-    if json:
-        print_json(evaluated_json(result, tracked) | ({"champion": evaluated.champion} if register else {}))
-    else:
-        print_report(result, tracked, account, champion=evaluated.champion)
+    print_result(
+        lambda: evaluated_json(result, tracked) | ({"champion": evaluated.champion} if register else {}),
+        lambda: print_report(result, tracked, account, champion=evaluated.champion),
+    )
 
 
 def run(

@@ -12,7 +12,7 @@ import typer
 
 from dpbo.flows.cli.studies import check_public_here
 from dpbo.flows.cli.terminal import Screen, named
-from dpbo.flows.cli.words import Debug, reason_of
+from dpbo.flows.cli.words import reason_of
 from dpbo_core.data import Preprocessing, Table, check_columns, read_header, read_table
 from dpbo_core.data.features import CATEGORIES_AT_MOST, present
 from dpbo_core.data.values import is_text, numbers, shown, sorted_values
@@ -67,13 +67,11 @@ def init(
         int | None, typer.Option(help="With --person: how many people the validation file is about; public.")
     ] = None,
     out: Annotated[Path, typer.Option(help="The file to write; one that is there is kept.")] = Path("study.toml"),
-    debug: Debug = False,
 ) -> None:
     """Write a commented study file for two data files. Charges nothing."""
     check_public_here((file_source(training, PUBLIC),))
-    text = study_text(
-        training, validation, target=target, name=name, folder=out.parent, person=person, n_persons=n_persons
-    )
+    people = stated_people(person, n_persons)
+    text = study_text(training, validation, target=target, name=name, folder=out.parent, people=people)
     _write(text, out)
     print_written(read_study(out), out)
 
@@ -85,20 +83,19 @@ def study_text(
     target: str | None,
     name: str | None,
     folder: Path,
-    person: str | None = None,
-    n_persons: int | None = None,
+    people: tuple[str, int] | None = None,
 ) -> str:
     """The text of a commented study file for two data files.
 
     Args:
         training: the public file; it is read.
         validation: the sensitive file; of it the header and the number of records are read, no record. With
-            `person` that number is not used.
+            `people` that number is not used.
         target: the column to predict; the last one where None.
         name: of the study and of its budget; where None as `public_name` says.
         folder: where the study file will stand; its paths are relative to it.
-        person: the column that says whose a record is; None guarantees to each record by itself.
-        n_persons: how many people the validation file is about: with `person`. It is public, so it is not counted.
+        people: the column that says whose a record is, and how many people the validation file is about, which is
+            public and so not counted; None guarantees to each record by itself.
 
     Raises:
         StudyInvalid: a file that cannot serve.
@@ -109,10 +106,13 @@ def study_text(
     check_columns(table.columns, header.columns, target, shown_as=str(validation))
     privacy: dict[str, object] = {"max_records_per_person": 1}
     counted: dict[str, object] = {"n_validation": header.n_records}
-    if person is not None or n_persons is not None:
-        privacy = {"person": _column_of_persons(table, person, target)}
-        counted = {"n_persons": _stated(n_persons)}
-    others = [column for column in table.columns if column not in (target, person)]
+    no_features = [target]
+    if people is not None:
+        person, n_persons = people
+        check_column_of_persons(table, person, target)
+        privacy, counted = {"person": person}, {"n_persons": n_persons}
+        no_features.append(person)
+    others = [column for column in table.columns if column not in no_features]
     ignored = [column for column in others if _identifies(table, column)]
     gaps = any(not present(table.columns[column]).all() for column in others if column not in ignored)
     model, space = _model(table, target)
@@ -135,13 +135,13 @@ def study_text(
     }
     spec = StudySpec.from_dict(tables)  # what it writes, it can read
     Preprocessing.fit(
-        table.without([*ignored, *([] if person is None else [person])]),
+        table.without([*ignored, *no_features[1:]]),
         target,
         unit_ball=spec.model.linear,
         regression=spec.model.regression,
         missing="mean" if gaps else "refuse",
     )
-    notes = NOTES if person is None else NOTES | {"data": NOTES["persons"]}
+    notes = NOTES if people is None else NOTES | {"data": NOTES["persons"]}
     return "\n".join(f"{notes[key]}\n{tomli_w.dumps({key: part})}" for key, part in tables.items())
 
 
@@ -174,36 +174,37 @@ def _write(text: str, out: Path) -> None:
     raise StudyInvalid(f"the study file {str(out)!r} cannot be written ({reason})", remedy="give another --out")
 
 
-def _column_of_persons(table: Table, person: str | None, target: str) -> str:
-    """The option --person, checked to be a column of the table and not the target.
+def stated_people(person: str | None, n_persons: int | None) -> tuple[str, int] | None:
+    """The options --person and --n-persons, both or neither: the file's number is private, and not counted.
 
     Raises:
-        StudyInvalid: none is named, there is no such column, or it is the target.
+        StudyInvalid: one of them is missing.
     """
+    if person is None and n_persons is None:
+        return None
     if person is None:
         raise StudyInvalid("--n-persons without --person", remedy="name the column that says whose a record is")
-    if person not in table.columns or person == target:
-        raise StudyInvalid(
-            f"no column {person!r} can say whose a record is",
-            cause="the name is misspelt, or it is the target",
-            remedy="give --person a column that both files have",
-        )
-    return person
-
-
-def _stated(n_persons: int | None) -> int:
-    """The option --n-persons, required with --person: the file's own number is private, so it is not counted.
-
-    Raises:
-        StudyInvalid: it is not stated.
-    """
     if n_persons is None:
         raise StudyInvalid(
             "how many people is the validation file about?",
             cause="each of them counts once, their number divides the score, and counting them would tell it",
             remedy="add --n-persons with your public number: a few too many or too few only shift the score",
         )
-    return n_persons
+    return person, n_persons
+
+
+def check_column_of_persons(table: Table, person: str, target: str) -> None:
+    """Refuse a column of persons that the table does not have, or that is the target.
+
+    Raises:
+        StudyInvalid: it is one.
+    """
+    if person not in table.columns or person == target:
+        raise StudyInvalid(
+            f"no column {person!r} can say whose a record is",
+            cause="the name is misspelt, or it is the target",
+            remedy="give --person a column that both files have",
+        )
 
 
 def _identifies(table: Table, column: str) -> bool:

@@ -11,8 +11,8 @@ import typer
 from dpbo.flows.cli.release_screen import place, print_release, release_json, where_to_look
 from dpbo.flows.cli.running import own_ledger, run_here
 from dpbo.flows.cli.studies import study_of_one_run
-from dpbo.flows.cli.terminal import Screen, named, print_json
-from dpbo.flows.cli.words import AsJson, Debug, Study
+from dpbo.flows.cli.terminal import Screen, named, print_result
+from dpbo.flows.cli.words import Study
 from dpbo.flows.prefect_runtime.settings import quiet_environment
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.preparation.run import Run
@@ -39,17 +39,15 @@ def objective(
     params: Annotated[
         str | None, typer.Option(metavar="JSON", help="Hyperparameters to score: '{\"C\": 1.0}'.")
     ] = None,
-    json: AsJson = False,
-    debug: Debug = False,
 ) -> None:
     """Ask for one private score of the n that [objective] of the study pays for, whatever search asks."""
     if word is Word.CLOSE:
         closed, account = _closed(study)
-        if json:
-            print_json(release_json(closed.release, replayed=False, tracking=place(closed.tracked)))
-        else:
-            look = where_to_look(closed.release, closed.tracked)
-            print_release(closed.release, account, replayed=False, look=look)
+        look = where_to_look(closed.release, closed.tracked)
+        print_result(
+            lambda: release_json(closed.release, replayed=False, tracking=place(closed.tracked)),
+            lambda: print_release(closed.release, account, replayed=False, look=look),
+        )
         return
     session = _session(study)
     if word is Word.BEST:
@@ -59,7 +57,7 @@ def objective(
     else:
         document = _score(session, _read(params))
     document["guarantee"] = session.guarantee.to_json()
-    print_json(document) if json else _print(document, session.guarantee.in_words())
+    print_result(lambda: document, lambda: _print(document, session.guarantee.in_words()))
 
 
 def _session(path: Path) -> ScoreSession:

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 import typer
 
 from dpbo.flows.cli.studies import check_public_here
-from dpbo.flows.cli.terminal import Screen, named, print_json
-from dpbo.flows.cli.words import AsJson, Debug, Study
+from dpbo.flows.cli.terminal import Screen, named, print_result
+from dpbo.flows.cli.words import Study
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo_core.advice.advise import Advice, MethodAdvice, beside_spread
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -27,7 +27,9 @@ Fit = Annotated[
 
 
 def plan(
-    study: Study, json: AsJson = False, every_method: EveryMethod = False, fit: Fit = False, debug: Debug = False
+    study: Study,
+    every_method: EveryMethod = False,
+    fit: Fit = False,
 ) -> None:
     """Price every method on a study and say what to expect of it. Opens no sensitive file, charges nothing."""
     spec = planned_if_scheduled(read_study(study), study.parent)
@@ -38,12 +40,8 @@ def plan(
         own_score = spec.model.own_score and allows_own_score(spec, PrivacyLedger(Stores().ledger))
         read["spread"] = public_spread(spec, folder, own_score=own_score)
     advice = advise_study(spec, folder, **read, n_public=n_public(spec, folder))
-    if json:
-        print_json(advice.to_json())
-    elif every_method:
-        print_every_method(spec, advice)
-    else:
-        print_advice(spec, advice)
+    screen = print_every_method if every_method else print_advice
+    print_result(advice.to_json, lambda: screen(spec, advice))
 
 
 def print_advice(spec: StudySpec, advice: Advice) -> None:

@@ -8,8 +8,8 @@ import typer
 
 from dpbo.flows.cli.release_screen import print_explained, print_release, release_json
 from dpbo.flows.cli.running import ledger_here
-from dpbo.flows.cli.terminal import print_json
-from dpbo.flows.cli.words import AsJson, Debug, Explain, reason_of
+from dpbo.flows.cli.terminal import print_result
+from dpbo.flows.cli.words import Explain, reason_of
 from dpbo_core.accounting.account import Account
 from dpbo_core.atomically import replace_atomically
 from dpbo_core.errors import StudyInvalid, suggestion
@@ -27,24 +27,23 @@ def show(
     study: Annotated[
         str, typer.Argument(metavar="STUDY", help="A study file, NAME, NAME:EDITION, or a release's id.")
     ],
-    json: AsJson = False,
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the certificate, one page, here too.")
     ] = None,
     explain: Explain = False,
-    debug: Debug = False,
 ) -> None:
     """Print a recorded release, from the ledger alone. Opens no data, draws nothing, spends nothing."""
     release, account = recorded_release(study)
     if html is not None:
         save_page(release, account, html)
-    if json:
-        print_json(release_json(release, replayed=True, tracking=None))
-    else:
+
+    def screen() -> None:
         look = "dpbo ui   (if MLflow shows it)" if html is None else f"the page {str(html)!r}"
         print_release(release, account, replayed=True, look=look)
         if explain:
             print_explained(release, account)
+
+    print_result(lambda: release_json(release, replayed=True, tracking=None), screen)
 
 
 def recorded_release(word: str) -> tuple[Release, Account]:

@@ -8,8 +8,7 @@ from typing import Any
 
 from dpbo.flows.cli.budget import account_json, account_line, looks, n_looks
 from dpbo.flows.cli.running import ledger_here
-from dpbo.flows.cli.terminal import Screen, named, print_json
-from dpbo.flows.cli.words import AsJson, Debug
+from dpbo.flows.cli.terminal import Screen, named, print_result
 from dpbo.flows.prefect_runtime.liveness import n_alive
 from dpbo.flows.prefect_runtime.loopback import ours_alone
 from dpbo.flows.prefect_runtime.prefect_child import address_of
@@ -50,13 +49,10 @@ class Status:
     accounts: tuple[DatasetAccount, ...]
 
 
-def status(
-    json: AsJson = False,
-    debug: Debug = False,
-) -> None:
+def status() -> None:
     """Say what runs, what ran last and what is left. Opens no data, changes nothing."""
     standing = look()
-    print_json(status_json(standing)) if json else print_status(standing)
+    print_result(lambda: status_json(standing), lambda: print_status(standing))
 
 
 def look() -> Status:

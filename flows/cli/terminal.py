@@ -9,7 +9,8 @@ import io
 import json
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from dpbo.flows.plain_output import is_plain
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 WIDTH = 80
+PRINTS_JSON = ContextVar("PRINTS_JSON", default=False)  # whether --json is among the words of the command under way
 NARROWEST = 12  # columns of a cell that may break
 BLANKS = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$")  # before the end of a line, colours aside
 SPECIAL = re.compile(r"\\+|\[")  # what rich's markup is made of
@@ -42,6 +44,14 @@ def named(text: object) -> str:
 def print_json(document: dict[str, Any]) -> None:
     """Print one JSON object on standard output; NaN and Infinity raise."""
     sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def print_result(document: Callable[[], dict[str, Any]], screen: Callable[[], None]) -> None:
+    """Print the result of a command: one JSON object where --json is among its words, else its screen."""
+    if PRINTS_JSON.get():
+        print_json(document())
+    else:
+        screen()
 
 
 def print_sentence(text: str) -> None:

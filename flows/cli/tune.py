@@ -18,8 +18,8 @@ from dpbo.flows.cli.release_screen import (
 )
 from dpbo.flows.cli.running import ledger_here, mlflow_lookup, own_ledger, run_here, serve_schedule
 from dpbo.flows.cli.studies import study_of_one_run
-from dpbo.flows.cli.terminal import Screen, print_json
-from dpbo.flows.cli.words import AsJson, Debug, Explain, Port, Study, TrustServer, check_padding
+from dpbo.flows.cli.terminal import Screen, print_result
+from dpbo.flows.cli.words import Explain, Port, Study, TrustServer, check_padding
 from dpbo.flows.prefect_runtime.settings import quiet_environment
 from dpbo.flows.tuned import Tuned
 from dpbo_core.accounting.account import Account
@@ -35,11 +35,9 @@ EXAMPLE = Path(__file__).with_name("breast_cancer.toml")
 def tune(
     study: Annotated[Path | None, typer.Argument(metavar="STUDY.toml", help="The study file.")] = None,
     example: Annotated[bool, typer.Option("--example", help="Run the bundled study instead, anywhere.")] = False,
-    json: AsJson = False,
     pad_steps: Annotated[float, typer.Option(help="Each task takes a whole number of so many seconds.")] = 0.0,
     register: Annotated[bool, typer.Option("--register", help="Register the final model in MLflow.")] = False,
     explain: Explain = False,
-    debug: Debug = False,
 ) -> None:
     """Plan, reserve, search step by step, release, and show it in MLflow."""
     if (study is None) != example:
@@ -49,16 +47,18 @@ def tune(
             remedy="run dpbo tune study.toml, or dpbo tune --example; dpbo init writes a study for your own data",
         )
     tuned, account = run(study or EXAMPLE, pad_steps=pad_steps, register=register)
-    print_json(tuned_json(tuned)) if json else print_tuned(tuned, account)
-    if explain and not json:
-        print_explained(tuned.result.release, account)
+
+    def screen() -> None:
+        print_tuned(tuned, account)
+        if explain:
+            print_explained(tuned.result.release, account)
+
+    print_result(lambda: tuned_json(tuned), screen)
 
 
 def score(
     study: Study,
-    json: AsJson = False,
     pad_steps: Annotated[float, typer.Option(help="Each task takes a whole number of so many seconds.")] = 0.0,
-    debug: Debug = False,
 ) -> None:
     """Choose among predictions made elsewhere (estimator = "predictions"): as tune, and nothing is trained."""
     if read_study(study).model.trained:
@@ -68,7 +68,7 @@ def score(
             remedy="run dpbo tune, or name a table of predictions in [data]",
         )
     tuned, account = run(study, pad_steps=pad_steps)
-    print_json(tuned_json(tuned)) if json else print_tuned(tuned, account)
+    print_result(lambda: tuned_json(tuned), lambda: print_tuned(tuned, account))
 
 
 def serve(
@@ -79,7 +79,6 @@ def serve(
     pad_steps: Annotated[float, typer.Option(help="Each step takes a whole number of so many seconds.")] = 0.0,
     register: Annotated[bool, typer.Option("--register", help="Register each final model in MLflow.")] = False,
     trust_server: TrustServer = False,
-    debug: Debug = False,
 ) -> None:
     """Tune on a schedule: each run is a new edition and a new spend, until the budget refuses."""
     if (cron is None) == (every is None):

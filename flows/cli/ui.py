@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from dpbo.flows.cli.words import Debug
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo.flows.viewer.serving import show
 from dpbo.tasks.reporting.mlflow_store import open_store
@@ -15,7 +14,6 @@ from dpbo_core.errors import DpboError
 
 def ui(
     port: Annotated[int, typer.Option(help="The port on this machine.")] = 5000,
-    debug: Debug = False,
 ) -> None:
     """Show MLflow's pages on the project's store, read-only, to whoever has the link it prints."""
     stores = Stores()

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from dpbo.flows.cli.terminal import print_sentence
-from dpbo.flows.cli.words import Debug, lines_of
+from dpbo.flows.cli.words import lines_of
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo_core.accounting.certificate import read_certificate, recompute
 from dpbo_core.errors import DpboError, LedgerDamaged, printable
@@ -18,7 +18,6 @@ from dpbo_core.queries.evaluation.certified import CERTIFIED
 
 def verify(
     certificate: Annotated[Path, typer.Argument(metavar="release.json", help="A release's own page.")],
-    debug: Debug = False,
 ) -> None:
     """Recompute ε and δ of a release from its certificate alone; where its ledger is here, that it has it still."""
     print_sentence(check_certificate(certificate))

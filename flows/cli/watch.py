@@ -12,8 +12,8 @@ import typer
 from dpbo.flows.cli.budget import account_line
 from dpbo.flows.cli.running import own_ledger, run_here, serve_schedule
 from dpbo.flows.cli.studies import released_study
-from dpbo.flows.cli.terminal import Screen, named, print_json
-from dpbo.flows.cli.words import AsJson, Debug, Port, Study, TrustServer, check_padding
+from dpbo.flows.cli.terminal import Screen, named, print_result
+from dpbo.flows.cli.words import Port, Study, TrustServer, check_padding
 from dpbo.flows.prefect_runtime.settings import Stores, quiet_environment
 from dpbo_core.accounting.account import Account
 from dpbo_core.errors import DpboError, StudyInvalid
@@ -60,11 +60,9 @@ def watch(
         bool, typer.Option("--retune", help="At an alarm tune a new edition, if the budget has room.")
     ] = False,
     exit_code: Annotated[bool, typer.Option("--exit-code", help="With --once: exit with 5 at an alarm.")] = False,
-    json: AsJson = False,
     port: Port = 4200,
     pad_steps: Annotated[float, typer.Option(help="A look takes a whole number of so many seconds.")] = 0.0,
     trust_server: TrustServer = False,
-    debug: Debug = False,
 ) -> None:
     """Has the model gone stale? Look again and again, for one price until the first alarm."""
     section = read_study(study).watch or WatchSection()
@@ -73,10 +71,10 @@ def watch(
     section = replace(section, **changes)  # type: ignore[arg-type]  # the words' own types
     if plan:
         expected = planned(study, section)
-        print_json(plan_json(expected)) if json else print_plan(expected)
+        print_result(lambda: plan_json(expected), lambda: print_plan(expected))
     elif once:
         watched, account = run(study, section, name=look, retune=retune, time_quantum=pad_steps)
-        print_json(watched_json(watched)) if json else print_watched(watched, account)
+        print_result(lambda: watched_json(watched), lambda: print_watched(watched, account))
         if exit_code and watched.look.alarm:
             raise typer.Exit(ALARM)
     else:

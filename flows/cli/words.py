@@ -1,11 +1,14 @@
 """Words that several commands take, each with its one meaning, and how a duration and a file are read."""
 
+import os
 import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from dpbo.flows.cli.terminal import PRINTS_JSON
+from dpbo.flows.plain_output import PLAIN
 from dpbo_core.errors import StudyInvalid
 
 Study = Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The study file.")]
@@ -16,9 +19,47 @@ TrustServer = Annotated[
     bool,
     typer.Option("--trust-server", help="Use a server that asks nobody for a password. It can run code as you."),
 ]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the stack trace of an error.")]
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def _set_json(ctx: typer.Context, value: bool) -> None:
+    """Let `print_result` print JSON, or not, until the command ends."""
+    before = PRINTS_JSON.set(value)
+    ctx.call_on_close(lambda: PRINTS_JSON.reset(before))
+
+
+def _set_plain(value: bool) -> None:
+    """Let every screen of this process be words alone, where that is asked for."""
+    if value:
+        os.environ[PLAIN] = "1"
+
+
+Plain = Annotated[
+    bool,
+    typer.Option(
+        "--plain",
+        help="For screen readers: words alone. Before or after a command.",
+        callback=_set_plain,
+        expose_value=False,
+    ),
+]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the stack trace of an error.", expose_value=False)]
+
+
+def of_every_command(debug: Debug = False, plain: Plain = False) -> None:
+    """Hold the options that every command has: they act on whatever it prints, and `main` reads --debug."""
+
+
+def of_each_with_a_result(
+    json: Annotated[
+        bool,
+        typer.Option(
+            "--json", help="Print one JSON object and nothing else.", callback=_set_json, expose_value=False
+        ),
+    ] = False,
+) -> None:
+    """Hold the option of the commands whose result can be one object: `print_result` prints it."""
 
 
 def seconds(text: str) -> float:

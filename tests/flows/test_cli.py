@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import tomli_w
 
+from dpbo.flows.cli.app import VERBS, WITH_A_RESULT
 from dpbo.flows.cli.terminal import print_json
 from dpbo.flows.cli.tune import print_tuned, tuned_json
 from dpbo_core.accounting.budget import PrivacyBudget
@@ -203,3 +204,11 @@ def test_help_and_the_first_screen_load_nothing_heavy(words, said):
     run = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     assert run.stdout.strip().endswith("[]")
     assert all(word in run.stdout for word in said)
+
+
+@pytest.mark.parametrize("words", [[verb] for verb in VERBS if verb not in ("budget", "curate", "model")]
+                         + [["budget", "set"], ["curate", "publish"], ["model", "suggest"]])  # fmt: skip
+def test_every_command_lists_the_common_options_and_json_only_where_its_result_is_an_object(dpbo, words):
+    listed = set(re.findall(r"^ +(--[a-z-]+)", dpbo(*words, "--help")[1], re.M))
+    assert listed >= {"--debug", "--plain"}
+    assert ("--json" in listed) is (words[0] in WITH_A_RESULT)

@@ -202,5 +202,5 @@ def test_a_column_of_people_is_protected_whole_and_is_no_feature(here, dpbo):
 
 
 def test_the_study_file_is_80_columns_wide(two):
-    written = text(*two) + text(*two, person="visit", n_persons=300)
+    written = text(*two) + text(*two, people=("visit", 300))
     assert max(map(len, written.splitlines())) <= 80
