@@ -306,7 +306,7 @@ class WholePath(BestScore):
             self._left -= 1
             if self._left and len(self._trained) < together:
                 continue
-            totals = evaluate_all(objective, self._trained, again=self._left > 0)  # Alg. 3, line 2
+            totals = evaluate_all(objective, self._trained, models_left=self._left)  # Alg. 3, line 2
             self._best = Sensitive(max(self._best.expose(), *(total.expose() for total in totals.sums)))  # line 3
             self._trained.clear()
 

@@ -366,7 +366,7 @@ class GridSearch(Opaque):
         beside = None
         if self._pairing is not None and self._reference is not None:
             beside = (self._reference, self._pairing.clipped)
-        totals = evaluate_all(objective, self._trained, beside, again=left > 0)
+        totals = evaluate_all(objective, self._trained, beside, models_left=left)
         self._sums += totals.sums
         self._differences += totals.differences
         self._trained.clear()

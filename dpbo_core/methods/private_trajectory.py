@@ -400,7 +400,7 @@ class TrajectorySearch(Opaque):
             Lambda, together = range(len(self._problem.candidates)), self._problem.scored_together
             for at in Lambda[::together]:
                 models = [self._problem.train(i) for i in Lambda[at : at + together]]
-                totals = evaluate_all(objective, models, again=at + together < len(Lambda))
+                totals = evaluate_all(objective, models, models_left=len(Lambda[at + together :]))
                 self._scored |= dict(zip(Lambda[at : at + together], totals.sums, strict=True))
         return self._scored[index]
 

@@ -13,7 +13,7 @@ from dpbo_core.models.estimator_allowlist.inspection import check_listed
 from dpbo_core.models.estimators import EstimatorFactory, FittedEstimator
 from dpbo_core.models.output_shape import Verb
 from dpbo_core.models.public_process import numbers_of
-from dpbo_core.models.rowwise import check_rowwise
+from dpbo_core.models.rowwise import ROWS_OF_ANOTHER, ROWS_TRIED, check_rowwise
 from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.bounded_function import BoundedFunction
 from dpbo_core.models.scores.grid import GRID, to_grid
@@ -90,7 +90,8 @@ class EstimatorTrainer:
 
             how = alone(fitted.by_rows(), self.X, self.truth, scored, needed_by=self._modules)
             return replace(fitted, alone=how)
-        outcome = check_rowwise(fitted, self.X, needs=scored.needs, again=scored.needs in self._tried)
+        rows_alone = ROWS_OF_ANOTHER if scored.needs in self._tried else ROWS_TRIED
+        outcome = check_rowwise(fitted, self.X, needs=scored.needs, rows_alone=rows_alone)
         self._tried.add(scored.needs)
         if isinstance(self.score, BoundedFunction):
             self.score.check(outcome, self.truth[: len(outcome)])

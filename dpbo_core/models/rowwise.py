@@ -17,14 +17,15 @@ from dpbo_core.models.estimators import FittedEstimator
 from dpbo_core.models.output_shape import Verb
 from dpbo_core.models.scores.record import equal
 
-_ROWS_TRIED = 64
+ROWS_TRIED = 64
+ROWS_OF_ANOTHER = 8  # alone, of a model whose like was tried
 _FRAMES_TRIED = 8  # data frames of one row: each takes hundreds of times as long as a row of numbers
-_AGAIN, _FEW = 8, 7  # rows alone of a model whose like was tried, and how many of the others go together
+_FEW = 7  # rows that go together where not all are tried alone
 
 
 @contained()
 def check_rowwise(
-    model: FittedEstimator, X_public: ArrayLike, *, needs: Verb = "predict", again: bool = False
+    model: FittedEstimator, X_public: ArrayLike, *, needs: Verb = "predict", rows_alone: int = ROWS_TRIED
 ) -> NDArray[Any]:
     """Predict up to 64 public rows as a batch, in reverse, one at a time and beside other rows; all must agree.
 
@@ -35,8 +36,8 @@ def check_rowwise(
         model: fitted on public rows.
         X_public: (n, d) rows; the first 64 are tried.
         needs: what the score asks of the model.
-        again: another model of this trainer stood this, every row alone. Of this one 8 rows are tried alone and
-            every other with six more, which tells a batch's statistics and its size as well.
+        rows_alone: how many rows are tried alone, and every other with six more. `ROWS_OF_ANOTHER` are enough where
+            another model of this trainer stood all of them alone: they tell a batch's statistics and its size too.
 
     Returns:
         The public rows' outcome, (k,) or (k, C), for further checks.
@@ -44,10 +45,11 @@ def check_rowwise(
     Raises:
         StudyInvalid: they disagree, or a public row cannot be predicted.
     """
-    rows = np.asarray(X_public, dtype=np.float64 if model.columns is None else object)[:_ROWS_TRIED]
+    rows = np.asarray(X_public, dtype=np.float64 if model.columns is None else object)[:ROWS_TRIED]
     together = model.outcome(rows, needs)
     reverse = model.outcome(rows[::-1], needs)
-    pieces = list(_pieces(len(rows), frames=model.columns is not None, again=again))
+    n_apart = len(rows) if model.columns is None else min(len(rows), _FRAMES_TRIED)
+    pieces = list(_pieces(n_apart, min(n_apart, rows_alone)))
     apart = [model.outcome(rows[piece], needs) for piece in pieces]
     rows_shown = np.arange(len(rows))[:, None] % 2 == 1
     beside = model.outcome(np.where(rows_shown, rows, model.stand_in), needs)
@@ -71,12 +73,10 @@ def check_rowwise(
     return together
 
 
-def _pieces(n: int, *, frames: bool, again: bool) -> Iterator[slice]:
-    """What is predicted apart, from the first row on: single rows, then few at once where that is enough."""
-    n_alone = min(n, _FRAMES_TRIED if frames else _AGAIN if again else n)
+def _pieces(n: int, n_alone: int) -> Iterator[slice]:
+    """The first n rows as they are predicted apart: single rows, then few at once."""
     yield from (slice(i, i + 1) for i in range(n_alone))
-    if again and not frames:
-        yield from (slice(i, i + _FEW) for i in range(n_alone, n, _FEW))
+    yield from (slice(i, i + _FEW) for i in range(n_alone, n, _FEW))
 
 
 def _extremes(rows: NDArray[np.float64]) -> list[NDArray[np.float64]]:

@@ -32,6 +32,7 @@ from dpbo_core.privacy.sensitive import Opaque, Sensitive
 from dpbo_core.scoring.paired import stretched
 
 SHARES = 2**16
+ONE_AT_A_TIME = 1  # models left where each is asked for alone: another may follow
 Totals = tuple[list[int], list[int]]  # of each model: its number, and where they are paired its differences'
 Paired = tuple[ScorableModel, int]  # the model that all others are compared with, and c
 
@@ -88,21 +89,22 @@ class ScoresTogether(Protocol):
     reads_files: ClassVar[bool]  # each time it is asked
 
     def evaluate_all(
-        self, models: Sequence[ScorableModel], paired_with: Paired | None = None, *, again: bool = False
+        self, models: Sequence[ScorableModel], paired_with: Paired | None = None, *, models_left: int = 0
     ) -> Together:
         """What `evaluate`, and `paired` where that is asked for, give of every model.
 
-        `again`: whether the same records will be asked once more, so that it is worth keeping what is read.
+        `models_left`: how many models will be scored on the same records after these; where none will, nothing
+        that is read is kept.
         """
         ...
 
 
 def evaluate_all(
-    scorer: Scorer, models: Sequence[ScorableModel], paired_with: Paired | None = None, *, again: bool = False
+    scorer: Scorer, models: Sequence[ScorableModel], paired_with: Paired | None = None, *, models_left: int = 0
 ) -> Together:
     """Every model's number, in one pass where the scorer can make one."""
     if isinstance(scorer, ScoresTogether):
-        return scorer.evaluate_all(models, paired_with, again=again)
+        return scorer.evaluate_all(models, paired_with, models_left=models_left)
     sums = tuple(scorer.evaluate(model) for model in models)
     if paired_with is None:
         return Together(sums)
@@ -130,8 +132,13 @@ class Half(Opaque):
         return None
 
     @abstractmethod
-    def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, again: bool) -> Totals:
+    def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:
         """Each model's exact integer, and its differences'; as sensitive as the records.
+
+        Args:
+            models: of which one pass over the records is made.
+            paired_with: the model that they are compared with, if there is one.
+            models_left: how many will be scored on the same records afterwards.
 
         Raises:
             Sealed: records on disk could not be scored; never on account of what a record holds.
@@ -143,7 +150,7 @@ class Half(Opaque):
         Raises:
             Sealed: as `totals`.
         """
-        return Sensitive(self.totals((model,), None, again=True)[0][0])
+        return Sensitive(self.totals((model,), None, models_left=ONE_AT_A_TIME)[0][0])
 
     def pairs(self) -> Sensitive[int]:
         """2PQ, from the labels alone. Never asked for of persons: a study of pairs is refused with n_persons."""
@@ -155,17 +162,17 @@ class Half(Opaque):
         Raises:
             Sealed: as `totals`.
         """
-        return Sensitive(self.totals((model,), (reference, clipped), again=True)[1][0])
+        return Sensitive(self.totals((model,), (reference, clipped), models_left=ONE_AT_A_TIME)[1][0])
 
     def evaluate_all(
-        self, models: Sequence[ScorableModel], paired_with: Paired | None = None, *, again: bool = False
+        self, models: Sequence[ScorableModel], paired_with: Paired | None = None, *, models_left: int = 0
     ) -> Together:
         """Both of many models, each record read once.
 
         Raises:
             Sealed: as `totals`.
         """
-        return Together.of(self.totals(models, paired_with, again=again))
+        return Together.of(self.totals(models, paired_with, models_left=models_left))
 
 
 class Objective(Half):
@@ -183,7 +190,7 @@ class Objective(Half):
         """The sensitive training records, or None."""
         return self._training
 
-    def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, again: bool) -> Totals:  # noqa: ARG002
+    def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:  # noqa: ARG002
         """A block of records at a time; never raises on account of a record."""
         return exact_totals(models, self._records.expose(), self._score, paired_with)
 

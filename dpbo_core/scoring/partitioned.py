@@ -33,7 +33,7 @@ from dpbo_core.models.scores.pairs import Integers, PairScore, pairs_of
 from dpbo_core.models.scores.union import Score
 from dpbo_core.privacy.sealing import attempted
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
-from dpbo_core.scoring.in_memory import Half, Paired, Totals, exact_totals, table_of_part
+from dpbo_core.scoring.in_memory import ONE_AT_A_TIME, Half, Paired, Totals, exact_totals, table_of_part
 
 T = TypeVar("T")
 Answer = tuple[int | Integers, int]  # what a part adds, and its number of records
@@ -182,6 +182,10 @@ class PartReader:
     limit: int = 0
     name: str = field(default_factory=lambda: secrets.token_hex(16))
 
+    def keeping_nothing(self) -> Self:
+        """The same reader for a last pass: what it reads takes no memory afterwards."""
+        return replace(self, limit=0)
+
     def encoded(self, part: Contents) -> Encoded:
         """The records of a part, whatever its bytes."""
         cells = self.preprocessing.columns is not None
@@ -263,7 +267,7 @@ class PartWorker(PartTask):
 class PartitionedObjective(Half):
     """The sensitive half, on disk. Its parts are opened while models are scored, and at no other time.
 
-    What was read is kept where it will be asked for again, while it fits.
+    What was read is kept while it fits and models are left to be scored on it.
     """
 
     __slots__ = ("_n_records", "_parts", "_reader", "_score", "_workers")
@@ -287,21 +291,21 @@ class PartitionedObjective(Half):
         Raises:
             Sealed: as `totals`.
         """
-        return Sensitive(pairs_of(self._added((), None, again=True).reshape(2, -1))[1])
+        return Sensitive(pairs_of(self._added((), None, models_left=ONE_AT_A_TIME).reshape(2, -1))[1])
 
-    def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, again: bool) -> Totals:
+    def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:
         """Over all parts, each read once.
 
         Raises:
             Sealed: a part could not be scored, or the parts no longer hold m records.
         """
-        added, n = self._added(models, paired_with, again=again), len(models)
+        added, n = self._added(models, paired_with, models_left=models_left), len(models)
         if isinstance(self._score, PairScore):
             return [pairs_of(table)[0] for table in added.reshape(n, 2, -1)], []
         return added[:n].tolist(), added[n:].tolist()
 
-    def _added(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, again: bool) -> Integers:
-        reader = self._reader if again else replace(self._reader, limit=0)
+    def _added(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Integers:
+        reader = self._reader if models_left else self._reader.keeping_nothing()
         mapped = self._workers.map(PartWorker(reader, self._score, models, paired_with), self._parts)
         answers = [answer for answer in mapped if answer is not None]
         if len(answers) != len(self._parts) or sum(n for _, n in answers) != self._n_records:

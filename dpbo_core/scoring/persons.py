@@ -25,7 +25,7 @@ nothing else.
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -153,7 +153,7 @@ class PersonObjective(Half):
     ) -> None:
         self._records, self._persons, self._score, self._n_persons = records, persons, score, n_persons
 
-    def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, again: bool) -> Totals:  # noqa: ARG002
+    def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:  # noqa: ARG002
         """A block of records at a time; who is absent differs by nothing; never raises on account of a record."""
         steps = person_steps(models, self._records.expose(), self._score, paired_with)
         sums = self._persons.expose().sums(steps, n_columns(models, paired_with))
@@ -264,13 +264,13 @@ class PartitionedPersons(Half):
         self._column, self._score = column, score
         self._n_persons, self._workers = n_persons, workers or SerialWorkers()
 
-    def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, again: bool) -> Totals:
+    def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:
         """Each part read once.
 
         Raises:
             Sealed: a part could not be scored.
         """
-        reader = self._reader if again else replace(self._reader, limit=0)
+        reader = self._reader if models_left else self._reader.keeping_nothing()
         work = PersonPartWorker(reader, self._column, self._score, models, paired_with)
         answers = [answer for answer in self._workers.answers(work, self._parts) if answer]
         if len(answers) != len(self._parts):
