@@ -19,6 +19,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from dpbo.flows.cli.interrupted import CODE, interrupt_on_termination, stopped
 from dpbo.flows.cli.terminal import Screen, lenient, print_message
 from dpbo.flows.cli.words import Plain, of_each_with_a_result, of_every_command
 from dpbo_core.errors import DpboError, StudyInvalid
@@ -159,6 +160,7 @@ def main() -> None:
     sys.argv = plain_first(sys.argv)
     debug = "--debug" in sys.argv
     os.environ.setdefault("PYTHONWARNINGS", "ignore")
+    interrupt_on_termination()
     try:
         _refuse_unprintable(sys.argv[1:])
         _announce(sys.argv[1:])
@@ -168,8 +170,11 @@ def main() -> None:
         if debug:
             traceback.print_exc()
     except KeyboardInterrupt:
-        message = DpboError("stopped", remedy="run the same command again; it continues, and nothing is paid twice")
-        message.exit_code = 130
+        message = stopped(sys.argv[1:])
+    except SystemExit as ended:
+        if ended.code != CODE:  # into which typer turns an interrupt
+            raise
+        message = stopped(sys.argv[1:])
     except Exception as error:  # noqa: BLE001  the last resort: a person gets a message, not a stack trace
         if debug:
             traceback.print_exc()

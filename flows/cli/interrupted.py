@@ -1,0 +1,73 @@
+"""What is said when a command is stopped: what was charged, and what to type next."""
+
+import signal
+import sys
+import tomllib
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+from dpbo_core.accounting.account import Entry
+from dpbo_core.errors import DpboError
+
+CODE = 130  # of a process that an interrupt ended
+AGAIN = "run the same command again"
+
+
+def interrupt_on_termination() -> None:
+    """Let a termination signal end a command as Ctrl-C does."""
+
+    def interrupt(_number: int, _frame: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    with suppress(ValueError):  # in another thread than the main one nobody handles signals
+        signal.signal(signal.SIGTERM, interrupt)
+
+
+def stopped(words: Sequence[str]) -> DpboError:
+    """The message of a stopped command: by the ledger, what its study was charged and whether that is released.
+
+    Args:
+        words: of the command.
+    """
+    error = DpboError("stopped", remedy=f"{AGAIN}; it continues, and nothing is paid twice")
+    with suppress(Exception, KeyboardInterrupt):  # whatever cannot be looked up is not said
+        error = _of_study(next(Path(word) for word in words if word.endswith(".toml")))
+    error.exit_code = CODE
+    return error
+
+
+def _of_study(path: Path) -> DpboError:
+    tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    name, edition = tables["study"]["name"], tables["study"].get("edition", "1")
+    entries = _entries(tables["privacy"]["dataset"], name, edition)
+    if not entries:
+        return DpboError(f"stopped; nothing was charged for {name!r}", remedy=f"{AGAIN} whenever you like")
+    unfinished = [entry for entry in entries if entry.released_at is None]
+    if unfinished:
+        paid = ", ".join(f"{entry.study} (ε = {entry.epsilon:g})" for entry in unfinished)
+        return DpboError(
+            f"stopped; charged and not released yet: {paid}",
+            remedy=f"{AGAIN}: it continues, and pays nothing twice",
+        )
+    return DpboError(
+        f"stopped; what {name!r} was charged for is released",
+        remedy=f"dpbo show {path} prints it; {AGAIN} to publish what is not shown yet, at no price",
+    )
+
+
+def _entries(dataset: str, name: str, edition: str) -> list[Entry]:
+    """The account's entries of a study's edition, and of what was asked beside it; none where no ledger is here."""
+    if "dpbo.flows.cli.running" not in sys.modules:  # no library is loaded to say that nothing began
+        return []
+    from dpbo.flows.cli.running import ledger_here
+
+    ledger: Any = ledger_here()
+    accounts = () if ledger is None else ledger.accounts(dataset)
+    return [
+        entry
+        for account in accounts
+        for entry in account.entries
+        if entry.study.partition("/")[0] == name and entry.edition.partition(".")[0] == edition.partition(".")[0]
+    ]

@@ -1,0 +1,93 @@
+"""A stopped command says what was charged and what to type next, whichever signal stopped it and whenever."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import tomli_w
+from test_evaluation import files, of_files
+
+from dpbo.flows.cli import app as cli
+from dpbo.flows.cli import running  # noqa: F401  loaded as it is by every command that charges
+from dpbo.flows.cli.interrupted import stopped
+from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.preparation.run import Run
+from dpbo_core.queries.tuning.run import open_study, run_study
+from dpbo_core.study_file import StudySpec
+
+ROOT = Path(__file__).parents[2]
+WORDS = ["tune", "study.toml"]
+
+
+@pytest.fixture
+def spec(here):
+    files(here)
+    tables = of_files(budget={"epsilon": 100.0})
+    del tables["evaluation"]
+    (here / "study.toml").write_text(tomli_w.dumps(tables))
+    Stores().make_folder()
+    return StudySpec.from_dict(tables)
+
+
+def test_before_a_charge_nothing_was_charged(spec):
+    assert "nothing was charged for 'clinic'" in stopped(WORDS).message()
+    PrivacyLedger(Stores().ledger)
+    assert "nothing was charged for 'clinic'" in stopped(WORDS).message()
+
+
+def test_after_the_charge_it_says_which_and_that_a_rerun_continues(spec):
+    open_study(spec, Run(PrivacyLedger(Stores().ledger)))
+    message = stopped(WORDS).message()
+    assert "charged and not released yet: clinic (ε = 1)" in message
+    assert "run the same command again: it continues, and pays nothing twice" in message
+
+
+def test_after_the_release_it_says_how_to_see_it(spec):
+    run_study(spec, ledger=PrivacyLedger(Stores().ledger))
+    assert "dpbo show study.toml prints it" in stopped(WORDS).message()
+
+
+@pytest.mark.parametrize("words", [["budget"], ["tune", "missing.toml"], ["tune", "broken.toml"], []])
+def test_what_cannot_be_looked_up_is_not_said(here, words):
+    Path("broken.toml").write_text("[study\n")
+    assert stopped(words).message().startswith("stopped. What to do: run the same command again")
+    assert stopped(words).exit_code == 130
+
+
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, lambda: SystemExit(130)])
+def test_the_command_says_so_and_ends_with_130(spec, monkeypatch, capsys, raised):
+    def interrupted():
+        raise raised()
+
+    monkeypatch.setattr(cli, "app", interrupted)
+    monkeypatch.setattr(cli, "interrupt_on_termination", lambda: None)
+    monkeypatch.setattr(sys, "argv", ["dpbo", *WORDS])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 130
+    assert "nothing was charged" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_a_real_command_is_answered_in_a_pipe(spec, number):
+    """`dpbo budget` in a process of its own, stopped where it begins to read the ledger."""
+    code = (
+        "import time, sys; from dpbo.flows.cli import app; from dpbo.flows.cli import budget\n"
+        "budget.own_ledger = lambda: (print('reading', flush=True), time.sleep(60))\n"
+        "sys.argv = ['dpbo', 'budget']; app.main()"
+    )
+    around = os.environ | {"PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=around
+    ) as process:
+        assert process.stdout.readline() == "reading\n"
+        time.sleep(0.1)
+        process.send_signal(number)
+        _, message = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert message.startswith("dpbo: stopped")
