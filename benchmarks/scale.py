@@ -39,6 +39,7 @@ from benchmarks.startup import resource_unit
 from benchmarks.timing import in_turn, ratio
 from dpbo_core import data
 from dpbo_core.data import Encoded, Preprocessing, table_of
+from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.models.estimators import fitted
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.scores.accuracy import Correct
@@ -125,7 +126,7 @@ def decoded(parts: tuple[Path, ...]) -> int:
 
 def encoded(parts: tuple[Path, ...]) -> int:
     """The product's reading."""
-    read = partial(data.read_table, sensitive=True, shown_as="a part")
+    read = partial(data.read_table, mode=SENSITIVE_FILE, shown_as="a part")
     encode = encoding()
     return sum(encode.transform(read(part)).n_records for part in parts)
 

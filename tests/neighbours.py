@@ -12,6 +12,7 @@ from pathlib import Path
 
 from dpbo_core.data import Preprocessing, read_table, table_of
 from dpbo_core.data.people import read_people
+from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.models.estimator_trainer import EstimatorTrainer
 from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.models.linear_trainer import LinearTrainer
@@ -79,7 +80,7 @@ class World:
         path, score, n_persons = self.folder / "validation.csv", self.problem.score, self.problem.n_persons
         head = b"a,b,colour,y\n" if n_persons is None else b"who,a,b,colour,y\n"
         path.write_bytes(head + b"".join(record + b"\n" for record in lines))
-        table = read_table(path, sensitive=True, shown_as="validation.csv")
+        table = read_table(path, mode=SENSITIVE_FILE, shown_as="validation.csv")
         assert table.n_records == len(lines)
         if n_persons is None:
             assert len(lines) == self.problem.n_validation

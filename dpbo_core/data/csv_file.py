@@ -14,6 +14,7 @@ import numpy as np
 
 from dpbo_core.data.header import Header, column_names
 from dpbo_core.data.raw_cells import as_cells, text_cell
+from dpbo_core.data.read_mode import ReadMode
 from dpbo_core.data.table import Table
 from dpbo_core.data.values import Column, joined, text_column
 from dpbo_core.errors import StudyInvalid
@@ -44,7 +45,7 @@ def csv_fields(line: bytes) -> list[str] | None:
     return rows[0]
 
 
-def csv_names(file: BinaryIO, *, sensitive: bool, shown_as: str) -> tuple[str, ...]:
+def csv_names(file: BinaryIO, *, mode: ReadMode, shown_as: str) -> tuple[str, ...]:
     """Reads the header line.
 
     Raises:
@@ -57,16 +58,16 @@ def csv_names(file: BinaryIO, *, sensitive: bool, shown_as: str) -> tuple[str, .
             cause="it is empty, encrypted, compressed, or not UTF-8 text",
             remedy="export it as comma-separated UTF-8 with the column names in the first line",
         )
-    return column_names(fields, sensitive=sensitive, shown_as=shown_as)
+    return column_names(fields, mode=mode, shown_as=shown_as)
 
 
-def csv_header(file: BinaryIO, *, sensitive: bool, shown_as: str) -> Header:
+def csv_header(file: BinaryIO, *, mode: ReadMode, shown_as: str) -> Header:
     """The names, and the number of lines after them; no record is looked at.
 
     Raises:
         StudyInvalid: the first line is no CSV header.
     """
-    names = csv_names(file, sensitive=sensitive, shown_as=shown_as)
+    names = csv_names(file, mode=mode, shown_as=shown_as)
     count, last = 0, b"\n"
     while block := file.read(_BYTES_AT_ONCE):
         count += block.count(b"\n")
@@ -74,32 +75,31 @@ def csv_header(file: BinaryIO, *, sensitive: bool, shown_as: str) -> Header:
     return Header(names, count + (last != b"\n"))
 
 
-def read_csv(file: BinaryIO, *, sensitive: bool, shown_as: str, cells: bool = False) -> Table:
+def read_csv(file: BinaryIO, *, mode: ReadMode, shown_as: str) -> Table:
     """All records of `file`, as many as it has lines after the header.
 
     Args:
         file: positioned at its first byte.
-        sensitive: if so nothing but the header can raise; if not, a broken record does.
+        mode: of a sensitive file nothing but the header can raise; of a public one a broken record does.
         shown_as: what messages call the file.
-        cells: whether the raw cells are kept too.
 
     Raises:
         StudyInvalid: the first line is no CSV header; or the file is public and a line is broken.
     """
-    names = csv_names(file, sensitive=sensitive, shown_as=shown_as)
+    names = csv_names(file, mode=mode, shown_as=shown_as)
     parts: list[list[Column]] = [[] for _ in names]
-    raw: dict[str, list[object]] = {name: [] for name in names} if cells else {}
+    raw: dict[str, list[object]] = {name: [] for name in names} if mode.keeps_cells else {}
     broken: list[bool] = []
     unread = ["nan"] * len(names)
     while lines := list(islice(file, LINES_AT_ONCE)):
         rows = [csv_fields(line) for line in lines]
-        if not sensitive:
+        if mode.refuses_records:
             _refuse_broken(rows, len(names), first_line=len(broken) + 2, shown_as=shown_as)
         whole = [fields if fields is not None and len(fields) == len(names) else unread for fields in rows]
         broken.extend(fields is unread for fields in whole)
         for part, texts in zip(parts, zip(*whole, strict=True), strict=True):
             part.append(text_column(texts))
-        if cells:
+        if mode.keeps_cells:
             for name, texts in zip(names, zip(*whole, strict=True), strict=True):
                 raw[name] += map(text_cell, texts)
     columns = {name: joined(part) for name, part in zip(names, parts, strict=True)}

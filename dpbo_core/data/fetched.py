@@ -19,6 +19,7 @@ import numpy as np
 
 from dpbo_core.data.addresses import FolderAddress, ObjectAddress, Place, QueryAddress
 from dpbo_core.data.header import Header, column_names
+from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.data.table import Table
 from dpbo_core.data.values import value_column
 from dpbo_core.errors import StudyInvalid
@@ -59,7 +60,7 @@ class QueryRows:
         Raises:
             StudyInvalid: a column has no usable name.
         """
-        names = column_names(self.names, sensitive=True, shown_as=shown_as)
+        names = column_names(self.names, mode=SENSITIVE_FILE, shown_as=shown_as)
         columns = {name: value_column(cells) for name, cells in zip(names, self.columns, strict=True)}
         return Table(columns, np.zeros(self.n_records, dtype=np.bool_), shown_as)
 
@@ -141,7 +142,7 @@ def query_header(place: QueryAddress, *, shown_as: str) -> Header:
             cause="the same text would mean another thing than in the public training file",
             remedy="export the table as UTF-8 CSV or Parquet, or keep it in a database of that encoding",
         )
-    return Header(column_names(names, sensitive=True, shown_as=shown_as), n_records)
+    return Header(column_names(names, mode=SENSITIVE_FILE, shown_as=shown_as), n_records)
 
 
 def unreachable(shown_as: str) -> StudyInvalid:

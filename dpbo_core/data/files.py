@@ -9,24 +9,25 @@ from dpbo_core.data.csv_file import csv_header, read_csv
 from dpbo_core.data.fetched import Contents, QueryRows, StoredObject, fetched, object_header, query_header
 from dpbo_core.data.header import Header
 from dpbo_core.data.parquet_file import parquet_header, read_parquet
+from dpbo_core.data.read_mode import ReadMode
 from dpbo_core.data.table import Table
 from dpbo_core.errors import StudyInvalid
 
 FILTER = Path("/proc/self/coredump_filter")  # what of the memory a dump holds; its collector may ignore the limit
 
 
-def read_header(path: str | Place, *, sensitive: bool, shown_as: str) -> Header:
+def read_header(path: str | Place, *, mode: ReadMode, shown_as: str) -> Header:
     """Column names and the number of records. Looks at no record's content.
 
     Args:
         path: where the file is, or its address; of a query no row is asked for.
-        sensitive: whether messages must not repeat names found in it.
+        mode: of a public or a sensitive file.
         shown_as: the path as the study has it.
 
     Raises:
         StudyInvalid: missing, unreadable, of another format, or without a usable header.
     """
-    if sensitive:
+    if not mode.leaves_core_dumps:
         no_core_dumps()
     if isinstance(path, QueryAddress):
         return query_header(path, shown_as=shown_as)
@@ -38,37 +39,36 @@ def read_header(path: str | Place, *, sensitive: bool, shown_as: str) -> Header:
     if isinstance(contents, QueryRows):
         raise TypeError("a query has a header of its own")
     with _readable(contents, shown_as):
-        name = shown_as if sensitive else Path(shown_as).name
+        name = Path(shown_as).name if mode.repeats_names else shown_as
         if contents.suffix.lower() == ".parquet":
-            return parquet_header(contents, sensitive=sensitive, shown_as=name)
+            return parquet_header(contents, mode=mode, shown_as=name)
         with contents.open("rb") as file:
-            return csv_header(file, sensitive=sensitive, shown_as=name)
+            return csv_header(file, mode=mode, shown_as=name)
 
 
-def read_table(path: str | Contents, *, sensitive: bool, shown_as: str, cells: bool = False) -> Table:
+def read_table(path: str | Contents, *, mode: ReadMode, shown_as: str) -> Table:
     """The whole file, by MATH §1 (Totality).
 
     Args:
         path: where the file is, or what was fetched.
-        sensitive: if so the table holds as many records as `read_header` says, whatever the bytes, and nothing but
-            the header can raise; if not, a record that cannot be read raises, by its line.
-        cells: whether the raw cells are kept too, for an estimator that takes the file's own columns.
+        mode: of a sensitive file the table holds as many records as `read_header` says, whatever the bytes, and
+            nothing but the header can raise; of a public one a record that cannot be read raises, by its line.
         shown_as: the path as the study has it; messages about a public file's content use its last part only.
 
     Raises:
         StudyInvalid: as `read_header`; or the file is public and a record cannot be read.
     """
-    if sensitive:
+    if not mode.leaves_core_dumps:
         no_core_dumps()
     path = Path(path) if isinstance(path, str) else path
     if isinstance(path, QueryRows):
         return path.table(shown_as=shown_as)
     with _readable(path, shown_as):
-        name = shown_as if sensitive else Path(shown_as).name
+        name = Path(shown_as).name if mode.repeats_names else shown_as
         if path.suffix.lower() == ".parquet":
-            return read_parquet(path, sensitive=sensitive, shown_as=name, cells=cells)
+            return read_parquet(path, mode=mode, shown_as=name)
         with path.open("rb") as file:
-            return read_csv(file, sensitive=sensitive, shown_as=name, cells=cells)
+            return read_csv(file, mode=mode, shown_as=name)
 
 
 @contextmanager

@@ -67,13 +67,17 @@ class Frame:
             for name, own in zip(self.names, self.native.columns, strict=True)
         }
 
-    def table(self, *, target_name: str, source: str, cells: bool = False) -> Table:
-        """The whole as a table, of a data frame with its raw cells if asked; nothing a record holds raises."""
+    def table(self, *, target_name: str, source: str) -> Table:
+        """The whole as a table; nothing a record holds raises."""
         columns = {name: self.values(name) for name in self.names}
         if self.target is not None:
             columns[target_name] = _target_values(self.target)
-        table = table_of(columns, source=source)
-        return replace(table, cells=self.cells()) if cells and self.named else table
+        return table_of(columns, source=source)
+
+    def table_with_cells(self, *, target_name: str, source: str) -> Table:
+        """The whole as a table, of a data frame with its raw cells; nothing a record holds raises."""
+        table = self.table(target_name=target_name, source=source)
+        return replace(table, cells=self.cells()) if self.named else table
 
     def check_target(self, *, shown_as: str) -> None:
         """The target is one column, which its shape says.

@@ -7,6 +7,7 @@ nothing they found there, until half of the training columns are among the names
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from dpbo_core.data.read_mode import ReadMode
 from dpbo_core.errors import StudyInvalid
 
 _AT_MOST = 5
@@ -20,7 +21,7 @@ class Header:
     n_records: int
 
 
-def column_names(fields: Sequence[str], *, sensitive: bool, shown_as: str) -> tuple[str, ...]:
+def column_names(fields: Sequence[str], *, mode: ReadMode, shown_as: str) -> tuple[str, ...]:
     """The names, stripped, if they can serve as a header.
 
     Raises:
@@ -34,7 +35,7 @@ def column_names(fields: Sequence[str], *, sensitive: bool, shown_as: str) -> tu
             remedy="write it again without the index (index=False), as UTF-8",
         )
     if len(set(names)) < len(names):
-        twice = "" if sensitive else f", {_quoted({name for name in names if names.count(name) > 1})}"
+        twice = f", {_quoted({name for name in names if names.count(name) > 1})}" if mode.repeats_names else ""
         raise StudyInvalid(
             f"two columns of {shown_as} share one name{twice}",
             cause="a join or an export kept both, or the header line is missing",

@@ -19,6 +19,7 @@ import numpy as np
 from dpbo_core.data.fetched import StoredObject
 from dpbo_core.data.header import Header, column_names
 from dpbo_core.data.raw_cells import UNREADABLE, Cells, arrow_times, as_cells, cells_of
+from dpbo_core.data.read_mode import ReadMode
 from dpbo_core.data.table import Table
 from dpbo_core.data.values import Column, canonical, joined, value_column
 from dpbo_core.errors import StudyInvalid
@@ -36,38 +37,36 @@ class _Footer:
     group_sizes: tuple[int, ...]
 
 
-def parquet_header(path: Path | StoredObject, *, sensitive: bool, shown_as: str) -> Header:
+def parquet_header(path: Path | StoredObject, *, mode: ReadMode, shown_as: str) -> Header:
     """The names and the number of records, from the footer alone.
 
     Raises:
         StudyInvalid: the file has no readable Parquet footer; or it is sensitive and holds decimals as texts.
     """
     file, footer = _opened(path, shown_as=shown_as)
-    if sensitive and _has_loose_decimals(file.schema):
+    if not mode.takes_loose_decimals and _has_loose_decimals(file.schema):
         raise StudyInvalid(
             f"{shown_as} keeps decimals in byte arrays of any length",
             cause="its writer's choice; ONE of another length than the type allows fails all records of its group",
             remedy="write the column as doubles, or as decimals of a fixed length, as pyarrow does",
         )
-    names = column_names([footer.names[i] for i in _columns(footer)], sensitive=sensitive, shown_as=shown_as)
+    names = column_names([footer.names[i] for i in _columns(footer)], mode=mode, shown_as=shown_as)
     return Header(names, sum(footer.group_sizes))
 
 
 def read_parquet(
     path: Path | StoredObject,
     *,
-    sensitive: bool,
+    mode: ReadMode,
     shown_as: str,
-    cells: bool = False,
     only: Sequence[str] | None = None,
 ) -> Table:
     """All records of the file, as many as its footer says.
 
     Args:
         path: the file.
-        sensitive: if so nothing but the footer can raise; if not, a broken group or column type does.
+        mode: of a sensitive file nothing but the footer can raise; of a public one a broken group or type does.
         shown_as: what messages call the file.
-        cells: whether the raw cells are kept too.
         only: the columns to read, which it has, in this order; all where None.
 
     Raises:
@@ -75,19 +74,19 @@ def read_parquet(
     """
     file, footer = _opened(path, shown_as=shown_as)
     fields = _columns(footer)
-    names = column_names([footer.names[i] for i in fields], sensitive=sensitive, shown_as=shown_as)
+    names = column_names([footer.names[i] for i in fields], mode=mode, shown_as=shown_as)
     if only is not None:
         fields, names = [fields[names.index(name)] for name in only], tuple(only)
-    if not sensitive:
-        _refuse_types(names, [footer.types[i] for i in fields], shown_as=shown_as, times=cells)
-    readers = (_column, _cells) if cells else (_column,)
+    if mode.refuses_records:
+        _refuse_types(names, [footer.types[i] for i in fields], shown_as=shown_as, mode=mode)
+    readers = (_column, _cells) if mode.keeps_cells else (_column,)
     parts: list[list[list[Column]]] = [[[] for _ in names] for _ in readers]
     broken = np.zeros(sum(footer.group_sizes), dtype=np.bool_)
     start = 0
     for group, size in enumerate(footer.group_sizes):
         read = _group(file, group, size, [footer.names[i] for i in fields], readers)
         if read is None:
-            if not sensitive:
+            if mode.refuses_records:
                 raise StudyInvalid(
                     f"records {start + 1} to {start + size} of {shown_as} cannot be decoded",
                     cause="the file was damaged or cut short",
@@ -100,7 +99,7 @@ def read_parquet(
                 pieces.append(column)
         start += size
     values = {name: joined(pieces) for name, pieces in zip(names, parts[0], strict=True)}
-    raw = zip(names, parts[1], strict=True) if cells else ()
+    raw = zip(names, parts[1], strict=True) if mode.keeps_cells else ()
     return Table(values, broken, shown_as, {name: np.concatenate([as_cells([]), *pieces]) for name, pieces in raw})
 
 
@@ -246,11 +245,11 @@ def _meaning(kind: Any) -> str:
     return "text" if any(test(kind) for test in (*texts, is_.is_string_view, is_.is_binary_view)) else "nothing"
 
 
-def _refuse_types(names: tuple[str, ...], kinds: list[Any], *, shown_as: str, times: bool) -> None:
+def _refuse_types(names: tuple[str, ...], kinds: list[Any], *, shown_as: str, mode: ReadMode) -> None:
     import pyarrow as pa
 
     for name, kind in zip(names, kinds, strict=True):
-        if times and (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
+        if mode.keeps_cells and (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
             continue
         if _meaning(kind) == "nothing":
             raise StudyInvalid(

@@ -33,6 +33,7 @@ from dpbo_core.data.csv_file import LINES_AT_ONCE, csv_fields, csv_names
 from dpbo_core.data.fetched import Contents, QueryRows
 from dpbo_core.data.parquet_file import parquet_values
 from dpbo_core.data.raw_cells import NO_VALUE
+from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.data.values import plain
 
 Person = str | None
@@ -89,7 +90,7 @@ def read_people(path: str | Contents, column: str, *, shown_as: str) -> tuple[Pe
         return tuple(person_of(value) for value in parquet_values(path, column, shown_as=shown_as))
     people: list[Person] = []
     with path.open("rb") as file:
-        names = csv_names(file, sensitive=True, shown_as=shown_as)
+        names = csv_names(file, mode=SENSITIVE_FILE, shown_as=shown_as)
         place = names.index(column)
         while lines := list(islice(file, LINES_AT_ONCE)):
             rows = [csv_fields(line) for line in lines]

@@ -18,6 +18,7 @@ import numpy as np
 from dpbo_core.data.files import read_header, read_table
 from dpbo_core.data.header import check_columns
 from dpbo_core.data.parquet_file import read_parquet
+from dpbo_core.data.read_mode import PUBLIC_FILE
 from dpbo_core.data.table import Table, fingerprint
 from dpbo_core.data.values import joined
 from dpbo_core.errors import StudyInvalid
@@ -78,7 +79,7 @@ class TableParts:
         for path in paths:
             name = f"{shown_as}/{path.name}"
             state = _state(path, name)
-            header = read_header(path, sensitive=False, shown_as=name)
+            header = read_header(path, mode=PUBLIC_FILE, shown_as=name)
             columns = columns or header.columns
             check_columns(columns, header.columns, target, shown_as=name)
             files.append(_File(path, name, state, header.n_records))
@@ -102,7 +103,7 @@ class TableParts:
         parts = []
         for file in self.files:
             _check_unchanged(file)
-            parts.append(read_parquet(file.path, sensitive=False, shown_as=file.shown_as, only=names).columns)
+            parts.append(read_parquet(file.path, mode=PUBLIC_FILE, shown_as=file.shown_as, only=names).columns)
         columns = {name: joined([part[name] for part in parts]) for name in names}
         return _ColumnsOfParts(columns, np.zeros(self.n_records, np.bool_), self.source, files=self.files)
 
@@ -127,7 +128,7 @@ class TableParts:
         """
         for file in self.files:
             _check_unchanged(file)
-            table = read_table(file.path, sensitive=False, shown_as=file.shown_as)
+            table = read_table(file.path, mode=PUBLIC_FILE, shown_as=file.shown_as)
             yield Table({name: table.columns[name] for name in self.columns}, table.broken, table.source)
 
 

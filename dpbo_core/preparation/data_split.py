@@ -16,6 +16,7 @@ from dpbo_core.data.addresses import FolderAddress, place_of
 from dpbo_core.data.bundled import TARGET as BUNDLED_TARGET
 from dpbo_core.data.fetched import Contents, fetched
 from dpbo_core.data.people import Person, read_people
+from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.policy import unallowed_score
@@ -166,7 +167,9 @@ def check_presence(spec: StudySpec, folder: str | Path, public: PublicHalf) -> N
     """
     given = spec.data
     if isinstance(given, SensitiveFiles | SensitiveTraining):
-        found = data.read_header(Path(folder) / given.training, sensitive=True, shown_as=given.training).n_records
+        found = data.read_header(
+            Path(folder) / given.training, mode=SENSITIVE_FILE, shown_as=given.training
+        ).n_records
         data.check_record_count(found, given.n_training, shown_as=given.training, key="n_training")
     if isinstance(given, PredictionTable):
         _check_predictions(spec, given, folder, public)
@@ -198,7 +201,7 @@ def _check_validation(
         )
     n_records = 0
     for path in parts or (place,):
-        header = data.read_header(path, sensitive=True, shown_as=shown)
+        header = data.read_header(path, mode=SENSITIVE_FILE, shown_as=shown)
         check_names(spec, header.columns, public, shown_as=shown)
         n_records += header.n_records
     check_n_validation(spec, n_records, shown_as=shown)
@@ -209,7 +212,7 @@ def _check_predictions(spec: StudySpec, given: PredictionTable, folder: str | Pa
     place, shown = place_of(folder, given.predictions), given.predictions
     if given.public is not None and isinstance(place, Path):
         _check_distinct((Path(folder) / given.public,), (place,), shown_as=shown)
-    header = data.read_header(place, sensitive=True, shown_as=shown)
+    header = data.read_header(place, mode=SENSITIVE_FILE, shown_as=shown)
     check_person(spec, header.columns, shown_as=shown)
     check_prediction_columns(public, header.columns, shown_as=shown)
     check_n_validation(spec, header.n_records, shown_as=shown)
@@ -268,7 +271,7 @@ def sensitive_half(
             return PartitionedPersons(parts, encode, column, score, given.n_persons, workers, limit)
         if parts and isinstance(given, PublicFiles):
             return PartitionedObjective(parts, public.preprocessing, score, given.n_validation, workers, limit)
-    return sealed_half(spec, *records_of(spec, folder, cells=public.preprocessing.columns is not None), public)
+    return sealed_half(spec, *records_of(spec, folder, public.preprocessing), public)
 
 
 def _both_sensitive(spec: StudySpec, given: SensitiveData, folder: str | Path, public: PublicHalf) -> Objective:
@@ -292,7 +295,7 @@ def _declared_half(spec: StudySpec, given: SensitiveData, folder: str | Path, pr
             bounds = given.bounds or bundled.public_facts(given.source)[1]
         case SensitiveFiles() | SensitiveTraining():
             path = Path(folder) / given.training
-            columns = tuple(data.read_header(path, sensitive=True, shown_as=given.training).columns)
+            columns = tuple(data.read_header(path, mode=SENSITIVE_FILE, shown_as=given.training).columns)
             target, bounds = given.target, given.bounds
     facts = facts_of(given)
     declared = Preprocessing.public(columns, target, labels=facts.classes, bounds=bounds, bias=spec.model.bias)
@@ -307,7 +310,7 @@ def _declared_half(spec: StudySpec, given: SensitiveData, folder: str | Path, pr
 
 
 def records_of(
-    spec: StudySpec, folder: str | Path, *, cells: bool = False
+    spec: StudySpec, folder: str | Path, fitted: Preprocessing | None = None
 ) -> tuple[Table, tuple[Person, ...] | None]:
     """The SENSITIVE records and whose each is, fetched once. As `validation_table`, after reserving only."""
     given = spec.data
@@ -317,7 +320,7 @@ def records_of(
     if not isinstance(given, Bundled):
         place = records_place(given)
         contents = fetched(place_of(folder, place), shown_as=place)
-    return validation_table(given, folder, contents, cells=cells), people_of(spec, folder, contents)
+    return validation_table(given, folder, contents, fitted), people_of(spec, folder, contents)
 
 
 def records_place(given: PublicFiles | PersonFiles | SensitiveFiles | PredictionTable) -> str:
@@ -329,18 +332,18 @@ def validation_table(
     given: PublicFiles | PersonFiles | SensitiveFiles | PredictionTable | Bundled,
     folder: str | Path,
     contents: Contents | None = None,
-    *,
-    cells: bool = False,
+    fitted: Preprocessing | None = None,
 ) -> Table:
     """The SENSITIVE records, whatever their bytes. Call it only after reserving, and seal what comes of it.
 
-    `cells`: whether raw cells are kept, for an estimator that takes the table's own columns.
+    Raw cells are kept where the preprocessing that was `fitted` takes the table's own columns.
     """
     if isinstance(given, Bundled):
         return bundled.load(given.source, given.validation_share)[1]
     place = records_place(given)
     contents = contents or fetched(place_of(folder, place), shown_as=place)
-    return data.read_table(contents, sensitive=True, shown_as=place, cells=cells)
+    mode = SENSITIVE_FILE.with_cells_for(None if fitted is None else fitted.columns)
+    return data.read_table(contents, mode=mode, shown_as=place)
 
 
 def people_of(spec: StudySpec, folder: str | Path, contents: Contents | None = None) -> tuple[Person, ...] | None:

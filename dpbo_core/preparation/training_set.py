@@ -7,6 +7,8 @@ from pathlib import Path
 from dpbo_core import data
 from dpbo_core.data import Table, bundled
 from dpbo_core.data.bundled import TARGET as BUNDLED_TARGET
+from dpbo_core.data.preprocessing import Preprocessing
+from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.data.table_parts import TableParts, parts_fingerprint
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.estimators import check_names
@@ -56,27 +58,31 @@ def training_parts(spec: StudySpec, folder: str | Path) -> tuple[TableParts, str
     return TableParts.of(paths, given.target, shown_as=given.training), given.target
 
 
-def training_table(spec: StudySpec, folder: str | Path, *, cells: bool | None = None) -> tuple[Table, str]:
+def training_table(spec: StudySpec, folder: str | Path, fitted: Preprocessing | None = None) -> tuple[Table, str]:
     """The training records and the column to predict; of a study of predictions its public table.
 
     Args:
         spec: the study.
         folder: the folder that its paths are relative to.
-        cells: whether raw cells are kept; where the study's estimator takes the table's own columns, if None.
+        fitted: the preprocessing of a model, if it is another than the study's: raw cells are kept where that takes
+            the table's own columns.
 
     Raises:
         StudyInvalid: they cannot be read, or there is no public table.
     """
-    cells = spec.model.takes_columns if cells is None else cells
     given = spec.data
     if isinstance(given, PredictionTable):
         if given.public is None:
             raise StudyInvalid("the study names no public predictions", remedy="give data.public")
-        return data.read_table(Path(folder) / given.public, sensitive=False, shown_as=given.public), given.target
+        return data.read_table(Path(folder) / given.public, mode=PUBLIC_FILE, shown_as=given.public), given.target
     if isinstance(given, Bundled):
         return bundled.load(given.source, given.validation_share)[0], BUNDLED_TARGET
-    sensitive, shown = isinstance(given, SensitiveData), given.training
-    table = data.read_table(Path(folder) / shown, sensitive=sensitive, shown_as=shown, cells=cells)
+    mode, shown = SENSITIVE_FILE if isinstance(given, SensitiveData) else PUBLIC_FILE, given.training
+    if fitted is not None:
+        mode = mode.with_cells_for(fitted.columns)
+    elif spec.model.takes_columns:
+        mode = mode.with_cells()
+    table = data.read_table(Path(folder) / shown, mode=mode, shown_as=shown)
     return table, given.target
 
 

@@ -27,6 +27,7 @@ from dpbo_core import data
 from dpbo_core.data import Encoded, Preprocessing
 from dpbo_core.data.addresses import FolderAddress, ObjectAddress, Part, Place
 from dpbo_core.data.fetched import Contents, fetched, parts_in, state_of
+from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.errors import Sealed
 from dpbo_core.models.scorable import ScorableModel
 from dpbo_core.models.scores.pairs import Integers, PairScore, pairs_of
@@ -188,8 +189,8 @@ class PartReader:
 
     def encoded(self, part: Contents) -> Encoded:
         """The records of a part, whatever its bytes."""
-        cells = self.preprocessing.columns is not None
-        return self.preprocessing.transform(data.read_table(part, sensitive=True, shown_as=SHOWN_AS, cells=cells))
+        mode = SENSITIVE_FILE.with_cells_for(self.preprocessing.columns)
+        return self.preprocessing.transform(data.read_table(part, mode=mode, shown_as=SHOWN_AS))
 
     def read(
         self,

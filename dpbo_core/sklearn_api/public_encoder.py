@@ -65,7 +65,7 @@ class PublicColumns(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         validate_data(self, X, reset=True, skip_check_array=True)
         frame = frame_of(X, y, shown_as="X")
         self._target = target_name(frame.names)
-        table = frame.table(target_name=self._target, source="X", cells=True).without(self.ignore)
+        table = frame.table_with_cells(target_name=self._target, source="X").without(self.ignore)
         self._fitted = Preprocessing.named(table, self._target, regression=self.regression, hints=frame.hints())
         return self
 
@@ -79,7 +79,7 @@ class PublicColumns(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         validate_data(self, X, reset=False, skip_check_array=True)
         columns = self._fitted.columns or ()
         frame = frame_of(X, None, shown_as="X")
-        table = frame.table(target_name=self._target, source="X", cells=True)
+        table = frame.table_with_cells(target_name=self._target, source="X")
         rows = np.empty((frame.n_records, len(columns)), dtype=object)
         for j, column in enumerate(columns):
             rows[:, j] = [column.cell(cell) for cell in table.cells_of(column.name)]

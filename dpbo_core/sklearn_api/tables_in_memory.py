@@ -61,9 +61,14 @@ class FrameSplit:
         """Whether the estimator is given the table's own columns: a Pipeline, where they have names."""
         return self.training.named and self.prototype.takes_columns
 
+    def _table(self, frame: Frame, *, source: str) -> Table:
+        """A frame as the estimator needs it: with raw cells where it is given the table's own columns."""
+        read = frame.table_with_cells if self.takes_columns else frame.table
+        return read(target_name=self.target, source=source)
+
     def public(self, problem: Problem) -> PublicHalf:
         """The public half: preprocessing fit to the training table, and the trainer of candidates."""
-        table = self.training.table(target_name=self.target, source="X", cells=self.takes_columns)
+        table = self._table(self.training, source="X")
         public = fitted_half(
             self.spec,
             problem,
@@ -110,7 +115,7 @@ class FrameSplit:
         people: list[Person] | None = None
         if self.spec.privacy.person is not None:
             people = [person_in_memory(value) for value in self.validation.values(self.spec.privacy.person)]
-        table = self.validation.table(target_name=self.target, source="X_validation", cells=self.takes_columns)
+        table = self._table(self.validation, source="X_validation")
         if self.marks is not None:
             self.marks.remember(table, self._row_names)
         return table, people

@@ -11,6 +11,7 @@ from dpbo.flows.cli.running import own_ledger
 from dpbo.flows.cli.terminal import print_result
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo_core.data import read_header
+from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.errors import StudyInvalid, suggestion
 from dpbo_core.methods.outsourced.box import Outsourced, PrivateAnswers
 from dpbo_core.methods.outsourced.utility import Expected, Utility, utility
@@ -240,7 +241,7 @@ def _table_size(data: Path | None, rows: int | None, columns: int | None) -> tup
         )
     if data is None:
         return int(rows or 0), int(columns or 0)
-    header = read_header(data, sensitive=True, shown_as=str(data))
+    header = read_header(data, mode=SENSITIVE_FILE, shown_as=str(data))
     return header.n_records, len(header.columns)
 
 

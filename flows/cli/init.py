@@ -15,6 +15,7 @@ from dpbo.flows.cli.terminal import Screen, named
 from dpbo.flows.cli.words import reason_of
 from dpbo_core.data import Preprocessing, Table, check_columns, read_header, read_table
 from dpbo_core.data.features import CATEGORIES_AT_MOST, present
+from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.data.values import is_text, numbers, shown, sorted_values
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.sources import PUBLIC, file_source
@@ -100,8 +101,8 @@ def study_text(
     Raises:
         StudyInvalid: a file that cannot serve.
     """
-    table = read_table(training, sensitive=False, shown_as=str(training))
-    header = read_header(validation, sensitive=True, shown_as=str(validation))
+    table = read_table(training, mode=PUBLIC_FILE, shown_as=str(training))
+    header = read_header(validation, mode=SENSITIVE_FILE, shown_as=str(validation))
     target = target or list(table.columns)[-1]
     check_columns(table.columns, header.columns, target, shown_as=str(validation))
     privacy: dict[str, object] = {"max_records_per_person": 1}

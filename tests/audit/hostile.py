@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from dpbo_core.data import Preprocessing, read_table, table_of
+from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.models.linear.fit import train
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.sigmoid import Sigmoid
@@ -73,7 +74,7 @@ def campaign(n_files: int, seed: int = 0) -> Figures:
         def total(lines: list[bytes]) -> int:
             nonlocal miscounted
             path.write_bytes(b"a,b,y\n" + b"".join(line + b"\n" for line in lines))
-            table = read_table(path, sensitive=True, shown_as="validation.csv")
+            table = read_table(path, mode=SENSITIVE_FILE, shown_as="validation.csv")
             miscounted += table.n_records != len(lines)
             return Objective(Sensitive(fitted.transform(table)), Sigmoid(10.0)).evaluate(model).expose()
 

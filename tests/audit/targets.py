@@ -24,6 +24,7 @@ from exchanges import PRIVATE, world
 from audit.mutations import ESC, WORDS, toml_or_none
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.data import Preprocessing, read_header, read_table, table_of
+from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger import audit
 from dpbo_core.ledger.charge import Charge
@@ -151,7 +152,7 @@ def csv_public(folder: Path) -> Iterator[Target]:
 
     def take(raw: bytes) -> None:
         path.write_bytes(raw)
-        table = read_table(path, sensitive=False, shown_as="t.csv")
+        table = read_table(path, mode=PUBLIC_FILE, shown_as="t.csv")
         fitted = Preprocessing.fit(table, list(table.columns)[-1], unit_ball=True, missing="mean")
         assert np.isfinite(fitted.transform(table).X).all()
 
@@ -171,8 +172,8 @@ def sensitive_file(path: Path, corpus: tuple[bytes, ...]) -> Iterator[Target]:
 
     def take(raw: bytes) -> None:
         path.write_bytes(raw)
-        header = read_header(path, sensitive=True, shown_as=path.name)
-        table = read_table(path, sensitive=True, shown_as=path.name)
+        header = read_header(path, mode=SENSITIVE_FILE, shown_as=path.name)
+        table = read_table(path, mode=SENSITIVE_FILE, shown_as=path.name)
         assert table.n_records == header.n_records
         if set(table.columns) == {"a", "b", "y"}:
             assert np.isfinite(fitted.transform(table).X).all()

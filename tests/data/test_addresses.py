@@ -19,6 +19,7 @@ from dpbo_core.data import read_header, read_table
 from dpbo_core.data.addresses import address_of, place_of
 from dpbo_core.data.fetched import fetched
 from dpbo_core.data.people import read_people
+from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.errors import PolicyRefused, Sealed, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.sources import same_records
@@ -180,10 +181,10 @@ def test_rows_are_read_as_those_of_a_file(here, tables, database):
     study_of(tables, here, "v.csv")
     in_table(engine, here)
     place = place_of(here, address("select y, ward, x from visits"))
-    header = read_header(place, sensitive=True, shown_as="v")
+    header = read_header(place, mode=SENSITIVE_FILE, shown_as="v")
     assert (header.columns, header.n_records) == (("y", "ward", "x"), 40)
-    rows = read_table(fetched(place, shown_as="v"), sensitive=True, shown_as="v").columns
-    file = read_table(here / "v.csv", sensitive=True, shown_as="v").columns
+    rows = read_table(fetched(place, shown_as="v"), mode=SENSITIVE_FILE, shown_as="v").columns
+    file = read_table(here / "v.csv", mode=SENSITIVE_FILE, shown_as="v").columns
     for name in ("x", "ward", "y"):
         assert rows[name].tolist() == file[name].tolist()
 
@@ -226,7 +227,7 @@ def test_nothing_in_a_cell_is_an_error(here, database):
             (0.5, '0.1', ' 7 ', false, '2025-01-01', '1', NULL, NULL, '1')""",
     )
     table = read_table(
-        fetched(place_of(here, address("select * from odd")), shown_as="v"), sensitive=True, shown_as="v"
+        fetched(place_of(here, address("select * from odd")), shown_as="v"), mode=SENSITIVE_FILE, shown_as="v"
     )
     assert not table.broken.any()
     columns = {name: column.tolist() for name, column in table.columns.items()}
@@ -257,11 +258,13 @@ def test_a_text_that_is_no_utf8_costs_its_own_cell(here, postgresql, monkeypatch
             connection.execute(b"CREATE TABLE v (t text)")
             connection.execute(b"INSERT INTO v VALUES ('gr\xfcn'), ('plain')")
     place = place_of(here, f"postgresql://{host}/bytes_sql_ascii?query=select t from v")
-    column = read_table(fetched(place, shown_as="v"), sensitive=True, shown_as="v").columns["t"]
+    column = read_table(fetched(place, shown_as="v"), mode=SENSITIVE_FILE, shown_as="v").columns["t"]
     assert (column[0] != column[0], column[1]) == (True, "plain")
     with pytest.raises(StudyInvalid, match="does not keep its texts in UTF-8"):
         read_header(
-            place_of(here, f"postgresql://{host}/bytes_latin1?query=select t from v"), sensitive=True, shown_as="v"
+            place_of(here, f"postgresql://{host}/bytes_latin1?query=select t from v"),
+            mode=SENSITIVE_FILE,
+            shown_as="v",
         )
 
 
@@ -314,7 +317,7 @@ def test_what_cannot_be_asked_is_one_message(here, tables, database, wrong, capl
 def test_a_server_that_is_not_there_is_the_same_message(here):
     with pytest.raises(StudyInvalid, match="could not be fetched"):
         read_header(
-            place_of(here, "postgresql://127.0.0.1:9/x?query=select a from v"), sensitive=True, shown_as="v"
+            place_of(here, "postgresql://127.0.0.1:9/x?query=select a from v"), mode=SENSITIVE_FILE, shown_as="v"
         )
 
 
@@ -341,11 +344,11 @@ def test_objects_are_read_as_files(here, tables, signed, kind):
     content = (here / "v.csv").read_bytes() if kind == "csv" else parquet(frame)
     with object_store({f"clinic/day/v.{kind}": content}) as (server, asked):
         place = place_of(here, f"s3://clinic/day/v.{kind}?scheme=http&region=x&endpoint_override={server}")
-        header = read_header(place, sensitive=True, shown_as="v")
+        header = read_header(place, mode=SENSITIVE_FILE, shown_as="v")
         assert (header.columns, header.n_records) == (("x", "ward", "y"), 40)
-        rows = read_table(fetched(place, shown_as="v"), sensitive=True, shown_as="v").columns
+        rows = read_table(fetched(place, shown_as="v"), mode=SENSITIVE_FILE, shown_as="v").columns
         people = read_people(fetched(place, shown_as="v"), "ward", shown_as="v")
-    file = read_table(here / "v.csv", sensitive=True, shown_as="v").columns
+    file = read_table(here / "v.csv", mode=SENSITIVE_FILE, shown_as="v").columns
     assert {name: rows[name].tolist() for name in file} == {name: file[name].tolist() for name in file}
     assert list(people) == frame["ward"].tolist()
     assert all(line.startswith((f"HEAD /clinic/day/v.{kind}", f"GET /clinic/day/v.{kind}")) for line in asked)

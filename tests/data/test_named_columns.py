@@ -26,6 +26,7 @@ from dpbo_core import FinalModel, PrivacyLedger, PrivateSearch, Real, data, read
 from dpbo_core.data import Preprocessing
 from dpbo_core.data.frames import frame_of
 from dpbo_core.data.named_columns import data_frame
+from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.errors import AssumptionNotAccepted, PolicyRefused, StudyInvalid
 from dpbo_core.final_model import dpbo_served_model
 from dpbo_core.final_model.storage import _dumped
@@ -80,7 +81,7 @@ def public(frame=None):
     """The public table as it was read, its map and rows."""
     frame = table() if frame is None else frame
     given_ = frame_of(frame.drop(columns="readmitted"), frame["readmitted"], shown_as="X")
-    read = given_.table(target_name="readmitted", source="X", cells=True)
+    read = given_.table_with_cells(target_name="readmitted", source="X")
     made = Preprocessing.named(read, "readmitted", hints=given_.hints())
     return made, made.transform(read)
 
@@ -99,14 +100,14 @@ def test_in_memory_and_in_files_the_estimator_gets_the_columns_with_their_types(
     frame, wanted = table(), {"age": "f", "ward": "O", "note": "O", "seen": "M", "smoker": "b"}
     frame.to_csv(tmp_path / "t.csv", index=False)
     frame.to_parquet(tmp_path / "t.parquet")
-    tables = [data.read_table(tmp_path / f"t.{kind}", sensitive=False, shown_as=f"t.{kind}", cells=True)
+    tables = [data.read_table(tmp_path / f"t.{kind}", mode=PUBLIC_FILE.with_cells(), shown_as=f"t.{kind}")
               for kind in ("csv", "parquet")]  # fmt: skip
     for given_ in (frame, pl.from_pandas(frame)):
         features = (
             given_.drop("readmitted") if isinstance(given_, pl.DataFrame) else given_.drop(columns="readmitted")
         )
         read = frame_of(features, given_["readmitted"], shown_as="X")
-        tables.append(read.table(target_name="readmitted", source="X", cells=True))
+        tables.append(read.table_with_cells(target_name="readmitted", source="X"))
     for read in tables:
         made = Preprocessing.named(read, "readmitted")
         found = data_frame(made.columns, made.transform(read).X)
@@ -162,8 +163,8 @@ HOSTILE += [Mine("north"), Dated(2024, 1, 1)]
 def sensitive(made, rows, labels):
     frame = pd.DataFrame({name: pd.Series([row[j] for row in rows], dtype=object)
                           for j, name in enumerate(["age", "ward", "note", "seen", "smoker"])})  # fmt: skip
-    read = frame_of(frame, labels, shown_as="X_validation").table(
-        target_name="readmitted", source="X_validation", cells=True
+    read = frame_of(frame, labels, shown_as="X_validation").table_with_cells(
+        target_name="readmitted", source="X_validation"
     )
     return made.transform(read)
 
@@ -217,7 +218,7 @@ def test_a_file_with_hostile_lines_is_as_long_as_it_is(tmp_path, trained):
     _, _, model = trained
     frame = table()
     frame.to_csv(tmp_path / "t.csv", index=False)
-    read = data.read_table(tmp_path / "t.csv", sensitive=False, shown_as="t.csv", cells=True)
+    read = data.read_table(tmp_path / "t.csv", mode=PUBLIC_FILE.with_cells(), shown_as="t.csv")
     made = Preprocessing.named(read, "readmitted")
     lines = (tmp_path / "t.csv").read_bytes().splitlines(keepends=True)
     hostile = [
@@ -229,7 +230,7 @@ def test_a_file_with_hostile_lines_is_as_long_as_it_is(tmp_path, trained):
         b"1e999,a,b,2024-01-01T00:00Z,true,0\n",
     ]
     (tmp_path / "v.csv").write_bytes(b"".join([*lines[:6], *hostile, *lines[6:9]]))
-    found = made.transform(data.read_table(tmp_path / "v.csv", sensitive=True, shown_as="v.csv", cells=True))
+    found = made.transform(data.read_table(tmp_path / "v.csv", mode=SENSITIVE_FILE.with_cells(), shown_as="v.csv"))
     assert found.n_records == 5 + len(hostile) + 3
     assert found.broken.tolist() == [False] * 5 + [True] * 4 + [True, True] + [False] * 3
     model = model_of(pipeline(), made, made.transform(read))
@@ -397,8 +398,8 @@ def test_a_study_file_names_a_pipeline_and_its_final_model_takes_dicts(tmp_path,
 
 
 def _with_target(rows):
-    return frame_of(rows, [0] * len(rows), shown_as="rows").table(
-        target_name="readmitted", source="rows", cells=True
+    return frame_of(rows, [0] * len(rows), shown_as="rows").table_with_cells(
+        target_name="readmitted", source="rows"
     )
 
 
@@ -501,7 +502,7 @@ def test_a_category_that_no_public_row_holds_is_not_known():
     whole = pd.DataFrame({"city": city, "age": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]})
     public = frame_of(whole[:4], [0, 1, 0, 1], shown_as="X")
     fitted = Preprocessing.named(
-        public.table(target_name="y", source="X", cells=True), "y", regression=False, hints=public.hints()
+        public.table_with_cells(target_name="y", source="X"), "y", regression=False, hints=public.hints()
     )
     assert fitted.columns[0].values == ("b", "a")
     assert "CANARY" not in repr(fitted)

@@ -18,6 +18,7 @@ from dpbo_core.data import fetched as fetching
 from dpbo_core.data import read_header
 from dpbo_core.data.addresses import FolderAddress, address_of, place_of
 from dpbo_core.data.fetched import TAIL, parquet_objects
+from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.sources import same_records
@@ -119,7 +120,7 @@ def test_before_the_charge_the_ends_of_objects_are_read_and_no_record(here, stud
     content = (here / "v.parquet").read_bytes()
     with object_store({"b/f/v.parquet": content}) as (server, asked):
         place = place_of(here, f"s3://b/f/v.parquet?scheme=http&region=x&endpoint_override={server}")
-        header = read_header(place, sensitive=True, shown_as="v")
+        header = read_header(place, mode=SENSITIVE_FILE, shown_as="v")
     assert (header.columns, header.n_records) == (("a", "b", "c"), 40_000)
     size = len(content)
     assert [line for line in asked if line.startswith("GET")] == [

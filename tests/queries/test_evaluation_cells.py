@@ -17,6 +17,7 @@ from neighbours import make_world, nasty_pairs, random_lines
 
 from dpbo_core.data import read_table, table_of
 from dpbo_core.data.people import uncounted
+from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.errors import Sealed
 from dpbo_core.queries.evaluation.binary import BinaryCells
 from dpbo_core.queries.evaluation.counting import Counter, count, count_parts
@@ -39,7 +40,7 @@ def counter_of(world, *, edges=(-0.2, 0.0, 0.3), groups=("blue", "red"), estimat
 def table_from(world, lines):
     path = world.folder / "validation.csv"
     path.write_bytes(b"a,b,colour,y\n" + b"".join(line + b"\n" for line in lines))
-    return read_table(path, sensitive=True, shown_as="validation.csv")
+    return read_table(path, mode=SENSITIVE_FILE, shown_as="validation.csv")
 
 
 def histogram(world, counter, lines):

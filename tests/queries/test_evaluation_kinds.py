@@ -18,6 +18,7 @@ from dpbo_core import evaluate_study, plan_evaluation
 from dpbo_core.accounting.certificate import read_certificate, recompute
 from dpbo_core.data import Preprocessing, read_table, table_of
 from dpbo_core.data.people import uncounted
+from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.errors import CertificateFalse, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.models.estimators import EstimatorFactory
@@ -64,7 +65,7 @@ def counted(request, tmp_path):
     def histogram(lines):
         file = tmp_path / "v.csv"
         file.write_bytes(b"a,colour,y\n" + b"".join(line + b"\n" for line in lines))
-        return counter.histogram(read_table(file, sensitive=True, shown_as="v.csv"))
+        return counter.histogram(read_table(file, mode=SENSITIVE_FILE, shown_as="v.csv"))
 
     return kind, counter, histogram
 

@@ -10,6 +10,7 @@ import pytest
 from worlds import plain, with_method
 
 from dpbo_core.accounting.budget import PrivacyBudget
+from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import InjectedNoise
@@ -305,7 +306,9 @@ def test_what_is_kept_follows_from_sizes_alone(world, here):
     for value in (0.0, 1e308, np.nan):
         table = pd.DataFrame(dict.fromkeys("abc", [value] * 50)).assign(ill=value, who="x")
         table.to_parquet(here / "a.parquet", index=False)
-        records = encode.transform(partitioned.data.read_table(here / "a.parquet", sensitive=True, shown_as="a"))
+        records = encode.transform(
+            partitioned.data.read_table(here / "a.parquet", mode=SENSITIVE_FILE, shown_as="a")
+        )
         kept.append(bytes_of(records))
     assert kept == [50 * (8 * 3 + 8 + 1 + 8)] * 3
     store = PartCache()

@@ -22,6 +22,7 @@ from dpbo_core.data import Preprocessing, Table
 from dpbo_core.data.addresses import Part, place_of
 from dpbo_core.data.fetched import Contents, fetched
 from dpbo_core.data.people import Person, read_people
+from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.errors import DpboError, Sealed, StudyInvalid
 from dpbo_core.models.estimators import FittedEstimator, Scorable
 from dpbo_core.preparation.data_split import FileSplit, records_of
@@ -71,14 +72,10 @@ class Counter:
         """C: how many cells a table of the counts has, all groups together."""
         return 1 + self.cells.n_cells * self.n_groups
 
-    @property
-    def reads_cells(self) -> bool:
-        """Whether the model takes the table's own columns."""
-        return self.preprocessing.columns is not None
-
     def read(self, file: Contents) -> Table:
         """The SENSITIVE records of one file, as the model takes them."""
-        return data.read_table(file, sensitive=True, shown_as=_SHOWN_AS, cells=self.reads_cells)
+        mode = SENSITIVE_FILE.with_cells_for(self.preprocessing.columns)
+        return data.read_table(file, mode=mode, shown_as=_SHOWN_AS)
 
     def histogram(self, table: Table) -> Integers:
         """The exact counts (C,): of a sensitive table, the sensitive value itself."""
@@ -227,7 +224,7 @@ class FileTable:
             return public.columns
         path = place_of(self.split.folder, files.validation)
         first = (parts_of(path, shown_as=files.validation) or (path,))[0]
-        return data.read_header(first, sensitive=True, shown_as=files.validation).columns
+        return data.read_header(first, mode=SENSITIVE_FILE, shown_as=files.validation).columns
 
     def count(self, counter: Counter, workers: Workers | None) -> Sensitive[Integers]:
         """Read the records, whatever their bytes, and count them, part by part where there are parts."""
@@ -241,7 +238,7 @@ class FileTable:
                 return count_parts(counter, parts, files.n_validation, workers)
         elif isinstance(files, SensitiveTraining):
             raise TypeError("there is no validation set")
-        return count_table(spec, counter, *records_of(spec, folder, cells=counter.reads_cells))
+        return count_table(spec, counter, *records_of(spec, folder, counter.preprocessing))
 
 
 def count_table(

@@ -177,7 +177,7 @@ def file_model(spec: StudySpec, folder: str | Path, final: FinalModel) -> Evalua
             cause="it is asked about each public record",
             remedy="name one public file in a study for it",
         )
-    table, target = training_table(spec, folder, cells=fitted.columns is not None)
+    table, target = training_table(spec, folder, fitted)
     if target != fitted.target:
         raise StudyInvalid(
             f"the model predicts {fitted.target!r}, and the study's target is {target!r}",

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from dpbo_core.data import read_header, read_table
+from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.data.values import numbers
 from dpbo_core.errors import AssumptionNotAccepted, DpboError, LedgerDamaged, Sealed, StudyInvalid
 from dpbo_core.ledger.charge import QueryKey
@@ -226,7 +227,7 @@ def _check_size(answers: Path, n_rows: int) -> None:
     Raises:
         StudyInvalid: the file is missing or of another size.
     """
-    header = read_header(answers, sensitive=True, shown_as=str(answers))
+    header = read_header(answers, mode=SENSITIVE_FILE, shown_as=str(answers))
     if len(header.columns) != 1 or header.n_records != n_rows:
         raise StudyInvalid(
             f"{str(answers)!r} has {len(header.columns)} columns and {header.n_records} rows, not 1 and {n_rows}",
@@ -236,6 +237,6 @@ def _check_size(answers: Path, n_rows: int) -> None:
 
 
 def _column(answers: Path) -> Any:
-    table = read_table(answers, sensitive=True, shown_as=str(answers))
+    table = read_table(answers, mode=SENSITIVE_FILE, shown_as=str(answers))
     (column,) = table.columns.values()
     return np.where(table.broken, np.nan, numbers(column)).tolist()

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.data import read_header, read_table
+from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.errors import DpboError, LedgerDamaged, Sealed, StudyInvalid
 from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.ledger.sources import file_source
@@ -78,7 +79,7 @@ def publish(publication: Publication, data: Path, out: Path, run: Run, *, vaults
     with suppress(OSError):  # one is missing, or no name a file could have
         if out.samefile(data):
             raise StudyInvalid("--out is the data file itself", remedy="give the published table a name of its own")
-    header = read_header(data, sensitive=True, shown_as=str(data))
+    header = read_header(data, mode=SENSITIVE_FILE, shown_as=str(data))
     shape = (header.n_records, len(header.columns))
     query = publication.query(data, shape)
     vault = Vault(vaults / query.key.fingerprint[:16])
@@ -131,7 +132,7 @@ def _draw(
 
 def _image_of(box: Outsourced, data: Path, order: NDArray[np.int64]) -> Sensitive[Any]:
     """What the mechanism is applied to: the file's rows in the published order, transformed."""
-    table = read_table(data, sensitive=True, shown_as=str(data))
+    table = read_table(data, mode=SENSITIVE_FILE, shown_as=str(data))
     d = len(table.columns)
     if box.transform == "gaussian":
         return in_order(image(table, box.geometry(d)), order)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from dpbo_core import data
 from dpbo_core.data.addresses import place_of
+from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.sources import Source
 from dpbo_core.preparation.data_split import check_presence, sensitive_half, sources_of
@@ -110,5 +111,5 @@ def _n_records(files: PublicFiles, folder: str | Path) -> int:
     """How many records the headers of the validation file, or of its parts, say there are."""
     path = place_of(folder, files.validation)
     parts = parts_of(path, shown_as=files.validation) or (path,)
-    headers = [data.read_header(part, sensitive=True, shown_as=files.validation) for part in parts]
+    headers = [data.read_header(part, mode=SENSITIVE_FILE, shown_as=files.validation) for part in parts]
     return sum(header.n_records for header in headers)
