@@ -47,7 +47,7 @@ from dpbo_core.models.scores.sigmoid import Sigmoid
 from dpbo_core.preparation.data_split import public_half
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.scoring.in_memory import Objective
-from dpbo_core.scoring.partitioned import PartitionedObjective, Workers, parts_of
+from dpbo_core.scoring.partitioned import PartitionedObjective, PartReader, Workers, parts_of
 from dpbo_core.study_file import StudySpec
 
 FEATURES, PART, REPETITIONS, TREES, FOREST_CANDIDATES = 30, 250_000, 3, 100, 20
@@ -146,7 +146,7 @@ def models(count: int) -> list[LinearModel]:
 def objective(
     parts: tuple[Path, ...], n: int, limit: float = 0.0, workers: Workers | None = None
 ) -> PartitionedObjective:
-    return PartitionedObjective(parts, encoding(), SCORE, n, workers, limit)
+    return PartitionedObjective(parts, PartReader(encoding(), int(limit * 1e9)), SCORE, n, workers)
 
 
 def trajectory(parts: tuple[Path, ...], n: int, steps: int, limit: float) -> None:

@@ -22,7 +22,7 @@ from dpbo_core.data.header import check_columns
 from dpbo_core.data.named_columns import CANNOT, NamedColumn, fit_columns
 from dpbo_core.data.table import Encoded, Table
 from dpbo_core.data.table_parts import TableParts
-from dpbo_core.data.unit_ball import Fill, Records, clipped_rows, norms, scaled_rows
+from dpbo_core.data.unit_ball import Fill, Records, Scaling, clipped_rows, norms, scaled_rows
 from dpbo_core.data.values import Value, numbers, positions, sorted_values, value_column
 from dpbo_core.errors import StudyInvalid
 
@@ -201,12 +201,12 @@ class Preprocessing:
         bound = math.sqrt((1.0 - self.bias) * (1.0 + self.bias))
         width = self.n_features - (self.bias > 0.0)
         with np.errstate(all="ignore"):
-            center, scale = self._centers_and_scales()
+            scaling = self._centers_and_scales()
             if self.unit_ball:
                 fill = self._fill(table, broken)
-                clipped_rows(fill, broken, center, scale, X[:, :width], radius=self.radius, bound=bound)
+                clipped_rows(fill, broken, scaling, X[:, :width], radius=self.radius, bound=bound)
             for rows, raw in () if self.unit_ball else self._raw_blocks(table, broken):
-                block = np.ldexp(*scaled_rows(raw, center, scale))
+                block = np.ldexp(*scaled_rows(raw, *scaling))
                 # scikit-learn's trees and neighbours compute in float32 and refuse what it cannot hold
                 broken[rows] |= ~np.isfinite(block.astype(np.float32)).all(axis=0)
                 X[rows, :width] = block.T
@@ -241,11 +241,13 @@ class Preprocessing:
     def _encoded_features(self) -> tuple[Feature, ...]:
         return tuple(feature for feature in self.features if not isinstance(feature, NamedColumn))
 
-    def _centers_and_scales(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _centers_and_scales(self) -> Scaling:
         """Of every feature, (d,) each, the bias left out."""
         widths = [len(feature.feature_names) for feature in self._encoded_features]
         pairs = [feature.center_and_scale for feature in self._encoded_features]
-        return np.repeat([pair[0] for pair in pairs], widths), np.repeat([pair[1] for pair in pairs], widths)
+        return Scaling(
+            np.repeat([pair[0] for pair in pairs], widths), np.repeat([pair[1] for pair in pairs], widths)
+        )
 
     def _fill(self, table: Table, broken: NDArray[np.bool_]) -> Fill:
         """Writes raw features of some records, one column's at a time, and which of the records are broken."""

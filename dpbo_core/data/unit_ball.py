@@ -12,6 +12,7 @@ double whichever records stand beside it.
 """
 
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,11 +65,22 @@ def clipped(
     return np.asarray(mantissas * factor, dtype=np.float64)
 
 
+class Scaling(NamedTuple):
+    """What features are standardised by: (x − center)/scale.
+
+    Attributes:
+        center: (d,).
+        scale: (d,), positive.
+    """
+
+    center: NDArray[np.float64]
+    scale: NDArray[np.float64]
+
+
 def clipped_rows(
     fill: Fill,
     broken: NDArray[np.bool_],
-    center: NDArray[np.float64],
-    scale: NDArray[np.float64],
+    scaling: Scaling,
     out: NDArray[np.float64],
     *,
     radius: float,
@@ -88,13 +100,13 @@ def clipped_rows(
     Args:
         fill: writes raw features of some records, (d, r), and yields the features that it has just written.
         broken: (m,) records without a meaning, true once `fill` has seen them.
-        center: (d,).
-        scale: (d,), positive.
+        scaling: center and scale of every feature.
         out: where to.
         radius: R.
         bound: B.
     """
     m, d = out.shape
+    center, scale = scaling
     size = min(m, max(_RECORDS_AT_LEAST, _VALUES_AT_ONCE // max(1, d)))
     scratch, squares, far = np.empty((d, size)), np.empty((2, size)), []
     aim = bound * (1.0 - _slack(d))

@@ -39,7 +39,14 @@ from dpbo_core.preparation.training_set import training_table as training_table
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.problem.problem import Problem
 from dpbo_core.scoring.in_memory import Objective, Scorer
-from dpbo_core.scoring.partitioned import CACHE_GIGABYTES, PartitionedObjective, Workers, files_of, parts_of
+from dpbo_core.scoring.partitioned import (
+    CACHE_GIGABYTES,
+    PartitionedObjective,
+    PartReader,
+    Workers,
+    files_of,
+    parts_of,
+)
 from dpbo_core.scoring.persons import PartitionedPersons
 from dpbo_core.study_file import (
     Bundled,
@@ -266,11 +273,11 @@ def sensitive_half(
         parts = parts_of(place_of(folder, given.validation), shown_as=given.validation)
         score = public.problem.score
         limit = CACHE_GIGABYTES if given.memory_limit is None else given.memory_limit
+        reader = PartReader(public.preprocessing, int(limit * 1e9))
         if parts and isinstance(given, PersonFiles):
-            column, encode = str(spec.privacy.person), public.preprocessing
-            return PartitionedPersons(parts, encode, column, score, given.n_persons, workers, limit)
+            return PartitionedPersons(parts, reader, str(spec.privacy.person), score, given.n_persons, workers)
         if parts and isinstance(given, PublicFiles):
-            return PartitionedObjective(parts, public.preprocessing, score, given.n_validation, workers, limit)
+            return PartitionedObjective(parts, reader, score, given.n_validation, workers)
     return sealed_half(spec, *records_of(spec, folder, public.preprocessing), public)
 
 

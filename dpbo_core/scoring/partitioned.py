@@ -277,13 +277,12 @@ class PartitionedObjective(Half):
     def __init__(
         self,
         parts: Sequence[Part],
-        preprocessing: Preprocessing,
+        reader: PartReader,
         score: Score,
         n_records: int,
         workers: Workers | None = None,
-        limit: float = CACHE_GIGABYTES,
     ) -> None:
-        self._parts, self._reader, self._score = tuple(parts), PartReader(preprocessing, int(limit * 1e9)), score
+        self._parts, self._reader, self._score = tuple(parts), reader, score
         self._n_records, self._workers = n_records, workers or SerialWorkers()
 
     def pairs(self) -> Sensitive[int]:

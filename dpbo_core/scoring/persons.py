@@ -30,7 +30,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.data import Encoded, Preprocessing
+from dpbo_core.data import Encoded
 from dpbo_core.data.addresses import Part
 from dpbo_core.data.fetched import Contents
 from dpbo_core.data.people import Person, read_people
@@ -43,7 +43,6 @@ from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.scoring.in_memory import Half, Paired, Totals
 from dpbo_core.scoring.paired import EQUAL, stretched
 from dpbo_core.scoring.partitioned import (
-    CACHE_GIGABYTES,
     SHOWN_AS,
     PartReader,
     PartTask,
@@ -253,14 +252,13 @@ class PartitionedPersons(Half):
     def __init__(
         self,
         parts: Sequence[Part],
-        preprocessing: Preprocessing,
+        reader: PartReader,
         column: str,
         score: Score,
         n_persons: int,
         workers: Workers | None = None,
-        limit: float = CACHE_GIGABYTES,
     ) -> None:
-        self._parts, self._reader = tuple(parts), PartReader(preprocessing, int(limit * 1e9))
+        self._parts, self._reader = tuple(parts), reader
         self._column, self._score = column, score
         self._n_persons, self._workers = n_persons, workers or SerialWorkers()
 
