@@ -42,6 +42,11 @@ from dpbo_core.privacy.sealing import attempted
 if TYPE_CHECKING:
     from dpbo_core.models.one_by_one.enforced_model import Alone
 
+CORRECT_MODEL = "correct [model] or the ends of [space]"
+PREPARE_COLUMNS = (
+    "it is given the table's own columns, with their texts and gaps, without those of [data] ignore: encode, "
+    f"impute or drop them in the Pipeline, by a ColumnTransformer say; or {CORRECT_MODEL}"
+)
 _BLOCK_ROWS = 1024
 _ROWS_OF_TREES = 262_144  # a call of a forest has the cost of its trees, and no row's leaves depend on another's
 _CELLS_OF_TREES = 2**25  # however wide rows are
@@ -82,7 +87,7 @@ class EstimatorFactory:
         except StudyInvalid:
             raise
         except Exception as error:  # noqa: BLE001  third-party constructors raise what they like
-            raise _refused(self.import_path, "could not be built", error) from None
+            raise _refused(self.import_path, "could not be built", error, CORRECT_MODEL) from None
         check_task(estimator, self.import_path, regression=self.regression)
         return estimator
 
@@ -137,7 +142,8 @@ def fitted(
         stand_in = rows[0].copy()
         estimator.fit(rows if columns is None else data_frame(columns, rows), np.asarray(y))
     except Exception as error:  # noqa: BLE001  anything may come; the rows are public, so its message may be shown
-        raise _refused(shown_as, "could not be trained", error, named=columns is not None) from None
+        remedy = CORRECT_MODEL if columns is None else PREPARE_COLUMNS
+        raise _refused(shown_as, "could not be trained", error, remedy) from None
     return FittedEstimator(estimator, stand_in, columns=columns)
 
 
@@ -166,15 +172,8 @@ def _says(kind: Any, estimator: Any) -> bool:
         return False
 
 
-def _refused(import_path: str, what: str, error: Exception, *, named: bool = False) -> StudyInvalid:
+def _refused(import_path: str, what: str, error: Exception, remedy: str) -> StudyInvalid:
     message = (str(error).strip().splitlines() or [""])[0][:200]
-    remedy = "correct [model] or the ends of [space]"
-    if named:
-        remedy = (
-            "it is given the table's own columns, with their texts and gaps, without those of [data] "
-            "ignore: encode, impute or drop them in the "
-            "Pipeline, by a ColumnTransformer say; or correct [model] or the ends of [space]"
-        )
     return StudyInvalid(
         f"{import_path} {what} with these hyperparameters",
         cause=f"{type(error).__name__}: {message}",
