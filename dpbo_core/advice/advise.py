@@ -55,11 +55,11 @@ def verdict_of(noise_scale: float, expected_error: float, score_range: float, ga
 
 def beside_spread(verdict: Verdict, regret: float, spread: float) -> tuple[Verdict, str]:
     """The verdict where it is known what there is to choose between, and that in words."""
-    told = f"the best public score is {one_digit(spread):g} above that of a middling candidate"
+    caption = f"the best public score is {one_digit(spread):g} above that of a middling candidate"
     if regret >= spread:
         worst: Verdict = "poor" if verdict == "good" else verdict
-        return worst, f"{told}, and a choice that loses as much is no better than a candidate taken blindly"
-    return verdict, f"{told}, of which the choice keeps about {1.0 - regret / spread:.0%}"
+        return worst, f"{caption}, and a choice that loses as much is no better than a candidate taken blindly"
+    return verdict, f"{caption}, of which the choice keeps about {1.0 - regret / spread:.0%}"
 
 
 def useful_from(method: AnyMethod, problem: Problem) -> int | None:
@@ -68,8 +68,8 @@ def useful_from(method: AnyMethod, problem: Problem) -> int | None:
     def useful(n_records: int) -> bool:
         asked = replace(problem, n_validation=n_records)
         with suppress(DpboError):
-            outlook, found = method.outlook(asked), expected(method, asked)
-            error = outlook.expected_error if found is None else whole_error(found)
+            outlook, loss = method.outlook(asked), expected(method, asked)
+            error = outlook.expected_error if loss is None else whole_error(loss)
             return verdict_of(outlook.noise_scale, error, asked.aggregate.spread) == "good"
         return False
 
@@ -89,9 +89,9 @@ def useful_in_words(problem: Problem, least: int | None) -> str:
     return f"counting pairs is useful from about {least:,} records {where}"
 
 
-def whole_error(found: Expected) -> float:
+def whole_error(loss: Expected) -> float:
     """Between what is released and the best score of Λ."""
-    return one_digit(found.regret + found.score_error)
+    return one_digit(loss.regret + loss.score_error)
 
 
 def one_digit(value: float) -> float:
@@ -111,7 +111,7 @@ class MethodAdvice:
     expected_error: float | None
     expected_regret: float | None
     expected_regret_range: tuple[float, float] | None
-    regret_told: str
+    regret_caption: str
     options: Mapping[str, Any]
     trainings: int | None
     assumptions: tuple[str, ...]
@@ -192,7 +192,7 @@ def advise(problem: Problem, own_kind: str, options: Mapping[str, Any]) -> Advic
     own = None if own_kind == AUTO else method_named(own_kind, options)
     check_auto(own_kind, options)
     forms = forms_of(replace(problem, positives=None, n_public=None))  # as "auto" chooses, which opens no file
-    forms = [(form, expected(form, replace(problem, positives=None)) or found) for form, found in forms]
+    forms = [(form, expected(form, replace(problem, positives=None)) or loss) for form, loss in forms]
     least = expected(forms[0][0], problem) if forms else None
     lines = []
     for kind, cls in METHODS.items():
@@ -227,7 +227,7 @@ def _line(method: AnyMethod, problem: Problem, beside: Expected | None) -> Metho
         check_counts(method, problem)
         check_scored_in_public(method, problem)
         check_lengthscale(method, problem)
-        plan, outlook, found = method.plan(problem), method.outlook(problem), expected(method, problem)
+        plan, outlook, loss = method.plan(problem), method.outlook(problem), expected(method, problem)
     except DpboError as error:
         return MethodAdvice(
             method.kind, None, 0.0, None, G, None, None, None, "", options, None, (), "", "refused", error.what
@@ -236,22 +236,22 @@ def _line(method: AnyMethod, problem: Problem, beside: Expected | None) -> Metho
     evidence = guarantee.evidence
     regret, error_expected, why = None, outlook.expected_error, outlook.why
     least = None
-    if found is not None:
-        regret, error_expected = one_digit(found.regret), whole_error(found)
+    if loss is not None:
+        regret, error_expected = one_digit(loss.regret), whole_error(loss)
         why += (
-            f"; in simulations its choice loses {found.told}, and it errs by {found.score_error:.1g} on the score"
+            f"; in simulations its choice loses {loss.caption}, and it errs by {loss.score_error:.1g} on the score"
         )
-        if beside is not None and found.low > beside.low and found.high > beside.high:
-            cost = f"about {one_digit(found.high - beside.high):g} more than the one to choose"
+        if beside is not None and loss.low > beside.low and loss.high > beside.high:
+            cost = f"about {one_digit(loss.high - beside.high):g} more than the one to choose"
             why += f"; showing every score costs {cost}" if method.traits.shows_all else f"; {cost}"
     spread = problem.aggregate.spread
     gain = None if problem.baseline is None else G - problem.baseline
     verdict = verdict_of(outlook.noise_scale, error_expected, spread, gain)
     if gain is not None and verdict in ("poor", "useless"):
         why += f"; the same answer for every record leaves {one_digit(gain):g} to gain, by the public training set"
-    if problem.spread is not None and found is not None:
-        verdict, told = beside_spread(verdict, found.regret, problem.spread)
-        why += f"; {told}"
+    if problem.spread is not None and loss is not None:
+        verdict, caption = beside_spread(verdict, loss.regret, problem.spread)
+        why += f"; {caption}"
     if counts_pairs(problem):
         least = useful_from(method, problem)
         why += f"; {useful_in_words(problem, least)}"
@@ -267,8 +267,8 @@ def _line(method: AnyMethod, problem: Problem, beside: Expected | None) -> Metho
         score_range=G,
         expected_error=error_expected,
         expected_regret=regret,
-        expected_regret_range=None if found is None else (one_digit(found.low), one_digit(found.high)),
-        regret_told="" if found is None else found.short,
+        expected_regret_range=None if loss is None else (one_digit(loss.low), one_digit(loss.high)),
+        regret_caption="" if loss is None else loss.short,
         options=options,
         trainings=outlook.trainings,
         assumptions=guarantee.assumptions,

@@ -82,21 +82,21 @@ def forms_of(problem: Problem) -> list[tuple[AnyMethod, Expected]]:
         return []  # their models are trained without noise
     advised = [cls.traits.forms for cls in METHODS.values() if cls.traits.forms is not None]
     forms = [form for forms_on in advised for form in forms_on(problem)]
-    known = []
+    runnable = []
     for form in forms:
         with suppress(DpboError):  # its line says why it cannot run
             check_scored_in_public(form, problem)
-            found = expected(form, problem)
-            if found is not None and not _drowned(form, problem):
-                known.append((form, found))
-    least = min((found.regret for form, found in known if not form.traits.shows_all), default=0.0)
+            loss = expected(form, problem)
+            if loss is not None and not _drowned(form, problem):
+                runnable.append((form, loss))
+    least = min((loss.regret for form, loss in runnable if not form.traits.shows_all), default=0.0)
 
     def rank(pair: tuple[AnyMethod, Expected]) -> tuple[bool, bool, float]:
-        form, found = pair
-        tied = form.plan(problem).guarantee.delta == 0.0 and found.regret <= TIE * least
-        return form.traits.shows_all, not tied, found.score_error if tied else found.regret
+        form, loss = pair
+        tied = form.plan(problem).guarantee.delta == 0.0 and loss.regret <= TIE * least
+        return form.traits.shows_all, not tied, loss.score_error if tied else loss.regret
 
-    return sorted(known, key=rank)
+    return sorted(runnable, key=rank)
 
 
 def _drowned(form: AnyMethod, problem: Problem) -> bool:
@@ -120,17 +120,17 @@ def choice_of(forms: list[tuple[AnyMethod, Expected]], problem: Problem) -> Choi
         return Choice(trained.kind, changed_options(trained), why)
     if not forms:
         return None
-    (best, found), others = forms[0], forms[1:]
+    (best, loss), others = forms[0], forms[1:]
     evenly = EVENLY if counts_pairs(problem) else ""
     facts = f"{problem.averaged}, ε = {problem.epsilon:g}, {len(problem.candidates)} candidates{evenly}"
     if best.n_steps(problem) > 1 or len(problem.candidates) == 1:
         why = f"of {len(forms)} ways it is expected to lose least with this noise ({facts})"
     else:
         why = f"no private choice is expected to be better than the public one with this noise ({facts})"
-    why += f": {found.told} below the best, least where the public set is like yours, most where it misleads"
+    why += f": {loss.caption} below the best, least where the public set is like yours, most where it misleads"
     if others:
         second, other = others[0]
-        why += f"; before {_in_short(second)}, {other.told}"
+        why += f"; before {_in_short(second)}, {other.caption}"
     return Choice(best.kind, changed_options(best), why)
 
 

@@ -30,7 +30,7 @@ UNITS = 100_000  # of a loss in the table, in the score's range
 RECORDS = (50, 200, 800, 3_000, 12_000, 50_000)  # m̃ of the table's columns
 DEGREES = ("alike", "apart", "misleading")
 LEAST = 1e-5  # what five digits of the table can tell from 0
-TOLD = 5e-4  # of the score's range: a smaller loss is said to be under it
+LEAST_SHOWN = 5e-4  # of the score's range: a smaller loss is said to be under it
 FEWEST, MOST = 50, 5_000  # public records, where their number is not known
 NARROWEST = 0.2  # of the noise that is left where scores are paired, at best
 SPAN, STEEPER = 10.0, 1.5  # of every range: real losses are a half larger than simulated ones, and so far apart
@@ -57,9 +57,9 @@ class Expected:
     score_range: float
 
     @property
-    def told(self) -> str:
+    def caption(self) -> str:
         """The range in words, with one digit of each end."""
-        least = TOLD * self.score_range
+        least = LEAST_SHOWN * self.score_range
         if self.high < least:
             return f"under {least:.0g}"
         if self.low < least:
@@ -69,7 +69,7 @@ class Expected:
     @property
     def short(self) -> str:
         """The range in a table's cell: <0.0005, ≤0.004 or 0.001–0.01."""
-        least = TOLD * self.score_range
+        least = LEAST_SHOWN * self.score_range
         if self.high < least:
             return f"<{least:.0g}"
         return f"≤{self.high:.0g}" if self.low < least else f"{self.low:.0g}–{self.high:.0g}"
@@ -85,21 +85,21 @@ def expected(method: AnyMethod, problem: Problem) -> Expected | None:
     if simulated is None:
         return None
     G, d = problem.score_range, max(1, problem.candidates.encoded.shape[1])
-    n, at, known = method.n_steps(problem), simulated(method, problem), public_records(problem)
+    n, at, n_public = method.n_steps(problem), simulated(method, problem), public_records(problem)
     noises = (at.choice_records, at.choice_records / NARROWEST) if at.paired else (at.choice_records,)
-    found = [
+    losses = [
         _interpolated(at.form, 0, degree, d, n, public, records)
         for degree in DEGREES
-        for public in ((FEWEST, MOST) if known is None else (known,))
+        for public in ((FEWEST, MOST) if n_public is None else (n_public,))
         for records in noises
     ]
-    error = _interpolated(at.form, 1, DEGREES[0], d, n, known or FEWEST, at.score_records)
+    error = _interpolated(at.form, 1, DEGREES[0], d, n, n_public or FEWEST, at.score_records)
     beyond = min(1.0, RECORDS[-1] / at.score_records)
     beyond = max(beyond, min(RECORDS[0] / at.score_records, 1.0 / error))  # a few records, or pairs of a few
-    low, high = min(found), max(found)
-    middle = STEEPER * math.sqrt((low + TOLD) * (high + TOLD))
-    low, high = max(0.0, middle / math.sqrt(SPAN) - TOLD), min(1.0, middle * math.sqrt(SPAN) - TOLD)
-    mean = sum(found) / len(found)
+    low, high = min(losses), max(losses)
+    middle = STEEPER * math.sqrt((low + LEAST_SHOWN) * (high + LEAST_SHOWN))
+    low, high = max(0.0, middle / math.sqrt(SPAN) - LEAST_SHOWN), min(1.0, middle * math.sqrt(SPAN) - LEAST_SHOWN)
+    mean = sum(losses) / len(losses)
     return Expected(G * mean, G * low, G * high, G * error * beyond, G)
 
 

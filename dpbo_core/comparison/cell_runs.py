@@ -114,15 +114,15 @@ def auto_of(problem: Problem) -> str | None:
 
 
 def _runs(problem: Problem, scorer: TableScorer, scores: NDArray[np.float64]) -> list[tuple[str, Run]]:
-    found: list[tuple[str, Run]] = [(NOT_PRIVATE, lambda seed: rivals.gp_ucb(problem, scores, seed=seed))]
-    found.append(
+    runs: list[tuple[str, Run]] = [(NOT_PRIVATE, lambda seed: rivals.gp_ucb(problem, scores, seed=seed))]
+    runs.append(
         (
             "random search with Laplace",
             lambda seed: rivals.random_search_with_laplace(problem, scores, seed=seed),
         )
     )
     sigma = rivals.selection_noise(problem)
-    found.append(
+    runs.append(
         (
             "uniform selection, random stopping",
             lambda seed: rivals.uniform_selection(problem, scores, sigma=sigma, seed=seed),
@@ -135,8 +135,8 @@ def _runs(problem: Problem, scorer: TableScorer, scores: NDArray[np.float64]) ->
             method.plan(problem)
         except DpboError:  # Algorithm 3 needs a linear model, say
             continue
-        found.append((name, run_of(method, problem, scorer)))
-    return found
+        runs.append((name, run_of(method, problem, scorer)))
+    return runs
 
 
 def run_of(method: Method, problem: Problem, scorer: TableScorer) -> Run:

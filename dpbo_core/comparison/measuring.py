@@ -26,13 +26,13 @@ def names_of(only: tuple[str, ...]) -> tuple[str, ...]:
     Raises:
         StudyInvalid: an unknown name.
     """
-    known = tuple(task.name for task in TASKS)
+    names = tuple(task.name for task in TASKS)
     for name in only:
-        if name not in known:
+        if name not in names:
             raise StudyInvalid(
-                f"there is no task {name!r}{suggestion(name, known)}", remedy=f"use {', '.join(known)}"
+                f"there is no task {name!r}{suggestion(name, names)}", remedy=f"use {', '.join(names)}"
             )
-    return tuple(name for name in known if not only or name in only)
+    return tuple(name for name in names if not only or name in only)
 
 
 def epsilons_of(asked: tuple[float, ...]) -> tuple[float, ...]:
@@ -78,13 +78,13 @@ def trained(name: str, folder: Path) -> tuple[Problem, ScoreTable]:
     problem, records = task.make()
     public = [problem.candidates.points, problem.n_training, problem.n_averaged, repr(problem.model)]
     text = json.dumps([name, "record by record", version("scikit-learn"), *public], default=dict)
-    kept = folder / f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.npz"
-    if not kept.exists():
+    cached = folder / f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.npz"
+    if not cached.exists():
         table = task.table(problem, records)
         folder.mkdir(parents=True, exist_ok=True)
-        with kept.with_suffix(f".{os.getpid()}").open("wb") as file:
+        with cached.with_suffix(f".{os.getpid()}").open("wb") as file:
             np.savez(file, **table.arrays())
-        kept.with_suffix(f".{os.getpid()}").replace(kept)
-    with np.load(kept) as arrays:
+        cached.with_suffix(f".{os.getpid()}").replace(cached)
+    with np.load(cached) as arrays:
         table = ScoreTable.of(arrays["steps"], arrays["public_steps"], arrays["public"])
     return on_table(problem, table)[0], table

@@ -43,13 +43,15 @@ def read_task(file: Path) -> tuple[Problem, ScoreTable]:
     N = scores.shape[1]
     if N < LEAST_CANDIDATES:
         raise _wrong("scores", f"{N} columns", "a column a candidate, at least two")
-    for name, found in (("public_scores", public.shape[1]), ("candidates", len(candidates))):
-        if found != N:
-            raise _wrong(name, f"{found} candidates, and scores has {N}", "the same candidates in the same order")
+    for name, n_candidates in (("public_scores", public.shape[1]), ("candidates", len(candidates))):
+        if n_candidates != N:
+            raise _wrong(
+                name, f"{n_candidates} candidates, and scores has {N}", "the same candidates in the same order"
+            )
     if not ((candidates >= 0.0) & (candidates <= 1.0)).all():
         raise _wrong("candidates", "a coordinate outside [0, 1]", "each axis mapped to the unit interval")
     steps, public_steps = (
-        to_grid(found, G, broken_score=0.0).reshape(found.shape).astype(np.int32) for found in (scores, public)
+        to_grid(part, G, broken_score=0.0).reshape(part.shape).astype(np.int32) for part in (scores, public)
     )
     means = public_steps.sum(axis=0, dtype=np.int64) * (G / (GRID * len(public)))
     table = ScoreTable.of(steps, public_steps, means)
@@ -77,8 +79,8 @@ def _problem(
 
 def _arrays(file: Path) -> dict[str, NDArray[Any]]:
     try:
-        with np.load(file, allow_pickle=False) as found:
-            arrays = {name: found[name] for name in ARRAYS if name in found.files}
+        with np.load(file, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in ARRAYS if name in archive.files}
     except FileNotFoundError:
         raise StudyInvalid(f"there is no file {file}", remedy="give the path of a .npz file") from None
     except Exception:  # noqa: BLE001  zip, header, pickle: whatever a file that is no archive of arrays may raise
@@ -105,22 +107,22 @@ def _range(array: NDArray[Any]) -> float:
 
 
 def _scores(name: str, array: NDArray[Any], G: float) -> NDArray[np.float64]:
-    found = _numbers(name, array, 2)
-    if len(found) == 0:
+    scores = _numbers(name, array, 2)
+    if len(scores) == 0:
         raise _wrong(name, "no rows", "a row a record")
-    if found.min(initial=0.0) < 0.0 or found.max(initial=0.0) > G * (1.0 + 1e-6):
+    if scores.min(initial=0.0) < 0.0 or scores.max(initial=0.0) > G * (1.0 + 1e-6):
         raise _wrong(name, f"a score outside [0, {G:g}]", "scores in [0, score_range]")
-    return found
+    return scores
 
 
 def _numbers(name: str, array: NDArray[Any], dimensions: int) -> NDArray[np.float64]:
     if array.ndim != dimensions or array.dtype.kind not in "fiub":
         raise _wrong(name, f"shape {array.shape} of {array.dtype}", f"numbers in {dimensions} dimensions")
-    found = array.astype(np.float64)
-    if not np.isfinite(found).all():
+    numbers = array.astype(np.float64)
+    if not np.isfinite(numbers).all():
         raise _wrong(name, "a value that is not finite", "finite numbers")
-    return found
+    return numbers
 
 
-def _wrong(name: str, found: str, wanted: str) -> StudyInvalid:
-    return StudyInvalid(f"the task's array {name!r} has {found}", remedy=f"it should hold {wanted}")
+def _wrong(name: str, content: str, wanted: str) -> StudyInvalid:
+    return StudyInvalid(f"the task's array {name!r} has {content}", remedy=f"it should hold {wanted}")

@@ -55,17 +55,17 @@ class Forgetful:
     """A recorder of one run."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, Mapping[str, Any]] = {}
+        self._draws: dict[str, Mapping[str, Any]] = {}
 
     def recorded(self, what: str) -> Mapping[str, Any] | None:
         """What was drawn in this run."""
-        return self._kept.get(what)
+        return self._draws.get(what)
 
     def record(self, spend: Spend, draw: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
         """Draw; the same run reads it back, and another draws anew."""
-        if spend.what not in self._kept:
-            self._kept[spend.what] = draw()
-        return self._kept[spend.what]
+        if spend.what not in self._draws:
+            self._draws[spend.what] = draw()
+        return self._draws[spend.what]
 
 
 def run_on(method: Method, problem: Problem, scorer: TableScorer, *, seed: int) -> Outcome:

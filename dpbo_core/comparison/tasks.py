@@ -130,8 +130,8 @@ def _index(model: ScorableModel | Place) -> int:
 def _paired_sums(table: ScoreTable, reference: int, clipped: int) -> tuple[int, ...]:
     steps, _ = table.by_record()
     other = steps[:, reference].astype(np.int64)
-    found = (stretched(steps[:, i].astype(np.int64), other, clipped).sum() for i in range(steps.shape[1]))
-    return tuple(int(total) for total in found)
+    sums = (stretched(steps[:, i].astype(np.int64), other, clipped).sum() for i in range(steps.shape[1]))
+    return tuple(int(total) for total in sums)
 
 
 @dataclass(frozen=True)
@@ -153,10 +153,10 @@ class Task:
 def on_table(problem: Problem, table: ScoreTable, **search: Any) -> tuple[Problem, TableScorer]:
     """The problem and its scorer with every training looked up in the table; `search` replaces search settings."""
     places = {tuple(point.items()): i for i, point in enumerate(problem.candidates.points)}
-    found = replace(
+    tabled = replace(
         problem, trainer=TableTrainer(places, table, problem.n_training), search=replace(problem.search, **search)
     )
-    return found, TableScorer(places, table)
+    return tabled, TableScorer(places, table)
 
 
 def breast_cancer() -> tuple[Problem, Encoded]:

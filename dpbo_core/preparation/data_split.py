@@ -172,35 +172,35 @@ def check_presence(spec: StudySpec, folder: str | Path, public: PublicHalf) -> N
     Raises:
         StudyInvalid: it is not so. No record's content was looked at.
     """
-    given = spec.data
-    if isinstance(given, SensitiveFiles | SensitiveTraining):
-        found = data.read_header(
-            Path(folder) / given.training, mode=SENSITIVE_FILE, shown_as=given.training
+    section = spec.data
+    if isinstance(section, SensitiveFiles | SensitiveTraining):
+        n_records = data.read_header(
+            Path(folder) / section.training, mode=SENSITIVE_FILE, shown_as=section.training
         ).n_records
-        data.check_record_count(found, given.n_training, shown_as=given.training, key="n_training")
-    if isinstance(given, PredictionTable):
-        _check_predictions(spec, given, folder, public)
-    if isinstance(given, PublicFiles | PersonFiles | SensitiveFiles):
-        _check_validation(spec, given, folder, public)
+        data.check_record_count(n_records, section.n_training, shown_as=section.training, key="n_training")
+    if isinstance(section, PredictionTable):
+        _check_predictions(spec, section, folder, public)
+    if isinstance(section, PublicFiles | PersonFiles | SensitiveFiles):
+        _check_validation(spec, section, folder, public)
 
 
 def _check_validation(
-    spec: StudySpec, given: PublicFiles | PersonFiles | SensitiveFiles, folder: str | Path, public: PublicHalf
+    spec: StudySpec, section: PublicFiles | PersonFiles | SensitiveFiles, folder: str | Path, public: PublicHalf
 ) -> None:
     """Presence and header; and the number of records, unless that is private."""
-    shown = given.validation
+    shown = section.validation
     place = place_of(folder, shown)
     parts = parts_of(place, shown_as=shown)
     if isinstance(place, Path):
-        training = Path(folder) / given.training
+        training = Path(folder) / section.training
         _check_distinct(files_of(training) or (training,), files_of(place) or (place,), shown_as=shown)
-    if parts and isinstance(given, SensitiveFiles):
+    if parts and isinstance(section, SensitiveFiles):
         raise StudyInvalid(
             f"{shown} is a folder, and models of a sensitive training set are scored on one file",
             cause="parts are scored apart, by models that are public",
             remedy="write the validation records to one file",
         )
-    if parts and spec.privacy.person is not None and not isinstance(given, PersonFiles):
+    if parts and spec.privacy.person is not None and not isinstance(section, PersonFiles):
         raise StudyInvalid(
             f"{shown} is a folder of files, and privacy.person counts a person's records over one file",
             cause="a person's records may lie in several parts, and each part is scored by itself",
@@ -214,11 +214,11 @@ def _check_validation(
     check_n_validation(spec, n_records, shown_as=shown)
 
 
-def _check_predictions(spec: StudySpec, given: PredictionTable, folder: str | Path, public: PublicHalf) -> None:
+def _check_predictions(spec: StudySpec, section: PredictionTable, folder: str | Path, public: PublicHalf) -> None:
     """The sensitive table is there, and has the columns and the number of records that the study says."""
-    place, shown = place_of(folder, given.predictions), given.predictions
-    if given.public is not None and isinstance(place, Path):
-        _check_distinct((Path(folder) / given.public,), (place,), shown_as=shown)
+    place, shown = place_of(folder, section.predictions), section.predictions
+    if section.public is not None and isinstance(place, Path):
+        _check_distinct((Path(folder) / section.public,), (place,), shown_as=shown)
     header = data.read_header(place, mode=SENSITIVE_FILE, shown_as=shown)
     check_person(spec, header.columns, shown_as=shown)
     check_prediction_columns(public, header.columns, shown_as=shown)
@@ -234,8 +234,8 @@ def _check_distinct(training: Sequence[Path], validation: Sequence[Path], *, sho
         StudyInvalid: a training file is a validation file too, or two parts of the latter are one file.
     """
     with suppress(OSError):  # missing, or no name a file could have: the reader says so
-        own, found = [path.stat() for path in training], [path.stat() for path in validation]
-        places = [(one.st_dev, one.st_ino) for one in found]
+        own, others = [path.stat() for path in training], [path.stat() for path in validation]
+        places = [(one.st_dev, one.st_ino) for one in others]
         if any((one.st_dev, one.st_ino) in places for one in own):
             raise StudyInvalid(
                 f"{shown_as} is both the training file and the validation file",
@@ -252,10 +252,10 @@ def _check_distinct(training: Sequence[Path], validation: Sequence[Path], *, sho
 
 def is_partitioned(spec: StudySpec, folder: str | Path) -> bool:
     """Whether the validation set is a folder of files, or of a store's objects; none is opened."""
-    given = spec.data
-    if not isinstance(given, PublicFiles | PersonFiles):
+    section = spec.data
+    if not isinstance(section, PublicFiles | PersonFiles):
         return False
-    place = place_of(folder, given.validation)
+    place = place_of(folder, section.validation)
     return isinstance(place, FolderAddress) or bool(files_of(place))
 
 
@@ -266,45 +266,45 @@ def sensitive_half(
 
     A folder of Parquet files is not read here: its parts are, one by one or by `workers`, when they are scored.
     """
-    given = spec.data
-    if isinstance(given, SensitiveData):
-        return _both_sensitive(spec, given, folder, public)
-    if isinstance(given, PublicFiles | PersonFiles):
-        parts = parts_of(place_of(folder, given.validation), shown_as=given.validation)
+    section = spec.data
+    if isinstance(section, SensitiveData):
+        return _both_sensitive(spec, section, folder, public)
+    if isinstance(section, PublicFiles | PersonFiles):
+        parts = parts_of(place_of(folder, section.validation), shown_as=section.validation)
         score = public.problem.score
-        limit = CACHE_GIGABYTES if given.memory_limit is None else given.memory_limit
+        limit = CACHE_GIGABYTES if section.memory_limit is None else section.memory_limit
         reader = PartReader(public.preprocessing, int(limit * 1e9))
-        if parts and isinstance(given, PersonFiles):
-            return PartitionedPersons(parts, reader, str(spec.privacy.person), score, given.n_persons, workers)
-        if parts and isinstance(given, PublicFiles):
-            return PartitionedObjective(parts, reader, score, given.n_validation, workers)
+        if parts and isinstance(section, PersonFiles):
+            return PartitionedPersons(parts, reader, str(spec.privacy.person), score, section.n_persons, workers)
+        if parts and isinstance(section, PublicFiles):
+            return PartitionedObjective(parts, reader, score, section.n_validation, workers)
     return sealed_half(spec, *records_of(spec, folder, public.preprocessing), public)
 
 
-def _both_sensitive(spec: StudySpec, given: SensitiveData, folder: str | Path, public: PublicHalf) -> Objective:
+def _both_sensitive(spec: StudySpec, section: SensitiveData, folder: str | Path, public: PublicHalf) -> Objective:
     """The objective where the training records are sensitive too; without a validation file it is on them."""
-    encode, score, n = public.preprocessing.transform, public.problem.score, facts_of(given).n_records
+    encode, score, n = public.preprocessing.transform, public.problem.score, facts_of(section).n_records
     trained_on, _ = training_table(spec, folder)
     data.check_record_count(trained_on.n_records, n, shown_as="the training set", key="n_training")
     training = Sensitive(encode(trained_on))
-    if isinstance(given, SensitiveTraining):
+    if isinstance(section, SensitiveTraining):
         return Objective(training, score, training)
-    table = validation_table(given, folder)
+    table = validation_table(section, folder)
     check_n_validation(spec, table.n_records)
     return Objective(Sensitive(encode(table)), score, training)
 
 
-def _declared_half(spec: StudySpec, given: SensitiveData, folder: str | Path, problem: Problem) -> PublicHalf:
+def _declared_half(spec: StudySpec, section: SensitiveData, folder: str | Path, problem: Problem) -> PublicHalf:
     """The public half of a study whose training set is sensitive: the header, and what the study declares."""
-    match given:
+    match section:
         case SensitiveBundled():
             columns, target = tuple(training_table(spec, folder)[0].columns), BUNDLED_TARGET
-            bounds = given.bounds or bundled.public_facts(given.source)[1]
+            bounds = section.bounds or bundled.public_facts(section.source)[1]
         case SensitiveFiles() | SensitiveTraining():
-            path = Path(folder) / given.training
-            columns = tuple(data.read_header(path, mode=SENSITIVE_FILE, shown_as=given.training).columns)
-            target, bounds = given.target, given.bounds
-    facts = facts_of(given)
+            path = Path(folder) / section.training
+            columns = tuple(data.read_header(path, mode=SENSITIVE_FILE, shown_as=section.training).columns)
+            target, bounds = section.target, section.bounds
+    facts = facts_of(section)
     declared = Preprocessing.public(columns, target, labels=facts.classes, bounds=bounds, bias=spec.model.bias)
     facts = replace(facts, feature_names=declared.feature_names)
     return PublicHalf(
@@ -320,23 +320,23 @@ def records_of(
     spec: StudySpec, folder: str | Path, fitted: Preprocessing | None = None
 ) -> tuple[Table, tuple[Person, ...] | None]:
     """The SENSITIVE records and whose each is, fetched once. As `validation_table`, after reserving only."""
-    given = spec.data
-    if isinstance(given, SensitiveTraining):
+    section = spec.data
+    if isinstance(section, SensitiveTraining):
         raise TypeError("there is no validation set")
     contents = None
-    if not isinstance(given, Bundled):
-        place = records_place(given)
+    if not isinstance(section, Bundled):
+        place = records_place(section)
         contents = fetched(place_of(folder, place), shown_as=place)
-    return validation_table(given, folder, contents, fitted), people_of(spec, folder, contents)
+    return validation_table(section, folder, contents, fitted), people_of(spec, folder, contents)
 
 
-def records_place(given: PublicFiles | PersonFiles | SensitiveFiles | PredictionTable) -> str:
+def records_place(section: PublicFiles | PersonFiles | SensitiveFiles | PredictionTable) -> str:
     """Where a study says that its sensitive records are."""
-    return given.predictions if isinstance(given, PredictionTable) else given.validation
+    return section.predictions if isinstance(section, PredictionTable) else section.validation
 
 
 def validation_table(
-    given: PublicFiles | PersonFiles | SensitiveFiles | PredictionTable | Bundled,
+    section: PublicFiles | PersonFiles | SensitiveFiles | PredictionTable | Bundled,
     folder: str | Path,
     contents: Contents | None = None,
     fitted: Preprocessing | None = None,
@@ -345,9 +345,9 @@ def validation_table(
 
     Raw cells are kept where the preprocessing that was `fitted` takes the table's own columns.
     """
-    if isinstance(given, Bundled):
-        return bundled.load(given.source, given.validation_share)[1]
-    place = records_place(given)
+    if isinstance(section, Bundled):
+        return bundled.load(section.source, section.validation_share)[1]
+    place = records_place(section)
     contents = contents or fetched(place_of(folder, place), shown_as=place)
     mode = SENSITIVE_FILE.with_cells_for(None if fitted is None else fitted.columns)
     return data.read_table(contents, mode=mode, shown_as=place)
@@ -355,9 +355,9 @@ def validation_table(
 
 def people_of(spec: StudySpec, folder: str | Path, contents: Contents | None = None) -> tuple[Person, ...] | None:
     """The person of every SENSITIVE record; None where the study names no column of persons."""
-    person, given = spec.privacy.person, spec.data
-    if person is None or not isinstance(given, PublicFiles | PersonFiles | PredictionTable):
+    person, section = spec.privacy.person, spec.data
+    if person is None or not isinstance(section, PublicFiles | PersonFiles | PredictionTable):
         return None
-    place = records_place(given)
+    place = records_place(section)
     contents = contents or fetched(place_of(folder, place), shown_as=place)
     return read_people(contents, person, shown_as=place)

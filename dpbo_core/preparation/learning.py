@@ -57,14 +57,14 @@ def check_learns(spec: StudySpec, method: Method) -> None:
 def series_of(spec: StudySpec) -> str:
     """The editions of one study whose scores say something of one another's; from the study alone."""
     tables = spec.tuned.to_dict()
-    told = [
+    identity = [
         spec.name,
         tables["model"],
         tables["space"],
         {key: spec.to_dict()["data"].get(key) for key in ("target", "ignore", "labels")},
         [spec.privacy.person, spec.privacy.max_records_per_person, "n_persons" in tables["data"]],
     ]
-    text = json.dumps(told, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(identity, sort_keys=True, ensure_ascii=False, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -75,8 +75,8 @@ def to_learn_from(spec: StudySpec, method: Method, ledger: PrivacyLedger) -> War
     """
     series = series_of(spec)
     most = MOST if _begins(method) else 0
-    found = ledger.released_in(spec.privacy.dataset, series, most=most)
-    return WarmStart(series, tuple(release.release_id for release in found))
+    releases = ledger.released_in(spec.privacy.dataset, series, most=most)
+    return WarmStart(series, tuple(release.release_id for release in releases))
 
 
 def with_earlier(
@@ -113,9 +113,9 @@ def edition_of(release: Release, places: Mapping[str, int]) -> EarlierEdition:
     choice, scores = None, []
     if method is not None and method.traits.released_scores is not None:
         with suppress(KeyError, TypeError, ValueError):
-            told = method.traits.released_scores(release)
-            choice = None if told.choice is None else places.get(_named(told.choice))
-            for point, score, deviation in told.scores:
+            released = method.traits.released_scores(release)
+            choice = None if released.choice is None else places.get(_named(released.choice))
+            for point, score, deviation in released.scores:
                 index = places.get(_named(point))
                 if index is not None:
                     scores.append(ReleasedScore(index, score, deviation))

@@ -53,7 +53,7 @@ class Precomputed:
     tried: bool = False
 
 
-def known_candidates(study: ResolvedStudy) -> tuple[int, ...]:
+def required_trainings(study: ResolvedStudy) -> tuple[int, ...]:
     """Indices of the candidates that the study will train whatever the data says; opens no file.
 
     None where the training set is sensitive: its models are trained inside one private step alone.
@@ -86,7 +86,7 @@ def trained_first(method: Method, problem: Problem) -> tuple[int, ...]:
     return tuple(range(N))
 
 
-def known_public(study: ResolvedStudy) -> tuple[int, ...]:
+def required_public_scores(study: ResolvedStudy) -> tuple[int, ...]:
     """Indices of the candidates that the study will cross-validate in public whatever comes out; opens no file.
 
     None where the training set is sensitive: a score on it is a sensitive number.
@@ -124,18 +124,18 @@ class Remembering:
 
     def train(self, point: Mapping[str, Value]) -> Model:
         """The model given for `point`, or one trained now."""
-        given = self.models.get(named(point))
-        return self.trainer.train(point) if given is None else given
+        model = self.models.get(named(point))
+        return self.trainer.train(point) if model is None else model
 
     def public_score(self, point: Mapping[str, Value], *, seed: int) -> float:
         """The score given for `point` under this seed, or one worked out now."""
-        given = self.scores.get((named(point), seed))
-        return self.trainer.public_score(point, seed=seed) if given is None else given
+        score = self.scores.get((named(point), seed))
+        return self.trainer.public_score(point, seed=seed) if score is None else score
 
     def public_steps(self, point: Mapping[str, Value], *, seed: int) -> NDArray[np.int64]:
         """Each public record's score given for `point` under this seed, or worked out now."""
-        given = self.steps.get((named(point), seed))
-        return self.trainer.public_steps(point, seed=seed) if given is None else given
+        steps = self.steps.get((named(point), seed))
+        return self.trainer.public_steps(point, seed=seed) if steps is None else steps
 
 
 def remembering(problem: Problem, precomputed: Precomputed | None) -> Problem:
@@ -172,32 +172,32 @@ class PublicWork:
     """The public work of one study, under way."""
 
     def __init__(
-        self, study: ResolvedStudy, folder: str | Path, given: Precomputed | None, *, own_score: bool = False
+        self, study: ResolvedStudy, folder: str | Path, earlier: Precomputed | None, *, own_score: bool = False
     ) -> None:
-        """Nothing done but what was `given`; `own_score` as `public_half` has it.
+        """Nothing done but the work of `earlier`; `own_score` as `public_half` has it.
 
         Raises:
             StudyInvalid, BudgetRefused, AssumptionNotAccepted: it would be refused whatever the work came to.
         """
-        given = Precomputed() if given is None else given
+        earlier = Precomputed() if earlier is None else earlier
         check_lengthscale(study.method, study.problem)
         trained_first(study.method, study.problem)
         half = public_half(study.spec, folder, study.problem, own_score=own_score)
         check_accepted(study.spec, study.plan, half.problem.unlisted)
         self._study = study
-        self._problem = remembering(half.problem, given)
-        self._models, self._scores = dict(given.models), dict(given.scores)
+        self._problem = remembering(half.problem, earlier)
+        self._models, self._scores = dict(earlier.models), dict(earlier.scores)
         self._steps: dict[int, NDArray[np.int64]] = {}
 
     @property
     def to_cross_validate(self) -> Chunks:
         """Candidates to cross-validate, by chunks."""
-        return _chunks([index for index in known_public(self._study) if index not in self._scores])
+        return _chunks([index for index in required_public_scores(self._study) if index not in self._scores])
 
     @property
     def searches(self) -> bool:
         """Whether there is a public search."""
-        return bool(known_public(self._study))
+        return bool(required_public_scores(self._study))
 
     @property
     def to_train(self) -> Chunks:
@@ -224,8 +224,8 @@ class PublicWork:
         if problem.trainer is None or method.traits.prepare is None:
             return len(self._scores)
         noting = _Noting(problem.trainer)
-        found = method.traits.prepare(method, replace(problem, trainer=noting))
-        method.start(found, self._study.plan)  # pairs look at single records
+        ready = method.traits.prepare(method, replace(problem, trainer=noting))
+        method.start(ready, self._study.plan)  # pairs look at single records
         places = {named(point): index for index, point in enumerate(problem.candidates.points)}
         self._scores |= {places[name]: score for name, score in noting.scores.items()}
         self._steps |= {places[name]: steps for name, steps in noting.steps.items()}

@@ -26,18 +26,18 @@ PAIR = 2
 
 def columns_of(spec: StudySpec) -> dict[str, tuple[str, ...]]:
     """The columns of each candidate: its name; for the probabilities of more than two classes `candidate:class`."""
-    given, model = spec.data, spec.model
-    if not isinstance(given, PredictionTable) or not isinstance(model, PredictionsSection):
+    section, model = spec.data, spec.model
+    if not isinstance(section, PredictionTable) or not isinstance(model, PredictionsSection):
         raise TypeError("no table of predictions")
     names = [str(name) for name in spec.space[CANDIDATE].values or ()]
-    classes = sorted_values(value_column(list(given.labels or ())))
+    classes = sorted_values(value_column(list(section.labels or ())))
     score = score_on(model, classes)
     if not isinstance(score, PairScore) and score.needs == "predict_proba" and len(classes) > PAIR:
         return {name: tuple(f"{name}:{shown(value)}" for value in classes) for name in names}
     return {name: (name,) for name in names}
 
 
-def check_prediction_columns(public: PublicHalf, found: Sequence[str], *, shown_as: str) -> None:
+def check_prediction_columns(public: PublicHalf, columns: Sequence[str], *, shown_as: str) -> None:
     """A table has the study's columns and no others.
 
     Raises:
@@ -45,7 +45,7 @@ def check_prediction_columns(public: PublicHalf, found: Sequence[str], *, shown_
     """
     if not isinstance(public.preprocessing, PredictionColumns):
         raise TypeError("no table of predictions")
-    public.preprocessing.check(found, shown_as=shown_as)
+    public.preprocessing.check(columns, shown_as=shown_as)
 
 
 def prediction_half(spec: StudySpec, problem: Problem, table: Table | None) -> PublicHalf:
@@ -59,29 +59,29 @@ def prediction_half(spec: StudySpec, problem: Problem, table: Table | None) -> P
     Raises:
         StudyInvalid: the candidates' names, the labels or the public table cannot be used.
     """
-    given, model = spec.data, spec.model
-    if not isinstance(given, PredictionTable) or not isinstance(model, PredictionsSection):
+    section, model = spec.data, spec.model
+    if not isinstance(section, PredictionTable) or not isinstance(model, PredictionsSection):
         raise TypeError("no table of predictions")
     by_candidate = columns_of(spec)
     names = [name for columns in by_candidate.values() for name in columns]
-    classes = sorted_values(value_column(list(given.labels or ())))
+    classes = sorted_values(value_column(list(section.labels or ())))
     score = score_on(model, classes)
     of_classes = bool(classes) and score.needs == "predict"
     fitted = PredictionColumns.of(
-        names, given.target, given.labels or (), of_classes=of_classes, ignored=left_out(spec)
+        names, section.target, section.labels or (), of_classes=of_classes, ignored=left_out(spec)
     )
     X = np.zeros((0, len(names)))
     truth: NDArray[Any] = np.zeros(0, dtype=np.int64)
     if table is not None:
         encoded = fitted.transform(table)
-        known = encoded.labels >= 0
-        if not known.any():
+        usable = encoded.labels >= 0
+        if not usable.any():
             raise StudyInvalid(
                 "no public record has a usable target",
                 cause="data.target names another column, or data.labels other classes",
                 remedy="correct them, or leave data.public out",
             )
-        X, truth = encoded.X[known], encoded.truth[known]
+        X, truth = encoded.X[usable], encoded.truth[usable]
     trainer = PredictionsTrainer(
         {name: tuple(names.index(column) for column in columns) for name, columns in by_candidate.items()},
         len(names),
@@ -97,6 +97,6 @@ def prediction_half(spec: StudySpec, problem: Problem, table: Table | None) -> P
         problem=problem,
         preprocessing=fitted,
         columns=fitted.all_columns,
-        target=given.target,
+        target=section.target,
         fingerprint="" if table is None else data.fingerprint(table.without(left_out(spec))),
     )

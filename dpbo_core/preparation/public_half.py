@@ -177,8 +177,8 @@ def check_names(spec: StudySpec, columns: Sequence[str], public: PublicHalf, *, 
         StudyInvalid: it is not so.
     """
     check_person(spec, columns, shown_as=shown_as)
-    kept = [name for name in columns if name not in left_out(spec)]
-    data.check_columns(public.columns, kept, public.target, shown_as=shown_as)
+    features = [name for name in columns if name not in left_out(spec)]
+    data.check_columns(public.columns, features, public.target, shown_as=shown_as)
 
 
 def check_person(spec: StudySpec, columns: Sequence[str], *, shown_as: str) -> None:
@@ -275,6 +275,6 @@ class _Reading:
 
 def _limit(spec: StudySpec) -> int:
     """Bytes of rows that stay in an array."""
-    given = spec.data
-    stated = given.memory_limit if isinstance(given, PublicFiles | PersonFiles) else None
+    section = spec.data
+    stated = section.memory_limit if isinstance(section, PublicFiles | PersonFiles) else None
     return int((CACHE_GIGABYTES if stated is None else stated) * 1e9)

@@ -116,10 +116,10 @@ def _check_asks(spec: StudySpec, method: AnyMethod) -> None:
     Raises:
         StudyInvalid: it would.
     """
-    given = spec.data
-    if not method.traits.hides_evaluations or not isinstance(given, PublicFiles | PersonFiles):
+    section = spec.data
+    if not method.traits.hides_evaluations or not isinstance(section, PublicFiles | PersonFiles):
         return
-    if is_address(given.validation) and isinstance(place_of(Path(), given.validation), FolderAddress):
+    if is_address(section.validation) and isinstance(place_of(Path(), section.validation), FolderAddress):
         raise StudyInvalid(
             f"{method.kind} hides how many candidates it scores, and its records are in a folder of a store",
             cause="each scoring asks the store for every part, and whoever runs the store could count",

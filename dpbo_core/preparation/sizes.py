@@ -51,7 +51,7 @@ def n_public(spec: StudySpec, folder: str | Path) -> int | None:
             return None
 
 
-def check_n_validation(spec: StudySpec, found: int, *, shown_as: str = "the validation file") -> None:
+def check_n_validation(spec: StudySpec, n_records: int, *, shown_as: str = "the validation file") -> None:
     """There are as many validation records as the study says. Where m is private nothing is looked at.
 
     Raises:
@@ -59,7 +59,7 @@ def check_n_validation(spec: StudySpec, found: int, *, shown_as: str = "the vali
     """
     stated = n_validation(spec)
     if stated is not None:
-        check_record_count(found, stated, shown_as=shown_as)
+        check_record_count(n_records, stated, shown_as=shown_as)
 
 
 def training_facts(spec: StudySpec) -> TrainingFacts | None:
@@ -72,6 +72,6 @@ def facts_of(data: SensitiveData) -> TrainingFacts:
     match data:
         case SensitiveFiles(n_training=n, labels=labels) | SensitiveTraining(n_training=n, labels=labels):
             return TrainingFacts(n, labels)
-        case SensitiveBundled(source, share, labels=given):
+        case SensitiveBundled(source, share, labels=classes):
             n = bundled.n_records(source) - bundled.validation_size(source, share)
-            return TrainingFacts(n, given or bundled.public_facts(source)[0])
+            return TrainingFacts(n, classes or bundled.public_facts(source)[0])

@@ -36,26 +36,26 @@ def training_parts(spec: StudySpec, folder: str | Path) -> tuple[TableParts, str
     Raises:
         StudyInvalid: a file's header cannot be read, or two differ; or the model needs its records in memory.
     """
-    given = spec.data
-    if not isinstance(given, PublicFiles | PersonFiles):
+    section = spec.data
+    if not isinstance(section, PublicFiles | PersonFiles):
         return None
-    place = Path(folder) / given.training
+    place = Path(folder) / section.training
     paths = files_of(place)
     if not paths:
         if _is_folder(place):
             raise StudyInvalid(
-                f"the folder {given.training} holds no Parquet file",
+                f"the folder {section.training} holds no Parquet file",
                 cause="the path is misspelt, or the files are of another format",
                 remedy="name a folder of .parquet files, or one .csv or .parquet",
             )
         return None
     if not isinstance(spec.model, LinearSection):
         raise StudyInvalid(
-            f"{given.training} is a folder of training files, and its estimator is trained in memory",
+            f"{section.training} is a folder of training files, and its estimator is trained in memory",
             cause="an estimator of scikit-learn's kind is handed all of its records at once",
             remedy='write the records to one file, or choose estimator = "logistic" or "hinge"',
         )
-    return TableParts.of(paths, given.target, shown_as=given.training), given.target
+    return TableParts.of(paths, section.target, shown_as=section.training), section.target
 
 
 def training_table(spec: StudySpec, folder: str | Path, fitted: Preprocessing | None = None) -> tuple[Table, str]:
@@ -70,20 +70,22 @@ def training_table(spec: StudySpec, folder: str | Path, fitted: Preprocessing | 
     Raises:
         StudyInvalid: they cannot be read, or there is no public table.
     """
-    given = spec.data
-    if isinstance(given, PredictionTable):
-        if given.public is None:
+    section = spec.data
+    if isinstance(section, PredictionTable):
+        if section.public is None:
             raise StudyInvalid("the study names no public predictions", remedy="give data.public")
-        return data.read_table(Path(folder) / given.public, mode=PUBLIC_FILE, shown_as=given.public), given.target
-    if isinstance(given, Bundled):
-        return bundled.load(given.source, given.validation_share)[0], BUNDLED_TARGET
-    mode, shown = SENSITIVE_FILE if isinstance(given, SensitiveData) else PUBLIC_FILE, given.training
+        return data.read_table(
+            Path(folder) / section.public, mode=PUBLIC_FILE, shown_as=section.public
+        ), section.target
+    if isinstance(section, Bundled):
+        return bundled.load(section.source, section.validation_share)[0], BUNDLED_TARGET
+    mode, shown = SENSITIVE_FILE if isinstance(section, SensitiveData) else PUBLIC_FILE, section.training
     if fitted is not None:
         mode = mode.with_cells_for(fitted.columns)
     elif spec.model.takes_columns:
         mode = mode.with_cells()
     table = data.read_table(Path(folder) / shown, mode=mode, shown_as=shown)
-    return table, given.target
+    return table, section.target
 
 
 def left_out(spec: StudySpec) -> frozenset[str]:

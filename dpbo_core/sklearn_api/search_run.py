@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods.contract import Released
-from dpbo_core.preparation.precomputed import Precomputed, known_candidates, known_public
+from dpbo_core.preparation.precomputed import Precomputed, required_public_scores, required_trainings
 from dpbo_core.preparation.public_half import DataSplit, PublicHalf
 from dpbo_core.preparation.resolve import ResolvedStudy, planning_problem
 from dpbo_core.preparation.run import Run
@@ -112,7 +112,7 @@ def done_by(n_jobs: int, study: ResolvedStudy, data: DataSplit, ledger: PrivacyL
     if ledger.release_of(study.key(public.fingerprint).fingerprint) is not None:
         return None
     problem = public.problem
-    scored, trained = known_public(study), known_candidates(study)
+    scored, trained = required_public_scores(study), required_trainings(study)
     with Parallel(n_jobs=n_jobs) as parallel:
         scores = parallel(delayed(problem.public_score)(index) for index in scored)
         models = parallel(delayed(problem.train)(index) for index in trained)

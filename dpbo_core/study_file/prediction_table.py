@@ -35,25 +35,25 @@ class PredictionTable(Section):
         check_target(self.target, self.ignore)
 
 
-def read_predictions(given: Mapping[str, Any]) -> PredictionTable:
+def read_predictions(table: Mapping[str, Any]) -> PredictionTable:
     """[data] of predictions, from the keys that are given.
 
     Raises:
         StudyInvalid: one is missing, or belongs to another way of giving data.
     """
-    known = [item.name for item in fields(PredictionTable)]
-    other = [key for key in given if key not in known]
+    keys = [item.name for item in fields(PredictionTable)]
+    other = [key for key in table if key not in keys]
     require(
         not other,
         f"[data] gives {', '.join(other)} beside predictions",
         cause="of a table of predictions nothing is trained, and there is one sensitive file",
-        remedy=f"keep {', '.join(known)}",
+        remedy=f"keep {', '.join(keys)}",
     )
-    lacking = [key for key in ("n_validation", "target") if key not in given]
+    lacking = [key for key in ("n_validation", "target") if key not in table]
     require(
         not lacking,
         f"[data] lacks {', '.join(lacking)}",
         cause="a table of predictions has a public number of records, and a column that says what is right",
         remedy="add the missing keys",
     )
-    return PredictionTable(**given)
+    return PredictionTable(**table)

@@ -24,13 +24,13 @@ Labels = Annotated[
 ]
 
 
-def require_files(given: Mapping[str, Any], needed: Sequence[str]) -> None:
+def require_files(table: Mapping[str, Any], needed: Sequence[str]) -> None:
     """Every key of `needed` is given.
 
     Raises:
         StudyInvalid: one is not.
     """
-    lacking = [key for key in needed if key not in given]
+    lacking = [key for key in needed if key not in table]
     require(
         not lacking,
         f"[data] lacks {', '.join(lacking)}",
@@ -40,14 +40,14 @@ def require_files(given: Mapping[str, Any], needed: Sequence[str]) -> None:
     )
 
 
-def refuse_files(given: Mapping[str, Any]) -> None:
+def refuse_files(table: Mapping[str, Any]) -> None:
     """A bundled set is not given by files too.
 
     Raises:
         StudyInvalid: it is.
     """
     require(
-        not any(key in given for key in (*FILES, "memory_limit")),
+        not any(key in table for key in (*FILES, "memory_limit")),
         "[data] names both a bundled source and files, or a memory_limit, which is of files",
         remedy="keep source and validation_share, or training, validation, n_validation and target",
     )
@@ -163,39 +163,39 @@ class BundledData(PublicSection):
 PublicData = PublicFiles | PersonFiles | BundledData
 
 
-def read_public(given: Mapping[str, Any]) -> PublicData:
+def read_public(table: Mapping[str, Any]) -> PublicData:
     """[data] with a public training set, from the keys that are given.
 
     Raises:
         StudyInvalid: together they are none of its three kinds.
     """
-    if "n_persons" in given:
-        return _of_persons(given)
+    if "n_persons" in table:
+        return _of_persons(table)
     require(
-        not any(key in given for key in PUBLIC_FACTS),
+        not any(key in table for key in PUBLIC_FACTS),
         "[data] gives n_training, labels or bounds for a public training set",
         cause="they replace what would otherwise be read from the training file",
         remedy='add sensitive = "training", or remove them',
     )
-    if "source" in given:
-        refuse_files(given)
-        return BundledData(**given)
-    require_files(given, FILES)
-    return PublicFiles(**given)
+    if "source" in table:
+        refuse_files(table)
+        return BundledData(**table)
+    require_files(table, FILES)
+    return PublicFiles(**table)
 
 
-def _of_persons(given: Mapping[str, Any]) -> PersonFiles:
+def _of_persons(table: Mapping[str, Any]) -> PersonFiles:
     require(
-        "n_validation" not in given and "source" not in given,
+        "n_validation" not in table and "source" not in table,
         "[data] gives n_persons beside n_validation, or for a bundled set",
         cause="where each person's mean counts once, the number of records is private: nothing is divided by it",
         remedy="remove n_validation; or remove n_persons, and at most max_records_per_person records of each count",
     )
     require(
-        "validation_share" not in given,
+        "validation_share" not in table,
         "[data] gives validation_share beside n_persons",
         cause="it divides a bundled set, and says nothing of files",
         remedy="remove it",
     )
-    require_files(given, PERSON_FILES)
-    return PersonFiles(**given)
+    require_files(table, PERSON_FILES)
+    return PersonFiles(**table)

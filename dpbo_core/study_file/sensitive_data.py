@@ -108,45 +108,45 @@ class SensitiveBundled(Section):
 SensitiveData = SensitiveFiles | SensitiveTraining | SensitiveBundled
 
 
-def read_sensitive(given: Mapping[str, Any]) -> SensitiveData:
+def read_sensitive(table: Mapping[str, Any]) -> SensitiveData:
     """[data] with a sensitive training set, from the keys that are given.
 
     Raises:
         StudyInvalid: together they are none of its three kinds.
     """
     require(
-        "n_persons" not in given,
+        "n_persons" not in table,
         "[data] gives n_persons for a sensitive training set",
         cause="private training protects one record of the training set and one of the validation set",
         remedy="leave one record a person in each file, and leave n_persons out",
     )
     require(
-        "ignore" not in given and "missing" not in given,
+        "ignore" not in table and "missing" not in table,
         "[data] gives ignore or missing for a sensitive training set",
         cause="nothing may be fitted to it, not even the mean that would fill a gap",
         remedy="drop the columns from the files, or fill the gaps there",
     )
     require(
-        "memory_limit" not in given,
+        "memory_limit" not in table,
         "[data] gives memory_limit for a sensitive training set",
         cause="it is of validation records in a folder of files, and private training keeps its records in memory",
         remedy="remove it",
     )
-    bundled = "source" in given
-    if bundled == ("n_training" in given):
-        raise _no_n_training(given.get("n_training"))
+    bundled = "source" in table
+    if bundled == ("n_training" in table):
+        raise _no_n_training(table.get("n_training"))
     if bundled:
-        refuse_files(given)
-        return SensitiveBundled(**given)
+        refuse_files(table)
+        return SensitiveBundled(**table)
     require(
-        "labels" in given and "bounds" in given,
+        "labels" in table and "bounds" in table,
         "[data] lacks labels or bounds",
         cause="nothing is fitted to a sensitive training set, so what is public of it must be said",
         remedy='add labels = [0, 1] and [data.bounds] with "*" = [low, high] or one line a column',
     )
-    alone = "validation" not in given and "n_validation" not in given
-    require_files(given, ("training", "target") if alone else FILES)
-    return SensitiveTraining(**given) if alone else SensitiveFiles(**given)
+    alone = "validation" not in table and "n_validation" not in table
+    require_files(table, ("training", "target") if alone else FILES)
+    return SensitiveTraining(**table) if alone else SensitiveFiles(**table)
 
 
 def _no_n_training(n_training: int | None) -> StudyInvalid:

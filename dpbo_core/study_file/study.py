@@ -43,14 +43,14 @@ def read_data(table: Any) -> DataSection:
     Raises:
         StudyInvalid: they are none.
     """
-    given = typed_values(union_hints(get_args(DataSection)), table, "[data]")
-    given = {key: value for key, value in given.items() if value is not None}
-    if "predictions" in given:
-        return read_predictions(given)
-    require("public" not in given, "[data] gives public without predictions", remedy="remove it")
-    if "sensitive" in given:
-        one_of("data.sensitive", given["sensitive"], SENSITIVE)
-    return read_sensitive(given) if given.get("sensitive") == "training" else read_public(given)
+    settings = typed_values(union_hints(get_args(DataSection)), table, "[data]")
+    settings = {key: value for key, value in settings.items() if value is not None}
+    if "predictions" in settings:
+        return read_predictions(settings)
+    require("public" not in settings, "[data] gives public without predictions", remedy="remove it")
+    if "sensitive" in settings:
+        one_of("data.sensitive", settings["sensitive"], SENSITIVE)
+    return read_sensitive(settings) if settings.get("sensitive") == "training" else read_public(settings)
 
 
 CANDIDATE = "candidate"  # the one axis of a study of predictions
@@ -204,11 +204,11 @@ class StudySpec:
         read: what its own key is made of.
         """
         budget = None if self.budget is None else replace(self.budget, editions=None)
-        given = (
+        data = (
             replace(self.data, memory_limit=None) if isinstance(self.data, PublicFiles | PersonFiles) else self.data
         )
         search = replace(self.search, one_pass=None)
-        return replace(self, evaluation=None, watch=None, objective=None, budget=budget, data=given, search=search)
+        return replace(self, evaluation=None, watch=None, objective=None, budget=budget, data=data, search=search)
 
     @classmethod
     def from_dict(cls, tables: Mapping[str, Any]) -> "StudySpec":

@@ -70,7 +70,7 @@ def print_every_method(spec: StudySpec, advice: Advice) -> None:
             line.trainings,
         )
         cells = ["–" if number is None else f"{number:.3g}" for number in numbers]
-        cells.insert(3, line.regret_told or "–")
+        cells.insert(3, line.regret_caption or "–")
         rows.append((line.kind, f"[{VERDICT_STYLE[line.verdict]}]{line.verdict}[/]", *cells))
     screen.table(HEADER, rows, left=2)
     screen.say(
@@ -101,7 +101,7 @@ def _print_head(screen: Screen, spec: StudySpec, advice: Advice) -> None:
 
 def _expectations(spec: StudySpec, advice: Advice, best: MethodAdvice) -> list[tuple[str, str]]:
     """What to expect of the method to choose, its price, and beside it the study's own and any with a condition."""
-    choice = "a choice " if best.regret_told else ""
+    choice = "a choice " if best.regret_caption else ""
     expected = f"{_verdict(best)}{choice}{_outcome(best)} (score from 0 to {best.score_range:g})"
     if best.condition:
         expected += f", if {best.condition}"
@@ -121,7 +121,7 @@ def _expectations(spec: StudySpec, advice: Advice, best: MethodAdvice) -> list[t
 def _outcome(line: MethodAdvice) -> str:
     """How far its choice is expected to stay below the best, and what that and its score's noise come to."""
     error = f"error {line.expected_error:.1g}"
-    return f"{line.regret_told} below the best, {error}" if line.regret_told else error
+    return f"{line.regret_caption} below the best, {error}" if line.regret_caption else error
 
 
 def _beside(line: MethodAdvice) -> str:

@@ -27,7 +27,7 @@ from dpbo.tasks.precomputing import (
 )
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.preparation.data_split import allows_own_score
-from dpbo_core.preparation.precomputed import Precomputed, PublicWork, known_candidates, known_public
+from dpbo_core.preparation.precomputed import Precomputed, PublicWork, required_public_scores, required_trainings
 from dpbo_core.preparation.resolve import ResolvedStudy
 from dpbo_core.queries.tuning.run import recorded_release
 from dpbo_core.study_file import StudySpec
@@ -80,7 +80,7 @@ def precompute(study: ResolvedStudy, folder: str, *, own_score: bool = False) ->
     """Do the public work that is known to be needed in DPBO_WORKERS processes; None where none are set."""
     if not n_workers():
         return None
-    trained, scored = known_candidates(study), known_public(study)
+    trained, scored = required_trainings(study), required_public_scores(study)
     n_tasks = len(trained) + len(scored)
     if n_tasks < 2:
         return None

@@ -31,9 +31,9 @@ from dpbo_core.preparation import data_split
 from dpbo_core.preparation.precomputed import (
     Precomputed,
     cross_validate_candidate,
-    known_candidates,
-    known_public,
     remembering,
+    required_public_scores,
+    required_trainings,
     train_candidate,
 )
 from dpbo_core.preparation.resolve import resolve
@@ -337,7 +337,7 @@ def test_no_worker_counts_the_evaluations_of_who_hides_them(world, monkeypatch, 
 @pytest.mark.parametrize("kind", METHODS)
 def test_what_is_trained_elsewhere_is_what_we_would_train(world, here, kind):
     spec = world("parts", method=kind)
-    indices = known_candidates(resolve(spec))
+    indices = required_trainings(resolve(spec))
     fixed = METHODS[kind].traits.fixed_path is not None
     assert bool(indices) == (fixed or not plain(kind).public_path)
     public = data_split.public_half(spec, here)
@@ -371,8 +371,8 @@ class Counting:
 def test_what_is_cross_validated_elsewhere_is_what_we_would_find(world, tables, here, name):
     kind, options, n_known = PUBLIC_SEARCHES[name]
     spec = replace(world("validation.parquet", method=kind), options=options)
-    known, plainly = known_public(resolve(spec)), data_split.public_half(spec, here)
-    assert known_candidates(resolve(spec)) == ()
+    known, plainly = required_public_scores(resolve(spec)), data_split.public_half(spec, here)
+    assert required_trainings(resolve(spec)) == ()
     assert len(known) == n_known
     found = search_on_public_data(plainly.problem, options.get("public_trials", 256))
     assert found.tried[:n_known] == known
@@ -405,7 +405,7 @@ def test_nothing_is_worked_out_precomputed_on_a_sensitive_training_set(here, mon
     spec = StudySpec.from_dict(study(here))
     monkeypatch.setenv(SETTING, "2")
     monkeypatch.setattr("dpbo.flows.prefect_runtime.fanning_out.fan_out", None)
-    assert known_candidates(resolve(spec)) == known_public(resolve(spec)) == ()
+    assert required_trainings(resolve(spec)) == required_public_scores(resolve(spec)) == ()
     assert precompute(resolve(spec), ".") is None
 
 

@@ -22,7 +22,7 @@ from dpbo_core.methods.public import Public
 from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.preparation import data_split
 from dpbo_core.preparation import resolve as resolving
-from dpbo_core.preparation.precomputed import Precomputed, known_candidates, train_candidate
+from dpbo_core.preparation.precomputed import Precomputed, required_trainings, train_candidate
 from dpbo_core.preparation.resolve import advise_study, plan_study, resolve
 from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.guarantee import Evidence, Standing
@@ -255,7 +255,7 @@ def test_no_estimator_that_scored_a_sensitive_record_is_published(on_files, tmp_
     on_files["model"]["params"] = {"algorithm": "kd_tree"}
     on_files["space"] = {"n_neighbors": {"values": [3, 5]}}
     spec = StudySpec.from_dict(with_method(on_files, kind))
-    models = {index: train_candidate(spec, tmp_path, index) for index in known_candidates(resolve(spec))}
+    models = {index: train_candidate(spec, tmp_path, index) for index in required_trainings(resolve(spec))}
     assert len(models) == 2
     unasked = models[0].estimator._tree.get_tree_stats()
     run = open_study(

@@ -191,7 +191,7 @@ def test_a_range_spans_ten_at_most_and_is_said_with_one_digit():
             found = expected(form, synthetic(d=2, size=100, steps=20, m=m))
             assert found.low <= found.high
             assert found.high + 5e-4 <= 10.001 * (found.low + 5e-4)
-            assert max(len(word.strip("0.")) for word in found.told.split() if word[0].isdigit()) == 1
+            assert max(len(word.strip("0.")) for word in found.caption.split() if word[0].isdigit()) == 1
 
 
 def test_an_uncounted_public_set_is_between_a_small_one_and_a_large_one():
