@@ -53,7 +53,13 @@ class PredictionSplit:
     marks: RowMarks | None = None
 
     def public(self, problem: Problem) -> PublicHalf:
-        """The candidates' names, and what they score in public where that is known."""
+        """The candidates' names, and what they score in public where that is known.
+
+        Raises:
+            StudyInvalid: the public predictions were sensitive before, which is asked first.
+        """
+        if self.marks is not None and self.public_table is not None and not self.aliased:
+            self.marks.check(self.public_table, self._row_names, shown_as="X_public")
         return prediction_half(self.spec, problem, self.public_table)
 
     def sources(self) -> tuple[Source, ...]:
@@ -68,8 +74,6 @@ class PredictionSplit:
         """
         if self.aliased:
             raise passed_twice("X or y", beside="X_public or y_public")
-        if self.marks is not None and self.public_table is not None:
-            self.marks.check(self.public_table, self._row_names, shown_as="X_public")
         if not isinstance(self.predictions, Frame):
             return
         self.predictions.check_target(shown_as="X")

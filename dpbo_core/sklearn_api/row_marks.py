@@ -85,7 +85,7 @@ class RowMarks:
         with locked_folder(self.folder):
             key, earlier = self._read()
             marks = np.union1d(earlier, _marks(key, sensitive, names))
-            if len(marks) > len(earlier):
+            if len(marks) > len(earlier) or not self._file.exists():  # of no row too
                 replace_atomically(self._file, key.secret + marks.astype(MARK).tobytes())
 
     @property

@@ -67,8 +67,14 @@ class FrameSplit:
         return read(target_name=self.target, source=source)
 
     def public(self, problem: Problem) -> PublicHalf:
-        """The public half: preprocessing fit to the training table, and the trainer of candidates."""
+        """The public half: preprocessing fit to the training table, and the trainer of candidates.
+
+        Raises:
+            StudyInvalid: the table was sensitive before, which is asked first: no message is about its values.
+        """
         table = self._table(self.training, source="X")
+        if self.marks is not None and not self.aliased:
+            self.marks.check(table, self._row_names, shown_as="X")
         public = fitted_half(
             self.spec,
             problem,
@@ -87,7 +93,7 @@ class FrameSplit:
         return (replace(MEMORY, division=self.division),)
 
     def check(self, public: PublicHalf) -> None:
-        """Check names, public numbers of records, and that the two tables are two, now and before.
+        """Check names, public numbers of records, and that the two tables are two.
 
         Raises:
             StudyInvalid: it is not so. No sensitive record's content was looked at.
@@ -98,9 +104,6 @@ class FrameSplit:
         names = [name for name in self.validation.names if name not in self.beside]
         check_names(self.spec, (*names, self.target), public, shown_as="X_validation")
         check_n_validation(self.spec, self.validation.n_records, shown_as="X_validation")
-        if self.marks is not None:
-            table = self.training.table(target_name=self.target, source="X")
-            self.marks.check(table, self._row_names, shown_as="X")
 
     def sensitive(self, public: PublicHalf) -> Scorer:
         """Read the validation records and seal them in a scorer."""

@@ -68,6 +68,17 @@ Planted faults; every row must be above its guarantee. First the same pairs with
 {rows.distinguish_table(share, faulty=True)}"""
 
 
+def enumeration(*, short: bool) -> str:
+    return f"""Every public door on tables of 0 to 3 records and 0 to 2 persons, in every library and form of file,
+for the owner and for what Prefect starts; one cell, or one person, is anything: values of every type and every
+missing marker, in a feature, in the target and in the person's key. What the mechanisms give is frozen. Of every
+pair of neighbours the exception and its message, the ledger's entries, what is said, the releases, the files and
+their sizes must be the same, and no query may move by more than its sensitivity. A door of no release refuses all
+worlds alike.
+
+{rows.door_table(5 if short else 10_000)}"""
+
+
 def estimators(*, short: bool) -> str:
     return f"""Every class on the list of those that need no assumption, fitted, on pairs of neighbouring tables
 of 2, 12 and 70 records: the row put in holds values of public rows, values that none holds, the constants that the
@@ -155,6 +166,7 @@ SECTIONS: dict[str, tuple[str, Callable[..., str]]] = {
     "timing": ("Timing", timing),  # first, and alone on the machine
     "replays": ("Record and replay", replays),
     "neighbours": ("Telling neighbours apart", neighbours),
+    "enumeration": ("Every door on every small table", enumeration),
     "estimators": ("Estimators on the list", estimators),
     "inputs": ("Hostile input", inputs),
     "files": ("Hostile files", files),

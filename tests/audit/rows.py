@@ -13,7 +13,8 @@ from typing import Any
 
 from conftest import STUDY
 
-from audit import distinguish, exchange_kills, fuzz, hostile, kills, leaks, replays, rowwise, timing
+from audit import distinguish, enumerator, exchange_kills, fuzz, hostile, kills, leaks, replays, rowwise, timing
+from audit.doors import doors
 from dpbo_core.methods import METHODS
 from dpbo_core.study_file import StudySpec
 
@@ -178,3 +179,17 @@ def planted_estimator_table(pairs: int) -> str:
         "planted on the list | forms | pairs | moved",
         beside(estimator_row, [(name, [], pairs) for name in rowwise.planted()]),
     )
+
+
+def door_row(number: int, n_worlds: int) -> str:
+    """One door, on its first worlds and a seeded choice of the others, `n_worlds` together."""
+    figures = enumerator.enumerated(enumerator.some(doors()[number], n_worlds))
+    return (
+        f"| {figures.door} | {figures.worlds} | {figures.pairs} | {figures.released} | {figures.seconds:.0f} | "
+        f"{len(figures.found)} |"
+    )
+
+
+def door_table(n_worlds: int) -> str:
+    head = "door | worlds | pairs | released | seconds | differences"
+    return table(head, beside(door_row, [(number, n_worlds) for number in range(len(doors()))]))

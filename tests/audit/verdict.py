@@ -49,6 +49,7 @@ def broken(section: str, text: str) -> list[Cells]:
     honest, _, planted = text.partition(faults)
     good: dict[str, tuple[Callable[[Cells], bool], Callable[[Cells], bool]]] = {
         "neighbours": (lambda row: row[-1] == "under", lambda row: row[-1] == "above"),
+        "enumeration": (lambda row: row[-1] == "0", lambda _: False),
         "estimators": (lambda row: row[-1] == "0", lambda row: row[-1] != "0"),
         "kills": (lambda row: zeros(row, 3), lambda _: False),
         "leaks": (lambda row: zeros(row, 2), lambda row: row[-1] != "0"),
