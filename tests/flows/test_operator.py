@@ -15,6 +15,7 @@ from dpbo_core.data.addresses import address_of
 from dpbo_core.data.fetched import fetched
 from dpbo_core.errors import PolicyRefused, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.preparation.run import Run
 from dpbo_core.queries.tuning.run import run_study
 from dpbo_core.study_file import StudySpec, WatchSection
 
@@ -151,6 +152,11 @@ def test_no_run_waits_longer_than_an_hour(study, seconds):
     """A quantum of 1e9 s blocked a deployment for ever."""
     with pytest.raises(StudyInvalid, match="at most 3600 s"):
         tune_privately(study("2"), pad_steps=seconds)
+
+
+def test_no_run_is_made_that_would_wait_longer():
+    with pytest.raises(StudyInvalid, match="at most 3600 s"):
+        Run(ledger(), time_quantum=1e9)
 
 
 def test_a_day_costs_no_more_than_its_owner_said(study, dpbo):
