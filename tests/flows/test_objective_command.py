@@ -111,6 +111,11 @@ def test_processes_ask_through_a_handle_that_holds_a_path(here, spec):
     assert entries() == [("clinic/objective", "objective")]
 
 
+def test_a_pickled_handle_holds_no_password_of_the_ledger(monkeypatch):
+    monkeypatch.setenv("DPBO_LEDGER_URL", "postgresql://ann:hunter2@db.example/dpbo")
+    assert b"hunter2" not in pickle.dumps(PrivateObjective.from_study("study.toml"))
+
+
 def test_a_flow_has_a_task_for_each_score_and_shows_the_release(here, spec, server, terminal):  # noqa: F811
     scored = score_privately(spec, [{"max_depth": 1}, {"max_depth": 2}])
     assert (len(scored.scores), scored.scores_left) == (2, 1)

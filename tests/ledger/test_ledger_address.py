@@ -61,7 +61,7 @@ def outsourcing():
 def study_objective():
     from dpbo_core.queries.objective_for_a_loop.objective_handle import StudyObjective
 
-    PrivacyLedger(StudyObjective("study.toml").ledger)
+    PrivacyLedger(ledger_url(StudyObjective("study.toml").ledger))
 
 
 def capped():

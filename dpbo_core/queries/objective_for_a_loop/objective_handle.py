@@ -79,7 +79,9 @@ class StudyObjective(ObjectiveHandle):
     """
 
     def __init__(self, path: str | Path, ledger: str | None = None) -> None:
-        self.path, self.ledger = str(path), ledger_url(ledger)
+        here = ledger_url(ledger)
+        # a file's place is fixed here; another database's is not kept, whose URL may hold a password
+        self.path, self.ledger = str(path), here if here.startswith("sqlite") else ledger
         self._opened: ScoreSession | None = None
 
     @property
