@@ -75,6 +75,7 @@ class Charge:
         cap: the cap to open if the dataset has none; it stays unopened if the plan is refused.
         max_records_per_person: k, which the dataset's first spend fixes for all.
         warm_start: what its search begins with, fixed in the same transaction.
+        until_released: whether nothing is drawn once the release is recorded.
         resolved: what the study became beside its method's name, as JSON, for a rerun to go on with.
     """
 
@@ -84,4 +85,5 @@ class Charge:
     cap: PrivacyBudget | None = None
     max_records_per_person: int = 1
     warm_start: WarmStart | None = None
+    until_released: bool = field(default=False, kw_only=True)
     resolved: Mapping[str, Any] = field(default_factory=dict)

@@ -288,7 +288,14 @@ class PrivacyLedger(RecordedStudies):
                     account = account_named(writer.connection, one.key.dataset)
                     write_fact(writer, account, ASKED, one.key.fingerprint, {"by": asked_by[:MOST_WORDS]})
             warm_start = warm_start_of(writer.connection, charge.key.fingerprint)
-        return Reservation(self._store, numbers[0], charge.key, noise, warm_start)
+        return Reservation(
+            self._store,
+            numbers[0],
+            charge.key,
+            noise,
+            warm_start=warm_start,
+            until_released=charge.until_released,
+        )
 
     def _charged(
         self,

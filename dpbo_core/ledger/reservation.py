@@ -7,6 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from dpbo_core.errors import DpboError
 from dpbo_core.ledger.charge import QueryKey, WarmStart
 from dpbo_core.ledger.dataset_metadata import account_named
 from dpbo_core.ledger.history import row_decoding
@@ -21,7 +22,10 @@ from dpbo_core.privacy.release import Release
 OUTCOME = sa.select(DRAWS.c.outcome).where(
     DRAWS.c.reservation == sa.bindparam("reservation"), DRAWS.c.what == sa.bindparam("what")
 )
+RELEASED = sa.select(RELEASES.c.release).where(RELEASES.c.reservation == sa.bindparam("reservation"))
 DRAWN = sa.select(DRAWS.c.what, DRAWS.c.outcome).where(DRAWS.c.reservation == sa.bindparam("reservation"))
+
+Check = Callable[[Mapping[str, Mapping[str, Any]]], None]  # of every draw that was recorded, by name
 
 
 class Reservation:
@@ -32,12 +36,20 @@ class Reservation:
         warm_start: what its search begins with, as it was fixed with the charge; None where it begins afresh.
     """
 
-    __slots__ = ("_id", "_key", "_store", "noise", "warm_start")
+    __slots__ = ("_id", "_key", "_store", "_until_released", "noise", "warm_start")
 
     def __init__(
-        self, store: LedgerStore, identity: int, key: QueryKey, noise: str, warm_start: WarmStart | None = None
+        self,
+        store: LedgerStore,
+        identity: int,
+        key: QueryKey,
+        noise: str,
+        *,
+        warm_start: WarmStart | None = None,
+        until_released: bool = False,
     ) -> None:
         self._store, self._id, self._key, self.noise, self.warm_start = store, identity, key, noise, warm_start
+        self._until_released = until_released
 
     def recorded(self, what: str) -> Mapping[str, Any] | None:
         """The outcome of an earlier draw of this name, if there is one."""
@@ -49,7 +61,7 @@ class Reservation:
         spend: Spend,
         draw: Callable[[], Mapping[str, Any]],
         *,
-        check: Callable[[Mapping[str, Mapping[str, Any]]], None] | None = None,
+        check: Check | None = None,
     ) -> Mapping[str, Any]:
         """Read the draw, or make it and write it with its spend, in one transaction; return it after the commit.
 
@@ -59,10 +71,17 @@ class Reservation:
             spend: of the draw, whose name it has.
             draw: makes it.
             check: sees every draw of this study that was recorded before, by name, and refuses by raising.
+
+        Raises:
+            DpboError: the release was recorded, and the query draws nothing after it.
         """
         with self._store.writing() as writer:
             outcome = self._outcome(writer.connection, spend.what)
             if outcome is None:
+                if self._until_released and writer.connection.scalar(RELEASED, {"reservation": self._id}):
+                    raise DpboError(
+                        "this query's release was recorded", remedy="ask again under a new edition, for a new spend"
+                    )
                 if check is not None:
                     check(self._drawn(writer.connection))
                 outcome = dict(draw())
@@ -70,12 +89,18 @@ class Reservation:
                 writer.write(DRAWS, row | {"outcome": outcome, "drawn_at": utc_now()})
         return outcome
 
-    def conclude(self, release: Release) -> Release:
-        """Record the finished release, or read back the one that was recorded first."""
-        query = sa.select(RELEASES.c.release).where(RELEASES.c.reservation == self._id)
+    def conclude(self, release: Release, *, check: Check | None = None) -> Release:
+        """Record the finished release, or read back the one that was recorded first.
+
+        Args:
+            release: of everything that was drawn.
+            check: sees every draw, by name, in this transaction, and refuses by raising.
+        """
         with self._store.writing() as writer:
-            stored = writer.connection.scalar(query)
+            stored = writer.connection.scalar(RELEASED, {"reservation": self._id})
             if stored is None:
+                if check is not None:
+                    check(self._drawn(writer.connection))
                 now = utc_now()
                 release = replace(release, guarantee=self._as_published(writer.connection, release.guarantee))
                 recorded = {"identity": self._store.identity, "head": writer.last.hash}

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from dpbo_core.errors import DpboError, LedgerDamaged
 from dpbo_core.ledger.charge import Charge, QueryKey, WarmStart
 from dpbo_core.ledger.ledger import Reservation
+from dpbo_core.ledger.reservation import Check
 from dpbo_core.mechanisms.noise import Mechanism, Noise, standing_of, try_out
 from dpbo_core.methods.contract import Draws
 from dpbo_core.preparation.run import Run
@@ -30,7 +31,6 @@ from dpbo_core.privacy.sealing import Message, messages, sealed
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 
 T = TypeVar("T")
-Check = Callable[[Mapping[str, Mapping[str, Any]]], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,13 +136,17 @@ class Charged(Opaque):
         """The guarantee as a release states it today: of this noise, and of what the owner published meanwhile."""
         return self._reservation.assumed(guarantee.as_drawn(self.standing))
 
-    def conclude(self, release: Release) -> Release:
+    def conclude(self, release: Release, *, check: Check | None = None) -> Release:
         """The release, recorded now or read back as it was recorded first.
+
+        `check` sees, in that transaction, what the query recorded, and refuses by raising.
 
         Raises:
             DpboError, LedgerDamaged: the ledger's own message; of anything else nothing leaves.
         """
-        return sealed(lambda: self._reservation.conclude(release), message=messages(DpboError, LedgerDamaged))
+        return sealed(
+            lambda: self._reservation.conclude(release, check=check), message=messages(DpboError, LedgerDamaged)
+        )
 
 
 def fingerprint_of(facts: Any) -> str:

@@ -188,6 +188,71 @@ def test_sixteen_processes_that_ask_at_once_draw_each_question_once(url):
     assert len(account(url).entries) == 1
 
 
+def _ask_until_closed(url, started, answers):
+    asked = objective(url, n_scores=100)
+    values = []
+    try:
+        for depth in range(1, 101):
+            values.append(asked({"max_depth": depth}))
+            started.set()
+    except NoScoresLeft:
+        pass
+    answers.put(values)
+
+
+def test_what_is_asked_while_another_process_closes_is_in_the_release_or_never_drawn(url):
+    PrivacyLedger(url).set_budget(PrivacyBudget.of("clinic", epsilon=5.0, delta=1e-5))
+    context = multiprocessing.get_context("fork")
+    started, answers = context.Event(), context.Queue()
+    processes = [context.Process(target=_ask_until_closed, args=(url, started, answers)) for _ in range(3)]
+    for process in processes:
+        process.start()
+    assert started.wait(60)
+    release = objective(url, n_scores=100).close()
+    scores = {score for _ in processes for score in answers.get(timeout=120)}
+    for process in processes:
+        process.join()
+    closed = {step["score"] for step in release.value["trajectory"]}
+    assert scores <= closed
+    assert len(closed) == len(objective(url, n_scores=100).session_._draws())
+
+
+def test_a_score_asked_in_the_very_moment_of_closing_is_in_the_release(url, monkeypatch):
+    asked, other = objective(url), objective(url)
+    asked({"max_depth": 1})
+    compose, depths = asked.session_._release, iter((2, 3))
+
+    def late():
+        release = compose()
+        for depth in itertools.islice(depths, 1):
+            other({"max_depth": depth})
+        return release
+
+    monkeypatch.setattr(ScoreSession, "_release", lambda self: late() if self is asked.session_ else None)
+    release = asked.close()
+    assert [step["hyperparameters"]["max_depth"] for step in release.value["trajectory"]] == [1, 2, 3]
+
+
+def test_a_score_asked_just_before_closing_is_not_drawn_after_it(url, monkeypatch):
+    asked, other = objective(url), objective(url)
+    asked({"max_depth": 1})
+    check, train = ScoreSession._check_left, ScoreSession._train
+
+    def closed_meanwhile(self, parameters):
+        model = train(self, parameters)
+        other.close()
+        monkeypatch.setattr(ScoreSession, "_check_left", once)
+        return model
+
+    def once(self, draws):  # the look before the draw comes a moment too early
+        monkeypatch.setattr(ScoreSession, "_check_left", check)
+
+    monkeypatch.setattr(ScoreSession, "_train", closed_meanwhile)
+    with pytest.raises(NoScoresLeft, match="closed after 1 of 4"):
+        asked({"max_depth": 2})
+    assert len(asked.session_._draws()) == 1
+
+
 # A handle that says nothing
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.accounting.budget import PrivacyBudget
-from dpbo_core.errors import NoScoresLeft, StudyInvalid
+from dpbo_core.errors import DpboError, NoScoresLeft, Sealed, StudyInvalid
 from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.ledger.sources import Source
 from dpbo_core.mechanisms.exponential import PrivateSelection
@@ -86,7 +86,9 @@ class OpenObjective:
         """All n scores, and the choice, as one private query."""
         price = self.price
         k = price.problem.max_records_per_person
-        return PrivateQuery(self.key, price.plan(), self.sources, self.cap, k, draws=price.draws())
+        return PrivateQuery(
+            self.key, price.plan(), self.sources, self.cap, k, until_released=True, draws=price.draws()
+        )
 
 
 class ScoreSession(Opaque):
@@ -154,9 +156,23 @@ class ScoreSession(Opaque):
         if recorded is not None:
             return recorded
         self.best()  # a choice that was paid for is part of the release
-        release = self._release()
         with self._run.padded():
-            return resumed(self._open.key, self._run).conclude(release)
+            return self._concluded(resumed(self._open.key, self._run))
+
+    def _concluded(self, charge: Charged) -> Release:
+        """The release of every score that was drawn before it is recorded, however many ask meanwhile."""
+        while True:
+            before = self._recorded()
+
+            def check(drawn: Mapping[str, Any], before: Mapping[str, Any] = before) -> None:
+                if drawn.keys() != before.keys():
+                    raise DpboError("another score was drawn", remedy="close again")
+
+            try:
+                return charge.conclude(self._release(), check=check)
+            except DpboError:
+                if self._recorded().keys() == before.keys():
+                    raise
 
     @property
     def scores_left(self) -> int:
@@ -190,9 +206,13 @@ class ScoreSession(Opaque):
     def _standing(self) -> str:
         return standing_of(self._run.source)
 
+    def _recorded(self) -> Mapping[str, Any]:
+        """Every draw of the session in the ledger, by name."""
+        return self._run.ledger.drawn(self._open.key.fingerprint)
+
     def _draws(self) -> dict[str, tuple[int, int]]:
         """Canonical hyperparameters → number and draw of their score, in the order in which they were drawn."""
-        drawn = self._run.ledger.drawn(self._open.key.fingerprint)
+        drawn = self._recorded()
         outcomes = [(t, drawn[score_name(t)][0]) for t in range(1, len(drawn) + 1) if score_name(t) in drawn]
         return {outcome["parameters"]: (t, outcome["draw"]) for t, outcome in outcomes}
 
@@ -228,7 +248,11 @@ class ScoreSession(Opaque):
             self._check_left(draws)
             number = len(draws) + 1
             spend = self._spends[score_name(number)]
-            charge.draw(spend, self._mechanisms[number - 1], exact, parameters=text)
+            try:
+                charge.draw(spend, self._mechanisms[number - 1], exact, parameters=text)
+            except Sealed:
+                self._check_left(draws)  # it was closed in this moment: the ledger draws nothing after a release
+                raise
             draws = self._draws()
         return draws
 
@@ -243,7 +267,7 @@ class ScoreSession(Opaque):
 
     def _choice_made(self) -> int | None:
         """The number, from 0, of the score that the choice fell on; None before it is drawn, or without one."""
-        drawn = self._run.ledger.drawn(self._open.key.fingerprint).get(CHOICE)
+        drawn = self._recorded().get(CHOICE)
         return None if drawn is None else int(drawn[0]["draw"])
 
     def _choose(self, choice: PrivateSelection, points: Sequence[Parameters]) -> int:
