@@ -11,15 +11,15 @@ from dpbo_core.study_file import StudySpec
 
 
 @task(name="train candidate", **policies.SENSITIVE_TASK)
-def candidate(study: StudySpec, folder: str | Path, index: int, own_score: bool) -> Model:  # noqa: FBT001
+def candidate(study: StudySpec, folder: str | Path, index: int, allowed_score: str | None) -> Model:
     """Train the model of candidate `index` on the study's public training set."""
-    return train_candidate(study, folder, index, own_score=own_score)
+    return train_candidate(study, folder, index, allowed_score)
 
 
 @task(name="cross-validate candidate", **policies.SENSITIVE_TASK)
-def public_score(study: StudySpec, folder: str | Path, index: int, own_score: bool) -> float:  # noqa: FBT001
+def public_score(study: StudySpec, folder: str | Path, index: int, allowed_score: str | None) -> float:
     """Cross-validate candidate `index` on the study's public training set."""
-    return cross_validate_candidate(study, folder, index, own_score=own_score)
+    return cross_validate_candidate(study, folder, index, allowed_score)
 
 
 @task(name="cross-validate candidates", **policies.SENSITIVE_TASK)

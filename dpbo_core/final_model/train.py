@@ -127,7 +127,7 @@ class FinalModel:
 
     @classmethod
     def of_release(
-        cls, spec: StudySpec, folder: str | Path, release: Release, *, own_score: bool = False
+        cls, spec: StudySpec, folder: str | Path, release: Release, *, allowed_score: str | None = None
     ) -> "FinalModel | None":
         """Trained on the public set at what `release` chose; None where it chose nothing.
 
@@ -135,13 +135,13 @@ class FinalModel:
             spec: the study.
             folder: the folder that the study's data paths are relative to.
             release: what it released.
-            own_score: whether you answer for the function that the study names as its score; it is imported then.
+            allowed_score: the import path of the study's score function, where you answer for it: it is imported.
 
         Raises:
             StudyInvalid: the training data is no longer what the study says.
             PolicyRefused: the study's score is a function that nobody allowed.
         """
-        return train_final(spec, folder, release, own_score=own_score)
+        return train_final(spec, folder, release, allowed_score=allowed_score)
 
     def save(self, folder: Path) -> Path:
         """Write it into `folder`, which is made; the folder.
@@ -160,7 +160,7 @@ def train_final(
     release: Release,
     public: PublicHalf | None = None,
     *,
-    own_score: bool = False,
+    allowed_score: str | None = None,
 ) -> FinalModel | None:
     """The model at what `release` chose; None where it released no hyperparameters, or a model of its own.
 
@@ -170,7 +170,7 @@ def train_final(
         release: what it released.
         public: its public half where that is at hand. A trainer's models are functions of its rows and the point,
             so one that has trained this very point need not do it again.
-        own_score: whether the function that the study names as its score is allowed, where there is no `public`.
+        allowed_score: the import path of the study's score function if that is allowed, where there is no `public`.
 
     Raises:
         StudyInvalid: the training data is no longer what the study says.
@@ -178,7 +178,7 @@ def train_final(
     """
     if not model_is_public(release):
         return None
-    public = public or public_half(spec, folder, own_score=own_score)
+    public = public or public_half(spec, folder, allowed_score=allowed_score)
     if public.problem.trainer is None:  # the training set is sensitive: nothing but the release may come of it
         return None
     return FinalModel(

@@ -33,6 +33,7 @@ from dpbo_core.preparation.public_half import (
     sealed_half,
 )
 from dpbo_core.preparation.resolve import planning_problem
+from dpbo_core.preparation.run import Run
 from dpbo_core.preparation.sizes import check_n_validation, facts_of
 from dpbo_core.preparation.training_set import fingerprint_with, named_prototype, training_parts
 from dpbo_core.preparation.training_set import training_table as training_table
@@ -71,17 +72,22 @@ class FileSplit:
         spec: the study.
         folder: the folder that its paths are relative to.
         workers: who scores the parts of a folder; this process where None.
-        own_score: whether the dataset's owner allowed the function that the study names as its score.
+        allowed_score: the import path of the score function that the dataset's owner allowed, if any.
     """
 
     spec: StudySpec
     folder: str | Path
     workers: Workers | None = None
-    own_score: bool = False
+    allowed_score: str | None = None
+
+    @classmethod
+    def of(cls, spec: StudySpec, run: Run) -> "FileSplit":
+        """The files of a study under `run`: its folder and workers, and the score that its ledger allows."""
+        return cls(spec, run.folder, run.workers, allowed_score(spec, run.ledger))
 
     def public(self, problem: Problem) -> "PublicHalf":
         """Read and fit the training set."""
-        return public_half(self.spec, self.folder, problem, own_score=self.own_score)
+        return public_half(self.spec, self.folder, problem, allowed_score=self.allowed_score)
 
     def sources(self) -> tuple[Source, ...]:
         """The sensitive files, by the names under which they really are; none is opened."""
@@ -126,13 +132,17 @@ def public_sources(spec: StudySpec, folder: str | Path) -> tuple[Source, ...]:
             return ()
 
 
-def allows_own_score(spec: StudySpec, ledger: PrivacyLedger) -> bool:
-    """Whether the dataset's owner allowed the function that the study names as its score; False for any other."""
-    return isinstance(spec.model, FunctionSection) and ledger.allows_score(spec.privacy.dataset, spec.model.score)
+def allowed_score(spec: StudySpec, ledger: PrivacyLedger) -> str | None:
+    """The function that the study names as its score, where the dataset's owner allowed it; None for any other."""
+    if not isinstance(spec.model, FunctionSection) or not ledger.allows_score(
+        spec.privacy.dataset, spec.model.score
+    ):
+        return None
+    return spec.model.score
 
 
 def public_half(
-    spec: StudySpec, folder: str | Path, problem: Problem | None = None, *, own_score: bool = False
+    spec: StudySpec, folder: str | Path, problem: Problem | None = None, *, allowed_score: str | None = None
 ) -> PublicHalf:
     """Read and fit the public training set.
 
@@ -140,8 +150,8 @@ def public_half(
         spec: the study.
         folder: the folder that its paths are relative to.
         problem: the problem it poses; worked out from the study where None.
-        own_score: whether the dataset's owner allowed the function that the study names as its score. It is
-            imported then, and at no other time.
+        allowed_score: the import path of the score function that the dataset's owner allowed, if any. The study's
+            is imported where it is this one, and at no other time.
 
     Raises:
         StudyInvalid: the training data cannot be used as the study says.
@@ -149,7 +159,7 @@ def public_half(
     """
     function = None
     if isinstance(spec.model, FunctionSection):
-        if not own_score:
+        if spec.model.score != allowed_score:
             raise unallowed_score(spec.model.score, spec.privacy.dataset)
         function = function_at(spec.model.score)
     problem = planning_problem(spec, folder) if problem is None else problem

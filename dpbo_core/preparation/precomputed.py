@@ -98,14 +98,16 @@ def required_public_scores(study: ResolvedStudy) -> tuple[int, ...]:
     return () if needed is None else needed(method, problem)
 
 
-def train_candidate(spec: StudySpec, folder: str | Path, index: int, *, own_score: bool = False) -> Model:
+def train_candidate(spec: StudySpec, folder: str | Path, index: int, allowed_score: str | None = None) -> Model:
     """The model of one candidate; a process that trains many reads the training set once."""
-    return _read(json.dumps(spec.to_dict(), sort_keys=True), str(folder), own_score).problem.train(index)
+    return _read(json.dumps(spec.to_dict(), sort_keys=True), str(folder), allowed_score).problem.train(index)
 
 
-def cross_validate_candidate(spec: StudySpec, folder: str | Path, index: int, *, own_score: bool = False) -> float:
+def cross_validate_candidate(
+    spec: StudySpec, folder: str | Path, index: int, allowed_score: str | None = None
+) -> float:
     """p(λ) of one candidate, under the study's own score and seed."""
-    return _read(json.dumps(spec.to_dict(), sort_keys=True), str(folder), own_score).problem.public_score(index)
+    return _read(json.dumps(spec.to_dict(), sort_keys=True), str(folder), allowed_score).problem.public_score(index)
 
 
 @dataclass(frozen=True)
@@ -160,8 +162,8 @@ def named(point: Mapping[str, Value]) -> str:
 
 
 @lru_cache(maxsize=2)
-def _read(text: str, folder: str, own_score: bool) -> PublicHalf:  # noqa: FBT001  a key of the cache
-    return public_half(StudySpec.from_dict(json.loads(text)), folder, own_score=own_score)
+def _read(text: str, folder: str, allowed_score: str | None) -> PublicHalf:
+    return public_half(StudySpec.from_dict(json.loads(text)), folder, allowed_score=allowed_score)
 
 
 CHUNKS = 16  # pieces of each kind at most: enough to watch, few beside the work
@@ -172,9 +174,14 @@ class PublicWork:
     """The public work of one study, under way."""
 
     def __init__(
-        self, study: ResolvedStudy, folder: str | Path, earlier: Precomputed | None, *, own_score: bool = False
+        self,
+        study: ResolvedStudy,
+        folder: str | Path,
+        earlier: Precomputed | None,
+        *,
+        allowed_score: str | None = None,
     ) -> None:
-        """Nothing done but the work of `earlier`; `own_score` as `public_half` has it.
+        """Nothing done but the work of `earlier`; `allowed_score` as `public_half` has it.
 
         Raises:
             StudyInvalid, BudgetRefused, AssumptionNotAccepted: it would be refused whatever the work came to.
@@ -182,7 +189,7 @@ class PublicWork:
         earlier = Precomputed() if earlier is None else earlier
         check_lengthscale(study.method, study.problem)
         trained_first(study.method, study.problem)
-        half = public_half(study.spec, folder, study.problem, own_score=own_score)
+        half = public_half(study.spec, folder, study.problem, allowed_score=allowed_score)
         check_accepted(study.spec, study.plan, half.problem.unlisted)
         self._study = study
         self._problem = remembering(half.problem, earlier)

@@ -10,7 +10,7 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.policy import unallowed_score
 from dpbo_core.ledger.sources import MODEL, PUBLIC, Source
 from dpbo_core.models.import_path import file_beside
-from dpbo_core.preparation.data_split import allows_own_score, public_sources
+from dpbo_core.preparation.data_split import allowed_score, public_sources
 from dpbo_core.preparation.references import references_of
 from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS, STATED_BY_CALLING
@@ -58,7 +58,7 @@ def approve_study(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path)
     Raises:
         StudyInvalid, PolicyRefused: nothing was written.
     """
-    if isinstance(spec.model, FunctionSection) and not allows_own_score(spec, ledger):
+    if isinstance(spec.model, FunctionSection) and allowed_score(spec, ledger) is None:
         raise unallowed_score(spec.model.score, spec.privacy.dataset)
     check_acquisition(spec, ledger)
     named = references_of(spec, folder)

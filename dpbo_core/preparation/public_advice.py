@@ -78,13 +78,13 @@ def public_baseline(spec: StudySpec, folder: str | Path) -> float | None:
 LOOKED_AT = 16  # candidates, spread over Λ
 
 
-def public_spread(spec: StudySpec, folder: str | Path, *, own_score: bool = False) -> float | None:
+def public_spread(spec: StudySpec, folder: str | Path, *, allowed_score: str | None = None) -> float | None:
     """By cross-validating some candidates on the public training file; None where that is sensitive.
 
     Args:
         spec: the study.
         folder: the folder that its paths are relative to.
-        own_score: whether the dataset's owner allowed the function that the study names as its score.
+        allowed_score: the import path of the score function that the dataset's owner allowed, if any.
 
     Raises:
         StudyInvalid: the training file cannot be used as the study says, or a training failed.
@@ -92,7 +92,7 @@ def public_spread(spec: StudySpec, folder: str | Path, *, own_score: bool = Fals
     """
     if isinstance(spec.data, SensitiveData):
         return None
-    problem = public_half(spec, folder, own_score=own_score).problem
+    problem = public_half(spec, folder, allowed_score=allowed_score).problem
     some = sobol_subset(problem.candidates, min(LOOKED_AT, len(problem.candidates)), seed=spec.search.seed)
     scores = [problem.public_score(int(i)) for i in some]
     return float(np.max(scores) - np.median(scores))

@@ -10,7 +10,7 @@ from dpbo.flows.cli.words import Study
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo_core.advice.advise import Advice, MethodAdvice, beside_spread
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.preparation.data_split import allows_own_score, public_sources
+from dpbo_core.preparation.data_split import allowed_score, public_sources
 from dpbo_core.preparation.public_advice import public_baseline, public_share, public_spread
 from dpbo_core.preparation.resolve import advise_study
 from dpbo_core.preparation.sizes import n_public
@@ -37,8 +37,8 @@ def plan(
     check_public_here(public_sources(spec, folder))
     read = {"positives": public_share(spec, folder), "baseline": public_baseline(spec, folder)}
     if fit:
-        own_score = spec.model.own_score and allows_own_score(spec, PrivacyLedger(Stores().ledger))
-        read["spread"] = public_spread(spec, folder, own_score=own_score)
+        score = allowed_score(spec, PrivacyLedger(Stores().ledger)) if spec.model.own_score else None
+        read["spread"] = public_spread(spec, folder, allowed_score=score)
     advice = advise_study(spec, folder, **read, n_public=n_public(spec, folder))
     screen = print_every_method if every_method else print_advice
     print_result(advice.to_json, lambda: screen(spec, advice))

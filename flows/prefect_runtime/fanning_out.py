@@ -26,7 +26,7 @@ from dpbo.tasks.precomputing import (
     try_out,
 )
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.preparation.data_split import allows_own_score
+from dpbo_core.preparation.data_split import allowed_score
 from dpbo_core.preparation.precomputed import Precomputed, PublicWork, required_public_scores, required_trainings
 from dpbo_core.preparation.resolve import ResolvedStudy
 from dpbo_core.queries.tuning.run import recorded_release
@@ -63,12 +63,12 @@ def task_runner(n_tasks: int) -> TaskRunner[Any]:
 
 @flow(name="precompute", **policies.FLOW)
 def fan_out(
-    study: StudySpec, folder: str, trained: tuple[int, ...], scored: tuple[int, ...], *, own_score: bool = False
+    study: StudySpec, folder: str, trained: tuple[int, ...], scored: tuple[int, ...], score: str | None = None
 ) -> Precomputed:
-    """Train the candidates `trained` and score `scored` on public records, a task each."""
+    """Train the candidates `trained` and score `scored` on public records, a task each, by an allowed `score`."""
     here = Path(folder).resolve()  # a worker may stand elsewhere; a task's arguments are not stored, a flow's are
-    scores = {index: public_score.submit(study, here, index, own_score) for index in scored}
-    models = {index: candidate.submit(study, here, index, own_score) for index in trained}
+    scores = {index: public_score.submit(study, here, index, score) for index in scored}
+    models = {index: candidate.submit(study, here, index, score) for index in trained}
     with Progress(f"{study.name}: public work", len(scores) + len(models), PIECES) as progress:
         return Precomputed(
             scores={index: progress.counted(future.result()) for index, future in scores.items()},
@@ -76,7 +76,7 @@ def fan_out(
         )
 
 
-def precompute(study: ResolvedStudy, folder: str, *, own_score: bool = False) -> Precomputed | None:
+def precompute(study: ResolvedStudy, folder: str, score: str | None = None) -> Precomputed | None:
     """Do the public work that is known to be needed in DPBO_WORKERS processes; None where none are set."""
     if not n_workers():
         return None
@@ -85,7 +85,7 @@ def precompute(study: ResolvedStudy, folder: str, *, own_score: bool = False) ->
     if n_tasks < 2:
         return None
     done: Precomputed = fan_out.with_options(task_runner=task_runner(n_tasks))(
-        study.spec, folder, trained, scored, own_score=own_score
+        study.spec, folder, trained, scored, score
     )
     return done
 
@@ -100,8 +100,8 @@ def prepared(study: ResolvedStudy, folder: str, ledger: PrivacyLedger) -> tuple[
     """
     if study.problem.training is not None or recorded_release(study.spec, ledger=ledger, folder=folder) is not None:
         return None, 0
-    own_score = allows_own_score(study.spec, ledger)
-    work = PublicWork(study, folder, precompute(study, folder, own_score=own_score), own_score=own_score)
+    score = allowed_score(study.spec, ledger)
+    work = PublicWork(study, folder, precompute(study, folder, score), allowed_score=score)
     pieces: list[Callable[[], object]] = [
         partial(cross_validate_chunk, work, part) for part in work.to_cross_validate
     ]

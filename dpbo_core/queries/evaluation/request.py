@@ -14,7 +14,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.final_model import FinalModel
 from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.ledger.sources import MODEL, file_source
-from dpbo_core.preparation.data_split import FileSplit, allows_own_score
+from dpbo_core.preparation.data_split import FileSplit
 from dpbo_core.preparation.preconditions import check_accepted, check_policy
 from dpbo_core.preparation.public_half import PublicHalf, left_out
 from dpbo_core.preparation.resolve import ResolvedStudy, resolve
@@ -84,7 +84,7 @@ def request_of(spec: StudySpec, run: Run, model: str | Path | None, epsilon: flo
     check_policy(spec, run, *(() if model is None else (file_source(model, MODEL),)))
     resolved = resolve(spec, run.folder)
     query = EvaluationQuery.of(spec, resolved.problem, epsilon)
-    split = FileSplit(spec, run.folder, own_score=allows_own_score(spec, run.ledger))
+    split = FileSplit.of(spec, run)
     public, table = split.public(resolved.problem), FileTable(split)
     if model is None:
         return request_of_released(resolved, query, public, table, run)

@@ -19,7 +19,7 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import NoiseSource, try_out
 from dpbo_core.methods.releasing import averaged_facts
 from dpbo_core.models.estimators import FittedEstimator
-from dpbo_core.preparation.data_split import allows_own_score, public_half, public_sources
+from dpbo_core.preparation.data_split import FileSplit, public_sources
 from dpbo_core.preparation.preconditions import check_accepted, check_public_sources
 from dpbo_core.preparation.resolve import resolve
 from dpbo_core.preparation.run import OS_NOISE, Run
@@ -176,8 +176,7 @@ def recorded_report(
     elif query.section.group is None:
         digest = digest_of_released(resolved.key(training_digest(study, run.folder)))
     else:
-        own_score = allows_own_score(study, run.ledger)
-        public = public_half(study, run.folder, resolved.problem, own_score=own_score)
+        public = FileSplit.of(study, run).public(resolved.problem)
         digest = digest_of_released(resolved.key(public.fingerprint))
         grouping = query.grouping(public.preprocessing)
     release = replay(query.key(digest, grouping), run)

@@ -2,7 +2,7 @@
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.charge import QueryKey
-from dpbo_core.preparation.data_split import FileSplit, allows_own_score
+from dpbo_core.preparation.data_split import FileSplit
 from dpbo_core.preparation.preconditions import check_accepted, check_policy, check_public_sources, opening_cap
 from dpbo_core.preparation.public_half import DataSplit
 from dpbo_core.preparation.resolve import planning_problem
@@ -33,7 +33,7 @@ def objective_of_study(spec: StudySpec, run: Run) -> OpenObjective:
             f"the study {spec.name!r} has no [objective]", remedy="add [objective] with scores = 20, say"
         )
     check_policy(spec, run)
-    split = FileSplit(spec, run.folder, run.workers, allows_own_score(spec, run.ledger))
+    split = FileSplit.of(spec, run)
     problem = planning_problem(spec, run.folder)
     if problem.training is not None:
         raise StudyInvalid(

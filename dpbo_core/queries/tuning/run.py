@@ -18,7 +18,7 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.methods.contract import Method, Released, Search
 from dpbo_core.methods.stated_search import check_lengthscale
-from dpbo_core.preparation.data_split import FileSplit, allows_own_score, public_sources
+from dpbo_core.preparation.data_split import FileSplit, public_sources
 from dpbo_core.preparation.learning import check_learns, learns, to_learn_from, with_earlier
 from dpbo_core.preparation.precomputed import Precomputed, remembering, trained_first
 from dpbo_core.preparation.preconditions import check_accepted, check_policy, check_public_sources, opening_cap
@@ -151,8 +151,7 @@ def open_study(
         else:
             check_public_sources(data.sources(), run.ledger)
         resolved = resolve(study, run.folder) if isinstance(study, StudySpec) else study
-        own_score = allows_own_score(resolved.spec, run.ledger)
-        data = data or FileSplit(resolved.spec, run.folder, run.workers, own_score)
+        data = data or FileSplit.of(resolved.spec, run)
         public = data.public(resolved.problem)
         key = resolved.key(public.fingerprint)
         release = replay(key, run)

@@ -11,7 +11,7 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods.pricing import guarantee_of
 from dpbo_core.models.estimators import Model
 from dpbo_core.models.scores.grid import GRID
-from dpbo_core.preparation.data_split import FileSplit, allows_own_score
+from dpbo_core.preparation.data_split import FileSplit
 from dpbo_core.preparation.named_sources import place_source
 from dpbo_core.preparation.preconditions import check_policy
 from dpbo_core.preparation.public_half import PublicHalf
@@ -145,7 +145,7 @@ def planned_watch(spec: StudySpec, run: Run, section: WatchSection) -> Watching:
     beside = () if section.table is None else (place_source(place_of(run.folder, section.table)),)
     check_policy(spec, run, *beside)
     resolved = resolve(spec, run.folder)
-    split = FileSplit(spec, run.folder, own_score=allows_own_score(spec, run.ledger))
+    split = FileSplit.of(spec, run)
     public = split.public(resolved.problem)
     study = resolved.key(public.fingerprint)
     tuned = replay(study, run)
