@@ -56,11 +56,12 @@ def read_task(file: Path) -> tuple[Problem, ScoreTable]:
     means = public_steps.sum(axis=0, dtype=np.int64) * (G / (GRID * len(public)))
     table = ScoreTable.of(steps, public_steps, means)
     whole = G == 1.0 and bool(np.isin(scores, (0.0, 1.0)).all()) and bool(np.isin(public, (0.0, 1.0)).all())
-    return _problem(candidates, table, m=len(scores), n=len(public), G=G, right_or_wrong=whole), table
+    score = Correct() if whole else BoundedFunction("scores.of_a_file", 0.0, G)
+    return _problem(candidates, table, score, m=len(scores), n=len(public)), table
 
 
 def _problem(
-    candidates: NDArray[np.float64], table: ScoreTable, *, m: int, n: int, G: float, right_or_wrong: bool
+    candidates: NDArray[np.float64], table: ScoreTable, score: Correct | BoundedFunction, *, m: int, n: int
 ) -> Problem:
     N = len(candidates)
     points = tuple({"candidate": i} for i in range(N))
@@ -69,7 +70,7 @@ def _problem(
     return Problem(
         candidates=CandidateSet(SearchSpace({"candidate": Categorical(tuple(range(N)))}), points, encoded),
         n_validation=m,
-        score=Correct() if right_or_wrong else BoundedFunction("scores.of_a_file", 0.0, G),
+        score=score,
         model=EstimatorSection(estimator="models.of_a_file"),
         search=SearchSection(),
         epsilon=1.0,

@@ -59,19 +59,18 @@ def within_range(drawn: int) -> int:
 
 def check_price(price: float, planned_units: int | None) -> None:
     """The mechanism's own privacy map at the sensitivity, against the plan; NaN is above every plan."""
-    _check_affordable(
-        affordable=planned_units is not None and math.isfinite(price) and spent_units(price) <= planned_units
-    )
+    if planned_units is None or not math.isfinite(price) or spent_units(price) > planned_units:
+        raise _above_its_plan()
 
 
 def check_cost(price: float, planned: float) -> None:
     """Refuse a cost above its plan, where it is no ε or ρ of the ledger: a δ, or what of a trial pays for noise."""
-    _check_affordable(affordable=price <= planned)
+    if not price <= planned:
+        raise _above_its_plan()
 
 
-def _check_affordable(*, affordable: bool) -> None:
-    if not affordable:
-        raise refused(
-            "its own privacy map is above the planned spend: the calibration is wrong",
-            remedy="report this; nothing was drawn",
-        )
+def _above_its_plan() -> MechanismRefused:
+    return refused(
+        "its own privacy map is above the planned spend: the calibration is wrong",
+        remedy="report this; nothing was drawn",
+    )

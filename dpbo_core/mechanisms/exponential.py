@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from dpbo_core.mechanisms.checks import LARGEST_SUM, check_price, check_scale, refused
 from dpbo_core.mechanisms.noise import InjectedNoise, NoiseSource
-from dpbo_core.mechanisms.opendp_library import noisy_max
+from dpbo_core.mechanisms.opendp_library import exponential_noisy_max, gumbel_noisy_max
 from dpbo_core.privacy.amounts import from_units, spent_units
 from dpbo_core.privacy.certified import Worth, ratio
 from dpbo_core.privacy.plan import Spend
@@ -104,7 +104,8 @@ class PrivateSelection:
         return choose
 
     def _measurement(self, size: int) -> Any:
-        return noisy_max(self.scale, size, pure=self.kind == PERMUTE_AND_FLIP)
+        made = exponential_noisy_max if self.kind == PERMUTE_AND_FLIP else gumbel_noisy_max
+        return made(self.scale, size)
 
 
 def _checked(utilities: NDArray[np.int64]) -> NDArray[np.int64]:

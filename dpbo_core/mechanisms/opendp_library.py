@@ -24,12 +24,23 @@ def discrete_gaussian(scale: float, size: int | None = None, *, moves: Literal["
     return opendp().make_gaussian(_integers(size), l2_distance(T=moves), scale=scale)
 
 
-def noisy_max(scale: float, size: int, *, pure: bool) -> Any:
-    """The index of the largest of integers with exponential noise (its price is ε), or with Gumbel noise (ρ)."""
-    from opendp.measures import max_divergence, zero_concentrated_divergence
+def exponential_noisy_max(scale: float, size: int) -> Any:
+    """The index of the largest of integers with exponential noise; its price is ε."""
+    from opendp.measures import max_divergence
+
+    return _noisy_max(scale, size, max_divergence())
+
+
+def gumbel_noisy_max(scale: float, size: int) -> Any:
+    """The index of the largest of integers with Gumbel noise; its price is ρ."""
+    from opendp.measures import zero_concentrated_divergence
+
+    return _noisy_max(scale, size, zero_concentrated_divergence())
+
+
+def _noisy_max(scale: float, size: int, measure: Any) -> Any:
     from opendp.metrics import linf_distance
 
-    measure = max_divergence() if pure else zero_concentrated_divergence()
     return opendp().make_noisy_max(_integers(size), linf_distance(T="i64"), measure, scale=scale)
 
 

@@ -11,6 +11,7 @@ from dpbo_core.methods.kusner_gp import ExactGP, NoisyGP
 from dpbo_core.methods.lipschitz import Lipschitz
 from dpbo_core.methods.outsourced.box import Outsourced
 from dpbo_core.methods.pair_draws import in_pairs, refused
+from dpbo_core.methods.pricing import Scope
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.public import Public
@@ -89,8 +90,8 @@ def check_counts(method: AnyMethod, problem: Problem) -> None:
     Raises:
         StudyInvalid: it cannot; names the methods that can.
     """
-    if counts_pairs(problem) and not method.traits.counts_pairs:
-        raise refused(problem, tuple(kind for kind, cls in METHODS.items() if cls.traits.counts_pairs))
+    if counts_pairs(problem) and method.traits.scope is not Scope.PAIRS:
+        raise refused(problem, tuple(kind for kind, cls in METHODS.items() if cls.traits.scope is Scope.PAIRS))
 
 
 def check_scored_in_public(method: AnyMethod, problem: Problem) -> None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from dpbo_core.mechanisms.noise import Mechanism, Noise
+from dpbo_core.methods.pricing import Scope
 from dpbo_core.privacy.certified import CertificateRules
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import Release
@@ -90,7 +91,7 @@ class MethodTraits:
         observable: what can be seen of a run beside its plan and its release; a row of the threat model.
         certificate_rules: what the certificate of one of its releases must show; raises if it is none.
         command: how it is asked for, where no study names it.
-        counts_pairs: whether it can search by a count of pairs as well as by a mean of record scores.
+        scope: what its proof is about; whether it can search by a count of pairs too.
         shows_all: whether what it releases beside the choice is what it is chosen for: no advice can know that.
         hides_evaluations: whether how many models it scores is private: they are then scored in one process,
             uncounted.
@@ -120,7 +121,7 @@ class MethodTraits:
     observable: str
     certificate_rules: Callable[[Release], CertificateRules]
     command: str = ""
-    counts_pairs: bool = False
+    scope: Scope = Scope.MEANS
     shows_all: bool = False
     hides_evaluations: bool = False
     forms: Callable[[Problem], tuple[Any, ...]] | None = None

@@ -29,7 +29,7 @@ from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping, Stopp
 from dpbo_core.mechanisms.repeat_and_select import RepeatAndSelect, selection_epsilon
 from dpbo_core.methods.contract import Draws, MethodTraits, Outlook
 from dpbo_core.methods.hypo_search import HypoSearch, Law, Trials, assumed_of, informed, law_of
-from dpbo_core.methods.pricing import guarantee_of, refuse_persons, too_small
+from dpbo_core.methods.pricing import Scope, guarantee_of, refuse_persons, too_small
 from dpbo_core.methods.stated_search import stated_kernel
 from dpbo_core.privacy.amounts import allowed_units, from_units
 from dpbo_core.privacy.certified import RECORDS, CertificateRules
@@ -164,9 +164,9 @@ class DpHypo:
         return PrivacyPlan(
             guarantee_of(
                 problem,
-                pure=self.pure,
+                delta=0.0 if self.pure else problem.delta,
                 evidence=POISSON_EVIDENCE if self.stopping == "poisson" else evidence,
-                trains_privately=base.private,
+                scope=Scope.PRIVATE_TRAINING if base.private else Scope.MEANS,
                 assumptions=(*base.assumptions, *assumed_of(self.prior)),
             ),
             spends,

@@ -150,7 +150,9 @@ class NoisyGP(OnThePrior):
         assumptions = (GP_PRIOR.name,) * bool(uncapped) + assumed_of_acquisition(problem)
         if evidence.refuted:
             assumptions = ()
-        guarantee = guarantee_of(problem, pure=not uncapped, evidence=evidence, assumptions=assumptions)
+        guarantee = guarantee_of(
+            problem, delta=problem.delta if uncapped else 0.0, evidence=evidence, assumptions=assumptions
+        )
         return PrivacyPlan(guarantee, tuple(spend for spend, _ in self.draws(problem)))
 
     @staticmethod
@@ -297,7 +299,9 @@ class ExactGP(OnThePrior):
         uncapped = self.uncapped(problem)
         assumptions = (GP_PRIOR.name,) * bool(uncapped) + (DE_FREITAS_CONSTANTS.name,) * ("score" in uncapped)
         evidence = self._evidence(uncapped)
-        guarantee = guarantee_of(problem, pure=not uncapped, evidence=evidence, assumptions=assumptions)
+        guarantee = guarantee_of(
+            problem, delta=problem.delta if uncapped else 0.0, evidence=evidence, assumptions=assumptions
+        )
         return PrivacyPlan(guarantee, tuple(spend for spend, _ in self.draws(problem)))
 
     @staticmethod

@@ -141,7 +141,7 @@ class Lipschitz:
         corrected = WHOLE if self.scores_all else CORRECTED
         evidence = REFUTED if self.calibration == "published" else corrected
         assumed = () if self.scores_all or evidence.refuted else assumed_of_acquisition(problem)
-        guarantee = guarantee_of(problem, pure=True, evidence=evidence, assumptions=assumed)
+        guarantee = guarantee_of(problem, delta=0.0, evidence=evidence, assumptions=assumed)
         return PrivacyPlan(guarantee, tuple(spend for spend, _ in self.draws(problem)))
 
     def draws(self, problem: Problem) -> Draws:

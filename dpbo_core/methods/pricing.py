@@ -1,5 +1,7 @@
 """What the plans of all methods have in common: the guarantee of a whole study, and ε in the ledger's units."""
 
+from enum import Enum
+
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods.pair_draws import in_pairs, refused
 from dpbo_core.privacy.amounts import allowed_units, split_units
@@ -8,24 +10,30 @@ from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee
 from dpbo_core.problem.problem import Problem
 
 
+class Scope(Enum):
+    """What a proof is about: means of record scores of models trained in public, or more than that."""
+
+    MEANS = "means of the scores of models trained in public"
+    PAIRS = "these, and counts of pairs"
+    PRIVATE_TRAINING = "these, and means of the scores of models trained with noise on a sensitive training set"
+
+
 def guarantee_of(
     problem: Problem,
     *,
-    pure: bool,
+    delta: float,
     evidence: Evidence,
-    trains_privately: bool = False,
-    counts_pairs: bool = False,
+    scope: Scope = Scope.MEANS,
     assumptions: tuple[str, ...] = (),
 ) -> PrivacyGuarantee:
-    """The guarantee of a whole study: its own (ε, δ), or ε = ∞ where the proof is refuted.
+    """The guarantee of a whole study: its own ε with the method's `delta`, or ε = ∞ where the proof is refuted.
 
     Raises:
-        StudyInvalid: the training set is sensitive, and the method does not train privately; or the score counts
-            pairs, and the method's proof is about means.
+        StudyInvalid: the training set is sensitive, or the score counts pairs, and the proof's `scope` is another.
     """
-    if in_pairs(problem) is not None and not counts_pairs:
+    if in_pairs(problem) is not None and scope is not Scope.PAIRS:
         raise refused(problem, ())
-    if problem.training is not None and not trains_privately:
+    if problem.training is not None and scope is not Scope.PRIVATE_TRAINING:
         raise StudyInvalid(
             "this method needs a public training set, and the study declares its training set sensitive",
             cause="its models are trained without noise, so they would tell of the training records",
@@ -33,7 +41,7 @@ def guarantee_of(
         )
     return PrivacyGuarantee(
         epsilon=float("inf") if evidence.refuted else problem.epsilon,
-        delta=0.0 if pure else problem.delta,
+        delta=delta,
         unit=problem.unit,
         relation=problem.relation,
         assumptions=assumptions if problem.rowwise else (*assumptions, ROWWISE_PREDICTIONS.name),

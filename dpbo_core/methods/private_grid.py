@@ -35,7 +35,7 @@ from dpbo_core.methods.pair_draws import (
     score_caption,
     shares_of,
 )
-from dpbo_core.methods.pricing import guarantee_of, split_epsilon
+from dpbo_core.methods.pricing import Scope, guarantee_of, split_epsilon
 from dpbo_core.methods.public_search import (
     base_measure,
     check_trials,
@@ -160,7 +160,7 @@ class PrivateGrid:
         if self.paired:
             check_unpaired(problem)
         evidence = EXPONENTIAL_EVIDENCE if self._for_many(problem) else EVIDENCE
-        guarantee = guarantee_of(problem, pure=True, evidence=evidence, counts_pairs=self.traits.counts_pairs)
+        guarantee = guarantee_of(problem, delta=0.0, evidence=evidence, scope=self.traits.scope)
         return PrivacyPlan(guarantee, spends)
 
     def draws(self, problem: Problem) -> Draws:
@@ -298,7 +298,7 @@ class PrivateGrid:
         delta="0",
         trainings="one a candidate",
         observable="the fixed order of the candidates; how long scoring takes",
-        counts_pairs=True,
+        scope=Scope.PAIRS,
         certificate_rules=certificate_rules,
         forms=forms,
         simulated=simulated,

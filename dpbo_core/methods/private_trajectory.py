@@ -46,7 +46,7 @@ from dpbo_core.methods.pair_draws import (
     unit_drawn,
     unit_of,
 )
-from dpbo_core.methods.pricing import guarantee_of, too_small
+from dpbo_core.methods.pricing import Scope, guarantee_of, too_small
 from dpbo_core.methods.public_search import check_trials, doubt, required_trials, search_on_public_data, searched
 from dpbo_core.methods.releasing import make_release
 from dpbo_core.methods.stated_search import acquisition_of, stated_kernel
@@ -153,7 +153,7 @@ class PrivateTrajectory:
         """
         spends = tuple(spend for spend, _ in self.draws(problem))
         evidence = MIXED_EVIDENCE if self.final_choice == "permute_and_flip" else EVIDENCE
-        guarantee = guarantee_of(problem, pure=False, evidence=evidence, counts_pairs=self.traits.counts_pairs)
+        guarantee = guarantee_of(problem, delta=problem.delta, evidence=evidence, scope=self.traits.scope)
         return PrivacyPlan(guarantee, spends)
 
     def draws(self, problem: Problem) -> Draws:
@@ -277,7 +277,7 @@ class PrivateTrajectory:
         delta="> 0",
         trainings="one a step",
         observable="each candidate and its noised score, step by step; how long scoring takes",
-        counts_pairs=True,
+        scope=Scope.PAIRS,
         shows_all=True,
         certificate_rules=certificate_rules,
         forms=forms,

@@ -22,7 +22,7 @@ from dpbo_core.mechanisms.noise import Noise
 from dpbo_core.methods.contract import Draws, MethodTraits, Outlook, ReleasedScores, Simulated
 from dpbo_core.methods.earlier_editions import chosen_and_scored
 from dpbo_core.methods.pair_draws import in_pairs, one_unit_moves, relations_of, score_caption, shares_of
-from dpbo_core.methods.pricing import guarantee_of, split_epsilon
+from dpbo_core.methods.pricing import Scope, guarantee_of, split_epsilon
 from dpbo_core.methods.public_search import check_trials, required_trials, search_on_public_data, searched
 from dpbo_core.methods.releasing import make_release
 from dpbo_core.privacy.certified import CertificateRules
@@ -73,7 +73,7 @@ class Public:
     def plan(self, problem: Problem) -> PrivacyPlan:
         """The price of a study: one draw, for the score; two where pairs are counted."""
         spends = tuple(spend for spend, _ in self.draws(problem))
-        guarantee = guarantee_of(problem, pure=True, evidence=EVIDENCE, counts_pairs=self.traits.counts_pairs)
+        guarantee = guarantee_of(problem, delta=0.0, evidence=EVIDENCE, scope=self.traits.scope)
         return PrivacyPlan(guarantee, spends)
 
     def draws(self, problem: Problem) -> Draws:
@@ -136,7 +136,7 @@ class Public:
         delta="0",
         trainings="1",
         observable="the public choice; how long scoring takes",
-        counts_pairs=True,
+        scope=Scope.PAIRS,
         certificate_rules=certificate_rules,
         forms=forms,
         simulated=simulated,

@@ -14,6 +14,7 @@ from dpbo_core.methods import METHODS
 from dpbo_core.methods.contract import Method
 from dpbo_core.methods.kusner_gp import ExactGP
 from dpbo_core.methods.lipschitz import Lipschitz
+from dpbo_core.methods.pricing import Scope
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 
@@ -56,7 +57,7 @@ def _worlds(cls: type[Method]) -> tuple[str, ...]:
     """Where a method's bounds hold, as its traits say."""
     if cls.traits.margins_only:
         return OF_MARGINS
-    return (*WORLDS, *RANKINGS) if cls.traits.counts_pairs else tuple(WORLDS)
+    return (*WORLDS, *RANKINGS) if cls.traits.scope is Scope.PAIRS else tuple(WORLDS)
 
 
 VARIANTS = {  # what is run, and in which worlds; a hidden number of trials is told apart where it is tested

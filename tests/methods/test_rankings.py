@@ -21,6 +21,7 @@ from dpbo_core.accounting.certificate import read_certificate, recompute
 from dpbo_core.advice.advise import advise
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods import CERTIFIED, METHODS
+from dpbo_core.methods.pricing import Scope
 from dpbo_core.models.scores.union import SCORES
 from dpbo_core.preparation import data_split
 from dpbo_core.preparation.public_advice import public_share
@@ -348,7 +349,7 @@ def test_an_estimator_that_ranks_nothing_is_refused_before_anything_is_charged(u
     assert [entry for account in PrivacyLedger(url).accounts() for entry in account.entries] == []
 
 
-@pytest.mark.parametrize("kind", [kind for kind, cls in METHODS.items() if not cls.traits.counts_pairs])
+@pytest.mark.parametrize("kind", [kind for kind, cls in METHODS.items() if cls.traits.scope is not Scope.PAIRS])
 def test_a_study_by_another_method_says_which_methods_count_pairs(kind):
     from worlds import with_method
 

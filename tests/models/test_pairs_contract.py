@@ -14,12 +14,13 @@ from dpbo_core.accounting.composition import compose
 from dpbo_core.errors import CertificateFalse, StudyInvalid
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise, OperatingSystemNoise
 from dpbo_core.methods import CERTIFIED, METHODS, check_counts
+from dpbo_core.methods.pricing import Scope
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.public import Public
 from dpbo_core.privacy.amounts import spent_units
 
-COUNTING = [kind for kind, cls in METHODS.items() if cls.traits.counts_pairs]
+COUNTING = [kind for kind, cls in METHODS.items() if cls.traits.scope is Scope.PAIRS]
 VARIANTS = {
     "grid": PrivateGrid(),
     "grid on a Sobol subset": PrivateGrid(evaluate="sobol"),

@@ -22,7 +22,7 @@ from dpbo_core.mechanisms.exponential import PrivateSelection
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.methods.contract import Draws
 from dpbo_core.methods.final_choice import MIXED_EVIDENCE, selection
-from dpbo_core.methods.pricing import guarantee_of, too_small
+from dpbo_core.methods.pricing import Scope, guarantee_of, too_small
 from dpbo_core.privacy.amounts import split_units
 from dpbo_core.privacy.assumption import PUBLIC_QUESTIONS
 from dpbo_core.privacy.guarantee import Evidence, Standing
@@ -82,9 +82,9 @@ class ObjectivePrice:
         """The price, whose guarantee rests on it that questions were made from releases and public knowledge."""
         guarantee = guarantee_of(
             self.problem,
-            pure=False,
+            delta=self.problem.delta,
             evidence=EVIDENCE if self.choice_share == 0.0 else MIXED_EVIDENCE,
-            counts_pairs=True,
+            scope=Scope.PAIRS,
             assumptions=(PUBLIC_QUESTIONS.name,),
         )
         return PrivacyPlan(guarantee, tuple(spend for spend, _ in self.draws()))

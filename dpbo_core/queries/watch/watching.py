@@ -8,7 +8,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.final_model.train import model_is_public
 from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.methods.pricing import guarantee_of
+from dpbo_core.methods.pricing import Scope, guarantee_of
 from dpbo_core.models.estimators import Model
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.preparation.data_split import FileSplit
@@ -77,7 +77,7 @@ class Watching:
     def price(self) -> PrivacyPlan:
         """One draw of pure ε, for all looks."""
         problem = replace(self.public.problem, epsilon=self.terms.epsilon)
-        guarantee = guarantee_of(problem, pure=True, evidence=EVIDENCE, counts_pairs=True)
+        guarantee = guarantee_of(problem, delta=0.0, evidence=EVIDENCE, scope=Scope.PAIRS)
         return PrivacyPlan(guarantee, (self.terms.mechanism(self.measure).spend(LOOKS),))
 
     @property
