@@ -48,6 +48,7 @@ from dpbo_core.methods.public_search import (
 )
 from dpbo_core.methods.releasing import make_release
 from dpbo_core.models.scorable import ScorableModel
+from dpbo_core.models.scores.grid import GRID
 from dpbo_core.privacy.certified import CertificateRules
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan
@@ -69,6 +70,7 @@ EXPONENTIAL_EVIDENCE = Evidence(
 CHOICE, SCORE = "best candidate", "its score"  # the draws' names
 MANY = 6  # editions from which the exponential mechanism loses less at the same total price
 SIMULATED_SHARE = 0.25  # of ε = 1, for the score, in the advice's simulation
+SCORE_SHARE, PAIRS_SHARE = 0.1, 0.25  # for the score, where it is a mean and where it is two draws, of pairs
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ class PrivateGrid:
         evaluate: "all" of Λ; "tried", those that are cross-validated on the public training set; or as many
             candidates as the study has steps: "sobol", spread evenly, or "public_shortlist", those that the public
             training set thinks best, which costs trainings, no privacy.
-        score_share: share of ε for the score; the rest chooses.
+        score_share: share of ε for the score, the rest chooses; without it 0.1, or 0.25 where pairs are counted.
         public_trials: candidates that are cross-validated on the public training set, where it has a say.
         base_measure: "public": the choice begins from a law over the candidates that follows the public scores and
             excludes nobody; "none": as the list has it.
@@ -96,7 +98,7 @@ class PrivateGrid:
     fits_lengthscale: ClassVar = True  # it has no kernel, or that of a public search, which fits its own
 
     evaluate: Literal["all", "tried", "sobol", "public_shortlist"] = "all"
-    score_share: float = 0.25
+    score_share: float | None = None
     public_trials: int = 256
     base_measure: Literal["none", "public"] = "none"
     paired: bool = False
@@ -104,10 +106,10 @@ class PrivateGrid:
     kind: Literal["private_grid"] = "private_grid"
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.score_share < 1.0:
+        if self.score_share is not None and not 0.0 < self.score_share < 1.0:
             raise StudyInvalid(
                 f"method.score_share = {self.score_share}",
-                remedy="choose a share of ε between 0 and 1; 0.25 is usual",
+                remedy="choose a share of ε between 0 and 1; 0.1 is usual",
             )
 
         check_trials(self.public_trials)
@@ -235,6 +237,8 @@ class PrivateGrid:
                 listed = self._spread(problem)
         noise = selection.scale * problem.metric_per_step
         pair = pairing(problem, public_search, noise) if self.paired else None
+        if pair is not None:
+            noise *= 2 * pair.clipped / GRID  # of the choice that is made, among differences
         start = np.zeros(len(listed))
         if self.base_measure == "public":
             start = selection.scale * np.log(base_measure(problem, public_search.mean[list(listed)], noise))
@@ -289,7 +293,10 @@ class PrivateGrid:
 
     def _parts(self, problem: Problem) -> tuple[int, ...]:
         """The study's ε in 10⁻¹², split: for the choice, the number of pairs where counted, and the score."""
-        return split_epsilon(problem, (1.0 - self.score_share, *shares_of(problem, self.score_share)))
+        share = self.score_share
+        if share is None:
+            share = SCORE_SHARE if in_pairs(problem) is None else PAIRS_SHARE
+        return split_epsilon(problem, (1.0 - share, *shares_of(problem, share)))
 
     traits: ClassVar = MethodTraits(
         wants="the best of a list, δ = 0",

@@ -7,7 +7,7 @@
 | R | `n_tried` | candidates that are cross-validated | scalar ≤ N |
 | — | `tried`, `scores` | which they are, in order, and their p | (R,) |
 | p̂ | `mean` | p where it is known, the Gaussian process's mean of it elsewhere | (N,) |
-| e | `doubt` | half a standard error √(p⁺(G − p⁺)/n), p⁺ the largest p and n the public records | scalar |
+| e | `doubt` | √((½·√(p⁺(G − p⁺)/n))² + (G/100)²), p⁺ the largest p and n the public records | scalar |
 | ν | `noise_scale` | of a private choice, in units of the score | scalar |
 | b | `head_start` | is added to each sum before that choice: −(ν/e)²(p⁺ − p), never above 0 | (n_chosen,) |
 | π₀ | `base_measure` | a public law over the candidates; ν·log π₀ is added before the choice | (n_chosen,) |
@@ -36,6 +36,7 @@ GROWTH = 1.3  # the kernel is fitted anew when so many times more is known
 NOISE_VARIANCE = 1e-4  # of the standardised score: folds agree about a candidate to about a hundredth
 EXPLORATION = 4.0  # β of the public search: two standard deviations
 DOUBT = 0.5  # standard errors by which the public and the sensitive score are thought to differ
+SHIFT = 0.01  # of the score's range: the same however large the public set, for the populations may differ
 HOPELESS = 64.0  # noise scales: a handicap beyond which nothing is ever chosen
 DIGITS = 9  # what is compared is rounded, so that equals stay equal whatever the machine's rounding
 TAIL, WIDTH, FLOOR = 2.0, 2.0, 0.002  # of the base measure, learned on benchmarks/shifted_tasks.py
@@ -206,8 +207,8 @@ def pairing(problem: Problem, public_search: PublicSearch, noise_scale: float) -
 
 
 def doubt(problem: Problem, best: float) -> float:
-    """e: how far the public and the sensitive score are thought to be apart."""
-    return DOUBT * problem.aggregate.doubt(best, problem.n_training)
+    """e: how far the public and the sensitive score are thought to be apart, by chance and by a shift."""
+    return math.hypot(DOUBT * problem.aggregate.doubt(best, problem.n_training), SHIFT * problem.score_range)
 
 
 def _posterior(problem: Problem, tried: list[int], values: NDArray[np.float64]) -> Posterior:
