@@ -1,6 +1,6 @@
 """Tasks drawn by a seed after every constant was frozen, as `dpbo compare --task` reads them.
 
-    python -m benchmarks.held_back_tasks FOLDER SEED [tasks]     FOLDER/KIND-NUMBER-SPLIT.npz; 24 tasks, three splits
+    python -m benchmarks.held_back_tasks FOLDER SEED [tasks]     FOLDER/KIND-NUMBER-SPLIT.npz; 24 tasks, 3 splits
     python -m benchmarks.shift FOLDER OUT.json                   what auto loses on them
 
 A draw takes, independently: how the sensitive half differs (not at all, by covariates, by the share of a class, by

@@ -6,19 +6,23 @@
 | X | `X` of the result | a class's index, a probability or a number; NaN for anything else | (m, d) |
 
 A cell is read by itself: what cannot be used is NaN there and nowhere else, so that it costs its own candidate this
-one record's score.
+one record's score. Where a class is asked for, a number from 0 to 1 that names none of two is the second's
+probability: the class is the likelier, the first at ½.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpbo_core.data.features import Number
 from dpbo_core.data.preprocessing import Preprocessing
 from dpbo_core.data.table import Encoded, Table
-from dpbo_core.data.values import numbers, positions, sorted_values, value_column
+from dpbo_core.data.values import Column, numbers, positions, sorted_values, value_column
 from dpbo_core.errors import StudyInvalid
+
+PAIR, CHANCE = 2, 0.5
 
 
 @dataclass(frozen=True)
@@ -100,8 +104,16 @@ class PredictionColumns(Preprocessing):
         X = np.full((table.n_records, len(self.features)), np.nan)
         for place, name in enumerate(self.feature_names):
             if self.of_classes:
-                indices = positions(table.columns[name], self.classes)
-                X[:, place] = np.where(indices < 0, np.nan, indices)
+                X[:, place] = self._classes_of(table.columns[name])
             else:
                 X[:, place] = numbers(table.columns[name])
         return self._with_target(X, table, table.broken.copy(), np.nan)
+
+    def _classes_of(self, cells: Column) -> NDArray[np.float64]:
+        """The class index that each cell names or, of two classes, makes the likelier; NaN for neither, (m,)."""
+        indices = positions(cells, self.classes)
+        likelier = np.full(len(indices), np.nan)
+        if len(self.classes) == PAIR:
+            p = numbers(cells)
+            likelier = np.where((p >= 0.0) & (p <= 1.0), p > CHANCE, np.nan)
+        return np.where(indices < 0, likelier, indices)

@@ -31,7 +31,9 @@ def make_release(
     unit, name = problem.score.natural_unit, problem.model.score_name
     if "score" in value:
         value = {**value, "metric": unit.metric(name, value["score"], value.get("interval"))}
-    baseline = {} if problem.baseline is None else {"baseline": unit.of(problem.baseline)}
+    baseline: dict[str, Any] = {} if problem.baseline is None else {"baseline": unit.of(problem.baseline)}
+    if baseline and problem.n_persons is not None:
+        baseline["baseline_by"] = problem.baseline_by
     assumed = plan.guarantee.assumptions
     options = {item.name: getattr(method, item.name) for item in fields(method) if item.name != "kind"}
     return Release(

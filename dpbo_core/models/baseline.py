@@ -3,14 +3,18 @@
 | symbol | name here | meaning | shape |
 |---|---|---|---|
 | y | `truth` | class indices, or targets of a regression, of the PUBLIC training set | (n,) |
-| π | — | the public shares of the classes | (C,) |
+| w | `weights` | what each record counts: 1, or 1/c_p where each person, of c_p records, counts once | (n,) |
+| π | — | the public shares of the classes, under w | (C,) |
 """
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbo_core.data.people import Person
 from dpbo_core.models.scores.bounded_function import BoundedFunction
 from dpbo_core.models.scores.grid import GRID, to_grid
 from dpbo_core.models.scores.pairs import PairScore
@@ -20,19 +24,36 @@ from dpbo_core.models.scores.union import MarginScore
 CHANCE = 0.5  # of the pairs are ranked right by whoever says the same of every record: ties count half
 
 
-def majority_share(labels: NDArray[np.int64]) -> float:
+def even_weights(n_records: int) -> NDArray[np.float64]:
+    """The weight of each record where every record counts alike, (n,)."""
+    return np.ones(n_records)
+
+
+def person_weights(people: Sequence[Person]) -> NDArray[np.float64] | None:
+    """The weight of each record where every person counts once, (n,), of nobody's 0; None without persons."""
+    records_of = Counter(person for person in people if person is not None)
+    if not records_of:
+        return None
+    return np.array([0.0 if person is None else 1.0 / records_of[person] for person in people])
+
+
+def majority_share(labels: NDArray[np.int64], weights: NDArray[np.float64]) -> float:
     """The share of the largest class: what a margin score gives whoever always says that one, from far away."""
-    return float(np.bincount(labels).max() / len(labels))
+    return float(np.bincount(labels, weights).max() / weights.sum())
 
 
-def constant_margin(score: MarginScore | PairScore, labels: NDArray[np.int64]) -> float:
+def constant_margin(
+    score: MarginScore | PairScore, labels: NDArray[np.int64], weights: NDArray[np.float64]
+) -> float:
     """What a score of margins gives whoever always says the largest class, from far away."""
     if isinstance(score, PairScore):
         return CHANCE
-    return score.score_range * majority_share(labels)
+    return score.score_range * majority_share(labels, weights)
 
 
-def constant_score(score: RecordScore | PairScore, truth: NDArray[Any], *, n_classes: int) -> float | None:
+def constant_score(
+    score: RecordScore | PairScore, truth: NDArray[Any], weights: NDArray[np.float64], *, n_classes: int
+) -> float | None:
     """The mean score, in [0, G], of the best constant prediction on the public training set.
 
     That is the public shares where probabilities are scored, the best class where a class is, and of a regression
@@ -41,6 +62,7 @@ def constant_score(score: RecordScore | PairScore, truth: NDArray[Any], *, n_cla
     Args:
         score: of the study.
         truth: (n,).
+        weights: (n,), `even_weights` or `person_weights`.
         n_classes: C; 0 for a regression.
     """
     if isinstance(score, PairScore):
@@ -49,12 +71,16 @@ def constant_score(score: RecordScore | PairScore, truth: NDArray[Any], *, n_cla
         return None
     n = len(truth)
     if score.needs == "predict_proba":
-        shares = np.bincount(truth, minlength=n_classes) / n
+        shares = np.bincount(truth, weights, minlength=n_classes) / weights.sum()
         outcomes = [np.tile(shares, (n, 1))]
     elif n_classes:
         outcomes = [np.full(n, c) for c in range(n_classes)]
     else:
-        outcomes = [np.full(n, middle(truth)) for middle in (np.mean, np.median)]
+        order = np.argsort(truth, kind="stable")
+        half = np.cumsum(weights[order]) / weights.sum()
+        sides = (np.searchsorted(half, 0.5 - 1e-9, "left"), np.searchsorted(half, 0.5 + 1e-9, "left"))
+        median = np.mean([truth[order[place]] for place in sides])
+        outcomes = [np.full(n, centre) for centre in (np.average(truth, weights=weights), median)]
     G = score.score_range
-    sums = (to_grid(score.of(outcome, truth), G, broken_score=0.0).sum() for outcome in outcomes)
-    return float(max(sums)) * G / (GRID * n)
+    means = (weights @ to_grid(score.of(outcome, truth), G, broken_score=0.0) for outcome in outcomes)
+    return float(max(means)) * G / (GRID * float(weights.sum()))

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.baseline import constant_score
+from dpbo_core.models.baseline import constant_score, even_weights
 from dpbo_core.models.estimator_trainer import with_cells
 from dpbo_core.models.estimators import FittedEstimator
 from dpbo_core.models.scores.grid import GRID, to_grid
@@ -128,7 +128,9 @@ class PredictionsTrainer:
 
     def baseline(self, n_classes: int) -> float | None:
         """What the same answer for every record scores on the public records; None where there are none."""
-        return constant_score(self.score, self.truth, n_classes=n_classes) if self.n_records else None
+        if not self.n_records:
+            return None
+        return constant_score(self.score, self.truth, even_weights(self.n_records), n_classes=n_classes)
 
     def _check_public(self) -> None:
         if not self.n_records:

@@ -82,6 +82,13 @@ def prediction_half(spec: StudySpec, problem: Problem, table: Table | None) -> P
                 remedy="correct them, or leave data.public out",
             )
         X, truth = encoded.X[usable], encoded.truth[usable]
+        for column, name in enumerate(names):
+            if not np.isfinite(X[:, column]).any():
+                raise StudyInvalid(
+                    f"no public record has a prediction in {name!r} that the score {model.score} can use",
+                    cause="the column holds numbers where classes are asked for, or other names than data.labels",
+                    remedy="write classes or probabilities; or a score of numbers, roc_auc say",
+                )
     trainer = PredictionsTrainer(
         {name: tuple(names.index(column) for column in columns) for name, columns in by_candidate.items()},
         len(names),

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from dpbo_core import data
 from dpbo_core.data import Preprocessing, Table
-from dpbo_core.data.people import Person, uncounted
+from dpbo_core.data.people import Person, person_of, uncounted
 from dpbo_core.data.table_parts import PartsFingerprint, TableParts
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.ledger.policy import unallowed_score
 from dpbo_core.ledger.sources import Source
-from dpbo_core.models.baseline import constant_margin, constant_score
+from dpbo_core.models.baseline import constant_margin, constant_score, even_weights, person_weights
 from dpbo_core.models.estimator_trainer import EstimatorTrainer, Factory
 from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.models.linear.signed_rows import StoredRows, stored
@@ -98,6 +98,7 @@ def fitted_half(
     """
     if isinstance(spec.model, FunctionSection) and function is None:
         raise unallowed_score(spec.model.score, spec.privacy.dataset)
+    problem, weights = _weighed(problem, table)
     table, model = table.without(left_out(spec)), spec.model
     if model.takes_columns if columns is None else columns:
         named = Preprocessing.named(table, target, regression=model.regression, hints=hints)
@@ -106,10 +107,10 @@ def fitted_half(
         fitted = fitted_map(spec, table, target)
     encoded = fitted.transform(table)
     if isinstance(model, LinearSection):
-        problem = linear_problem(model, problem, encoded.X, encoded.labels)
+        problem = linear_problem(model, problem, encoded.X, encoded.labels, weights)
     else:
         score = score_on(model, fitted.classes, function)
-        constant = constant_score(score, encoded.truth, n_classes=len(fitted.classes))
+        constant = constant_score(score, encoded.truth, weights, n_classes=len(fitted.classes))
         problem = replace(problem, score=score, baseline=constant)
         made: Factory
         if factory is None:
@@ -137,6 +138,16 @@ def fitted_half(
     )
 
 
+def _weighed(problem: Problem, table: Table) -> tuple[Problem, NDArray[np.float64]]:
+    """The problem and what each PUBLIC record counts in its baseline: as sensitive ones do, if it can be told."""
+    name, weights = problem.person, None
+    if problem.n_persons is not None and name is not None and name in table.columns:
+        weights = person_weights([person_of(cell) for cell in table.cells_of(name)])
+    if weights is None:
+        return problem, even_weights(table.n_records)
+    return replace(problem, baseline_by="persons"), weights
+
+
 def fitted_map(spec: StudySpec, table: Table | TableParts, target: str) -> Preprocessing:
     """The study's preprocessing, fitted to a public `table` without the columns that are left out.
 
@@ -158,16 +169,20 @@ def fitted_map(spec: StudySpec, table: Table | TableParts, target: str) -> Prepr
 
 
 def linear_problem(
-    model: LinearSection, problem: Problem, X: NDArray[np.float64] | StoredRows, labels: NDArray[np.int64]
+    model: LinearSection,
+    problem: Problem,
+    X: NDArray[np.float64] | StoredRows,
+    labels: NDArray[np.int64],
+    weights: NDArray[np.float64],
 ) -> Problem:
-    """The problem with its linear models' training set: rows X (n, d), and labels (n,).
+    """The problem with its linear models' training set: rows X (n, d), labels (n,), the baseline's weights (n,).
 
     Raises:
         StudyInvalid: more than two classes.
     """
     score = margin_score(model)
     trainer = LinearTrainer.of(X, labels, model.estimator, score=score, tolerance=model.tolerance)
-    return replace(problem, baseline=constant_margin(score, labels), trainer=trainer)
+    return replace(problem, baseline=constant_margin(score, labels, weights), trainer=trainer)
 
 
 def check_names(spec: StudySpec, columns: Sequence[str], public: PublicHalf, *, shown_as: str) -> None:
@@ -244,7 +259,7 @@ def half_of_parts(spec: StudySpec, problem: Problem, table: TableParts, target: 
     Z = stored(reading.signed_rows(), (table.n_records, fitted.n_features), _limit(spec))
     labels = np.concatenate(reading.labels)
     rows = StoredRows(Z, np.where(labels == 1, 1.0, -1.0), _limit(spec))
-    problem = linear_problem(model, problem, rows, labels)
+    problem = linear_problem(model, problem, rows, labels, even_weights(len(labels)))
     if isinstance(problem.score, PairScore):
         problem = replace(problem, positives=float((labels == 1).mean()))
     return PublicHalf(

@@ -15,7 +15,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,6 +115,7 @@ class Problem:
     editions: int = 1  # releases that the cap is planned for
     n_public: int | None = None  # n where nothing else of the PUBLIC training set was read: for advice, in no price
     baseline: float | None = None  # score of the best constant prediction, by the public training set
+    baseline_by: Literal["records", "persons"] = "records"  # what counts once in it
     public_search: PublicSearch | None = field(default=None, repr=False, compare=False)  # once searched
     earlier: tuple[EarlierEdition, ...] | None = None  # what the search begins with, oldest first; None: afresh
     spread: float | None = None  # of the PUBLIC scores over Λ, the best less the median; None where not looked up

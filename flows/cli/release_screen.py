@@ -127,7 +127,7 @@ def _scored(metric: DisplayedMetric) -> Iterator[tuple[str, str]]:
     outside = "   (the noise took it out of its range)" if metric.outside else ""
     yield named(metric.name.replace("_", " ")), f"[bold]{metric.value:.4f}[/]{more}{less}{outside}"
     if metric.baseline is not None:
-        yield "baseline", f"{metric.baseline:.4f}   the same for every record, by the public training set"
+        yield "baseline", f"{metric.baseline:.4f}   the same for every record, by {metric.baseline_set}"
 
 
 def _plain(name: str, item: Any) -> bool:
@@ -195,6 +195,7 @@ def _of_score(metric: DisplayedMetric) -> str:
         sentence += f"; the 90% interval for the score without the noise is {low:.3f} to {high:.3f}"
     if metric.baseline is not None:
         gain = metric.value - metric.baseline if metric.greater_is_better else metric.baseline - metric.value
-        sentence += f". A model that says the same of every record would score {metric.baseline:.3f}: "
+        sentence += f". A model that says the same of every record would score {metric.baseline:.3f} "
+        sentence += f"by {metric.baseline_set}: "
         sentence += f"this one is {abs(gain):.3f} {'better' if gain > 0 else 'worse'}"
     return f"{sentence}."

@@ -95,7 +95,9 @@ def _value(release: Release) -> str:
     else:
         sentence += f", with noise of scale {release.noise_of_one:.3g}"
     if metric.baseline is not None:
-        sentence += f"; the same answer for every record would score **{metric.baseline:.4g}**"
+        sentence += (
+            f"; the same answer for every record would score **{metric.baseline:.4g}** by {metric.baseline_set}"
+        )
     return f"{'; '.join(part for part in (chosen, sentence) if part)}."
 
 

@@ -100,7 +100,7 @@ def flipped(_):
 
 
 def grid(_):
-    return [selection(K / M, 0.75), laplace(K / M, 0.25)]
+    return [selection(K / M, 0.9), laplace(K / M, 0.1)]
 
 
 def whole(_):

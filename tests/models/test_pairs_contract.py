@@ -167,7 +167,7 @@ def test_a_head_start_is_in_steps_of_the_count(share):
     scale = 2 * moves / 0.75  # of the count
     noise = scale / (2 * 400**2 * pi * (1 - pi))  # of the AUC
     rarer, best = n * min(pi, 1 - pi), auc.max()
-    e = 0.5 * math.sqrt(max(best * (1 - best), 1 / rarer) / rarer)
+    e = math.hypot(0.5 * math.sqrt(max(best * (1 - best), 1 / rarer) / rarer), 0.01)
     weights = (1 + (best - auc) / e * (1 + noise / e) / 2) ** -2
     law = 0.998 * weights / weights.sum() + 0.002 / len(auc)
     assert pair is None

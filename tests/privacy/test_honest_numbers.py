@@ -8,7 +8,7 @@ from sklearn import metrics
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from test_ledger import GUARANTEE
 
-from dpbo_core.models.baseline import constant_score, majority_share
+from dpbo_core.models.baseline import constant_score, even_weights, majority_share, person_weights
 from dpbo_core.models.scores.declared import Numbers
 from dpbo_core.models.scores.union import RECORD_SCORES
 from dpbo_core.privacy.displayed_metric import displayed_metric
@@ -25,12 +25,12 @@ SHARES = tuple(np.bincount(Y) / 400)
 NUMBERS = Numbers(10.0, SHARES, error_bound=30.0)
 
 
-def brier(y, p):
-    return metrics.brier_score_loss(y, p, scale_by_half=True)
+def brier(y, p, **weights):
+    return metrics.brier_score_loss(y, p, scale_by_half=True, **weights)
 
 
-def log_loss(y, p):
-    return metrics.log_loss(y, p)
+def log_loss(y, p, **weights):
+    return metrics.log_loss(y, p, **weights)
 
 
 CLASSES = {"accuracy": metrics.accuracy_score, "balanced_accuracy": metrics.balanced_accuracy_score}
@@ -64,7 +64,9 @@ def test_every_score_has_been_compared():
 def test_the_baseline_is_scikit_learns_dummy(name, oracle, outcome, truth):
     """The best of the dummies that fit the metric, scored by scikit-learn on the same public rows."""
     score = RECORD_SCORES[name](NUMBERS)
-    found = score.natural_unit.of(constant_score(score, truth, n_classes=0 if name in ERRORS else 3))
+    found = score.natural_unit.of(
+        constant_score(score, truth, even_weights(len(truth)), n_classes=0 if name in ERRORS else 3)
+    )
     X = np.zeros((len(truth), 1))
     if name in ERRORS:
         dummies = [DummyRegressor(strategy=s).fit(X, truth).predict(X) for s in ("mean", "median")]
@@ -80,7 +82,30 @@ def test_the_baseline_is_scikit_learns_dummy(name, oracle, outcome, truth):
 
 
 def test_a_margin_scores_baseline_is_the_largest_class():
-    assert majority_share(Y) == pytest.approx(np.max(SHARES))
+    assert majority_share(Y, even_weights(len(Y))) == pytest.approx(np.max(SHARES))
+
+
+@pytest.mark.parametrize(("name", "oracle", "outcome", "truth"), list(measures()))
+def test_a_baseline_of_persons_counts_each_once(name, oracle, outcome, truth):
+    """As scikit-learn's dummies score when each record weighs one over its person's number of records."""
+    people = [None if i % 11 == 0 else f"p{i % 5 if i % 2 else i}" for i in range(len(truth))]
+    weights = person_weights(people)
+    assert weights.sum() == pytest.approx(len({person for person in people if person}))
+    score, X = RECORD_SCORES[name](NUMBERS), np.zeros((len(truth), 1))
+    given = score.natural_unit.of(constant_score(score, truth, weights, n_classes=0 if name in ERRORS else 3))
+    if name in ERRORS:
+        mean = np.average(truth, weights=weights)
+        median = DummyRegressor(strategy="median").fit(X, truth, sample_weight=weights).predict(X)[0]
+        best = min(oracle(truth, np.full(len(truth), c), sample_weight=weights) for c in (mean, median))
+    elif name in PROBABILITIES:
+        dummy = DummyClassifier(strategy="prior").fit(X, truth, sample_weight=weights)
+        best = oracle(truth, dummy.predict_proba(X), sample_weight=weights)
+    elif name == "accuracy":
+        best = max(oracle(truth, np.full(len(truth), c), sample_weight=weights) for c in range(3))
+    else:  # of the shares that the study states
+        best = max(np.average((truth == c) / (3 * SHARES[c]), weights=weights) for c in range(3))
+    assert given == pytest.approx(best, abs=1e-5)
+    assert person_weights([None, None]) is None
 
 
 def release(**value):

@@ -19,7 +19,7 @@ from dpbo_core.comparison.tasks import ScoreTable, on_table
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods.lipschitz import Lipschitz
-from dpbo_core.methods.private_grid import PrivateGrid
+from dpbo_core.methods.private_grid import SIMULATED_SHARE, PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.public import Public
 from dpbo_core.models.scores.grid import GRID
@@ -31,12 +31,12 @@ from dpbo_core.study_file import StudySpec
 from dpbo_core.study_file.posed_problem import problem_of
 
 FORMS = (
-    PrivateGrid(),
-    PrivateGrid(evaluate="sobol"),
-    PrivateGrid(evaluate="public_shortlist"),
+    PrivateGrid(score_share=SIMULATED_SHARE),
+    PrivateGrid(evaluate="sobol", score_share=SIMULATED_SHARE),
+    PrivateGrid(evaluate="public_shortlist", score_share=SIMULATED_SHARE),
     PrivateTrajectory(),
     PrivateTrajectory(prior="public", amplitude="public"),
-    PrivateGrid(evaluate="tried", base_measure="public"),
+    PrivateGrid(evaluate="tried", base_measure="public", score_share=SIMULATED_SHARE),
     Public(),
 )
 

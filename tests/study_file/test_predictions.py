@@ -460,3 +460,31 @@ def test_on_neighbouring_tables_the_choice_keeps_its_promise(tmp_path):
     slack = 4.0 * np.sqrt(0.25 / n_runs)
     assert counts[0] - slack <= np.exp(epsilon) * (counts[1] + slack)
     assert counts[0] > counts[1]
+
+
+def test_probabilities_where_classes_are_asked_for_are_the_likelier_class(tmp_path):
+    """A column of probabilities under accuracy released nothing but its noise."""
+    table, truth = written(tmp_path)
+    found = totals(study(model={"score": "accuracy"}), tmp_path)
+    assert found == pytest.approx([((table[name] > 0.5) == (truth == "yes")).mean() for name in table])
+    third = {"labels": ["maybe", "no", "yes"]}
+    assert totals(study(model={"score": "accuracy"}, data=third), tmp_path) == [
+        0.0,
+        0.0,
+    ]  # of three it says nothing
+
+
+def test_public_predictions_that_the_score_cannot_use_are_refused_before_the_charge(tmp_path):
+    table, truth = predicted()
+    pd.DataFrame({"small": table["small"] - 7.0, "large": table["large"], "sick": truth}).to_csv(
+        tmp_path / "predictions.csv", index=False
+    )
+    (tmp_path / "predictions.csv").with_name("public.csv").write_bytes((tmp_path / "predictions.csv").read_bytes())
+    written(tmp_path)
+    budget, spec = (
+        ledger(tmp_path),
+        study(model={"score": "accuracy"}, data={"public": "public.csv", "ignore": None}),
+    )
+    with pytest.raises(StudyInvalid, match="no public record has a prediction in 'small'"):
+        run_study(spec, ledger=budget, folder=tmp_path)
+    assert not budget.accounts()
