@@ -66,7 +66,7 @@ WHOLE = Evidence(
 )
 REFUTED = Evidence(
     Standing.REFUTED,
-    "Theorem 7 as printed is too small by a factor of 2 for one record (tests hold a counterexample)",
+    "Theorem 7 as printed is too small by a factor of 2 for one margin score (tests hold a counterexample)",
 )
 
 
@@ -201,7 +201,8 @@ class Lipschitz:
         L, G, loss = problem.score.lipschitz, problem.score_range, loss_named(problem.model.estimator)
         tau = _tolerance(problem)
         B = kusner_2015.weight_norm_bound(lambda_min=lambda_min, initial_loss=loss.initial_loss)
-        R = min(G, 2.0 * L * (B + tau))
+        r0 = problem.score.span(0.0)  # 0 for a score of the margin alone, or Theorem 7 would be false of it
+        R = kusner_2015.record_range(score_range=G, lipschitz=L, weight_norm=B + tau, range_at_zero=r0)
         D = kusner_2015.path_length_bound(
             lambda_min=lambda_min, lambda_max=lambda_max, solver_tolerance=tau, initial_loss=loss.initial_loss
         )

@@ -22,6 +22,7 @@ is said of sets.
 | m | `n_validation` | records in the validation set V | scalar ≥ 1 |
 | λ_min, λ_max | `lambda_min`, `lambda_max` | ends of the regularisation path | scalar > 0 |
 | L | `lipschitz` | Lipschitz constant of one record's score in w, ‖x‖₂ ≤ 1 | scalar > 0 |
+| r₀ | `range_at_zero` | range of g(0; ·) over all records: 0 for a score of the margin | scalar in [0, g*] |
 | g* | `score_range` | range of one record's score (G elsewhere in this project) | scalar > 0 |
 | τ | `solver_tolerance` | ‖ŵ − w_λ‖ ≤ τ for every trained model; the paper takes τ = 0 | scalar ≥ 0 |
 | k | `max_records_per_person` | records that one unit owns; the paper takes k = 1 | scalar ≥ 1 |
@@ -303,20 +304,22 @@ def theorem_7_sensitivity(
     calibration: Calibration,
     max_records_per_person: int = 1,
     initial_loss: float = 1.0,
+    range_at_zero: float = 0.0,
 ) -> float:
     """The most by which max_t f_V(w_{λ_t}) can move between neighbouring validation sets.
 
     Published: Δ = k·min(g*/m, L/(m λ_min)) + L(1/λ_min − 1/λ_max).
-    Corrected: Δ = min{g*, k·R/m + L·D}, R = min(g*, 2L(B + τ)), D = min(1/λ_min − 1/λ_max, 2B) + 2τ,
+    Corrected: Δ = min{g*, k·R/m + L·D}, R = min(g*, r₀ + 2L(B + τ)), D = min(1/λ_min − 1/λ_max, 2B) + 2τ,
     B = min(1/λ_min, √(2ℓ₀/λ_min)) ≥ ‖w_λ‖.
 
-    Holds when: the loss is convex and 1-Lipschitz in w, O_λ is λ-strongly convex, rows satisfy ‖x‖₂ ≤ 1 and
-        training never sees V (all verified by code); Assumption 2 of the paper.
+    Holds when: the loss is convex and 1-Lipschitz in w, O_λ is λ-strongly convex, rows satisfy ‖x‖₂ ≤ 1,
+        training never sees V, and `range_at_zero` bounds the range r₀ of g(0; ·): 0 for a score of the margin
+        alone (all verified by code); Assumption 2 of the paper.
     Neighbours: replace one validation record (k records of one person).
     Source: Theorem 7; the published form prints k = 1 and τ = 0.
-    Erratum: the published second argument of the minimum is too small by a factor of 2, since
-        |g(w; z) − g(w; z′)| can reach 2L‖w‖, and no solver returns w_λ itself.
-        `tests/theorems/test_kusner_2015.py` finds the violation.
+    Erratum: the published second argument of the minimum is too small by any factor: |g(w; z) − g(w; z′)| can reach
+        r₀ + 2L‖w‖, and g = 1[y = 1] moves by g* with L as small as one likes. Where g(0; ·) is constant the factor
+        is 2. And no solver returns w_λ itself. `tests/theorems/test_kusner_2015.py` finds both violations.
 
     Returns:
         Δ in units of the score.
@@ -325,11 +328,20 @@ def theorem_7_sensitivity(
     if calibration == "published":
         return k * min(G / m, L / (m * lambda_min)) + L * (1.0 / lambda_min - 1.0 / lambda_max)
     B = weight_norm_bound(lambda_min=lambda_min, initial_loss=initial_loss)
-    R = min(G, 2.0 * L * (B + tau))
+    R = record_range(score_range=G, lipschitz=L, weight_norm=B + tau, range_at_zero=range_at_zero)
     D = path_length_bound(
         lambda_min=lambda_min, lambda_max=lambda_max, solver_tolerance=tau, initial_loss=initial_loss
     )
     return min(G, k * R / m + L * D)
+
+
+def record_range(*, score_range: float, lipschitz: float, weight_norm: float, range_at_zero: float) -> float:
+    """R = min(g*, r₀ + 2L‖w‖): how far apart two records' scores can be at a model of norm ‖w‖ at most.
+
+    Holds when: g is L-Lipschitz in w, and r₀ bounds the range of g(0; ·). Source: the triangle inequality through
+    w = 0, which the proof of Theorem 7 leaves out.
+    """
+    return min(score_range, range_at_zero + 2.0 * lipschitz * weight_norm)
 
 
 def weight_norm_bound(*, lambda_min: float, initial_loss: float) -> float:

@@ -413,5 +413,16 @@ def test_trained_sensitivity_is_smaller_and_bounds_the_trained_path():
     assert Lipschitz("path", sensitivity="trained").plan(blind).spends[0].sensitivity == untrained
 
 
+def test_a_score_that_differs_between_records_at_zero_is_charged_its_whole_range():
+    class OfTheLabel(Sigmoid):
+        def span(self, norm):
+            return self.score_range
+
+    world = problem(n_candidates=4)
+    world = replace(world, score=OfTheLabel(1e-9))
+    (spend,) = Lipschitz("all").plan(world).spends
+    assert spend.sensitivity == pytest.approx(world.score_range / world.n_averaged)
+
+
 def test_steps_are_sums_of_grid_units():
     assert problem(n_validation=285).score_per_step * GRID * 285 == pytest.approx(1.0)

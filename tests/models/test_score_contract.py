@@ -88,6 +88,7 @@ def test_a_score_of_margins_rises_within_its_range(name):
     assert ((scores >= 0.0) & (scores <= score.score_range)).all()
     assert (np.diff(scores) >= 0.0).all()
     assert score.phi(np.array([np.nan]))[0] == score.phi(np.zeros(1))[0]
+    assert score.span(0.0) == 0.0  # whatever the record: what Theorem 7's R starts from
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if SCORES[name].of_pairs is not None])

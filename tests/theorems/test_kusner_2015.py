@@ -92,6 +92,22 @@ def test_the_published_theorem_is_violated():
     assert moved <= theorems.theorem_7_sensitivity(**common, calibration="corrected")
 
 
+def test_theorem_7_needs_a_score_that_is_constant_at_zero():
+    """g = 1[y = 1] is L-Lipschitz in w for every L > 0, and one record moves its mean by 1/m."""
+    y = np.arange(285) % 2
+    truly = abs(np.mean(y) - np.mean([1 - y[0], *y[1:]]))
+    assert truly == pytest.approx(3.5e-3, rel=0.01)
+    flat = SETTING | {"lipschitz": 1e-10}
+    assert theorems.theorem_7_sensitivity(**flat, calibration="published") < 1e-5
+    constant = theorems.theorem_7_sensitivity(**flat, calibration="corrected")
+    assert constant == pytest.approx(2.8e-8, rel=0.02)
+    assert theorems.theorem_7_sensitivity(**flat, calibration="corrected", range_at_zero=1.0) >= truly
+    for L in (1e-3, 1e-6, 1e-9):
+        ends = flat | {"lipschitz": L, "lambda_min": 1.0, "lambda_max": 1.0}
+        printed = theorems.theorem_7_sensitivity(**ends, calibration="published")
+        assert truly / printed == pytest.approx(1 / L)
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from(["logistic", "hinge"]))
 def test_path_and_norm_bounds_hold_on_random_training_sets(seed, loss):
