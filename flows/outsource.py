@@ -17,7 +17,6 @@ from dpbo.flows.prefect_runtime.liveness import alive
 from dpbo.flows.prefect_runtime.owner import caller, owners_terminal
 from dpbo.flows.prefect_runtime.prefect_page import wait_until_recorded
 from dpbo.flows.prefect_runtime.settings import Stores, check_prefect_settings, without_heartbeat
-from dpbo.flows.prefect_runtime.temporary_server import locked_server
 from dpbo.tasks import policies
 from dpbo.tasks.outsourcing import answer_query, publish_table, suggest_row, take_answer
 from dpbo_core.errors import DpboError
@@ -153,7 +152,7 @@ def _run(name: str, terms: Outsourcing, server: str | None) -> None:
     message = ""
     settings = temporary_settings({PREFECT_API_URL: server} if server else {})
     try:
-        with settings, locked_server(), without_heartbeat(), owners_terminal():
+        with settings, owners_terminal(), without_heartbeat():
             party(terms)
     except DpboError as error:
         message = error.message()

@@ -105,8 +105,10 @@ def watch(
         study = newest_edition(study, flow.run, section, name)
     with alive(flow.stores.running):
         looked = _looked(study, flow, name, section)
+        (account,) = flow.run.ledger.accounts(study.privacy.dataset)
         tracked = warnings.tried(
-            "the look is recorded, but MLflow does not show it", lambda: publish_looks(looked, flow.stores.tracking)
+            "the look is recorded, but MLflow does not show it",
+            lambda: publish_looks(looked, account, flow.stores.tracking),
         )
         if looked.alarm:
             warnings.tried("Prefect was not told of the alarm", lambda: _alarm(study, looked))

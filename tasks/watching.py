@@ -7,6 +7,7 @@ from prefect import task
 from dpbo.tasks import policies
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.reporting.study_series import log_looks
+from dpbo_core.accounting.account import Account
 from dpbo_core.errors import BudgetRefused
 from dpbo_core.preparation.run import Run
 from dpbo_core.queries.watch.looks import OpenLook, open_look
@@ -27,6 +28,6 @@ def look(opened: OpenLook, run: Run, vaults: Path) -> Look | BudgetRefused:
 
 
 @task(name="show the looks", **policies.PUBLISHING_TASK)
-def publish_looks(looked: Look, tracking_uri: str) -> Tracked:
-    """The timeline of a watch's bits, each look once."""
-    return log_looks(looked, tracking_uri)
+def publish_looks(looked: Look, account: Account, tracking_uri: str) -> Tracked:
+    """The timeline of a watch's bits, each look once, and what the watch cost the dataset's budget."""
+    return log_looks(looked, account, tracking_uri)

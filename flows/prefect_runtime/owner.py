@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
+from dpbo.flows.prefect_runtime.temporary_server import locked_server
 from dpbo_core.errors import PolicyRefused, printable
 from dpbo_core.ledger.charge import Caller
 
@@ -23,13 +24,18 @@ _OWNER: ContextVar[bool] = ContextVar("the owner of the data started this run", 
 def owners_terminal() -> Iterator[None]:
     """Let the flows that are called inside open a dataset's cap and record what it is scored on.
 
-    For a script that the owner runs: `dpbo tune` does the same.
+    For a script that the owner runs: `dpbo tune` does the same. Where no Prefect server is set, the flows inside
+    have one of this script's own, behind a password.
+
+    Raises:
+        DpboError: that server could not be started.
     """
-    token = _OWNER.set(True)
-    try:
-        yield
-    finally:
-        _OWNER.reset(token)
+    with locked_server():
+        token = _OWNER.set(True)
+        try:
+            yield
+        finally:
+            _OWNER.reset(token)
 
 
 def refuse_job_variables() -> None:

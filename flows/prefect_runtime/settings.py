@@ -171,11 +171,15 @@ def _is_there(path: Path) -> bool:
 def check_prefect_settings() -> None:
     """Refuse settings by which Prefect would keep more of a task, or repeat it, against its policy.
 
+    Inside a flow it refuses Prefect's own temporary server too: it asks nobody for a password, and any user of the
+    machine could cancel the run or start another.
+
     Raises:
         StudyInvalid: names the setting.
     """
     if default_home() is not None:  # nothing is set, and what Prefect does by itself is known
         return
+    from prefect.context import FlowRunContext
     from prefect.settings import get_current_settings
 
     settings = get_current_settings()
@@ -193,6 +197,13 @@ def check_prefect_settings() -> None:
             f"Prefect is set to keep more of a run than a private study allows ({', '.join(named)})",
             cause="a Prefect profile, an environment variable or a prefect.toml in this folder",
             remedy="unset it for this run",
+        )
+    if settings.api.url is None and FlowRunContext.get() is not None:
+        raise StudyInvalid(
+            "Prefect started a server for this flow that asks nobody for a password",
+            cause="the flow was called without a server, and then Prefect starts one for every user of the machine",
+            remedy="call your flow inside `with dpbo.owners_terminal():`, or set PREFECT_API_URL and "
+            "PREFECT_API_AUTH_STRING to a server of yours",
         )
 
 

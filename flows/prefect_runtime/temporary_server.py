@@ -28,6 +28,8 @@ PATIENCE = 5.0  # seconds; nothing of a study depends on what Prefect recorded
 def locked_server(meanwhile: Callable[[], object] = lambda: None) -> Iterator[None]:
     """Give Prefect's clients a server inside: the configured one, or one of this run behind a password.
 
+    Inside a flow that runs already nothing is done: its server is there, and `check_prefect_settings` looks at it.
+
     The password is in memory, and in the environments of the server and of this run's task processes.
 
     It starts before Prefect itself is loaded here, where its folder is known without.
@@ -40,10 +42,11 @@ def locked_server(meanwhile: Callable[[], object] = lambda: None) -> Iterator[No
     """
     home = default_home()
     if home is None:
+        from prefect.context import FlowRunContext
         from prefect.settings import get_current_settings
 
         current = get_current_settings()
-        if current.api.url is not None:
+        if current.api.url is not None or FlowRunContext.get() is not None:
             meanwhile()
             yield
             return

@@ -40,10 +40,14 @@ def metrics(release: Release, account: Account) -> list[Any]:
 
 def by_edition(release: Release, balance: Balance | None) -> list[tuple[str, float, int]]:
     """Name, value and place in the account of what is drawn edition by edition: the score, and what is left."""
-    rows = [(f"release/{name}", number) for name, number in _scores(release.value)]
-    if balance is not None:
-        rows += [("budget/spent", balance.spent), ("budget/left", balance.remaining)]
-    return [(name, number, _place(balance)) for name, number in rows]
+    rows = [(f"release/{name}", number, _place(balance)) for name, number in _scores(release.value)]
+    return rows if balance is None else rows + budget_rows(balance)
+
+
+def budget_rows(balance: Balance) -> list[tuple[str, float, int]]:
+    """Name, value and place in the account of what is spent and left of a dataset's budget."""
+    rows = (("budget/spent", balance.spent), ("budget/left", balance.remaining))
+    return [(name, number, balance.position) for name, number in rows]
 
 
 def as_metrics(release: Release, rows: list[tuple[str, float, int]]) -> list[Any]:

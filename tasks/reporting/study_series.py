@@ -6,15 +6,16 @@ evaluations and watches are its children. All that it holds, they hold.
 
 import json
 from datetime import datetime
+from math import isfinite
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from dpbo.tasks.reporting.escaping import in_markdown
-from dpbo.tasks.reporting.logged_numbers import as_metrics, by_edition
+from dpbo.tasks.reporting.logged_numbers import as_metrics, budget_rows, by_edition
 from dpbo.tasks.reporting.mlflow_lookup import RELEASE_TAG, Tracked, place_of
 from dpbo.tasks.reporting.mlflow_store import NOTE_TAG, Store, open_store
-from dpbo_core.accounting.account import Account, balance_after
+from dpbo_core.accounting.account import Account, balance_after, balances
 from dpbo_core.privacy.release import Release
 from dpbo_core.queries.watch import KIND as WATCH
 
@@ -58,8 +59,13 @@ def extend(store: Store, run_id: str, release: Release, account: Account) -> Non
     store.client.set_terminated(series, "FINISHED")
 
 
-def log_looks(look: "Look", tracking_uri: str) -> Tracked:
+def log_looks(look: "Look", account: Account, tracking_uri: str) -> Tracked:
     """Log every look of the watch that is not shown yet, to the experiment named after its dataset.
+
+    Args:
+        look: the newest.
+        account: the dataset's; what is spent and left since the watch was charged joins its study's charts.
+        tracking_uri: of MLflow's store.
 
     Raises:
         DpboError: the experiment was deleted, or a tracking server does not answer.
@@ -73,6 +79,7 @@ def log_looks(look: "Look", tracking_uri: str) -> Tracked:
     new = [one for one in look.history if one.number not in logged]
     points = [Metric(ALARM, float(one.alarm), _milliseconds(one.recorded_at), one.number) for one in new]
     if points:
+        store.client.log_batch(run.data.tags[PARENT], metrics=_spent(look, account))
         store.client.log_batch(run.info.run_id, metrics=points)
     if look.release is not None and run.info.status != "FINISHED":
         with TemporaryDirectory() as scratch:
@@ -82,6 +89,20 @@ def log_looks(look: "Look", tracking_uri: str) -> Tracked:
             store.put(run.info.run_id, document)
         store.client.set_terminated(run.info.run_id, "FINISHED")
     return Tracked(look.key.dataset, run.info.run_id, place_of(experiment, run.info.run_id))
+
+
+def _spent(look: "Look", account: Account) -> list[Any]:
+    """What is spent of the dataset's budget, and left, just after the watch was charged; again, the same rows."""
+    from mlflow.entities import Metric
+
+    key, first = (look.key.study, look.key.edition), look.history[0].recorded_at
+    charged = [
+        balance
+        for balance in balances(account)
+        if (balance.entry.study, balance.entry.edition) == key and balance.entry.reserved_at <= first
+    ]
+    rows = budget_rows(charged[-1]) if charged else []
+    return [Metric(name, number, _milliseconds(first), place) for name, number, place in rows if isfinite(number)]
 
 
 def _run(store: Store, experiment: str, look: "Look") -> Any:

@@ -228,3 +228,39 @@ def test_one_program_may_have_one_after_another(here):
     assert done.returncode == 0, done.stderr
     assert "401" not in done.stderr
     assert recorded(here) == {"work": 2}
+
+
+STORY = """
+import httpx, sys
+from contextlib import nullcontext
+from prefect import flow
+from prefect.settings import get_current_settings
+from dpbo import owners_terminal, tune_privately
+from dpbo_core import read_study
+@flow
+def pipeline():
+    result = tune_privately(read_study("study.toml")).result
+    api = get_current_settings().api.url
+    return httpx.post(f"{api}/flows/filter", json={}).status_code, result.replayed
+with owners_terminal() if sys.argv[1] == "owner" else nullcontext():
+    print(*pipeline())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("who", ["owner", "nobody who said so"])
+def test_a_flow_of_ones_own_has_a_locked_server_or_is_refused(here, tables, databases, who):
+    """Prefect's own temporary server let another user of the machine cancel the run."""
+    (here / "study.toml").write_text(tomli_w.dumps(tables))
+    (here / "pipeline.py").write_text(STORY)
+    around = environment(here) | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    around["PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"] = "300"
+    databases.prefect(here / "prefect" / "prefect.db")
+    words = [sys.executable, "pipeline.py", who]
+    done = subprocess.run(words, cwd=here, env=around, capture_output=True, text=True)
+    if who == "owner":
+        assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "401 False"), done.stderr
+    else:
+        assert done.returncode == 1
+        assert "StudyInvalid: Prefect started a server for this flow that asks nobody" in done.stderr
+        assert not (here / "mlruns" / "ledger.db").exists()

@@ -18,8 +18,10 @@ from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo.flows.serve import REFUSED
 from dpbo.flows.watch import tune_and_watch, watch_privately
 from dpbo.flows.watch_schedule import OVER, watch_on_schedule
+from dpbo_core.accounting.account import balances
 from dpbo_core.errors import PolicyRefused, Sealed, StudyInvalid
 from dpbo_core.ledger.charge import Caller
+from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.queries.watch import todays_table
 
 pytestmark = pytest.mark.slow  # a Prefect server, and flow runs
@@ -69,6 +71,12 @@ def test_looks_are_two_tasks_and_a_timeline_and_an_alarm_is_an_event(here, study
     assert set(shown.data.metrics) == {"watch/alarm"}
     points = client().get_metric_history(second.tracked.run_id, "watch/alarm")
     assert [(point.step, point.value) for point in points] == [(1, 0.0), (2, 1.0)]
+    series = shown.data.tags["mlflow.parentRunId"]
+    (balance,) = [
+        item for item in balances(*PrivacyLedger(Stores().ledger).accounts("clinic")) if item.position == 2
+    ]
+    charted = [(point.step, point.value) for point in client().get_metric_history(series, "budget/spent")]
+    assert (2, balance.spent) in charted  # what the watch cost, in its study's chart of the budget
     assert set(shown.data.params) == {
         *("study", "edition", "method", "drop", "epsilon", "delta", "least_records", "reference")
     }
