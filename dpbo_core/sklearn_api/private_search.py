@@ -27,9 +27,9 @@ from dpbo_core.models.scores.union import OF_CLASSES
 from dpbo_core.preparation.public_half import left_out
 from dpbo_core.preparation.resolve import planning_problem, resolve
 from dpbo_core.queries.evaluation.run import EvaluationResult
-from dpbo_core.sklearn_api.axes import axes_of, conditional, sections_of
+from dpbo_core.sklearn_api.axes import axes_of, sections_of
 from dpbo_core.sklearn_api.public_encoder import PublicColumns, PublicEncoder
-from dpbo_core.sklearn_api.search_results import cv_results, draw
+from dpbo_core.sklearn_api.search_results import cv_results
 from dpbo_core.sklearn_api.search_run import Progress, evaluate_search, run_search
 from dpbo_core.sklearn_api.search_study import (
     check_settings,
@@ -260,15 +260,6 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 stacklevel=2,
             )
         return self
-
-    def plot(self) -> Any:
-        """Draw released values in a figure of pyplot: convergence by step, and scores by each axis.
-
-        Where the method released its choice alone, that is what each axis shows. Drawing it costs nothing.
-        """
-        check_is_fitted(self)
-        axes = {name: item[0] if conditional(item) else item for name, item in self.search_space_.items()}
-        return draw(self.release_, axes, self._points(), self.best_params_)
 
     def set_output(self, *, transform: Any = None) -> Self:
         """Set what transformers in `estimator` and `best_estimator_` hand on: "default", "pandas" or "polars"."""

@@ -1,4 +1,4 @@
-"""`PrivateSearch` beside scikit-learn's own searches: settings, picture, progress, one table split in two."""
+"""`PrivateSearch` beside scikit-learn's own searches: settings, progress, one table split in two."""
 
 import warnings
 
@@ -8,7 +8,6 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from sklearn import config_context
-from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -17,7 +16,7 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 from test_estimator import PUBLIC, SENSITIVE, X, Y, fit, search, spent, url  # noqa: F401  a fixture
 
-from dpbo_core import Categorical, PrivacyLedger, Real
+from dpbo_core import Categorical, PrivacyLedger
 from dpbo_core.data import fingerprint
 from dpbo_core.data.frames import frame_of
 from dpbo_core.data.named_columns import fit_columns
@@ -223,51 +222,6 @@ def test_progress_says_public_facts_and_releases(url, capsys, monkeypatch, noteb
 def test_progress_of_a_method_that_hides_its_trials_counts_none(url, capsys):  # noqa: F811
     fit(search(url, verbose=1))  # private_grid releases its choice alone
     assert "private score" not in capsys.readouterr().err
-
-
-# --- what it looks like
-
-
-def test_the_picture_holds_released_values_alone(url):  # noqa: F811
-    from matplotlib import pyplot as plt
-
-    space = {
-        "C": Real(1e-3, 1e2, log=True),
-        "kernel": ["rbf", "linear"],
-        "gamma": (Real(1e-3, 1.0), {"kernel": "rbf"}),
-    }
-    found = fit(search(url, inner=SVC(), space=space, method="private_trajectory", n_candidates=8))
-    figure = found.plot()
-    try:
-        convergence, *by_axis = [panel for panel in figure.axes if panel.get_visible()]
-        scores = [step["score"] for step in found.trajectory_]
-        drawn = convergence.containers[0].lines[0].get_ydata()
-        assert list(drawn) == scores
-        assert list(convergence.lines[-2].get_ydata()) == list(np.maximum.accumulate(scores))
-        assert [panel.get_xlabel() for panel in by_axis] == ["C", "kernel", "gamma"]
-        assert [panel.get_xscale() for panel in by_axis] == ["log", "linear", "linear"]
-        assert [text.get_text() for text in by_axis[1].get_xticklabels()] == ["rbf", "linear"]
-        for panel, name in zip(by_axis, space, strict=True):
-            points = [s for s in found.cv_results_["params"] if name in s]
-            shown = panel.collections[0].get_offsets() if points else np.empty((0, 2))
-            assert [y for _, y in shown] == [
-                score for score, point in zip(scores, found.cv_results_["params"], strict=True) if name in point
-            ]
-    finally:
-        plt.close(figure)
-
-
-def test_the_picture_of_a_choice_alone(url):  # noqa: F811
-    from matplotlib import pyplot as plt
-
-    with pytest.raises(NotFittedError):
-        search(url).plot()
-    found = fit(search(url, space={"class_weight": [None, "balanced"]}))
-    figure = found.plot()
-    (panel,) = figure.axes
-    assert [text.get_text() for text in panel.get_xticklabels()] == ["None", "balanced"]
-    assert panel.containers[0].lines[0].get_ydata()[0] == found.best_score_
-    plt.close(figure)
 
 
 def test_values_that_a_study_can_only_name_are_given_back(url):  # noqa: F811
