@@ -12,6 +12,7 @@ probability: the class is the likelier, the first at ½.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,9 @@ from dpbo_core.data.preprocessing import Preprocessing
 from dpbo_core.data.table import Encoded, Table
 from dpbo_core.data.values import Column, numbers, positions, sorted_values, value_column
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.privacy.sealing import attempted, each
+
+Rows = list[list[object]]  # of each record one prediction, or of more than two classes the probability of each
 
 PAIR, CHANCE = 2, 0.5
 
@@ -101,13 +105,17 @@ class PredictionColumns(Preprocessing):
         """
         table = table.without(self.ignored)
         self.check(tuple(table.columns), shown_as=table.source)
+        return self._with_target(self.rows(table), table, table.broken.copy(), np.nan)
+
+    def rows(self, table: Table) -> NDArray[np.float64]:
+        """The cells of a table that has these columns, (m, d); NaN for what cannot be used."""
         X = np.full((table.n_records, len(self.features)), np.nan)
         for place, name in enumerate(self.feature_names):
             if self.of_classes:
                 X[:, place] = self._classes_of(table.columns[name])
             else:
                 X[:, place] = numbers(table.columns[name])
-        return self._with_target(X, table, table.broken.copy(), np.nan)
+        return X
 
     def _classes_of(self, cells: Column) -> NDArray[np.float64]:
         """The class index that each cell names or, of two classes, makes the likelier; NaN for neither, (m,)."""
@@ -117,3 +125,35 @@ class PredictionColumns(Preprocessing):
             p = numbers(cells)
             likelier = np.where((p >= 0.0) & (p <= 1.0), p > CHANCE, np.nan)
         return np.where(indices < 0, likelier, indices)
+
+
+def rows_of(predictions: Any, length: int, width: int) -> Rows | None:
+    """A function's answer as predictions by record; None for another shape.
+
+    Of two probabilities the second is taken.
+
+    Each item of a list is read by itself: one array of them all would have one type for all, which a text among
+    numbers, or a list of another length, would settle for every record.
+    """
+    if isinstance(predictions, list | tuple):
+        if len(predictions) != length:
+            return None
+        return each(lambda item: _row(item, width), predictions, [None] * width)
+    outcome = np.asarray(predictions)
+    if length == 1:  # some drop an axis of one
+        outcome = outcome.reshape(1, -1)
+    if outcome.ndim == 1:
+        outcome = outcome[:, None]
+    if outcome.ndim == 2 and outcome.shape[1] == 2 and width == 1:
+        outcome = outcome[:, 1:]
+    return [list(row) for row in outcome] if outcome.shape == (length, width) else None
+
+
+def _row(item: Any, width: int) -> list[object]:
+    """One record's prediction out of a list; None in every cell where it has another number of columns."""
+    cells = [item]
+    if not isinstance(item, str | bytes):
+        listed = attempted(lambda: list(item), None)
+        cells = [item] if listed is None else listed
+    cells = cells[1:] if len(cells) == 2 and width == 1 else cells
+    return cells if len(cells) == width else [None] * width

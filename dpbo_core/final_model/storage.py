@@ -161,8 +161,8 @@ def _dumped(estimator: Any) -> bytes:
 def _estimator(folder: Path, booster: Any) -> Any:
     """What predicts: by skops, or a booster by its own package, behind what comes before it."""
     if booster is None:
-        return _loaded(folder / ESTIMATOR, verb="predict")
-    before = _loaded(folder / ESTIMATOR, verb="transform") if (folder / ESTIMATOR).exists() else None
+        return loaded_estimator(folder / ESTIMATOR, verb="predict")
+    before = loaded_estimator(folder / ESTIMATOR, verb="transform") if (folder / ESTIMATOR).exists() else None
     try:
         return boosted(folder, booster, before)
     except ValueError as error:
@@ -173,7 +173,12 @@ def _estimator(folder: Path, booster: Any) -> Any:
         ) from None
 
 
-def _loaded(path: Path, *, verb: str) -> Any:
+def loaded_estimator(path: Path, *, verb: str) -> Any:
+    """What skops wrote, which has this verb.
+
+    Raises:
+        StudyInvalid: it is damaged, or names a type that is not trusted.
+    """
     from skops import io
 
     try:

@@ -71,13 +71,18 @@ class EstimatorTrainer:
     def train(self, point: Mapping[str, Any]) -> FittedEstimator:
         """The estimator at `point`, fitted from scratch, after checking that it predicts row by row.
 
-        Where that is enforced nothing needs to be checked but that public rows can be scored so.
+        Raises:
+            StudyInvalid: it cannot be built or trained, or as `held`.
+        """
+        return self.held(self.factory.train(self.X, self.truth, **point))
+
+    def held(self, fitted: FittedEstimator) -> FittedEstimator:
+        """A fitted estimator that predicts row by row: tried on these public rows, or enforced.
 
         Raises:
-            StudyInvalid: it cannot be built, trained or predict row by row, it is not the listed estimator that it
-                was taken for, or the score fails on public rows.
+            StudyInvalid: it does not, it is not the listed estimator that it was taken for, or the score fails on
+                public rows.
         """
-        fitted = self.factory.train(self.X, self.truth, **point)
         if self.listed and not self.enforced:
             check_listed(fitted.estimator)
         scored: RecordScore

@@ -16,7 +16,7 @@ from dpbo_core.data.addresses import FolderAddress, place_of
 from dpbo_core.data.bundled import TARGET as BUNDLED_TARGET
 from dpbo_core.data.fetched import Contents, fetched
 from dpbo_core.data.people import Person, read_people
-from dpbo_core.data.read_mode import SENSITIVE_FILE
+from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.policy import unallowed_score
@@ -88,6 +88,19 @@ class FileSplit:
     def public(self, problem: Problem) -> "PublicHalf":
         """Read and fit the training set."""
         return public_half(self.spec, self.folder, problem, allowed_score=self.allowed_score)
+
+    def public_table(self) -> Table:
+        """The public records with their raw cells, of one file."""
+        section = self.spec.data
+        if training_parts(self.spec, self.folder) is not None or not isinstance(section, PublicFiles | PersonFiles):
+            raise StudyInvalid(
+                "a model is handed in for a study whose public records are one file", remedy="name one file"
+            )
+        place = Path(self.folder) / section.training
+        return data.read_table(place, mode=PUBLIC_FILE.with_cells(), shown_as=section.training)
+
+    def hints(self) -> None:
+        """Nothing: a file has no types of its own."""
 
     def sources(self) -> tuple[Source, ...]:
         """The sensitive files, by the names under which they really are; none is opened."""

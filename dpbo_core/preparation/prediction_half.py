@@ -14,10 +14,13 @@ from dpbo_core.data.values import shown, sorted_values, value_column
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.predicted import PredictionsTrainer
 from dpbo_core.models.scores.pairs import PairScore
+from dpbo_core.models.scores.record import RecordScore
+from dpbo_core.models.scores.union import Score
 from dpbo_core.preparation.public_half import PublicHalf
 from dpbo_core.preparation.training_set import left_out
 from dpbo_core.problem.named_score import score_on
 from dpbo_core.problem.problem import Problem
+from dpbo_core.space.search_space import Value
 from dpbo_core.study_file import PredictionsSection, PredictionTable, StudySpec
 from dpbo_core.study_file.study import CANDIDATE
 
@@ -31,10 +34,19 @@ def columns_of(spec: StudySpec) -> dict[str, tuple[str, ...]]:
         raise TypeError("no table of predictions")
     names = [str(name) for name in spec.space[CANDIDATE].values or ()]
     classes = sorted_values(value_column(list(section.labels or ())))
-    score = score_on(model, classes)
-    if not isinstance(score, PairScore) and score.needs == "predict_proba" and len(classes) > PAIR:
+    return candidate_columns(names, classes, score_on(model, classes))
+
+
+def candidate_columns(names: Sequence[str], classes: tuple[Value, ...], score: Score) -> dict[str, tuple[str, ...]]:
+    """The columns of each of these candidates, as the score needs them."""
+    if isinstance(score, RecordScore) and score.needs == "predict_proba" and len(classes) > PAIR:
         return {name: tuple(f"{name}:{shown(value)}" for value in classes) for name in names}
     return {name: (name,) for name in names}
+
+
+def names_classes(classes: tuple[Value, ...], score: Score) -> bool:
+    """Whether a cell of predictions names a class; else it is a number."""
+    return bool(classes) and isinstance(score, RecordScore) and score.needs == "predict"
 
 
 def check_prediction_columns(public: PublicHalf, columns: Sequence[str], *, shown_as: str) -> None:
@@ -66,9 +78,12 @@ def prediction_half(spec: StudySpec, problem: Problem, table: Table | None) -> P
     names = [name for columns in by_candidate.values() for name in columns]
     classes = sorted_values(value_column(list(section.labels or ())))
     score = score_on(model, classes)
-    of_classes = bool(classes) and score.needs == "predict"
     fitted = PredictionColumns.of(
-        names, section.target, section.labels or (), of_classes=of_classes, ignored=left_out(spec)
+        names,
+        section.target,
+        section.labels or (),
+        of_classes=names_classes(classes, score),
+        ignored=left_out(spec),
     )
     X = np.zeros((0, len(names)))
     truth: NDArray[Any] = np.zeros(0, dtype=np.int64)

@@ -69,6 +69,22 @@ class DataSplit(Protocol):
         ...
 
 
+class TableSplit(DataSplit, Protocol):
+    """A split whose public half is a table of features, to try a model of somebody else's on."""
+
+    def public_table(self) -> Table:
+        """The public records, with the raw cells of their columns, which the records are read with too.
+
+        Raises:
+            StudyInvalid: they are not in one table in memory.
+        """
+        ...
+
+    def hints(self) -> Mapping[str, Any] | None:
+        """By column, the pandas type that a public table in memory has for it; None of a file."""
+        ...
+
+
 def fitted_half(
     spec: StudySpec,
     problem: Problem,

@@ -78,6 +78,11 @@ PUBLIC_QUESTIONS = Assumption(
     "was released before it alone.",
     VerifiedBy.CALLER,
 )
+PUBLIC_MODELS = Assumption(
+    "public_models",
+    "Every fitted model that was handed in was made from public data, or from what was released, alone.",
+    VerifiedBy.CALLER,
+)
 STATED_BY_CALLING = frozenset({PUBLIC_QUESTIONS.name})  # who calls takes it on; no study and no cap names it
 
 CALLER_ASSUMPTIONS = {
@@ -92,5 +97,6 @@ CALLER_ASSUMPTIONS = {
         PUBLIC_PRIOR,
         PUBLISHED_RECORDS,
         PUBLIC_QUESTIONS,
+        PUBLIC_MODELS,
     )
 }

@@ -18,7 +18,7 @@ record is no part, whatever the model.
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -193,6 +193,10 @@ class Objective(Half):
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:  # noqa: ARG002
         """A block of records at a time; never raises on account of a record."""
         return exact_totals(models, self._records.expose(), self._score, paired_with)
+
+    def with_rows(self, rows: Sensitive[NDArray[np.float64]]) -> "Objective":
+        """The same records' classes or targets beside other rows (m, d): what was predicted for each record."""
+        return Objective(Sensitive(replace(self._records.expose(), X=rows.expose())), self._score)
 
     def pairs(self) -> Sensitive[int]:
         """2PQ, from the labels alone."""

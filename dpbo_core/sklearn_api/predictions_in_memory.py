@@ -4,11 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from dpbo_core.data.files import no_core_dumps
 from dpbo_core.data.frames import Frame
 from dpbo_core.data.people import Person
+from dpbo_core.data.predictions import Rows, rows_of
 from dpbo_core.data.table import Table, table_of
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.sources import MEMORY, Source
@@ -133,15 +132,12 @@ def prediction_table(
     return table_of({**columns, target: values}, source="X" if sensitive else "X_public")
 
 
-Rows = list[list[object]]  # of each record one prediction, or of more than two classes the probability of each
-
-
 def _predicted(function: Callable[[Any], Any], records: Any, start: int, length: int, width: int) -> Rows | None:
     """What `function` predicts for `length` records from `start`.
 
     None where it raises or its answer has another shape.
     """
-    return attempted(lambda: _rows(function(_part(records, start, length)), length, width), None)
+    return attempted(lambda: rows_of(function(_part(records, start, length)), length, width), None)
 
 
 def _by_halves(function: Callable[[Any], Any], records: Any, n_records: int, width: int) -> Rows:
@@ -172,33 +168,3 @@ def _part(records: Any, start: int, length: int) -> Any:
     if hasattr(records, "slice"):  # of Arrow and polars
         return records.slice(start, length)
     return records[start : start + length]
-
-
-def _rows(predictions: Any, length: int, width: int) -> Rows | None:
-    """A function's answer as predictions by record; None for another shape.
-
-    Of two probabilities the second is taken.
-
-    Each item of a list is read by itself: one array of them all would have one type for all, which a text among
-    numbers, or a list of another length, would settle for every record.
-    """
-    if isinstance(predictions, list | tuple):
-        return None if len(predictions) != length else [_row(item, width) for item in predictions]
-    outcome = np.asarray(predictions)
-    if length == 1:  # some drop an axis of one
-        outcome = outcome.reshape(1, -1)
-    if outcome.ndim == 1:
-        outcome = outcome[:, None]
-    if outcome.ndim == 2 and outcome.shape[1] == 2 and width == 1:
-        outcome = outcome[:, 1:]
-    return [list(row) for row in outcome] if outcome.shape == (length, width) else None
-
-
-def _row(item: Any, width: int) -> list[object]:
-    """One record's prediction out of a list; None in every cell where it has another number of columns."""
-    cells = [item]
-    if not isinstance(item, str | bytes):
-        listed = attempted(lambda: list(item), None)
-        cells = [item] if listed is None else listed
-    cells = cells[1:] if len(cells) == 2 and width == 1 else cells
-    return cells if len(cells) == width else [None] * width

@@ -2,12 +2,14 @@
 
 import hashlib
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.base import is_regressor
 
+from dpbo_core.data import Preprocessing
 from dpbo_core.data.files import no_core_dumps
 from dpbo_core.data.frames import Frame
 from dpbo_core.data.people import Person, person_of
@@ -61,10 +63,13 @@ class FrameSplit:
         """Whether the estimator is given the table's own columns: a Pipeline, where they have names."""
         return self.training.named and self.prototype.takes_columns
 
-    def _table(self, frame: Frame, *, source: str) -> Table:
-        """A frame as the estimator needs it: with raw cells where it is given the table's own columns."""
-        read = frame.table_with_cells if self.takes_columns else frame.table
-        return read(target_name=self.target, source=source)
+    def public_table(self) -> Table:
+        """The public records, with the raw cells of a data frame."""
+        return self.training.table_with_cells(target_name=self.target, source="X")
+
+    def hints(self) -> Mapping[str, Any] | None:
+        """By column, the pandas type that the public table has for it."""
+        return self.training.hints()
 
     def public(self, problem: Problem) -> PublicHalf:
         """The public half: preprocessing fit to the training table, and the trainer of candidates.
@@ -72,7 +77,8 @@ class FrameSplit:
         Raises:
             StudyInvalid: the table was sensitive before, which is asked first: no message is about its values.
         """
-        table = self._table(self.training, source="X")
+        read = self.training.table_with_cells if self.takes_columns else self.training.table
+        table = read(target_name=self.target, source="X")
         if self.marks is not None and not self.aliased:
             self.marks.check(table, self._row_names, shown_as="X")
         public = fitted_half(
@@ -107,18 +113,21 @@ class FrameSplit:
 
     def sensitive(self, public: PublicHalf) -> Scorer:
         """Read the validation records and seal them in a scorer."""
-        return sealed_half(self.spec, *self.records(), public)
+        return sealed_half(self.spec, *self.records(public.preprocessing), public)
 
-    def records(self) -> tuple[Table, list[Person] | None]:
+    def records(self, fitted: Preprocessing | None = None) -> tuple[Table, list[Person] | None]:
         """The SENSITIVE records, and the person of each.
 
-        Call it only after reserving, and seal what comes of it.
+        Call it only after reserving, and seal what comes of it. Raw cells are kept where the preprocessing that was
+        `fitted` takes the table's own columns.
         """
         no_core_dumps()
         people: list[Person] | None = None
         if self.spec.privacy.person is not None:
             people = [person_in_memory(value) for value in self.validation.values(self.spec.privacy.person)]
-        table = self._table(self.validation, source="X_validation")
+        named = fitted is not None and fitted.columns is not None
+        read = self.validation.table_with_cells if self.takes_columns or named else self.validation.table
+        table = read(target_name=self.target, source="X_validation")
         if self.marks is not None:
             self.marks.remember(table, self._row_names)
         return table, people

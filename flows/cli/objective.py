@@ -1,6 +1,7 @@
 """`dpbo objective`: a budget of private scores for somebody else's search, asked one at a time."""
 
 import json as reader
+import os
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -15,9 +16,19 @@ from dpbo.flows.cli.terminal import Screen, named, print_result
 from dpbo.flows.cli.words import Study
 from dpbo.flows.prefect_runtime.settings import quiet_environment
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.ledger.sources import MODEL, Source, file_source
 from dpbo_core.preparation.run import Run
 from dpbo_core.queries.objective_for_a_loop.open_objective import objective_of_study
-from dpbo_core.queries.objective_for_a_loop.score_session import ScoreSession
+from dpbo_core.queries.objective_for_a_loop.parameters import canonical_text, parameters_of, read_parameters
+from dpbo_core.queries.objective_for_a_loop.score_session import OpenObjective, Score, ScoreSession
+from dpbo_core.queries.objective_for_a_loop.submission import (
+    Submission,
+    model_file,
+    prediction_columns,
+    predictions_file,
+    submitted_model,
+    submitted_predictions,
+)
 
 if TYPE_CHECKING:
     from dpbo.flows.objective import Closed
@@ -39,8 +50,16 @@ def objective(
     params: Annotated[
         str | None, typer.Option(metavar="JSON", help="Hyperparameters to score: '{\"C\": 1.0}'.")
     ] = None,
+    model: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A fitted model to score: FILE.skops, or a saved model.")
+    ] = None,
+    predictions: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="What was predicted elsewhere, a row a record, to score.")
+    ] = None,
 ) -> None:
     """Ask for one private score of the n that [objective] of the study pays for, whatever search asks."""
+    if sum(item is not None for item in (word, params, model, predictions)) > 1:
+        raise StudyInvalid("the command asks for several things", remedy="ask for one at a time")
     if word is Word.CLOSE:
         closed, account = _closed(study)
         look = where_to_look(closed.release, closed.tracked)
@@ -49,21 +68,42 @@ def objective(
             lambda: print_release(closed.release, account, replayed=False, look=look),
         )
         return
-    session = _session(study)
+    session = _session(study, *(() if model is None else (file_source(model, MODEL),)))
     if word is Word.BEST:
         document: dict[str, Any] = {"hyperparameters": session.best()}
-    elif params is None:
-        document = {"trajectory": session.trajectory, "scores_left": session.scores_left}
+    elif params is not None:
+        document = _score(session, parameters_of(_read(params)))
+    elif model is not None:
+        document = _submitted(session, _model(session.opened, model))
+    elif predictions is not None:
+        document = _submitted(session, _predictions(session.opened, study, predictions))
     else:
-        document = _score(session, _read(params))
+        document = {"trajectory": session.trajectory, "scores_left": session.scores_left}
     document["guarantee"] = session.guarantee.to_json()
     print_result(lambda: document, lambda: _print(document, session.guarantee.in_words()))
 
 
-def _session(path: Path) -> ScoreSession:
+def _session(path: Path, *beside: Source) -> ScoreSession:
     spec = study_of_one_run(path)
     run = Run(own_ledger(), path.parent)
-    return ScoreSession(objective_of_study(spec, run), run)
+    return ScoreSession(objective_of_study(spec, run, *beside), run)
+
+
+def _model(opened: OpenObjective, path: Path) -> Submission:
+    model, digest = model_file(path)
+    return submitted_model(opened.spec, opened.split, opened.public, model, digest)
+
+
+def _predictions(opened: OpenObjective, study: Path, path: Path) -> Submission:
+    """Predictions of a file, which names them; the ledger remembers that the file is sensitive."""
+    columns = prediction_columns(opened.spec, opened.public)
+    table = predictions_file(opened.spec, path, columns)
+    submission = submitted_predictions(opened.public, columns, os.path.relpath(path, study.parent), table)
+    submission.check(opened.price.plan().guarantee)
+    ledger, dataset = own_ledger(), opened.spec.privacy.dataset
+    ledger.approve(dataset, opened.cap, opened.split.sources())
+    ledger.allow(dataset, file_source(path))
+    return submission
 
 
 def _read(text: str) -> Any:
@@ -79,10 +119,21 @@ def _read(text: str) -> Any:
     raise StudyInvalid("--params is no JSON", remedy="write one object in quotes: '{\"C\": 1.0}'")
 
 
-def _score(session: ScoreSession, params: Any) -> dict[str, Any]:
-    score = session.ask(params)
+def _score(session: ScoreSession, params: Mapping[str, Any]) -> dict[str, Any]:
+    text = canonical_text(params)
+    return _scored(session, text, replayed=session.has_score(text), score=session.ask(params))
+
+
+def _submitted(session: ScoreSession, submission: Submission) -> dict[str, Any]:
+    replayed = session.has_score(submission.text)
+    return _scored(session, submission.text, replayed=replayed, score=session.submit(submission))
+
+
+def _scored(session: ScoreSession, text: str, *, replayed: bool, score: Score) -> dict[str, Any]:
+    """The document of one score; `replayed` says that it was drawn before, and nothing was looked at now."""
     return {
-        "hyperparameters": params,
+        "hyperparameters": read_parameters(text),
+        "replayed": replayed,
         "score": score.value,
         "noise": score.noise,
         "interval": list(score.interval),
@@ -96,6 +147,8 @@ def _print(document: Mapping[str, Any], guarantee: str) -> None:
     facts = [(named(name), named(value)) for name, value in document.get("hyperparameters", {}).items()]
     if "score" in document:
         low, high = document["interval"]
+        if document["replayed"]:
+            facts.append(("", "asked before: the recorded score, at no price"))
         facts.append(
             ("score", f"[bold]{document['score']:.4f}[/]   90% interval {low:.3f} … {high:.3f}, by the noise alone")
         )

@@ -6,8 +6,11 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
+import pandas as pd
 import pytest
+import skops.io
 import tomli_w
+from sklearn.tree import DecisionTreeClassifier
 from test_evaluate_flow import run  # noqa: F401  a fixture
 from test_evaluation import files, of_files
 from test_flow import flow_runs, server, task_runs, terminal  # noqa: F401  fixtures
@@ -15,8 +18,9 @@ from test_flow import flow_runs, server, task_runs, terminal  # noqa: F401  fixt
 from dpbo.flows.objective import close_privately, score_privately
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo_core import PrivateObjective
-from dpbo_core.errors import NoScoresLeft, StudyInvalid
+from dpbo_core.errors import NoScoresLeft, PolicyRefused, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.ledger.sources import PUBLIC, file_source
 from dpbo_core.study_file import StudySpec
 
 
@@ -46,9 +50,11 @@ def ask(run, depth):  # noqa: F811
 
 def test_the_command_asks_one_score_and_goes_on_where_another_process_stopped(here, spec, run):  # noqa: F811
     first = ask(run, 2)
-    assert set(first) == {"hyperparameters", "score", "noise", "interval", "scores_left", "guarantee"}
+    assert set(first) == {
+        "hyperparameters", "replayed", "score", "noise", "interval", "scores_left", "guarantee"
+    }  # fmt: skip
     assert (first["scores_left"], first["guarantee"]["epsilon"]) == (2, 2.0)
-    assert ask(run, 2) == first
+    assert ask(run, 2) == first | {"replayed": True}
     elsewhere = PrivateObjective.from_study(here / "study.toml")
     assert elsewhere({"max_depth": 2}) == first["score"]
     elsewhere({"max_depth": 4})
@@ -136,3 +142,69 @@ def test_a_section_that_cannot_be_is_refused():
     spec = StudySpec.from_dict(of_files(objective={"scores": 7, "choice_share": 0.2}))
     assert StudySpec.from_dict(spec.to_dict()) == spec
     assert spec.tuned.objective is None
+
+
+def submitted(run, *words):  # noqa: F811
+    code, out, err = run("objective", "study.toml", *words, "--json")
+    assert (code, err) == (0, "")
+    return json.loads(out)
+
+
+@pytest.fixture
+def accepting(here, spec):
+    """The study, which takes what was made elsewhere; a fitted model's file and a file of predictions beside it."""
+    text = Path("study.toml").read_text()
+    line = 'accepts = ["public_models", "rowwise_predictions"]'
+    Path("study.toml").write_text(text.replace("[study]", f"[study]\n{line}", 1))
+    train, validation = (pd.read_csv(f"{name}.csv") for name in ("train", "validation"))
+    tree = DecisionTreeClassifier(max_depth=2, random_state=0).fit(train[["a", "b"]], train["ill"])
+    skops.io.dump(tree, "tree.skops")
+    pd.DataFrame({"prediction": tree.predict(validation[["a", "b"]])}).to_csv("team.csv", index=False)
+    return spec
+
+
+def test_a_model_of_a_file_and_predictions_of_a_file_are_scored_once(here, accepting, run):  # noqa: F811
+    first = submitted(run, "--model", "tree.skops")
+    assert [*first["hyperparameters"]] == ["submitted model"]
+    assert first["guarantee"]["assumptions"] == ["public_questions", "public_models", "rowwise_predictions"]
+    assert submitted(run, "--model", "tree.skops") == first | {"replayed": True}
+    second = submitted(run, "--predictions", "team.csv")
+    assert second["hyperparameters"] == {"submitted predictions": "team.csv"}
+    Path("team.csv").write_text("prediction\n" + "0\n" * 300)
+    assert submitted(run, "--predictions", "team.csv") == second | {"replayed": True}
+    assert second["scores_left"] == 1
+    assert entries() == [("clinic/objective", "objective")]
+
+
+def test_a_file_of_predictions_is_sensitive_from_then_on(here, accepting, run):  # noqa: F811
+    submitted(run, "--predictions", "team.csv")
+    with pytest.raises(PolicyRefused):
+        PrivacyLedger(Stores().ledger).check_public(file_source("team.csv", PUBLIC))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--predictions", "short.csv"], "2"),
+        (["--predictions", "other.csv"], "prediction"),
+        (["--predictions", "absent.csv"], "absent.csv"),
+        (["--model", "absent.skops"], "absent.skops"),
+        (["--model", "foreign.skops"], "not loaded"),
+        (["--model", "tree.skops", "--params", "{}"], "several things"),
+    ],
+)
+def test_a_file_that_cannot_be_scored_is_a_message(here, accepting, run, words, message):  # noqa: F811
+    Path("short.csv").write_text("prediction\n1\n0\n")
+    Path("other.csv").write_text("guess\n" + "1\n" * 300)
+    skops.io.dump(StandsStill(), "foreign.skops")
+    code, _, err = run("objective", "study.toml", *words)
+    assert code == 2
+    assert message in err
+    assert PrivacyLedger(Stores().ledger).accounts("clinic") == ()
+
+
+class StandsStill:
+    """A model of nobody's, which skops does not trust."""
+
+    def predict(self, rows):
+        return rows

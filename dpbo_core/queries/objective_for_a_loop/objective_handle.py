@@ -12,7 +12,14 @@ from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.release import Release
 from dpbo_core.queries.objective_for_a_loop.open_objective import objective_of_study
 from dpbo_core.queries.objective_for_a_loop.pay_as_you_go import PayAsYouGo
-from dpbo_core.queries.objective_for_a_loop.score_session import Score, ScoreSession
+from dpbo_core.queries.objective_for_a_loop.score_session import OpenObjective, Score, ScoreSession
+from dpbo_core.queries.objective_for_a_loop.submission import (
+    digest_of,
+    prediction_columns,
+    predictions_in_memory,
+    submitted_model,
+    submitted_predictions,
+)
 from dpbo_core.study_file.toml_file import read_study
 
 
@@ -41,6 +48,48 @@ class ObjectiveHandle(ABC):
             Sealed: something failed on sensitive data; ask again, and nothing is paid twice.
         """
         return self._session.ask(params)
+
+    def submit(self, model: Any) -> Score:
+        """The private score of a fitted model of yours; the same model again gives the same, at no price.
+
+        Args:
+            model: a fitted estimator, of the columns' own values, or a `FinalModel`. Made of public data alone,
+                which `accepts` says by "public_models".
+
+        Raises:
+            AssumptionNotAccepted: the objective does not accept "public_models", or of an estimator that is not on
+                the list "rowwise_predictions".
+            StudyInvalid: it cannot be tried on the public rows; no score was used up.
+            NoScoresLeft, BudgetRefused, Sealed: as `ask`.
+        """
+        opened = self._opened_objective
+        return self._session.submit(
+            submitted_model(opened.spec, opened.split, opened.public, model, digest_of(model))
+        )
+
+    def submit_predictions(self, predictions: Any, *, name: str) -> Score:
+        """The private score of what was predicted elsewhere; the same name again gives its score, at no price.
+
+        Args:
+            predictions: for each validation record in their order its class, its number, or probabilities: (m,), or
+                (m, C). Each a function of its record and public data alone, which `accepts` says by
+                "rowwise_predictions".
+            name: whatever is handed in under it later is not looked at.
+
+        Raises:
+            AssumptionNotAccepted: the objective does not accept "rowwise_predictions".
+            StudyInvalid: the predictions have another shape; no score was used up.
+            NoScoresLeft, BudgetRefused, Sealed: as `ask`.
+        """
+        opened = self._opened_objective
+        columns = prediction_columns(opened.spec, opened.public)
+        table = predictions_in_memory(opened.spec, predictions, columns)
+        return self._session.submit(submitted_predictions(opened.public, columns, name, table))
+
+    @property
+    def _opened_objective(self) -> OpenObjective:
+        session = self._session
+        return session.whole if isinstance(session, PayAsYouGo) else session.opened
 
     def best(self) -> dict[str, Any]:
         """The best hyperparameters among those asked: not the largest noisy score, which is biased upwards.

@@ -2,9 +2,10 @@
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.charge import QueryKey
+from dpbo_core.ledger.sources import Source
 from dpbo_core.preparation.data_split import FileSplit
 from dpbo_core.preparation.preconditions import check_accepted, check_policy, check_public_sources, opening_cap
-from dpbo_core.preparation.public_half import DataSplit
+from dpbo_core.preparation.public_half import TableSplit
 from dpbo_core.preparation.resolve import planning_problem
 from dpbo_core.preparation.run import Run
 from dpbo_core.preparation.training_set import study_fingerprint
@@ -13,16 +14,18 @@ from dpbo_core.problem.problem import Problem
 from dpbo_core.queries.objective_for_a_loop import KIND
 from dpbo_core.queries.objective_for_a_loop.price import ObjectivePrice
 from dpbo_core.queries.objective_for_a_loop.score_session import OpenObjective
+from dpbo_core.queries.objective_for_a_loop.submission import SUBMITTED
 from dpbo_core.queries.query import fingerprint_of
 from dpbo_core.study_file import ObjectiveSection, StudySpec
 
 
-def objective_of_study(spec: StudySpec, run: Run) -> OpenObjective:
+def objective_of_study(spec: StudySpec, run: Run, *beside: Source) -> OpenObjective:
     """The private objective of a study file's [objective].
 
     Args:
         spec: the study, on files.
         run: which ledger pays, who asks, in which folder.
+        beside: what is read beside the study's own files: a model that is handed in.
 
     Raises:
         StudyInvalid: it has no [objective], or cannot be used as it is. PolicyRefused: the owner's policy says no.
@@ -32,7 +35,7 @@ def objective_of_study(spec: StudySpec, run: Run) -> OpenObjective:
         raise StudyInvalid(
             f"the study {spec.name!r} has no [objective]", remedy="add [objective] with scores = 20, say"
         )
-    check_policy(spec, run)
+    check_policy(spec, run, *beside)
     split = FileSplit.of(spec, run)
     problem = planning_problem(spec, run.folder)
     if problem.training is not None:
@@ -45,7 +48,7 @@ def objective_of_study(spec: StudySpec, run: Run) -> OpenObjective:
 
 
 def open_objective(
-    spec: StudySpec, split: DataSplit, problem: Problem, section: ObjectiveSection, run: Run
+    spec: StudySpec, split: TableSplit, problem: Problem, section: ObjectiveSection, run: Run
 ) -> OpenObjective:
     """Everything of a private objective that can be refused, from public facts alone.
 
@@ -60,13 +63,13 @@ def open_objective(
     """
     check_public_sources(split.sources(), run.ledger)
     public = split.public(problem)
-    price = ObjectivePrice(public.problem, section.scores, section.choice_share)
+    submitted = tuple(name for name in SUBMITTED if name in spec.accepts)
+    price = ObjectivePrice(public.problem, section.scores, section.choice_share, submitted)
     check_accepted(spec, price.plan(), public.problem.unlisted)
     split.check(public)
     of_files = messages(StudyInvalid) if isinstance(split, FileSplit) else None
     key = _key(spec, section, public.fingerprint)
-    sources, cap = split.sources(), opening_cap(spec)
-    return OpenObjective(key, price, sources, cap, lambda: split.sensitive(public), of_files)
+    return OpenObjective(key, price, spec, split, public, opening_cap(spec), of_files)
 
 
 def _key(spec: StudySpec, section: ObjectiveSection, training: str) -> QueryKey:

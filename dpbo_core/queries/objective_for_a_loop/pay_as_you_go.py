@@ -31,6 +31,7 @@ from dpbo_core.queries.objective_for_a_loop.score_session import (
     nothing_scored,
 )
 from dpbo_core.queries.objective_for_a_loop.smoothed_choice import smoothed
+from dpbo_core.queries.objective_for_a_loop.submission import Submission
 from dpbo_core.queries.query import fingerprint_of
 
 
@@ -62,12 +63,27 @@ class PayAsYouGo:
             BudgetRefused: the dataset's cap has no room for one more; what was released stands.
             StudyInvalid, AssumptionNotAccepted, Sealed: as `ScoreSession.ask`.
         """
-        session = self._session(canonical_text(parameters_of(parameters)))
-        if session.scores_left and not self.scores_left:
-            raise no_scores_left(self.whole.price.n_scores)
+        session = self._session_left(canonical_text(parameters_of(parameters)))
         score = session.ask(parameters)
         session.close()
         return score
+
+    def submit(self, submission: Submission) -> Score:
+        """The private score of a model or of predictions made elsewhere, as `ask` charges and draws it.
+
+        Raises: as `ask`.
+        """
+        session = self._session_left(submission.text)
+        score = session.submit(submission)
+        session.close()
+        return score
+
+    def _session_left(self, text: str) -> ScoreSession:
+        """The session of one score, which was drawn before or may be drawn now."""
+        session = self._session(text)
+        if session.scores_left and not self.scores_left:
+            raise no_scores_left(self.whole.price.n_scores)
+        return session
 
     @property
     def scores_left(self) -> int:
@@ -153,7 +169,7 @@ class PayAsYouGo:
     def _price(self) -> ObjectivePrice:
         """The price of one score: an objective of n = 1 at (ε(ρ₁), δ)."""
         problem = self.whole.price.problem
-        return ObjectivePrice(replace(problem, epsilon=self._epsilon(1)), 1)
+        return replace(self.whole.price, problem=replace(problem, epsilon=self._epsilon(1)), n_scores=1)
 
     @property
     def _rho(self) -> int:

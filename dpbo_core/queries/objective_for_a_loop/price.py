@@ -24,7 +24,7 @@ from dpbo_core.methods.contract import Draws
 from dpbo_core.methods.final_choice import MIXED_EVIDENCE, selection
 from dpbo_core.methods.pricing import Scope, guarantee_of, too_small
 from dpbo_core.privacy.amounts import split_units
-from dpbo_core.privacy.assumption import PUBLIC_QUESTIONS
+from dpbo_core.privacy.assumption import PUBLIC_QUESTIONS, ROWWISE_PREDICTIONS
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.problem.problem import Problem
@@ -44,11 +44,13 @@ class ObjectivePrice:
         problem: with the study's (ε, δ) and its public facts.
         n_scores: n.
         choice_share: s.
+        submitted: what the guarantee assumes beside, of models and predictions that are handed in, by name.
     """
 
     problem: Problem
     n_scores: int
     choice_share: float = 0.0
+    submitted: tuple[str, ...] = ()
 
     def scores(self) -> tuple[DiscreteGaussian, ...]:
         """The mechanism of each score, in the order in which they are asked for.
@@ -80,12 +82,13 @@ class ObjectivePrice:
 
     def plan(self) -> PrivacyPlan:
         """The price, whose guarantee rests on it that questions were made from releases and public knowledge."""
+        own = () if self.problem.rowwise else (ROWWISE_PREDICTIONS.name,)
         guarantee = guarantee_of(
             self.problem,
             delta=self.problem.delta,
             evidence=EVIDENCE if self.choice_share == 0.0 else MIXED_EVIDENCE,
             scope=Scope.PAIRS,
-            assumptions=(PUBLIC_QUESTIONS.name,),
+            assumptions=(PUBLIC_QUESTIONS.name, *(name for name in self.submitted if name not in own)),
         )
         return PrivacyPlan(guarantee, tuple(spend for spend, _ in self.draws()))
 

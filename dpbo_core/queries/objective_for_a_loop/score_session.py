@@ -21,17 +21,18 @@ from numpy.typing import NDArray
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import DpboError, NoScoresLeft, Sealed, StudyInvalid
 from dpbo_core.ledger.charge import QueryKey
-from dpbo_core.ledger.sources import Source
 from dpbo_core.mechanisms.exponential import PrivateSelection
 from dpbo_core.mechanisms.noise import standing_of
 from dpbo_core.methods.pair_draws import in_pairs, unit_of
 from dpbo_core.methods.releasing import averaged_facts
 from dpbo_core.models.scorable import ScorableModel
+from dpbo_core.preparation.public_half import PublicHalf, TableSplit
 from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.release import COUNTS, PAIRS, Release
 from dpbo_core.privacy.sealing import Message, sealed
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
+from dpbo_core.problem.model import PREDICTIONS
 from dpbo_core.queries.objective_for_a_loop.parameters import (
     Parameters,
     canonical_text,
@@ -41,8 +42,10 @@ from dpbo_core.queries.objective_for_a_loop.parameters import (
 )
 from dpbo_core.queries.objective_for_a_loop.price import CHOICE, ObjectivePrice, score_name
 from dpbo_core.queries.objective_for_a_loop.smoothed_choice import Smoothed, smoothed
+from dpbo_core.queries.objective_for_a_loop.submission import MODEL, TABLE, Submission
 from dpbo_core.queries.query import Charged, PrivateQuery, charged, replay, resumed
 from dpbo_core.scoring.in_memory import Scorer, evaluate_all
+from dpbo_core.study_file import StudySpec
 from dpbo_core.theorems.feldman_cousins_1998 import bounded_interval
 
 
@@ -68,17 +71,19 @@ class OpenObjective:
     Attributes:
         key: what the ledger knows it by.
         price: with the problem and its public training set.
-        sources: of the records.
+        spec: the study that says the model and the score.
+        split: its two halves; the sensitive one is read after the charge only.
+        public: the public one, fitted.
         cap: to be opened if the dataset has none.
-        records: reads and seals the sensitive half; after the charge only.
         message: what may leave of an error of that reading.
     """
 
     key: QueryKey
     price: ObjectivePrice
-    sources: tuple[Source, ...]
+    spec: StudySpec
+    split: TableSplit
+    public: PublicHalf
     cap: PrivacyBudget | None
-    records: Callable[[], Scorer]
     message: Message | None = None
 
     @property
@@ -87,7 +92,7 @@ class OpenObjective:
         price = self.price
         k = price.problem.max_records_per_person
         return PrivateQuery(
-            self.key, price.plan(), self.sources, self.cap, k, until_released=True, draws=price.draws()
+            self.key, price.plan(), self.split.sources(), self.cap, k, until_released=True, draws=price.draws()
         )
 
 
@@ -109,6 +114,11 @@ class ScoreSession(Opaque):
         """What the ledger knows the session by."""
         return self._open.key
 
+    @property
+    def opened(self) -> OpenObjective:
+        """The objective whose scores it draws."""
+        return self._open
+
     def ask(self, parameters: Any) -> Score:
         """The private score of the model at `parameters`, drawn now or when it was first asked for.
 
@@ -125,8 +135,35 @@ class ScoreSession(Opaque):
             self._check_left(draws)
             model = self._train(parameters)
             with self._run.padded():
-                draws = self._with_score(text, model)
+                draws = self._with_score(text, lambda records: records.evaluate(model))
         return self._score(*draws[text])
+
+    def submit(self, submission: Submission) -> Score:
+        """The private score of a model or of predictions made elsewhere, drawn now or when it was first handed in.
+
+        Raises:
+            AssumptionNotAccepted: it assumes what the scores were not reserved under; no score was used up.
+            StudyInvalid: a choice on exact scores is kept for, which would need it again.
+            NoScoresLeft, BudgetRefused, Sealed: as `ask`.
+        """
+        submission.check(self._open.price.plan().guarantee)
+        if self._open.price.choice_share != 0.0:
+            raise StudyInvalid(
+                "a choice on exact scores needs every model again, and what is handed in is not kept",
+                remedy="leave choice_share out: best() chooses by what was released",
+            )
+        draws = self._draws()
+        if submission.text not in draws:
+            self._check_left(draws)
+            with self._run.padded():
+                draws = self._with_score(
+                    submission.text, lambda records: submission.records(records).evaluate(submission.model)
+                )
+        return self._score(*draws[submission.text])
+
+    def has_score(self, text: str) -> bool:
+        """Whether hyperparameters, or what was handed in, by their text have their score already."""
+        return text in self._draws()
 
     def best(self) -> dict[str, Any]:
         """The hyperparameters that are best among what was asked.
@@ -232,7 +269,7 @@ class ScoreSession(Opaque):
             return problem.train_at(parameters)
         return sealed(lambda: problem.train_at(parameters), failure=_untrained)
 
-    def _with_score(self, text: str, model: ScorableModel) -> dict[str, tuple[int, int]]:
+    def _with_score(self, text: str, scored: Callable[[Scorer], Sensitive[int]]) -> dict[str, tuple[int, int]]:
         """Every score drawn so far, this one's among them."""
         charge, records = self._charged()
         sums: list[Sensitive[int]] = []
@@ -240,7 +277,7 @@ class ScoreSession(Opaque):
         def exact() -> Sensitive[int]:
             """The exact integer of the model, worked out at the first call and kept."""
             if not sums:
-                sums.append(records.evaluate(model))
+                sums.append(scored(records))
             return sums[0]
 
         draws = self._draws()
@@ -262,7 +299,9 @@ class ScoreSession(Opaque):
             if self._charge is None:
                 self._charge = charged(self._open.query, self._run)
             if self._scorer is None:
-                self._scorer = sealed(self._open.records, message=self._open.message)
+                self._scorer = sealed(
+                    lambda: self._open.split.sensitive(self._open.public), message=self._open.message
+                )
             return self._charge, self._scorer
 
     def _choice_made(self) -> int | None:
@@ -324,7 +363,7 @@ class ScoreSession(Opaque):
             value,
             self._standing,
             {
-                "estimator": problem.model.estimator,
+                "estimator": PREDICTIONS if {*points[best]} & {MODEL, TABLE} else problem.model.estimator,
                 "score": problem.model.score_name,
                 "score_range": problem.score_range,
                 **(

@@ -1,0 +1,404 @@
+"""Models and predictions made elsewhere, on a private objective: one draw each, by name, under what they assume."""
+
+import itertools
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeClassifier
+from test_private_objective import CANARY, TRUTH, Scripted, X, Y, Z, account, neighbours, objective, session, table
+
+from dpbo_core import NoScoresLeft, PrivacyBudget, PrivacyLedger, PrivateObjective, StudyInvalid
+from dpbo_core.accounting.composition import largest_rho
+from dpbo_core.errors import AssumptionNotAccepted
+from dpbo_core.mechanisms.noise import InjectedNoise
+from dpbo_core.preparation.run import Run
+from dpbo_core.privacy.amounts import from_units
+from dpbo_core.queries.objective_for_a_loop.score_session import ScoreSession
+
+BOTH = ("public_models", "rowwise_predictions")
+
+
+@pytest.fixture
+def url(tmp_path):
+    return f"sqlite:///{tmp_path / 'ledger.db'}"
+
+
+def without_noise(url, tables=(X, Y, Z, TRUTH), **settings):
+    """An objective whose scores are exact."""
+    PrivacyLedger(url).set_budget(PrivacyBudget.without_limit("open"))
+    rows, classes, sensitive, truth = tables
+    fixed = {"epsilon": 1.0, "delta": 1e-2, "dataset": "open", "n_scores": 4, "ledger": url, "accepts": BOTH}
+    estimator = settings.pop("estimator", DecisionTreeClassifier())
+    asked = PrivateObjective(estimator, **fixed | settings)
+    return drawn_from(
+        InjectedNoise(np.random.default_rng(0), factor=0.0),
+        asked.fit(rows, classes, X_validation=sensitive, y_validation=truth),
+    )
+
+
+def drawn_from(source, asked):
+    """The same objective, its noise from another source."""
+    ledger = PrivacyLedger(asked.ledger)
+    asked.session_ = ScoreSession(asked.session_.opened, Run(ledger, source=source))
+    return asked
+
+
+class OfFirstColumn(ClassifierMixin, BaseEstimator):
+    """Nobody's: it remembers what it was asked about."""
+
+    def fit(self, X, y):
+        self.classes_, self.rows_ = np.unique(y), []
+        return self
+
+    def predict(self, X):
+        self.rows_.append(np.array(X))
+        return self.classes_[(np.asarray(X)[:, 0] > 0).astype(int)]
+
+
+# What a score is of
+
+
+def frames():
+    """Public and sensitive tables with a text column and texts for classes, whose order is not the model's."""
+    make = lambda rows: pd.DataFrame({"a": rows[:, 0], "b": rows[:, 1], "side": np.where(rows[:, 2] > 0, "l", "r")})  # noqa: E731
+    words = np.array(["yes", "no"])
+    return make(X), words[Y], make(Z), words[TRUTH]
+
+
+class Backwards(DecisionTreeClassifier):
+    """A tree whose classes are in the other order."""
+
+    def fit(self, X, y):
+        super().fit(X, y)
+        self.own_, self.classes_ = self.classes_, self.classes_[::-1]
+        return self
+
+    def predict(self, X):
+        return self.own_[self.tree_.predict(np.asarray(X, dtype=np.float32)).argmax(axis=1)]
+
+    def predict_proba(self, X):
+        return self.tree_.predict(np.asarray(X, dtype=np.float32))[:, ::-1]
+
+
+MODELS = (GaussianNB(), SVC(), make_pipeline(StandardScaler(), LogisticRegression()), Backwards(max_depth=3))
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_fitted_model_is_scored_on_the_columns_own_values(url, model):
+    model.fit(X, Y)
+    exact = float((model.predict(Z) == TRUTH).mean())
+    assert without_noise(url).submit(model).value == pytest.approx(exact, abs=1e-6)
+
+
+@pytest.mark.parametrize("model", [model for model in MODELS if not isinstance(model, SVC)])
+def test_its_probabilities_are_of_the_studys_classes(url, model):
+    model.fit(X, Y)
+    second = model.predict_proba(Z)[:, list(model.classes_).index(1)]
+    brier = float((1.0 - (second - TRUTH) ** 2).mean())
+    assert without_noise(url, scoring="brier").submit(model).value == pytest.approx(brier, abs=1e-6)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_its_pairs_are_ranked_by_the_studys_second_class(url, model):
+    model.fit(X, Y)
+    by_rank = hasattr(model, "predict_proba") and not isinstance(model, SVC)
+    values = model.predict_proba(Z)[:, list(model.classes_).index(1)] if by_rank else model.decision_function(Z)
+    asked = without_noise(url, scoring="roc_auc")
+    unit = asked.session_.opened.price.problem.metric_per_step
+    assert asked.submit(model).value / unit == pytest.approx(pairs(values, TRUTH), rel=0.01)  # cells make ties
+
+
+def test_a_model_of_a_data_frame_is_given_the_columns_it_was_fitted_on(url):
+    rows, classes, sensitive, truth = frames()
+    some = GaussianNB().fit(rows[["b", "a"]], classes)
+    assert list(some.feature_names_in_) == ["b", "a"]
+    exact = float((some.predict(sensitive[["b", "a"]]) == truth).mean())
+    asked = without_noise(url, (rows, classes, sensitive, truth))
+    assert asked.submit(some).value == pytest.approx(exact, abs=1e-6)
+
+
+def test_a_regressor_is_scored_by_its_error(url):
+    y, truth = X[:, 0] + X[:, 1], Z[:, 0] + Z[:, 1]
+    forest = RandomForestRegressor(n_estimators=5, random_state=0)
+    asked = without_noise(url, (X, y, Z, truth), estimator=forest, scoring="absolute_error", error_bound=2.0)
+    model = RandomForestRegressor(n_estimators=9, random_state=1).fit(X, y)
+    lost = np.minimum(np.abs(model.predict(Z) - truth), 2.0).mean()
+    assert asked.submit(model).value == pytest.approx(2.0 - lost, abs=1e-6)
+    lost = np.minimum(np.abs(truth + 0.5 - truth), 2.0).mean()
+    assert asked.submit_predictions(truth + 0.5, name="half").value == pytest.approx(2.0 - lost, abs=1e-6)
+
+
+def test_predictions_are_scored_entry_by_entry_and_a_bad_one_costs_its_record_alone(url):
+    asked = without_noise(url)
+    wrong = np.where(np.arange(90) < 9, 1 - TRUTH, TRUTH)
+    assert asked.submit_predictions(wrong, name="nine wrong").value == pytest.approx(0.9, abs=1e-6)
+    broken = [math.nan, None, "no class", *TRUTH[3:].tolist()]
+    assert asked.submit_predictions(broken, name="three unread").value == pytest.approx(87 / 90, abs=1e-6)
+
+
+def test_probabilities_of_several_classes_have_a_column_each(url):
+    y, truth = (np.digitize(rows[:, 0], [-0.5, 0.5]) for rows in (X, Z))
+    asked = without_noise(url, (X, y, Z, truth), scoring="brier", estimator=GaussianNB())
+    model = GaussianNB().fit(X, y)
+    probabilities = model.predict_proba(Z)
+    by_name = asked.submit_predictions(probabilities, name="three columns").value
+    assert asked.submit(model).value == pytest.approx(by_name, abs=1e-6)
+    with pytest.raises(StudyInvalid, match="another shape"):
+        asked.submit_predictions(probabilities[:, :2], name="two columns")
+    assert asked.scores_left == 2
+
+
+# One draw each
+
+
+def test_the_same_again_costs_nothing_and_one_too_many_is_refused(url):
+    asked = objective(url, n_scores=2, accepts=BOTH)
+    tree = DecisionTreeClassifier(max_depth=2, random_state=0).fit(X, Y)
+    first, second = asked.submit(tree), asked.submit_predictions(TRUTH, name="team 1")
+    again = objective(url, n_scores=2, accepts=BOTH)
+    assert (
+        again.submit(DecisionTreeClassifier(max_depth=2, random_state=0).fit(X, Y)) == asked.submit(tree) == first
+    )
+    assert again.submit_predictions(TRUTH, name="team 1") == second
+    assert (asked.scores_left, len(account(url).entries)) == (0, 1)
+    other = DecisionTreeClassifier(max_depth=1, random_state=0).fit(X, Y)
+    for one_more in (lambda: asked.submit(other), lambda: asked.submit_predictions(TRUTH, name="team 2")):
+        with pytest.raises(NoScoresLeft, match="all 2 scores"):
+            one_more()
+    release = asked.close()
+    assert [[*step["hyperparameters"]] for step in release.value["trajectory"]] == [
+        ["submitted model"],
+        ["submitted predictions"],
+    ]
+
+
+def test_each_is_paid_for_by_itself_where_scores_are(url):
+    asked = objective(url, pay_as_you_go=True, n_scores=10, accepts=BOTH)
+    scores = [
+        asked.submit_predictions(TRUTH, name="a"),
+        asked.submit(GaussianNB().fit(X, Y)),
+        asked.ask({"max_depth": 1}),
+    ]
+    assert asked.submit_predictions(TRUTH, name="a") == scores[0]
+    assert (asked.scores_left, len(account(url).entries)) == (7, 3)
+
+
+def test_whether_a_score_is_drawn_is_decided_by_a_name_and_never_by_what_was_predicted(url):
+    """Two tables that are equal for all records but one are two draws, or none, on every neighbour alike."""
+    asked = objective(url, accepts=BOTH)
+    first = asked.submit_predictions(TRUTH, name="a")
+    assert asked.submit_predictions(1 - TRUTH, name="a") == first
+    assert asked.scores_left == 3
+    assert asked.submit_predictions(TRUTH, name="b") != first
+    assert asked.scores_left == 2
+
+
+# Under what each assumes
+
+
+def test_each_assumption_is_asked_for_by_its_name_and_stated(url):
+    listed, foreign = DecisionTreeClassifier(max_depth=1).fit(X, Y), OfFirstColumn().fit(X, Y)
+    for place, (accepts, submit, name) in enumerate(
+        [
+            ((), lambda asked: asked.submit(listed), "public_models"),
+            (("rowwise_predictions",), lambda asked: asked.submit(listed), "public_models"),
+            (("public_models",), lambda asked: asked.submit(foreign), "rowwise_predictions"),
+            (("public_models",), lambda asked: asked.submit_predictions(TRUTH, name="a"), "rowwise_predictions"),
+        ]
+    ):
+        asked = objective(url, accepts=accepts, edition=str(place))
+        with pytest.raises(AssumptionNotAccepted, match=name):
+            submit(asked)
+        assert asked.scores_left == 4
+    assert PrivacyLedger(url).accounts("clinic") == ()
+    asked = objective(url, accepts=BOTH)
+    asked.submit(foreign)
+    assert asked.guarantee_.assumptions == ("public_questions", *BOTH)
+    assert asked.close().guarantee.assumptions == asked.guarantee_.assumptions
+
+
+def test_a_cap_that_does_not_accept_it_refuses(url):
+    PrivacyLedger(url).set_budget(PrivacyBudget.of("clinic", epsilon=5.0, delta=1e-5, accepts=("public_models",)))
+    asked = objective(url, accepts=BOTH, budget=None)
+    with pytest.raises(AssumptionNotAccepted, match="rowwise_predictions"):
+        asked.submit_predictions(TRUTH, name="a")
+    listed = objective(url, accepts=("public_models",), budget=None)
+    listed.submit(DecisionTreeClassifier(max_depth=1).fit(X, Y))
+    assert listed.guarantee_.assumptions == ("public_questions", "public_models")
+
+
+def test_what_is_scored_one_by_one_needs_no_vouching(url):
+    asked = objective(url, rowwise="enforced", accepts=("public_models",), epsilon=4.0)
+    asked.submit(OfFirstColumn().fit(X, Y))
+    assert asked.guarantee_.assumptions == ("public_questions", "public_models")
+
+
+@pytest.mark.parametrize(
+    ("submit", "words"),
+    [
+        (lambda asked: asked.submit(DecisionTreeClassifier()), "classes are not the study's"),
+        (lambda asked: asked.submit(DecisionTreeClassifier().fit(X, Y + 1)), "classes are not the study's"),
+        (lambda asked: asked.submit(GaussianNB().fit(X[:, :2], Y)), "cannot predict the public rows"),
+        (lambda asked: asked.submit_predictions(TRUTH[1:], name="a"), "89"),
+        (lambda asked: asked.submit_predictions(1, name="a"), "1 record"),
+        (lambda asked: asked.submit_predictions(np.zeros((90, 3)), name="a"), "another shape"),
+        (lambda asked: asked.submit_predictions(TRUTH, name=" "), "no name"),
+        (lambda asked: asked.submit_predictions(TRUTH, name="x" * 5000), "characters"),
+    ],
+)
+def test_what_cannot_be_scored_is_a_message_and_costs_nothing(url, submit, words):
+    asked = objective(url, accepts=BOTH)
+    with pytest.raises(StudyInvalid, match=words):
+        submit(asked)
+    assert PrivacyLedger(url).accounts("clinic") == ()
+
+
+def test_a_choice_on_exact_scores_and_a_private_number_of_records_are_refused(url):
+    with pytest.raises(StudyInvalid, match="choice"):
+        objective(url, accepts=BOTH, choice_share=0.3).submit(GaussianNB().fit(X, Y))
+    public = pd.DataFrame(X, columns=list("abc"))
+    asked = PrivateObjective(
+        GaussianNB(),
+        epsilon=1.0,
+        delta=1e-6,
+        dataset="people",
+        n_scores=2,
+        accepts=BOTH,
+        ledger=url,
+        budget=(5.0, 1e-5),
+        person="who",
+        n_persons=50,
+    ).fit(
+        public, Y, X_validation=pd.DataFrame(Z, columns=list("abc")).assign(who=np.arange(90)), y_validation=TRUTH
+    )
+    with pytest.raises(StudyInvalid, match="number is private"):
+        asked.submit_predictions(TRUTH, name="a")
+    asked.submit(GaussianNB().fit(public, Y))
+
+
+# What it says of the records
+
+
+def test_no_record_leaves_by_a_model_or_by_predictions(url, tmp_path):
+    sensitive = Z.copy()
+    sensitive[5, 1] = CANARY
+    asked = PrivateObjective(
+        GaussianNB(),
+        epsilon=1.0,
+        delta=1e-6,
+        dataset="clinic",
+        n_scores=4,
+        accepts=BOTH,
+        budget=(5.0, 1e-5),
+        ledger=url,
+    ).fit(X, Y, X_validation=sensitive, y_validation=TRUTH)
+    own = OfFirstColumn().fit(X, Y)
+    before = pickle.dumps(own)
+    score = asked.submit(own)
+    assert pickle.dumps(own) == before  # so that the same again is the same
+    assert asked.submit(own) == score
+    asked.submit_predictions([CANARY if i == 5 else "secret" for i in range(90)], name="a")
+    stored = (tmp_path / "ledger.db").read_bytes() + pickle.dumps(asked) + repr(asked).encode()
+    assert np.float64(CANARY).tobytes() not in stored
+    for planted in (str(CANARY), "secret"):
+        assert planted.encode() not in stored
+
+
+class Raises:
+    """A prediction that fails on whatever is asked of it, and says what it knows."""
+
+    def __getattribute__(self, name):
+        raise RuntimeError(f"the record is {CANARY}")
+
+    def __float__(self):
+        raise RuntimeError(f"the record is {CANARY}")
+
+
+def test_a_prediction_that_raises_costs_its_record_alone(url, capfd):
+    asked = without_noise(url)
+    values = [Raises(), *TRUTH[1:].tolist()]
+    assert asked.submit_predictions(values, name="a").value == pytest.approx(89 / 90, abs=1e-6)
+    assert str(CANARY) not in "".join(capfd.readouterr())
+
+
+# The exact law
+
+
+TREES = {depth: DecisionTreeClassifier(max_depth=depth, random_state=0).fit(X, Y) for depth in (2, 6)}
+
+
+def value_of(record):
+    """A prediction made elsewhere: a function of its record alone, its label too."""
+    row, label = record
+    return sum(float(tree.predict_proba([row])[0, 1]) for tree in TREES.values()) + 0.25 * label
+
+
+def pairs(values, truth):
+    """C₂ by hand."""
+    return sum(
+        2 * (values[i] > values[j]) + (values[i] == values[j])
+        for i, j in itertools.product(range(len(truth)), repeat=2)
+        if truth[i] == 1 and truth[j] == 0
+    )
+
+
+def sums_of(records):
+    rows, truth = table(records)
+    by_tree = {depth: pairs(tree.predict_proba(rows)[:, 1], truth) for depth, tree in TREES.items()}
+    return pairs([value_of(record) for record in records], truth), by_tree
+
+
+def test_the_exact_law_of_what_is_handed_in_keeps_its_promise_on_every_neighbour(tmp_path):
+    """Predictions first, whose entry moves with its record; then the model that their score decides."""
+    epsilon, delta = 1.0, 1e-2
+    one = session(
+        f"sqlite:///{tmp_path}/law.db", Scripted([]), table(next(neighbours())[0]), scoring="roc_auc", accepts=BOTH
+    )
+    mechanism, other = one._mechanisms
+    assert mechanism.sensitivity == other.sensitivity == 6  # 2(m − 1)
+    steps = np.arange(-int(12 * mechanism.scale), int(12 * mechanism.scale) + 1)
+    noise = np.exp(-(steps**2) / (2 * mechanism.scale**2))
+    noise /= noise.sum()
+
+    def law(records):
+        first, second = sums_of(records)
+        after = [np.roll(noise, second[depth]) for depth in (2, 6)]
+        p = np.roll(noise, first)[:, None]
+        return np.where(steps[:, None] < 4, p * after[0], p * after[1])
+
+    worst, order_two = 0.0, 0.0
+    for D, E in neighbours():
+        P, Q = law(D), law(E)
+        both = (P > 0.0) & (Q > 0.0)
+        worst = max(worst, float(np.maximum(P - math.exp(epsilon) * Q, 0.0).sum()))
+        order_two = max(order_two, math.log(float((P[both] ** 2 / Q[both]).sum())))
+    assert 0.0 < worst <= delta
+    bound = 2.0 * from_units(largest_rho(epsilon, delta))
+    assert 0.5 * bound <= order_two <= bound * (1.0 + 1e-9)
+
+
+def test_a_score_of_what_is_handed_in_is_the_exact_value_and_the_draw(tmp_path):
+    """What the law above takes for granted, for scripted noise on several tables."""
+    for place, (_, records) in enumerate(itertools.islice(neighbours(), 0, 24, 5)):
+        for draws, depth in (((-7, 3), 2), ((9, 0), 6)):
+            where = f"sqlite:///{tmp_path}/{place}-{depth}.db"
+            rows, truth = table(records)
+            asked = without_noise(where, (X, Y, rows, truth), scoring="roc_auc", n_scores=2, delta=1e-2)
+            drawn_from(Scripted(draws), asked)
+            unit = asked.session_._open.price.problem.metric_per_step
+            first, second = sums_of(records)
+            score = asked.submit_predictions([value_of(record) for record in records], name="a")
+            assert round(score.value / unit) == first + draws[0]
+            after = 2 if score.value / unit < 4 else 6
+            if after == depth:
+                assert round(asked.submit(TREES[depth]).value / unit) == second[depth] + draws[1]
