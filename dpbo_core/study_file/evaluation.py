@@ -1,15 +1,34 @@
 """[evaluation], [watch] and [objective]: what is asked beside a tune, each for a price of its own."""
 
 import math
+import re
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from dpbo_core.errors import StudyInvalid
 from dpbo_core.problem.reading import Section, at_least, check_name, limit, positive, require
 from dpbo_core.space.search_space import Value
 from dpbo_core.study_file.sections import check_epsilon
 
 MOST_BINS, MOST_GROUPS, MOST_SCORES = 256, 50, 100_000
 COST = positive("give two positive numbers, in one unit")
+THRESHOLD = re.compile(r"cost=(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)|recall=(0?\.\d+)")
+
+
+def threshold_goal(text: str) -> tuple[str, float]:
+    """("cost", how many false alarms one missed positive is worth), or ("recall", the least that is kept).
+
+    Raises:
+        StudyInvalid: it is neither.
+    """
+    stated = THRESHOLD.fullmatch(text)
+    cost, other, recall = (float(number or 1.0) for number in stated.groups()) if stated else (0.0, 0.0, 0.0)
+    if min(cost, other, recall) <= 0.0:
+        raise StudyInvalid(
+            f"evaluation.threshold = {text!r} is no cost and no recall",
+            remedy="give cost=10:1 (a positive that is missed, a false alarm), or recall=0.9",
+        )
+    return ("cost", cost / other) if text.startswith("cost") else ("recall", recall)
 
 
 @dataclass(frozen=True)
@@ -25,6 +44,8 @@ class EvaluationSection(Section):
         false_positive_cost: of flagging a negative.
         false_negative_cost: of missing a positive.
         prevalence: share of positives where the model will be used; that of the records where None.
+        repair: true to mend the model's probabilities and threshold from the report, at no price.
+        threshold: of the repaired model, "cost=10:1" or "recall=0.9"; the model's own where None.
     """
 
     heading: ClassVar[str] = "evaluation"
@@ -41,9 +62,18 @@ class EvaluationSection(Section):
     prevalence: Annotated[float | None, limit(lambda share: 0.0 < share < 1.0, "give a share between 0 and 1")] = (
         None
     )
+    repair: bool | None = None
+    threshold: str | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.threshold is not None:
+            threshold_goal(self.threshold)
+            require(
+                bool(self.repair),
+                "[evaluation] states a threshold, and repairs nothing",
+                remedy="add repair = true",
+            )
         require(
             self.groups is None or self.group is not None,
             "[evaluation] lists groups, and names no column",

@@ -9,6 +9,7 @@
 | AUC | `auc` | Σ_b P_b (Σ_{a<b} N_a + c N_b)/(PN), c = `ties.ranked` | (…) |
 | AP | `average_precision` | Σ_b (P_b/P)·precision of everything from bin b upwards | (…) |
 | ECE | `calibration_error` | Σ_b |P_b − p_b n_b|/Σ n_b, p_b the public mean probability of the bin | (…) |
+| — | `mean_log_loss` | −Σ_b (P_b log p_b + N_b log(1 − p_b))/Σ n_b | (…) |
 
 A quotient whose divisor is no number of records above 0 is NaN. As JSON:
 
@@ -50,7 +51,14 @@ OF_WHOM = {  # shares, and of how many
     "positive_share": "read",
 }
 COUNTS = ("positives", "negatives", "read", "flagged", "true_positives", "false_positives", "records")
-UNBOUNDED = ("lift", "at lift", *COUNTS, *(f"{of} {name}" for of in ("at", "in", "of") for name in COUNTS))
+LEAST = 1e-9  # a probability below this is taken for this, in a log-loss
+UNBOUNDED = (
+    "mean_log_loss",
+    "lift",
+    "at lift",
+    *COUNTS,
+    *(f"{of} {name}" for of in ("at", "in", "of") for name in COUNTS),
+)
 
 
 @dataclass(frozen=True)
@@ -95,7 +103,7 @@ class Binary(ReportKind):
     metrics = (
         *("auc", "average_precision", "positive_share", "unread_share"),
         *AT_THRESHOLD,
-        *("balanced_accuracy", "calibration_error"),
+        *("balanced_accuracy", "calibration_error", "mean_log_loss"),
     )
     of_a_group = ("positive_share", "auc", "recall", "specificity", "precision", "flagged_share")
     raised = ("calibration_error",)
@@ -140,7 +148,10 @@ class Binary(ReportKind):
             p = np.array([0.0 if value is None else value for value in self.predicted])
             stated = np.array([value is not None for value in self.predicted])
             off = np.where(stated, np.abs(positives - p * records), 0.0).sum(axis=-1)
-            figures["calibration_error"] = ratio(off, np.where(stated, records, 0.0).sum(axis=-1))
+            loss = -(positives * np.log(np.clip(p, LEAST, 1.0)) + negatives * np.log(np.clip(1.0 - p, LEAST, 1.0)))
+            n_stated = np.where(stated, records, 0.0).sum(axis=-1)
+            figures["calibration_error"] = ratio(off, n_stated)
+            figures["mean_log_loss"] = ratio(np.where(stated, loss, 0.0).sum(axis=-1), n_stated)
         return figures
 
     def group_figures(self, cells: Reals) -> Figures:
