@@ -137,11 +137,11 @@ class GaussianProcessSampler:
     def density(self) -> Vector:
         """π̃_j: the density that trial j is drawn from, within [c, C] times π₀; over the N candidates, sums to 1."""
         if len(self._posterior) == 0:
-            return self._prior  # Alg. 3: π⁽⁰⁾
-        s = self._posterior.mean + self._tau * self._posterior.std
-        target = softmax(s, inverse_temperature=self._beta) * self._prior
+            return self._prior  # Alg. 3, statement 1: π⁽⁰⁾
+        s = self._posterior.mean + self._tau * self._posterior.std  # statement 6
+        target = softmax(s, inverse_temperature=self._beta) * self._prior  # statement 7
         target /= target.sum()
-        return project_with_kl(
+        return project_with_kl(  # statement 4
             target, prior=self._prior, lower=self._lower, upper=self._upper, penalty=self._penalty
         )
 

@@ -101,12 +101,14 @@ class Posterior:
             raise ValueError("an observed value is not finite")
         column = self.kernel.column(self.candidates, self.candidates[index])
         scratch = np.empty_like(column)
+        # Alg. 2.1, lines 2 and 5: row t of L = cholesky(K + σ²I), and of v = L\k∗ for every candidate
         row, pivot = self._cholesky.append(int(index), column, scratch)
+        # Alg. 2.1, line 3: entry t of L\(y − m), the half of α that v needs
         innovation = (float(value) - float(self._mean[index])) / pivot
-        mean = np.multiply(row, innovation, out=column)
+        mean = np.multiply(row, innovation, out=column)  # Alg. 2.1, line 4: f̄∗ = m + vᵀ(L\(y − m))
         mean += self._mean
         np.multiply(row, row, out=scratch)
-        variance = np.subtract(self._variance, scratch, out=scratch)
+        variance = np.subtract(self._variance, scratch, out=scratch)  # Alg. 2.1, line 6: k(x∗, x∗) − vᵀv
         np.maximum(variance, 0.0, out=variance)
         self._mean, self._variance = _sealed(mean), _sealed(variance)
 

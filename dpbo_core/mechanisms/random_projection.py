@@ -49,5 +49,7 @@ class RandomProjection:
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[Table]], str]:
         """Draw M; what is returned multiplies by it, keeps the image and gives its digest."""
         del spend, source
-        M = np.random.default_rng().standard_normal(self.shape)  # the operating system's entropy
+        # Kharkovskii et al. 2020, Alg. 1, line 3; by the operating system's entropy
+        M = np.random.default_rng().standard_normal(self.shape)
+        # lines 7 and 10
         return lambda value: self.keep(value.expose() @ M / np.sqrt(self.shape[1]))

@@ -249,17 +249,17 @@ class HypoSearch(Opaque):
 
     def _select(self, objective: Scorer, source: NoiseSource) -> dict[str, Any]:
         """Run K trials of Framework 1 and return the best one."""
-        sampler = self._make_sampler()  # nothing was tried: it knows nothing of any record
+        sampler = self._make_sampler()  # Framework 1, line 1: nothing was tried, it knows nothing of any record
         K = self._mechanism.stopping.draw(source)  # Framework 1, line 3
         runs = K if self._mechanism.cap is None else self._mechanism.cap
-        best, model, ties = (WORST, 0), None, 0
+        best, model, ties = (WORST, 0), None, 0  # line 2: of the result set, the best alone
         for j in range(runs):  # line 4
             i = self._draw_candidate(sampler, source)
             quality, trained = self._try(i, objective, source)  # line 5
             self._tell(sampler, i, quality)  # line 7
             if j >= K:
                 continue  # run for its duration alone
-            if quality > best[0]:
+            if quality > best[0]:  # line 6
                 best, model, ties = (quality, i), trained, 1
             elif quality == best[0]:
                 ties += 1

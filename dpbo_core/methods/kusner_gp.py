@@ -406,7 +406,7 @@ class NoisyGPSearch(Opaque):
         self._noise: Sensitive[tuple[float, ...]] | None = None
         self._values: Sensitive[list[float]] = Sensitive([])
         expected = method.n_steps(problem)
-        posterior = Posterior(
+        posterior = Posterior(  # Alg. 1, line 2: μ_0 = 0
             problem.candidates.encoded, stated_kernel(problem), method.noise_variance, expected=expected
         )
         self._bo = BayesianSearch(posterior, method.acquisition(problem), problem.search.seed)
@@ -425,7 +425,7 @@ class NoisyGPSearch(Opaque):
 
     def finish(self, noise: Noise) -> Release:
         """Draw λ̃ by the exponential mechanism on μ_T over all of Λ, then ṽ = max_t v_t + Lap(Δ/ε)."""
-        best = self._method.scale.to_steps(np.array([max(self._values.expose())]))
+        best = self._method.scale.to_steps(np.array([max(self._values.expose())]))  # Alg. 1, line 13
         return _release(self, noise, self._bo.posterior.mean, Sensitive(int(best[0])))
 
 
@@ -464,7 +464,7 @@ def _release(
     """Make the draws of a search that ended, from its posterior mean μ_T, (N,), and its score in steps."""
     method, problem, value = search._method, search._problem, dict[str, object]()
     for spend, mechanism in method.draws(problem):
-        if isinstance(mechanism, DiscreteLaplace):  # Alg. 1, lines 13 to 15; Alg. 2, lines 4 and 5
+        if isinstance(mechanism, DiscreteLaplace):  # Alg. 1, lines 14 and 15; Alg. 2, lines 4 and 5
             value["score"] = noise.release(spend, mechanism, score)["draw"] * mechanism.unit
         else:  # Alg. 1, line 12
             place = noise.release(spend, mechanism, Sensitive(method.scale.to_steps(mean)))["draw"]

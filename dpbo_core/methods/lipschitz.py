@@ -198,7 +198,7 @@ class Lipschitz:
         lambda_min, lambda_max = _ends(problem)
         if self.calibration == "published":
             return max(1, int(np.ceil(self._published(problem) / problem.score_per_step * (1.0 + 1e-12))))
-        L, G, loss = problem.score.lipschitz, problem.score_range, loss_named(problem.model.estimator)
+        L, G, loss = problem.score.lipschitz, problem.score_range, loss_named(problem.model.estimator)  # line 4
         tau = _tolerance(problem)
         B = kusner_2015.weight_norm_bound(lambda_min=lambda_min, initial_loss=loss.initial_loss)
         r0 = problem.score.span(0.0)  # 0 for a score of the margin alone, or Theorem 7 would be false of it
@@ -284,8 +284,8 @@ class BestScore(Opaque):
     def finish(self, noise: Noise) -> Release:
         """Draw the best score f̃_L = f_BO + Lap(Δ/ε), and return the release of it."""
         (spend,) = self._plan.spends
-        drawn = noise.release(spend, self._mechanism, self._best)  # Alg. 3, lines 5 and 6
-        value = {"score": drawn["draw"] * self._problem.score_per_step}
+        drawn = noise.release(spend, self._mechanism, self._best)  # Alg. 3, line 5
+        value = {"score": drawn["draw"] * self._problem.score_per_step}  # line 6
         return make_release(self._method, self._problem, self._plan, noise, value, score_bound=_score_bound(spend))
 
 
@@ -355,7 +355,7 @@ def _ends(problem: Problem) -> tuple[float, float]:
             cause="Theorem 7 needs a score that is Lipschitz in the model's weights",
             remedy=f"use score = {sloping}, or another method (dpbo plan says which fit)",
         )
-    lambdas = [float(point["lambda"]) for point in problem.candidates.points]
+    lambdas = [float(point["lambda"]) for point in problem.candidates.points]  # Alg. 3, line 1
     return min(lambdas), max(lambdas)
 
 

@@ -51,7 +51,7 @@ def similarity_bound(
     The difference is N(0, 2(1 − k₁)), so one λ exceeds 2√((1 − k₁)x) with probability at most 2·½e^{−x}; `n_events`
     is N times the number of parts that δ is divided into.
     Holds when: Assumption 1 with known k₁ (taken on by the caller); `score_change` holds without it.
-    Source: the proof of Theorem 1, equation (4).
+    Source: the proof of Theorem 1, equation (4); Algorithm 1, line 9.
     """
     return min(2.0 * math.sqrt((1.0 - dataset_similarity) * math.log(n_events / delta)) * _UP, score_change)
 
@@ -175,7 +175,7 @@ def noise_bound(*, n_steps: int, delta: float, noise_variance: float, calibratio
     """q: how far the noise at the two best observations can be apart.
 
     Published: σ√(8 log(3/δ)). Corrected: 2σ√(2 log(5T/δ)), for the index is chosen by the data (δ/5 for each side).
-    Source: the proof of Theorem 3.
+    Source: the proof of Theorem 3; Algorithm 1, line 10.
     """
     sigma = math.sqrt(noise_variance)
     if calibration == "published":
@@ -196,7 +196,7 @@ def average_regret(
 
     Holds when: Assumption 1 (taken on by the caller). Not a privacy statement. Source: the proof of Theorem 3.
     """
-    C1 = srinivas_2010.regret_constant(noise_variance=noise_variance)
+    C1 = srinivas_2010.regret_constant(noise_variance=noise_variance)  # Alg. 1, line 11
     beta = theorem_3_beta(n_candidates=n_candidates, step=n_steps, delta=delta, calibration=calibration)
     return math.sqrt(C1 * beta * information_gain / n_steps)
 

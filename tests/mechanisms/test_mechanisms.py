@@ -15,7 +15,7 @@ from dpbo_core.mechanisms.exponential import PrivateSelection
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise, OperatingSystemNoise, standing_of
-from dpbo_core.mechanisms.opendp_library import opendp
+from dpbo_core.mechanisms.opendp_library import exponential_noisy_max, gumbel_noisy_max, opendp
 from dpbo_core.privacy.amounts import from_units, spent_units
 from dpbo_core.privacy.sensitive import Sensitive
 
@@ -201,6 +201,24 @@ def test_selection_keeps_its_promise_exactly(kind):
     assert worst <= spend.epsilon * (1 + 1e-9)
     assert worst >= 0.8 * spend.epsilon  # the enumeration does reach near the guarantee
     assert worst_rho <= spend.rho * (1 + 1e-9)
+
+
+def test_what_opendp_charges_for_a_choice_covers_the_law_that_it_draws():
+    """Version 0.15.1 drew permute-and-flip under zCDP at ε²/8 (opendp #2911), a quarter of its ε²/2.
+
+    By the exact laws, at ε = 4: which law each measurement draws, and what the other one would have cost.
+    """
+    scale, worlds, n = 0.5, list(itertools.product((0, 1, 2), repeat=3)), 2000
+    worst = dict.fromkeys(DISTRIBUTIONS, 0.0)
+    for kind, law in DISTRIBUTIONS.items():
+        for base, move in itertools.product(worlds, itertools.product((-1, 0, 1), repeat=3)):
+            p, q = law(base, scale), law(tuple(np.add(base, move)), scale)
+            worst[kind] = max(worst[kind], float((p * np.log(p / q)).sum()))
+    zcdp, pure = gumbel_noisy_max(scale, 3), exponential_noisy_max(scale, 3)
+    drawn = Counter(zcdp([0, 1, 2]) for _ in range(n))
+    exponential = DISTRIBUTIONS["exponential mechanism"]([0, 1, 2], scale)
+    assert chi_square([drawn[i] for i in range(3)], exponential, n) > FALSE_ALARM
+    assert worst["exponential mechanism"] <= zcdp.map(1) < worst["permute-and-flip"] <= pure.map(1) ** 2 / 2.0
 
 
 def test_permute_and_flip_does_exceed_an_eighth():

@@ -187,6 +187,6 @@ def raised(X: NDArray[np.float64], floor: float) -> NDArray[np.float64]:
     X = X - X.mean(axis=0)  # Alg. 1, line 2
     U, S, Vt = np.linalg.svd(X, full_matrices=False)  # line 4
     if S.min() >= floor:  # line 6
-        return X
+        return X  # line 7, before its product
     lifted: NDArray[np.float64] = (U * np.sqrt(S**2 + floor**2)) @ Vt  # line 9
-    return lifted
+    return lifted  # line 10, before its product

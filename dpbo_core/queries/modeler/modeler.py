@@ -159,7 +159,7 @@ class Modeler:
         if self._prior is None and _due(len(self._answers)):
             self._refit()
         elif not repeated:
-            self._bo.tell(row, self._mapped(value))
+            self._bo.tell(row, self._mapped(value))  # Alg. 2, line 6
 
     def replay(self, answers: list[RowAnswer]) -> None:
         """Take in answers of an earlier run, in their order; it ends as that run did, with one fit.
