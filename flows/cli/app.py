@@ -34,25 +34,26 @@ COMMANDS = (
     ("dpbo ui", "look at the releases in MLflow"),
 )
 VERBS = {  # in the order of --help: the module that has it, and its line there
-    "show": ("show", "Print a recorded release, from the ledger alone."),
-    "status": ("status", "Say what runs, what ran last and what is left."),
-    "alerts": ("alerts", "Have Prefect tell you of a refused run, an alarm, a budget nearly spent."),
-    "init": ("init", "Write a commented study file for two data files."),
-    "tune": ("tune", "Plan, reserve, search step by step, release, and show it in MLflow."),
-    "score": ("tune", "Choose among predictions made elsewhere: as tune, without training."),
-    "evaluate": ("evaluate", "Evaluate the released model on the sensitive records."),
-    "objective": ("objective", "One private score for a search of your own, of the n that were paid for."),
-    "watch": ("watch", "Has the model gone stale? Look again and again, for one price."),
-    "plan": ("plan", "Price every method on a study and say what to expect of it."),
-    "compare": ("compare", "Measure every method beside its rivals, on public data alone."),
+    "init": ("init", "Write a study file for two data files."),
+    "plan": ("plan", "What to expect, and its price; opens no sensitive file."),
+    "tune": ("tune", "Search, release the choice, charge the budget."),
+    "evaluate": ("evaluate", "How good the released model is, on the sensitive records."),
+    "watch": ("watch", "Has the model gone stale? One price for many looks."),
     "serve": ("tune", "Tune on a schedule, until the budget refuses."),
-    "verify": ("verify", "Recompute ε and δ of a release from its certificate alone."),
-    "doctor": ("doctor", "Look whether this machine is fit. Changes nothing."),
-    "ui": ("ui", "Show MLflow's pages, read-only, to whoever has the link it prints."),
-    "budget": ("budget_words", "The ledger: limit, spent, remaining, every entry."),
-    "curate": ("curate", "The curator: publish a private table, answer queries about it."),
-    "model": ("curate", "The modeller: search a published table, query by query."),
+    "show": ("show", "Print a recorded release, from the ledger alone."),
+    "budget": ("budget_words", "What was spent, by whom, and what is left."),
+    "ui": ("ui", "Show MLflow's pages, read-only, behind a link."),
+    "status": ("status", "Say what runs, what ran last and what is left."),
+    "doctor": ("doctor", "Look whether this machine is fit."),
+    "verify": ("verify", "Recompute a release's price from its certificate."),
+    "compare": ("compare", "Measure every method on public data alone."),
+    "score": ("tune", "Choose among predictions made elsewhere."),
+    "objective": ("objective", "Private scores for a search of your own."),
+    "alerts": ("alerts", "Have Prefect tell you of refusals and alarms."),
+    "curate": ("curate", "The curator: publish a private table."),
+    "model": ("curate", "The modeller: search a published table."),
 }
+FIRST = 9  # of them are what most people need; the rest stands under "also"
 
 
 WITH_A_RESULT = {
@@ -62,6 +63,17 @@ WITH_A_RESULT = {
 
 class Verbs(TyperGroup):
     """A group that imports a command's module when it is called: help and completion need no libraries."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The commands in the order of `VERBS`, for help and for completion."""
+        return list(VERBS)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands of a first project in the order of use, then all others."""
+        lines = [(name, line) for name, (_, line) in VERBS.items()]
+        for title, section in (("Commands", lines[:FIRST]), ("Also", lines[FIRST:])):
+            with formatter.section(title):
+                formatter.write_dl(section)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Name, command and remaining words, as typer resolves them; the command comes from its own module."""
