@@ -206,6 +206,14 @@ def test_help_and_the_first_screen_load_nothing_heavy(words, said):
     assert all(word in run.stdout for word in said)
 
 
+def test_help_names_the_commands_of_a_first_project_in_their_order_and_the_rest_apart(dpbo):
+    first, rest = dpbo("--help")[1].split("Commands:")[1].split("Also:")
+    names = re.compile(r"^  (\w+)  +\S", re.M)
+    assert names.findall(first) == "init plan tune evaluate watch serve show budget ui".split()
+    assert [*names.findall(first), *names.findall(rest)] == list(VERBS)
+    assert "..." not in first + rest  # no line is cut
+
+
 @pytest.mark.parametrize("words", [[verb] for verb in VERBS if verb not in ("budget", "curate", "model")]
                          + [["budget", "set"], ["curate", "publish"], ["model", "suggest"]])  # fmt: skip
 def test_every_command_lists_the_common_options_and_json_only_where_its_result_is_an_object(dpbo, words):
