@@ -64,11 +64,7 @@ WITH_A_RESULT = {
 class Verbs(TyperGroup):
     """A group that imports a command's module when it is called: help and completion need no libraries."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        """The commands in the order of `VERBS`, for help and for completion."""
-        return list(VERBS)
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002  click hands it over
         """Write the commands of a first project in the order of use, then all others."""
         lines = [(name, line) for name, (_, line) in VERBS.items()]
         for title, section in (("Commands", lines[:FIRST]), ("Also", lines[FIRST:])):

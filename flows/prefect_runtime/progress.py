@@ -1,4 +1,4 @@
-"""The progress bar of a study: steps done, and what the last one released where it released something."""
+"""How far a study is: a bar on a terminal, elsewhere lines, of which the public number of steps says how many."""
 
 import sys
 from types import TracebackType
@@ -13,15 +13,22 @@ from dpbo_core.errors import printable
 from dpbo_core.methods.contract import Released
 from dpbo_core.privacy.release import Release
 
+LINES = 10  # at most, after the first, where standard error is no terminal
+
 Result = TypeVar("Result")
 NARROW = 60  # columns, below which the count has room, and either the name or what was released
 
 
 class Progress:
-    """A bar on standard error while a person is watching, one line with --plain; silent otherwise."""
+    """A bar on standard error while a person is watching, one line with --plain; in a pipe ten lines or fewer.
+
+    The lines hold counts of steps and nothing that was released.
+    """
 
     def __init__(self, name: str, steps: int, what: str = "steps") -> None:
         console = Console(stderr=True, emoji=False)
+        self._name, self._what, self._steps, self._done = printable(name), what, steps, 0
+        self._lines = not console.is_terminal and steps > 0
         if console.is_terminal and is_plain():
             sys.stderr.write(f"{steps} {what} to go.\n")
         narrow = console.width < NARROW
@@ -39,6 +46,7 @@ class Progress:
 
     def __enter__(self) -> "Progress":
         self._bar.start()
+        self._say()
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
@@ -51,7 +59,16 @@ class Progress:
 
     def show(self, released: Released | None) -> None:
         """Count one more step and show what it released; that is already recorded."""
+        self._done += 1
+        if self._done * LINES // max(self._steps, 1) > (self._done - 1) * LINES // max(self._steps, 1):
+            self._say()
         self._bar.update(self._task, advance=1, last=self._first if released is None else in_short(released))
+
+    def _say(self) -> None:
+        """Write how far it is where nobody watches a bar."""
+        if self._lines:
+            sys.stderr.write(f"dpbo: {self._name}: {self._done} of {self._steps} {self._what}\n")
+            sys.stderr.flush()
 
 
 def announce_release(name: str, release: Release) -> None:

@@ -236,6 +236,19 @@ def test_progress_is_a_line_where_it_is_listened_to(monkeypatch, capsys):
     assert capsys.readouterr().err == "3 steps to go.\n"
 
 
+@pytest.mark.parametrize(
+    ("steps", "counts"), [(3, [0, 1, 2, 3]), (25, [0, 3, 5, 8, 10, 13, 15, 18, 20, 23, 25]), (0, [])]
+)
+def test_in_a_pipe_progress_is_a_few_lines_of_public_counts_alone(monkeypatch, capsys, steps, counts):
+    from dpbo.flows.prefect_runtime.progress import Progress
+
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    with Progress("trial", steps) as progress:
+        for step in range(steps):
+            progress.show({"step": step, "hyperparameters": {"C": 1.0}, "score": 0.123})
+    assert capsys.readouterr().err.splitlines() == [f"dpbo: trial: {count} of {steps} steps" for count in counts]
+
+
 def test_methods_are_listed_when_asked_for_and_the_studys_own_always(tables, capsys):
     tables["study"]["method"] = "exact_gp"
     spec = StudySpec.from_dict({**tables, "method": {}})
