@@ -1,5 +1,22 @@
 """The `dpbo` command: its words, what they do, and its screens."""
 
-from dpbo.flows.cli.app import main
+import signal
+import sys
+from contextlib import suppress
+from typing import NoReturn
 
-__all__ = ["main"]
+
+def main() -> None:
+    """Import the command and run it; a signal that comes meanwhile is answered, since nothing is charged yet."""
+    try:
+        with suppress(ValueError):  # in another thread than the main one nobody handles signals
+            signal.signal(signal.SIGTERM, _interrupt)
+        from dpbo.flows.cli.app import main as run
+    except KeyboardInterrupt:
+        sys.stderr.write("dpbo: stopped; nothing was charged. What to do: run the same command again\n")
+        sys.exit(130)
+    run()
+
+
+def _interrupt(_number: int, _frame: object) -> NoReturn:
+    raise KeyboardInterrupt

@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from dpbo.tasks.reporting import Tracked
     from dpbo_core.queries.evaluation.run import EvaluationResult
 
+CONSTANTS = {  # figures of a report whose value for one answer to all is known without any data
+    "auc": ("AUC", 0.5),
+    "cohen_kappa": ("Cohen's kappa", 0.0),
+    "r2_public_baseline": ("R²", 0.0),
+}
+
 
 def release_json(release: Release, *, replayed: bool, tracking: dict[str, str] | None) -> dict[str, Any]:
     """The JSON object of a release, as every command prints it."""
@@ -101,7 +107,7 @@ def _facts(release: Release, screen: Screen, best: Mapping[str, Any] | None) -> 
         scores = screen.spark([point["score"] for point in value["trajectory"]])
         facts.append(("seen", f"{scores}   private scores, step by step"))
     facts += [(named(name), named(_number(item))) for name, item in value.items() if _plain(name, item)]
-    facts += report_facts(release, screen, best)
+    facts += [*_report_verdict(value), *report_facts(release, screen, best)]
     return [
         *facts,
         ("guarantee", named(guarantee.in_words())),
@@ -126,8 +132,42 @@ def _scored(metric: DisplayedMetric) -> Iterator[tuple[str, str]]:
     less = "" if metric.greater_is_better else "   (less is better)"
     outside = "   (the noise took it out of its range)" if metric.outside else ""
     yield named(metric.name.replace("_", " ")), f"[bold]{metric.value:.4f}[/]{more}{less}{outside}"
-    if metric.baseline is not None:
-        yield "baseline", f"{metric.baseline:.4f}   the same for every record, by {metric.baseline_set}"
+    if interval is None or metric.baseline is None:
+        return
+    word = beside_constant(interval, metric.baseline, greater_is_better=metric.greater_is_better)
+    yield "verdict", f"{word}, which scores {metric.baseline:.4f} on {metric.baseline_set}"
+
+
+def beside_constant(interval: tuple[float, float], baseline: float, *, greater_is_better: bool) -> str:
+    """Whether a metric is better than the best constant answer's, by its 90% interval, which is of the noise alone.
+
+    Args:
+        interval: of the metric on the sensitive records, low before high.
+        baseline: what the constant answer scores.
+        greater_is_better: of the metric.
+    """
+    low, high = interval
+    worst, best = (low - baseline, high - baseline) if greater_is_better else (baseline - high, baseline - low)
+    if worst > 0:
+        return "[bold]better[/] than a constant answer"
+    if best <= 0:
+        return "[bold]no better[/] than a constant answer"
+    return "it [bold]cannot be told[/] whether it is better than a constant answer"
+
+
+def _report_verdict(value: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """A row whether a report's model is better than a constant answer; none of another release."""
+    metrics = value.get("metrics")
+    for name, (title, constant) in CONSTANTS.items():
+        if not isinstance(metrics, Mapping) or name not in metrics:
+            continue
+        ends = metrics[name]["noise_interval"]
+        if ends is None:
+            yield "verdict", "it [bold]cannot be told[/] whether it is better than a constant answer"
+        else:
+            word = beside_constant((ends[0], ends[1]), constant, greater_is_better=True)
+            yield "verdict", f"{word}: {title} {ends[0]:.3f} … {ends[1]:.3f}, where such an answer has {constant:g}"
+        return
 
 
 def _plain(name: str, item: Any) -> bool:

@@ -91,3 +91,19 @@ def test_a_signal_to_a_real_command_is_answered_in_a_pipe(spec, number):
         _, message = process.communicate(timeout=60)
     assert process.returncode == 130
     assert message.startswith("dpbo: stopped")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_the_command_is_imported_is_answered_without_a_traceback(tmp_path, number):
+    (tmp_path / "typer.py").write_text("import time\nprint('importing', flush=True)\ntime.sleep(60)\n")
+    around = os.environ | {"PYTHONPATH": os.pathsep.join((str(tmp_path), str(ROOT)))}
+    with subprocess.Popen(
+        [sys.executable, "-c", "from dpbo.flows.cli import main; main()", "tune", "study.toml"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=around,
+    ) as process:  # fmt: skip
+        assert process.stdout.readline() == "importing\n"
+        time.sleep(0.1)
+        process.send_signal(number)
+        _, message = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert message == "dpbo: stopped; nothing was charged. What to do: run the same command again\n"

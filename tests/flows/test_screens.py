@@ -16,7 +16,7 @@ from dpbo.flows.cli.budget import accounts_json, print_accounts
 from dpbo.flows.cli.doctor import Finding, print_findings
 from dpbo.flows.cli.evaluate import print_expected
 from dpbo.flows.cli.plan import HEADER, print_advice, print_every_method
-from dpbo.flows.cli.release_screen import print_report
+from dpbo.flows.cli.release_screen import beside_constant, print_report
 from dpbo.flows.cli.terminal import print_message
 from dpbo.flows.cli.tune import print_tuned
 from dpbo_core import evaluate_study, plan_evaluation
@@ -247,6 +247,27 @@ def test_in_a_pipe_progress_is_a_few_lines_of_public_counts_alone(monkeypatch, c
         for step in range(steps):
             progress.show({"step": step, "hyperparameters": {"C": 1.0}, "score": 0.123})
     assert capsys.readouterr().err.splitlines() == [f"dpbo: trial: {count} of {steps} steps" for count in counts]
+
+
+@pytest.mark.parametrize(
+    ("interval", "greater", "word"),
+    [
+        ((0.7, 0.8), True, "[bold]better"),
+        ((0.5, 0.6), True, "[bold]no better"),
+        ((0.5, 0.7), True, "cannot be told"),
+        ((0.7, 0.8), False, "[bold]no better"),
+        ((0.5, 0.59), False, "[bold]better"),
+        ((0.5, 0.7), False, "cannot be told"),
+    ],
+)
+def test_a_score_is_better_than_a_constant_answer_only_where_its_whole_interval_is(interval, greater, word):
+    assert word in beside_constant(interval, 0.6, greater_is_better=greater)
+
+
+@pytest.mark.parametrize("name", ["tuned", "evaluated"])
+def test_a_release_and_a_report_each_say_whether_a_constant_answer_would_do(here, makers, capsys, name):
+    makers[name]()
+    assert " ".join(capsys.readouterr().out.split()).count("than a constant answer") == 1
 
 
 def test_methods_are_listed_when_asked_for_and_the_studys_own_always(tables, capsys):
