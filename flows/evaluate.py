@@ -13,6 +13,7 @@ from dpbo.tasks import policies
 from dpbo.tasks.evaluating import evaluate, prepare
 from dpbo.tasks.reporting import Tracked
 from dpbo.tasks.reporting.champion import champion_after
+from dpbo.tasks.reporting.mlflow_run import log_repaired
 from dpbo_core.errors import BudgetRefused, StudyInvalid
 from dpbo_core.preparation.data_split import is_partitioned
 from dpbo_core.privacy.release import Release
@@ -98,4 +99,11 @@ def report(
         if isinstance(drawn, BudgetRefused):
             raise announce_refusal(drawn, flow.study)
         result = drawn
-    return result, publish_release(flow, result.release)
+    tracked = publish_release(flow, result.release)
+    if tracked is not None and result.repair is not None:
+        place, mended = (
+            (result.release, tracked.run_id, flow.stores.tracking),
+            (result.repair, result.repaired_model),
+        )
+        flow.warnings.tried("MLflow does not show the repaired model", lambda: log_repaired(*place, *mended))
+    return result, tracked

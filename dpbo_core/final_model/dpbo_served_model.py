@@ -18,6 +18,7 @@ NUMBERS, ESTIMATOR = "model.json", "estimator.skops"
 FORMAT = 1
 LOGISTIC = "logistic"  # the loss whose margins are log-odds
 PREDICT = "predict"  # what is asked where nothing is said
+CERTAIN = 1e-9  # a probability nearer than this to 0 or 1 is taken for this
 VERBS = (PREDICT, "predict_proba", "decision_function")
 
 BOOSTERS = {  # package → the file with its trees, in its own format; the classes that are made again from it
@@ -59,7 +60,7 @@ class ServedModel:
 
     Attributes:
         document: what `model.json` holds.
-        estimator: fitted; None for a linear model.
+        estimator: fitted, with the verbs of scikit-learn.
     """
 
     def __init__(self, document: dict[str, Any], estimator: Any) -> None:
@@ -82,8 +83,6 @@ class ServedModel:
             raise ValueError(f"predict_method is one of {', '.join(VERBS)}")
         columns = self.preprocessing["features"]
         rows = data_frame(columns, model_input) if "kind" in columns[0] else self.encoded(model_input)
-        if self.estimator is None:
-            return self._linear(rows, verb)
         if not callable(getattr(self.estimator, verb, None)):
             raise ValueError(f"this model has no {verb}")
         predictions = np.asarray(getattr(self.estimator, verb)(rows))
@@ -133,17 +132,63 @@ class ServedModel:
         lengths = np.sqrt((mantissas * mantissas).sum(axis=1, keepdims=True))
         return np.asarray(mantissas * np.minimum(np.ldexp(1.0 / radius, largest - exponent), bound / lengths))
 
-    def _linear(self, rows: NDArray[np.float64], verb: str) -> Any:
-        linear = self.document["linear"]
-        margins = rows @ np.array(linear["weights"])
-        if verb == "decision_function":
-            return margins
-        if verb == PREDICT:
-            return self.classes[(margins > 0.0).astype(int)]
-        if linear["loss"] != LOGISTIC:
-            raise ValueError("this model has no predict_proba")
-        second = 0.5 * (1.0 + np.tanh(0.5 * margins))
-        return np.column_stack([1.0 - second, second])
+
+class Linear:
+    """A linear model of ours behind the verbs of a classifier of 0 and 1.
+
+    Attributes:
+        document: weights and loss, as `model.json` holds them.
+    """
+
+    def __init__(self, document: dict[str, Any]) -> None:
+        self.document, self._weights = document, np.array(document["weights"])
+        if document["loss"] == LOGISTIC:
+            self.predict_proba = lambda rows: of_log_odds(self.decision_function(rows))
+
+    def decision_function(self, rows: Any) -> NDArray[np.float64]:
+        """The margin of each row, (m,)."""
+        return np.asarray(rows @ self._weights)
+
+    def predict(self, rows: Any) -> NDArray[np.intp]:
+        """(m,) 1 where the margin is above 0."""
+        return np.asarray((self.decision_function(rows) > 0.0).astype(int))
+
+
+class Repaired:
+    """A classifier of two classes with recalibrated log-odds a·z + b, and a threshold of its own.
+
+    Attributes:
+        estimator: the classifier as it was.
+        terms: "verb" by which it is asked; "slope" a and "intercept" b of its log-odds z, which are its decision
+            values where it is "logistic"; "threshold" of what the verb gives, above which a row is of class 1.
+    """
+
+    def __init__(self, estimator: Any, terms: dict[str, Any]) -> None:
+        self.estimator, self.terms = estimator, terms
+        if terms["logistic"] or terms["verb"] == "predict_proba":
+            self.predict_proba = lambda rows: of_log_odds(self.decision_function(rows))
+
+    def decision_function(self, rows: Any) -> NDArray[np.float64]:
+        """The recalibrated log-odds of each row, (m,); of a model without probabilities its own decision values."""
+        values = self._values(rows)
+        if self.terms["verb"] == "predict_proba":
+            values = np.clip(values, CERTAIN, 1.0 - CERTAIN)
+            values = np.log(values) - np.log1p(-values)
+        return np.asarray(self.terms["slope"] * values + self.terms["intercept"])
+
+    def predict(self, rows: Any) -> NDArray[np.intp]:
+        """(m,) 1 above the threshold."""
+        return np.asarray((self._values(rows) > self.terms["threshold"]).astype(int))
+
+    def _values(self, rows: Any) -> NDArray[np.float64]:
+        values = np.asarray(getattr(self.estimator, self.terms["verb"])(rows))
+        return values[:, 1] if values.ndim == 2 else values
+
+
+def of_log_odds(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Probabilities of both classes, (m, 2), from log-odds (m,)."""
+    second = 0.5 * (1.0 + np.tanh(0.5 * values))
+    return np.column_stack([1.0 - second, second])
 
 
 class Trees:
@@ -305,10 +350,18 @@ def _load_pyfunc(path: str) -> ServedModel:
     document = json.loads((folder / NUMBERS).read_text(encoding="utf-8"))
     if document["format"] != FORMAT:
         raise ValueError("the model is of another format")
-    if "linear" in document:
-        return ServedModel(document, None)
-    if "booster" in document and not (folder / ESTIMATOR).exists():
-        return ServedModel(document, boosted(folder, document["booster"]))
+    estimator = Linear(document["linear"]) if "linear" in document else _fitted(folder, document.get("booster"))
+    return ServedModel(document, Repaired(estimator, document["repaired"]) if "repaired" in document else estimator)
+
+
+def _fitted(folder: Path, booster: Any) -> Any:
+    """The estimator of a folder, or the booster behind what comes before it.
+
+    Raises:
+        ValueError: it names a type that is not on the list.
+    """
+    if booster is not None and not (folder / ESTIMATOR).exists():
+        return boosted(folder, booster)
     from skops import io
 
     data = (folder / ESTIMATOR).read_bytes()
@@ -316,6 +369,4 @@ def _load_pyfunc(path: str) -> ServedModel:
     if foreign:
         raise ValueError(f"the model names {foreign[0]}, which is not loaded")
     estimator = io.loads(data, trusted=list(TRUSTED))
-    if "booster" in document:
-        estimator = boosted(folder, document["booster"], estimator)
-    return ServedModel(document, estimator)
+    return estimator if booster is None else boosted(folder, booster, estimator)

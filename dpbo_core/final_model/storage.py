@@ -27,7 +27,7 @@ from dpbo_core.data.features import Category, Feature, Number
 from dpbo_core.data.named_columns import KINDS, NamedColumn
 from dpbo_core.data.raw_cells import as_cells
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.final_model.dpbo_served_model import BOOSTERS, FORMAT, boosted
+from dpbo_core.final_model.dpbo_served_model import BOOSTERS, FORMAT, VERBS, Linear, Repaired, boosted
 from dpbo_core.final_model.dpbo_served_model import ESTIMATOR as ESTIMATOR
 from dpbo_core.final_model.dpbo_served_model import NUMBERS as NUMBERS
 from dpbo_core.final_model.dpbo_served_model import TRUSTED as TRUSTED
@@ -49,21 +49,31 @@ def write(folder: Path, preprocessing: Preprocessing, model: Model, loss: str | 
         StudyInvalid: the estimator holds something that could not be loaded again without running foreign code.
     """
     document: dict[str, Any] = {"format": FORMAT, "preprocessing": _preprocessing_fields(preprocessing)}
+    estimator = None if isinstance(model, LinearModel) else model.estimator
+    if isinstance(estimator, Repaired):
+        document["repaired"], estimator = estimator.terms, estimator.estimator
     if isinstance(model, LinearModel):
-        document["linear"] = {
-            "weights": model.weights.tolist(),
-            "lambda": model.regularization,
-            "certificate": model.certificate,
-            "loss": loss,
-        }
+        document["linear"] = linear_fields(model, loss)
+    elif isinstance(estimator, Linear):
+        document["linear"] = estimator.document
     else:
         document["stand_in"] = [None if cell != cell else cell for cell in model.stand_in.tolist()]
-        rest, booster = parted(model.estimator)
+        rest, booster = parted(estimator)
         if rest is not None:
             (folder / ESTIMATOR).write_bytes(_dumped(rest))
         if booster is not None:
             document["booster"] = write_booster(folder, booster)
     (folder / NUMBERS).write_text(json.dumps(document, allow_nan=False), encoding="utf-8")
+
+
+def linear_fields(model: LinearModel, loss: str | None) -> dict[str, Any]:
+    """A linear model as `model.json` has it."""
+    return {
+        "weights": model.weights.tolist(),
+        "lambda": model.regularization,
+        "certificate": model.certificate,
+        "loss": loss,
+    }
 
 
 def read(folder: Path) -> tuple[Preprocessing, Model, str | None]:
@@ -80,12 +90,21 @@ def read(folder: Path) -> tuple[Preprocessing, Model, str | None]:
         if "linear" in document:
             linear = document["linear"]
             weights = _row(linear["weights"], preprocessing.n_features)
-            model: Model = LinearModel(weights, float(linear["lambda"]), float(linear["certificate"]))
-            loss = _text(linear["loss"])
+            ours, loss = (
+                LinearModel(weights, float(linear["lambda"]), float(linear["certificate"])),
+                _text(linear["loss"]),
+            )
+            model: Model = ours
+            if "repaired" in document:
+                repaired = Repaired(Linear(linear_fields(ours, loss)), _terms(document["repaired"]))
+                model, loss = FittedEstimator(repaired, np.zeros(preprocessing.n_features)), None
         else:
             columns, stand_in = preprocessing.columns, document["stand_in"]
             stand_in = _row(stand_in, preprocessing.n_features) if columns is None else _cells(stand_in, columns)
-            model = FittedEstimator(_estimator(folder, document.get("booster")), stand_in, columns=columns)
+            estimator = _estimator(folder, document.get("booster"))
+            if "repaired" in document:
+                estimator = Repaired(estimator, _terms(document["repaired"]))
+            model = FittedEstimator(estimator, stand_in, columns=columns)
     except StudyInvalid:
         raise
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
@@ -99,6 +118,8 @@ def parted(estimator: Any) -> tuple[Any, Any]:
     """(What comes before, the booster) of a booster, or of a Pipeline that ends in one; else (estimator, None)."""
     from sklearn.pipeline import Pipeline
 
+    if isinstance(estimator, Repaired):
+        estimator = estimator.estimator
     if _library(estimator):
         return None, estimator
     if type(estimator) is Pipeline and len(estimator.steps) > 1 and _library(estimator.steps[-1][1]):
@@ -110,6 +131,11 @@ def packages_of(estimator: Any) -> tuple[str, ...]:
     """The distribution that a booster in `estimator` came with, xgboost-cpu say; none where there is no booster."""
     library = _library(parted(estimator)[1])
     return tuple(distributions_of_packages()[library][:1]) if library else ()
+
+
+def is_linear(estimator: Any) -> bool:
+    """Whether it is a repaired linear model of ours, which needs no scikit-learn."""
+    return isinstance(estimator, Repaired) and isinstance(estimator.estimator, Linear)
 
 
 def write_booster(folder: Path, booster: Any) -> dict[str, str]:
@@ -249,6 +275,12 @@ def _feature(fields: dict[str, Any]) -> Feature | NamedColumn:
         return Category(name, tuple(_value(value) for value in fields["values"]))
     stand_in = None if fields["stand_in"] is None else _number(fields["stand_in"])
     return Number(name, _number(fields["mean"]), _number(fields["deviation"]), stand_in)
+
+
+def _terms(terms: Any) -> dict[str, Any]:
+    """Those of a `Repaired`, of which nothing but numbers and a verb is read."""
+    numbers = {name: _number(terms[name]) for name in ("slope", "intercept", "threshold")}
+    return {"verb": VERBS[VERBS.index(terms["verb"])], "logistic": terms["logistic"] is True, **numbers}
 
 
 def _row(cells: Any, length: int) -> NDArray[np.float64]:

@@ -18,7 +18,7 @@ from dpbo_core.data.named_columns import NamedColumn
 from dpbo_core.data.raw_cells import time_in_words
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.final_model import storage
-from dpbo_core.final_model.dpbo_served_model import LOGISTIC, data_frame
+from dpbo_core.final_model.dpbo_served_model import LOGISTIC, data_frame, of_log_odds
 from dpbo_core.models.estimators import Model
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.preparation.data_split import public_half
@@ -99,7 +99,7 @@ class FinalModel:
             if verb == "decision_function":
                 return lambda table: _margins(model, self._encoded(table))
             if self.loss == LOGISTIC:
-                return lambda table: _of_log_odds(_margins(model, self._encoded(table)))
+                return lambda table: of_log_odds(_margins(model, self._encoded(table)))
         elif callable(asked := getattr(model.estimator, verb, None)):
             return lambda table: np.asarray(asked(self._encoded(table)))
         raise AttributeError(f"this model has no {verb}")
@@ -190,11 +190,6 @@ def train_final(
 
 def _margins(model: LinearModel, X: NDArray[np.float64]) -> NDArray[np.float64]:
     return model.margins(X, np.ones(len(X)))
-
-
-def _of_log_odds(margins: NDArray[np.float64]) -> NDArray[np.float64]:
-    second = 0.5 * (1.0 + np.tanh(0.5 * margins))
-    return np.column_stack([1.0 - second, second])
 
 
 def _made_up(feature: Feature | NamedColumn) -> list[Any]:

@@ -314,6 +314,8 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         false_positive_cost: float | None = None,
         false_negative_cost: float | None = None,
         prevalence: float | None = None,
+        repair: bool | None = None,
+        threshold: str | None = None,
     ) -> EvaluationResult:
         """Release a whole report on the released model, for one spend of its own.
 
@@ -333,6 +335,8 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             false_positive_cost: of flagging a negative, for the best threshold.
             false_negative_cost: of missing a positive.
             prevalence: share of positives where the model will be used.
+            repair: True for a `repaired_model` with mended probabilities and threshold, at no price.
+            threshold: of that model, "cost=10:1" (a miss, a false alarm) or "recall=0.9".
 
         Raises:
             StudyInvalid: nothing was released under these parameters, or it cannot be evaluated.
@@ -352,6 +356,8 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             false_positive_cost=false_positive_cost,
             false_negative_cost=false_negative_cost,
             prevalence=prevalence,
+            repair=repair,
+            threshold=threshold,
         )
         released = split.spec
         if isinstance(released.data, PublicFiles):

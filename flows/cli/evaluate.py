@@ -2,6 +2,7 @@
 
 import math
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,7 +22,7 @@ from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.unit import NeighboringRelation
 from dpbo_core.queries.evaluation import KIND
 from dpbo_core.queries.evaluation.run import EvaluationPlan, plan_evaluation, recorded_report
-from dpbo_core.study_file import StudySpec
+from dpbo_core.study_file import EvaluationSection, StudySpec
 
 
 def evaluate(
@@ -32,6 +33,12 @@ def evaluate(
     model: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="A saved public model, not the study's own: its folder, or MLflow's."),
+    ] = None,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Mend its probabilities and threshold from the report, at no price.")
+    ] = False,
+    threshold: Annotated[
+        str | None, typer.Option(help="With --repair: cost=10:1 (a miss, a false alarm) or recall=0.9.")
     ] = None,
     plan: Annotated[
         bool, typer.Option("--plan", help="Say the price and what to expect; charges nothing.")
@@ -47,7 +54,10 @@ def evaluate(
         expected = planned(study, epsilon=epsilon, model=model)
         print_result(lambda: expected_json(expected), lambda: print_expected(expected))
         return
-    evaluated, account = run(study, epsilon=epsilon, model=model, time_quantum=pad_steps, register=register)
+    mend = EvaluationSection(repair=True, threshold=threshold) if repair or threshold is not None else None
+    evaluated, account = run(
+        study, epsilon=epsilon, model=model, time_quantum=pad_steps, register=register, mend=mend
+    )
 
     result, tracked = evaluated.result, evaluated.tracked
     print_result(
@@ -63,6 +73,7 @@ def run(
     model: Path | None = None,
     time_quantum: float = 0.0,
     register: bool = False,
+    mend: EvaluationSection | None = None,
 ) -> tuple[Evaluated, Account]:
     """Evaluate the study in `path` as a Prefect flow; returns the report and its dataset's account afterwards.
 
@@ -81,6 +92,9 @@ def run(
         )
 
     study, folder = _read(path, model)
+    if mend is not None:
+        section = replace(study.evaluation or mend, repair=True)
+        study = replace(study, evaluation=replace(section, threshold=mend.threshold or section.threshold))
     quiet_environment()
     replay = reported(study, folder, epsilon=epsilon, model=model)
     if replay is not None:

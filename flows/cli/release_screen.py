@@ -14,6 +14,7 @@ from dpbo_core.privacy.release import LEARNED_FROM, Release
 
 if TYPE_CHECKING:
     from dpbo.tasks.reporting import Tracked
+    from dpbo_core.queries.evaluation.repair import Repair
     from dpbo_core.queries.evaluation.run import EvaluationResult
 
 CONSTANTS = {  # figures of a report whose value for one answer to all is known without any data
@@ -35,6 +36,8 @@ def print_report(
     release, best = result.release, result.best_threshold
     look = where_to_look(release, tracked)
     print_release(release, account, replayed=result.replayed, look=look, best=best)
+    if result.repair is not None:
+        print_repair(result.repair)
     if champion:
         Screen().say()
         Screen().say(named(champion))
@@ -44,8 +47,55 @@ def evaluated_json(result: "EvaluationResult", tracked: "Tracked | None") -> dic
     """The object of `dpbo evaluate --json`."""
     best = None if result.best_threshold is None else dict(result.best_threshold)
     return release_json(result.release, replayed=result.replayed, tracking=place(tracked)) | {
-        "best_threshold": best
+        "best_threshold": best,
+        **({} if result.repair is None else {"repair": result.repair.to_json()}),
     }
+
+
+def print_repair(repair: "Repair") -> None:
+    """Print what was mended, with its figures before and after, and which of them are optimistic."""
+    screen, document = Screen(), repair.to_json()
+    screen.say()
+    rows = []
+    for name, before in repair.before["metrics"].items():
+        rows.append(
+            (name.replace("_", " "), *(interval_cells(side) for side in (before, repair.after["metrics"][name])))
+        )
+    for name in ("recall", "precision", "specificity"):
+        sides = (repair.before["confusion"][name], repair.after["confusion"][name])
+        rows.append((name, *map(interval_cells, sides)))
+    screen.table(("repair", "before (noise, 90%)", "after (noise, 90%)"), rows, left=1)
+    bins = zip(repair.before["calibration"], repair.after["calibration"], strict=True)
+    reliability = [
+        (_percent(old["predicted"]), _percent(new["predicted"]), interval_cells(old["observed"]))
+        for old, new in bins
+    ]
+    if reliability:
+        screen.table(("said before", "said after", "what was so"), reliability, left=0)
+    at = "" if repair.probability is None else f", a probability of {repair.probability:.3g}"
+    screen.facts(
+        [
+            ("repair", named("; ".join(repair.why))),
+            (
+                "fit",
+                f"log-odds × {repair.slope:.3g} + {repair.intercept:.3g}; flag above {repair.threshold:.4g}{at}",
+            ),
+            ("optimism", named(document["optimism"])),
+            ("price", named(document["price"])),
+        ]
+    )
+
+
+def interval_cells(cell: Mapping[str, Any]) -> str:
+    """A figure with its noise interval in one cell."""
+    if cell["value"] is None or cell["noise_interval"] is None:
+        return "–"
+    low, high = cell["noise_interval"]
+    return f"{cell['value']:.3f} ({low:.3f} … {high:.3f})"
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{share:.1%}"
 
 
 def where_to_look(release: Release, tracked: "Tracked | None") -> str:

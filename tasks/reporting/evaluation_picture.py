@@ -9,6 +9,7 @@ from dpbo.tasks.reporting.kinds_picture import panels as kinds_panels
 from dpbo.tasks.reporting.release_picture import CHOICE, INK, NOISE, plain
 from dpbo_core.privacy.release import Release
 from dpbo_core.queries.evaluation.binary import Binary
+from dpbo_core.queries.evaluation.repair import OPTIMISTIC, PRICE, Repair
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,6 +45,22 @@ def draw_evaluation(release: Release) -> "Figure":
         fontsize=8,
         color=NOISE,
     )
+    return figure
+
+
+def draw_repair(repair: Repair) -> "Figure":
+    """The figure of a repair: the reliability diagram before and after, with the log-losses."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9.0, 4.1), layout="constrained")
+    for axes, title, side in zip(
+        figure.subplots(1, 2), ("before", "after"), (repair.before, repair.after), strict=True
+    ):
+        _reliability(axes, side)
+        loss = side["metrics"].get("mean_log_loss", {}).get("value")
+        axes.set_title(title if loss is None else f"{title}: log-loss {loss:.3f}", fontsize=10)
+        plain(axes)
+    figure.supxlabel(in_picture(f"{OPTIMISTIC}; {PRICE}"), fontsize=6, color=NOISE)
     return figure
 
 

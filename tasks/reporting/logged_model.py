@@ -15,16 +15,18 @@ from dpbo.tasks.reporting.mlflow_store import Store
 from dpbo_core.data.features import Category
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.final_model import dpbo_served_model
-from dpbo_core.final_model.storage import packages_of
+from dpbo_core.final_model.storage import is_linear, packages_of
 from dpbo_core.final_model.train import FinalModel
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.privacy.release import Release
+from dpbo_core.queries.evaluation import KIND as EVALUATION
+from dpbo_core.queries.evaluation.repair import PRICE, Repair
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
     from mlflow.types import Schema
 
-FOLDER = "model"
+FOLDER, REPAIRED = "model", "repaired"  # the second is the repaired one's alias too
 COMPARES = "warn_dependency_requirement_mismatches"
 _ONE_AT_A_TIME = threading.Lock()  # else one would put back what another had put there
 CHAMPION = "champion"  # the alias of the version that serves
@@ -68,6 +70,43 @@ def _log_model(store: Store, run_id: str, release: Release, folder: Path) -> Non
     client.finalize_logged_model(logged.model_id, "READY")
 
 
+def put_repaired(
+    store: Store, run_id: str, release: Release, repair: Repair, model: FinalModel, scratch: Path
+) -> None:
+    """Save the repaired model into the run, log it, and make it the version `repaired` of the study's model."""
+    from mlflow.entities import LoggedModelOutput
+    from mlflow.exceptions import MlflowException
+
+    folder, client = scratch / REPAIRED, store.client
+    name = release.study.removesuffix(f"/{EVALUATION}").replace("/", "-").replace(":", "-")
+    fit = {term: repr(number) for term, number in repair.terms.items()}
+    mine = {RELEASE_TAG: release.release_id, **{f"dpbo.repair.{term}": number for term, number in fit.items()}}
+    for made in versions(client, name):
+        if mine.items() <= made.tags.items():
+            client.set_registered_model_alias(name, REPAIRED, made.version)
+            return
+    save_served(model, model.save(scratch / "data"), folder)
+    store.put(run_id, folder, REPAIRED)
+    run = client.get_run(run_id).info
+    tags = {**mine, "dpbo.guarantee": PRICE, "dpbo.repair": "; ".join(repair.why)}
+    logged = client.create_logged_model(
+        run.experiment_id,
+        name=REPAIRED,
+        source_run_id=run_id,
+        tags=tags,
+        params=fit,
+    )
+    client.log_outputs(run_id, [LoggedModelOutput(logged.model_id, step=0)])
+    store.put_model(logged, folder)
+    client.finalize_logged_model(logged.model_id, "READY")
+    with suppress(MlflowException):
+        client.create_registered_model(name)
+    version = client.create_model_version(
+        name, f"{run.artifact_uri}/{REPAIRED}", run_id, tags=tags, description=PRICE
+    )
+    client.set_registered_model_alias(name, REPAIRED, version.version)
+
+
 def logged_model_of(store: Store, run_id: str) -> Any:
     """The logged model of a run; None where it has none."""
     experiment = store.client.get_run(run_id).info.experiment_id
@@ -87,7 +126,7 @@ def save_served(model: FinalModel, data: Path, folder: Path) -> None:
     from mlflow.types import ParamSchema, ParamSpec
 
     needs = ["numpy", "pandas"]
-    if not isinstance(model.model, LinearModel):
+    if not isinstance(model.model, LinearModel) and not is_linear(model.model.estimator):
         needs += ["scikit-learn", "skops", *packages_of(model.model.estimator)]
     with _requirements_not_compared():
         mlflow.pyfunc.save_model(

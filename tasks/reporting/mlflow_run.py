@@ -10,8 +10,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from dpbo.tasks.reporting.evaluation_picture import is_report
-from dpbo.tasks.reporting.logged_model import put_model, register
+from dpbo.tasks.reporting.evaluation_picture import draw_repair, is_report
+from dpbo.tasks.reporting.logged_model import put_model, put_repaired, register
 from dpbo.tasks.reporting.logged_numbers import metrics, params
 from dpbo.tasks.reporting.mlflow_lookup import RELEASE_TAG, Tracked, tracked
 from dpbo.tasks.reporting.mlflow_store import NOTE_TAG, Store, open_store
@@ -23,6 +23,7 @@ from dpbo_core.accounting.account import Account
 from dpbo_core.final_model.train import FinalModel, model_is_public
 from dpbo_core.privacy.release import Release
 from dpbo_core.queries.evaluation import KIND as EVALUATION
+from dpbo_core.queries.evaluation.repair import Repair
 
 AT_ONCE = 100  # parameters that MLflow takes in one request
 
@@ -77,6 +78,29 @@ def log_release(
     if registered and model_is_public(release) and not missing:
         missing += _tried("the registered model", lambda: register(store, run_id, release))
     return tracked(release, experiment, run_id, missing)
+
+
+def log_repaired(
+    release: Release, run_id: str, tracking_uri: str, repair: Repair, model: FinalModel | None
+) -> None:
+    """Put a report's repair into its run: numbers and picture, and the model as the alias `repaired`.
+
+    Args:
+        release: of the evaluation, shown already.
+        run_id: its run.
+        tracking_uri: MLflow's store.
+        repair: of the report; it has no price of its own, and its file says so.
+        model: the repaired one; None where all is left as it is.
+    """
+    store = open_store(tracking_uri)
+    with TemporaryDirectory() as scratch:
+        file = Path(scratch) / "repair.json"
+        file.write_text(json.dumps(repair.to_json(), indent=2, ensure_ascii=False), encoding="utf-8")
+        store.put(run_id, file)
+        draw_repair(repair).savefig(picture := Path(scratch) / "repair.png", dpi=150)
+        store.put(run_id, picture, "plots")
+        if model is not None:
+            put_repaired(store, run_id, release, repair, model, Path(scratch))
 
 
 def _put_all(

@@ -295,6 +295,31 @@ def test_the_command_prints_its_first_screen_and_its_json(here, asked, run):
     assert len(entries()) == 2
 
 
+def test_a_repair_costs_nothing_and_stands_beside_the_original(here, asked, run):
+    tuned_only(asked)
+    code, told, err = run("evaluate", "study.toml", "--repair", "--threshold", "cost=9:1", "--json")
+    assert (code, err) == (0, "")
+    document = json.loads(told)
+    repair = document["repair"]
+    assert repair["price"].startswith("no further price")
+    assert (
+        {"mean_log_loss", "calibration_error"}
+        <= set(repair["before"]["metrics"])
+        == set(repair["after"]["metrics"])
+    )
+    spent = len(entries())
+    code, out, err = run("evaluate", "study.toml", "--repair", "--threshold", "cost=9:1")
+    assert (code, err) == (0, "")
+    assert max(map(len, out.splitlines())) <= WIDTH
+    assert "no further price" in " ".join(out.split())
+    assert len(entries()) == spent
+    version = client().get_model_version_by_alias(document["study"].removesuffix("/evaluation"), "repaired")
+    assert version.run_id == document["tracking"]["run_id"]
+    assert int(version.version) == 1
+    files = {file.path for file in client().list_artifacts(version.run_id)}
+    assert {"repair.json", "repaired"} <= files
+
+
 def test_the_price_is_said_without_paying_it(here, asked, run):
     tuned_only(asked)
     code, out, err = run("evaluate", "study.toml", "--plan", "--epsilon", "0.5")

@@ -27,7 +27,7 @@ from dpbo_core.errors import (
     Sealed,
     StudyInvalid,
 )
-from dpbo_core.final_model import storage
+from dpbo_core.final_model import FinalModel, dpbo_served_model, storage
 from dpbo_core.final_model.train import load, train_final
 from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -728,3 +728,44 @@ def test_an_evaluation_that_is_not_finished_is_said_to_be_asked_for_again(dpbo, 
     code, out, err = dpbo("show", "trial/evaluation")
     assert (code, out) == (2, "")
     assert "run dpbo evaluate with it again" in " ".join(err.split())
+
+
+@pytest.mark.parametrize(
+    ("model", "space"),
+    [
+        ({"estimator": "logistic"}, None),
+        ({"estimator": "hinge"}, None),
+        (FOREST, DEPTHS),
+        ({"estimator": "sklearn.linear_model.LogisticRegression"}, {"C": {"values": [0.1, 1.0]}}),
+    ],
+    ids=["logistic", "hinge", "forest", "scikit-learn's logistic"],
+)
+def test_a_repaired_model_loads_without_dpbo_and_flags_what_the_report_counted(tmp_path, model, space):
+    columns = files(tmp_path)
+    tables = of_files(model=model)
+    tables["evaluation"] = {"epsilon": 1.0, "repair": True, "threshold": "cost=8:1"}
+    if space is not None:
+        tables["space"] = space
+    spec, ledger = noiseless(tables, tmp_path)
+    spent = len(ledger.accounts(spec.privacy.dataset)[0].entries)
+    found = evaluate_study(spec, ledger=ledger, folder=tmp_path, source=NOISELESS)
+    again = evaluate_study(spec, ledger=ledger, folder=tmp_path)
+    assert again.replayed
+    assert again.repair.to_json() == found.repair.to_json()
+    assert len(ledger.accounts(spec.privacy.dataset)[0].entries) == spent + 1
+    own, mended = final_model(spec, ledger, tmp_path), found.repaired_model
+    flagged = mended.predict(columns) == mended.classes[1]
+    row = found.repair.after["confusion"]
+    assert flagged.sum() == pytest.approx(row["true_positives"] + row["false_positives"])
+    assert flagged.sum() > (own.predict(columns) == own.classes[1]).sum()
+    loaded = FinalModel.load(mended.save(tmp_path / "mended"))
+    served = dpbo_served_model._load_pyfunc(str(tmp_path / "mended"))
+    assert np.array_equal(loaded.predict(columns), mended.predict(columns))
+    assert np.array_equal(served.predict(columns), mended.predict(columns))
+    if model["estimator"] != "hinge":
+        old, new = (one.predict_proba(columns)[:, 1] for one in (own, loaded))
+        assert np.array_equal(np.argsort(old, kind="stable"), np.argsort(new, kind="stable"))
+        ask = {"predict_method": "predict_proba"}
+        assert served.predict(columns, ask) == pytest.approx(loaded.predict_proba(columns))
+    if model["estimator"].endswith("LogisticRegression"):
+        assert type(loaded.model.estimator).__module__.startswith("sklearn")

@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.final_model.dpbo_served_model import CERTAIN
 from dpbo_core.queries.evaluation.binary import Binary, at_edges
 from dpbo_core.queries.evaluation.noised_table import SEED, NoisedTable, report, simulated_noise
 from dpbo_core.queries.evaluation.report_kind import LEVEL, PublicRecords, Reals
@@ -40,7 +41,6 @@ from dpbo_core.study_file.evaluation import threshold_goal
 LEAST_SLOPE = 0.05
 PENALTY = np.array([0.5, 1.0])  # standard deviations of (a, b) around (1, 0) that are expected of a shift
 WITHIN_NOISE = -2.0 * math.log(0.01)  # the 99% quantile of χ² with two degrees of freedom
-CERTAIN = 1e-9  # a public probability nearer than this to 0 or 1 is taken for this
 DRAWN = 20_000  # simulated tables of noise, for its quantile
 PRICE = "no further price: everything here follows from the report that was released, and from public records"
 OPTIMISTIC = (
@@ -71,6 +71,16 @@ class Repair:
     why: tuple[str, ...]
     before: Mapping[str, Any]
     after: Mapping[str, Any]
+
+    @property
+    def terms(self) -> dict[str, float]:
+        """a, b and the threshold, by name."""
+        return {"slope": self.slope, "intercept": self.intercept, "threshold": self.threshold}
+
+    def nothing_changed(self, table: NoisedTable) -> bool:
+        """Whether the model is left as it is, its own threshold among that."""
+        own = getattr(table.kind, "threshold", self.threshold)
+        return self.terms == {"slope": 1.0, "intercept": 0.0, "threshold": own}
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, with what its figures are worth and what they cost."""

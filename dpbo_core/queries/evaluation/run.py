@@ -9,12 +9,13 @@ bins, so that whoever goes on after a kill reads it as it was made.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dpbo_core.final_model import FinalModel
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import NoiseSource, try_out
 from dpbo_core.methods.releasing import averaged_facts
@@ -34,6 +35,8 @@ from dpbo_core.queries.evaluation.evaluated_model import KINDS, EvaluatedModel, 
 from dpbo_core.queries.evaluation.histogram_cells import Grouping
 from dpbo_core.queries.evaluation.noised_table import NoisedTable, report
 from dpbo_core.queries.evaluation.query import EvaluationQuery
+from dpbo_core.queries.evaluation.repair import Repair, repair
+from dpbo_core.queries.evaluation.repaired_model import repaired_model
 from dpbo_core.queries.evaluation.report_kind import ExpectedErrors, plain
 from dpbo_core.queries.evaluation.request import (
     EvaluationRequest,
@@ -46,7 +49,7 @@ from dpbo_core.queries.evaluation.request import (
 )
 from dpbo_core.queries.query import StudyResult, charged, replay
 from dpbo_core.queries.tuning.run import open_study
-from dpbo_core.study_file import SensitiveData, StudySpec
+from dpbo_core.study_file import LinearSection, SensitiveData, StudySpec
 
 OPTIMISTIC = (
     "the model was chosen with the help of these very records: its figures are optimistic on them, and no interval "
@@ -69,9 +72,13 @@ class EvaluationResult(StudyResult):
 
     Attributes:
         best_threshold: for the costs and the prevalence that the study states now; None where it states none.
+        repair: of the model's probabilities and threshold, where [evaluation] says so; at no price.
+        repaired_model: with it; None where everything is left as it is.
     """
 
     best_threshold: Mapping[str, Any] | None
+    repair: Repair | None = None
+    repaired_model: FinalModel | None = None
 
 
 def plan_evaluation(
@@ -163,6 +170,8 @@ def recorded_report(
 
     Args, Raises: as `open_evaluation`.
     """
+    if study.evaluation is not None and study.evaluation.repair:  # its model is trained again, to be repaired
+        return None
     if all(edition.release is None for edition in run.ledger.editions(f"{study.name}/{KIND}")):
         return None
     check_public_sources(public_sources(study, run.folder), run.ledger)
@@ -190,7 +199,8 @@ def open_request(request: EvaluationRequest, run: Run) -> "OpenEvaluation | Eval
     """
     query, release = request.query, replay(request.key, run)
     if release is not None:
-        return _replayed(query, release)
+        recorded = _replayed(query, release)
+        return _repaired(request, request.evaluated_model(), recorded) if query.section.repair else recorded
     evaluated = request.evaluated_model()
     price = query.plan(evaluated.unlisted)
     check_accepted(query.spec, price, evaluated.unlisted)
@@ -218,7 +228,8 @@ class OpenEvaluation:
         """
         with run.padded():
             release = self._released(run)
-            return EvaluationResult(release, replayed=False, best_threshold=_best(self.request.query, release))
+        result = EvaluationResult(release, replayed=False, best_threshold=_best(self.request.query, release))
+        return _repaired(self.request, self.evaluated, result) if self.request.query.section.repair else result
 
     def _released(self, run: Run) -> Release:
         request, query, cells = self.request, self.request.query, self.counter.cells
@@ -277,6 +288,26 @@ def table_of(
 def _replayed(query: EvaluationQuery, release: Release) -> EvaluationResult:
     """A report that was recorded, with the threshold for the costs that are stated now."""
     return EvaluationResult(release, replayed=True, best_threshold=_best(query, release))
+
+
+def _repaired(request: EvaluationRequest, evaluated: EvaluatedModel, result: EvaluationResult) -> EvaluationResult:
+    """The result with the repair of its release: post-processing of it and of public records, at no price."""
+    query, table = request.query, result.release.value["table"]
+    query.check_kind(evaluated.kind)
+    noised = NoisedTable(
+        n_records=query.problem.n_averaged,
+        scale=table["noise_scale"],
+        kind=evaluated.kind.of(evaluated.public, tuple(table.get("edges", ()))),
+        groups=tuple(table["groups"]),
+        drawn=tuple(table["drawn"]),
+        weight=query.weight,
+    )
+    mended = repair(noised, evaluated.public, query.section.threshold)
+    if mended.nothing_changed(noised):
+        return replace(result, repair=mended)
+    linear = query.spec.model.estimator if isinstance(query.spec.model, LinearSection) else None
+    loss = request.model.loss if isinstance(request.model, FinalModel) else linear
+    return replace(result, repair=mended, repaired_model=repaired_model(evaluated, mended, loss))
 
 
 def _best(query: EvaluationQuery, release: Release) -> Mapping[str, Any] | None:
