@@ -151,7 +151,8 @@ docs-run: $(VENV)/.docs
 
 $(VENV)/.frameworks: $(STAMP) pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "pip>=25.1"  # the first that knows groups
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group frameworks -c requirements.lock
+	@sed '/^mpmath==/d' requirements.lock > $(VENV)/frameworks.txt  # GPyTorch, which Ax stands on, wants mpmath 1.3
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group frameworks -c $(VENV)/frameworks.txt
 	@touch $@
 
 frameworks: $(VENV)/.frameworks
