@@ -8,8 +8,9 @@
 | n | `SCORES` | scores that the objective pays for, and trials of TPE |
 | f* − f | regret | what the choice loses to the best of all candidates, on the records that play sensitive |
 
-TPE searches the unit cube and is answered at the nearest candidate; one that came again is the recorded score. Chosen
-by the posterior mean (`best()`) and, to compare, by the largest noisy score (Optuna's own `best_trial`).
+TPE searches the unit cube and is answered at the nearest candidate; one that came again is the recorded score. The
+choice is by the posterior mean (`best()`) and, to compare, by the largest noisy score (Optuna's own `best_trial`).
+`auto` may train all candidates and reads the public scores, which TPE does not.
 """
 
 import sys
@@ -52,9 +53,7 @@ def tpe(problem: Problem, sums: NDArray[np.int64], seed: int) -> tuple[int, int]
     study.optimize(score, n_trials=SCORES)
     asked, scores = list(drawn), list(drawn.values())
     points = [{f"x{axis}": float(x) for axis, x in enumerate(cube[index])} for index in asked]
-    mean = smoothed(
-        points, scores, deviation=scale * problem.score_per_step, score_range=problem.score_range
-    ).mean
+    mean = smoothed(points, scores, deviation=scale * problem.score_per_step, score_range=problem.score_range).mean
     return asked[int(np.argmax(mean))], asked[int(np.argmax(scores))]
 
 

@@ -63,6 +63,24 @@ def test_optunas_sgd_of_iris(objective):
     assert asked.scores_left == 4
 
 
+def test_optunas_storage_says_nothing_of_the_records(objective, tmp_path):
+    optuna = pytest.importorskip("optuna")
+    X, y = (table.copy() for table in CANCER)
+    X[1, 3] = CANARY = 41_937.0625  # the first row that is validated on
+    asked, storage = objective(SVC(), (X, y)), f"sqlite:///{tmp_path / 'optuna.db'}"
+    study = optuna.create_study(direction="maximize", storage=storage)
+    study.set_user_attr("objective", repr(asked))
+    study.optimize(
+        lambda trial: asked({"C": trial.suggest_float("C", 1e-3, 1e3, log=True)}), n_trials=13, catch=NoScoresLeft
+    )
+    stored = (tmp_path / "optuna.db").read_bytes()
+    assert b"PrivateObjective" in stored
+    assert str(CANARY).encode() not in stored
+    assert np.float64(CANARY).tobytes() not in stored
+    scores = {step["score"] for step in asked.release_.value["trajectory"]}
+    assert [trial.value for trial in study.trials if trial.value not in scores] == [None]
+
+
 # scikit-optimize: "Getting started", "Hyperparameter optimization", "Askandtell"
 
 
