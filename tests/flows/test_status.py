@@ -92,14 +92,6 @@ def test_a_second_screen_explains_the_first(dpbo, here, shown):  # noqa: F811
     assert "\x1b" not in both
 
 
-def test_a_narrow_terminal_gets_narrow_lines_and_no_colour_means_none(here, shown):  # noqa: F811
-    words = [sys.executable, "-c", "from dpbo.flows.cli import main; main()", "show", "trial", "--explain"]
-    settings = os.environ | {"COLUMNS": "44", "NO_COLOR": "1", "FORCE_COLOR": ""}
-    out = subprocess.run(words, env=settings, capture_output=True, text=True, check=True).stdout
-    assert max(len(line) for line in out.splitlines()) <= 44
-    assert "\x1b" not in out
-
-
 def test_a_shell_completes_commands_and_options():
     """What typer's own script for bash asks."""
     words = [sys.executable, "-c", "import sys; sys.argv[0] = 'dpbo'; from dpbo.flows.cli import main; main()"]

@@ -411,31 +411,3 @@ def test_a_writer_waits_on_while_others_commit(here, monkeypatch, others_commit)
         book.reserve(Charge(key("a"), plan(0.1)), noise=SYSTEM)
     others.join()
     assert len(entries(book)) == others_commit
-
-
-def study_after_study(url, number, start, failures):
-    start.wait()
-    for n in range(3):
-        try:
-            name, spends = f"{number} {n}", plan(0.01).spends
-            claim = PrivacyLedger(url).reserve(Charge(key(name), plan(0.01)), noise=SYSTEM)
-            claim.record(spends[0], lambda: {"draw": 1})
-            claim.conclude(Release({"score": 0.5}, GUARANTEE, spends, name, "1", "private_grid", "d"))
-        except DpboError as error:
-            failures.put(str(error))
-
-
-@pytest.mark.slow
-def test_thirty_studies_at_once_all_go_on(here):
-    url, context = f"sqlite:///{here / 'ledger.db'}", multiprocessing.get_context("spawn")
-    book = PrivacyLedger(url)
-    book.set_budget(PrivacyBudget.of("d", epsilon=5.0, delta=1e-6))
-    start, failures = context.Event(), context.Queue()
-    studies = [context.Process(target=study_after_study, args=(url, n, start, failures)) for n in range(30)]
-    for study in studies:
-        study.start()
-    start.set()
-    for study in studies:
-        study.join()
-    assert failures.empty()
-    assert sum(entry.released_at is not None for entry in entries(book)) == 90

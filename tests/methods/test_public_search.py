@@ -18,9 +18,8 @@ from dpbo_core.models.cross_validation import FOLDS, fold_of
 from dpbo_core.models.estimator_trainer import EstimatorTrainer
 from dpbo_core.models.linear_trainer import LinearTrainer
 from dpbo_core.models.scores.sigmoid import Sigmoid
-from dpbo_core.preparation import data_split
 from dpbo_core.preparation.run import Run
-from dpbo_core.queries.tuning.run import open_study, run_study
+from dpbo_core.queries.tuning.run import open_study
 from dpbo_core.space.candidates import grid, sobol
 from dpbo_core.space.search_space import Categorical, Integer, Real, SearchSpace
 from dpbo_core.study_file import StudySpec
@@ -198,29 +197,6 @@ def test_the_landscape_keeps_what_was_measured_and_guesses_the_rest_well():
     true = np.array([Hill(plane, [0.4, 0.6], width=0.5).public_score(p, seed=0) for p in candidates.points])
     assert np.abs(found.mean - true).mean() < 0.03
     assert true[np.argmax(found.mean)] > true.max() - 0.01
-
-
-def test_the_public_score_is_kept_by_the_trainer(tables, monkeypatch):
-    from dpbo_core.models import linear_trainer
-
-    public = data_split.public_half(StudySpec.from_dict(tables), ".")
-    first, trained = public.problem.public_score(3), []
-    monkeypatch.setattr(linear_trainer, "train", lambda *a, **k: trained.append(1))
-    assert public.problem.public_score(3) == first
-    assert trained == []
-
-
-def test_a_shortlist_study_pays_once_and_releases_one_of_its_list(tables, tmp_path):
-    tables["study"]["method"] = "private_grid"
-    tables["method"] = {"evaluate": "public_shortlist"}
-    spec, book = StudySpec.from_dict(tables), PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}")
-    public = data_split.public_half(spec, ".")
-    found = search_on_public_data(public.problem, 256)
-    listed = [public.problem.candidates.points[i] for i in public_shortlist(public.problem, 5, found)]
-    first, again = run_study(spec, ledger=book), run_study(spec, ledger=book)
-    assert first.release.value["hyperparameters"] in listed
-    assert first.release == again.release
-    assert len(book.accounts("people")[0].entries) == 1
 
 
 def test_a_public_training_that_fails_costs_nothing(tables, tmp_path, monkeypatch):

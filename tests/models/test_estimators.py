@@ -344,18 +344,6 @@ def test_a_row_that_raises_is_incorrect_and_alone_in_it():
     assert np.flatnonzero(~found).tolist() == [5, 1500, 2999]
 
 
-def test_an_unknown_category_in_a_real_pipeline():
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.preprocessing import OneHotEncoder
-
-    X = np.repeat([[1.0], [2.0], [3.0]], 20, axis=0)
-    y = (X[:, 0] > 1.5).astype(int)
-    steps = [("code", OneHotEncoder()), ("model", LogisticRegression())]
-    model = EstimatorFactory("sklearn.pipeline.Pipeline", {"steps": steps}).train(X, y)
-    check_rowwise(model, X)
-    assert right(model, [[1.0], [9.0], [2.0], [3.0]], [0, 1, 1, 0]).tolist() == [True, False, True, False]
-
-
 def test_the_others_are_predicted_in_the_same_place_whatever_a_row_is():
     """A sum's last bit may depend on a row's place in its batch; so a broken row is replaced, never dropped."""
     seen = []

@@ -104,18 +104,6 @@ def test_sums_are_those_of_one_model_at_a_time(score, kind, monkeypatch):
         assert exact_totals(models, records, score)[0] == sums
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("score", SCORES, ids=repr)
-def test_sums_are_those_of_one_model_at_a_time_whatever_the_sizes(score):
-    for seed in range(120):
-        rng = np.random.default_rng(seed)
-        d, n = int(rng.integers(1, 501)), int(rng.integers(1, 201))
-        models = models_of(rng, n, d, size=10.0 ** rng.integers(-3, 4))
-        records = encoded(*rows_of(KINDS[seed % len(KINDS)], rng, int(rng.integers(1, 400)), d, models, score))
-        sums, _ = exact_totals(models, records, score)
-        assert sums == [exact_sum(one, records, score) for one in models]
-
-
 @pytest.mark.parametrize("score", [Sigmoid(10.0), Ramp(1.0)], ids=repr)
 def test_where_roundings_differ_the_record_is_scored_again(score, monkeypatch):
     """On borders the product alone is wrong somewhere: without the records scored again, sums would differ."""

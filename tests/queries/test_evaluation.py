@@ -278,35 +278,6 @@ def test_without_noise_it_is_what_the_final_model_does(tmp_path, model, space):
     assert ("calibration_error" in told) == has_probabilities == bool(found.value["calibration"])
 
 
-def test_parts_and_one_file_give_the_same_table(tmp_path):
-    tables, drawn = of_files(), []
-    for parts, validation in ((0, "validation.csv"), (4, "validation")):
-        folder = tmp_path / str(parts)
-        folder.mkdir()
-        files(folder, parts=parts)
-        tables["data"]["validation"] = validation
-        spec, ledger = noiseless(copy.deepcopy(tables), folder)
-        found = evaluate_study(spec, ledger=ledger, folder=folder, source=NOISELESS).release
-        drawn.append(found.value["table"]["drawn"])
-    assert drawn[0] == drawn[1]
-    assert sum(drawn[0]) == 300
-
-
-def test_a_persons_surplus_and_hostile_records_are_in_the_one_cell(tmp_path):
-    files(tmp_path, hostile=True)
-    tables = of_files()
-    tables["privacy"] |= {"person": "who", "max_records_per_person": 2}
-    tables["data"]["ignore"] = ["sex"]
-    spec, ledger = noiseless(tables, tmp_path)
-    found = evaluate_study(spec, ledger=ledger, folder=tmp_path, source=NOISELESS).release
-    drawn = found.value["table"]["drawn"]
-    assert sum(drawn) == 300
-    assert drawn[0] >= 100  # one of each person's three records, and what cannot be read
-    assert found.guarantee.unit is PrivacyUnit.PERSON
-    assert found.guarantee.person == "who"
-    assert found.spends[0].sensitivity == 4.0
-
-
 def test_a_saved_model_is_evaluated_like_the_released_one(tmp_path):
     files(tmp_path)
     tree = {"estimator": "sklearn.tree.DecisionTreeClassifier"}
@@ -449,22 +420,6 @@ def test_a_draw_that_was_recorded_is_read_with_the_edges_it_was_made_with(tables
     assert len(found["edges"]) < 30
     assert len(found["drawn"]) == 1 + 2 * (len(found["edges"]) + 1)
     assert len(ledger.accounts("people")[0].entries) == 2
-
-
-def test_reserved_before_a_record_is_read(tables, ledger, monkeypatch):
-    spec = tuned(tables, ledger)
-    seen = []
-
-    def counts(*_):
-        seen.append([entry.study for entry in ledger.accounts("people")[0].entries])
-        raise ValueError("record 17 has income 123456789")
-
-    monkeypatch.setattr(FileTable, "count", counts)
-    with pytest.raises(Sealed) as caught:
-        evaluate_study(spec, ledger=ledger)
-    assert seen == [["trial", "trial/evaluation"]]
-    assert "123456789" not in repr(caught.value)
-    assert caught.value.__cause__ is None
 
 
 # Nothing of a record

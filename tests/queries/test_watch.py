@@ -200,12 +200,6 @@ def test_a_smaller_table_is_refused_by_its_public_size_and_a_larger_one_is_not(p
     assert place.look("tuesday", WatchSection()).number == 2
 
 
-def test_no_record_decides_a_refusal(place):
-    """Whatever its records hold: a table of the same size is looked at."""
-    files(place.folder, hostile=True)
-    assert place.look("monday").number == 1
-
-
 def test_the_owner_s_policy_holds_for_every_look(place):
     place.look("monday")
     shutil.copy(place.folder / "validation.csv", place.folder / "other.csv")
