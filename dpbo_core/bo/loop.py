@@ -9,6 +9,7 @@
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpbo_core.bo.acquisition import Acquisition
 from dpbo_core.gp.posterior import Posterior
@@ -64,15 +65,20 @@ class BayesianSearch:
         """The candidates with values so far, in order; one may be there more than once."""
         return tuple(self._visited)
 
-    def ask(self) -> int:
-        """λ_t: the candidate with the largest acquisition, the lowest index of equals.
+    def ask(self, among: NDArray[np.int64] | None = None) -> int:
+        """λ_t: the candidate with the largest acquisition, the first of equals.
 
         With nothing told yet, the candidate nearest to the centre of the cube.
+
+        Args:
+            among: the candidates to choose from, in rising order; None for all of Λ.
         """
-        if not self._visited:
-            return int(np.argmin(((self._posterior.candidates - 0.5) ** 2).sum(axis=1)))
         step = self.step
-        return int(self._acquisition.scores(self._posterior, step, (self._seed, step), self._visited).argmax())
+        if self._visited:
+            scores = self._acquisition.scores(self._posterior, step, (self._seed, step), self._visited)
+        else:
+            scores = -((self._posterior.candidates - 0.5) ** 2).sum(axis=1)
+        return int(scores.argmax() if among is None else among[scores[among].argmax()])
 
     def tell(self, index: int, value: float) -> None:
         """Add the value observed at `index`, which need not be the candidate asked for.

@@ -102,6 +102,7 @@ class MethodTraits:
         released_scores: what a release says of candidates. Raises KeyError, TypeError, ValueError where it is none.
         scores_ahead: whether it can score all candidates in one pass over the records, where its path is public.
         fixed_path: indices of the candidates that it trains whatever comes out.
+        public_training: whether its steps train in a public order, though they score along a private path.
         trains_first: whether its price is measured on the models themselves: then all of Λ is trained before
             anything is charged, as where the path is private.
         prepare: the problem with the result of a search on public data, made before anything is charged. Raises
@@ -131,6 +132,7 @@ class MethodTraits:
     released_scores: Callable[[Release], ReleasedScores] | None = None
     scores_ahead: bool = False
     fixed_path: Callable[[Any, Problem], tuple[int, ...]] | None = None
+    public_training: bool = False
     trains_first: Callable[[Any], bool] | None = None
     prepare: Callable[[Any, Problem], Problem] | None = None
     cross_validated: Callable[[Any, Problem], tuple[int, ...]] | None = None

@@ -14,7 +14,8 @@ Only the maximum is released; the hyperparameter that reached it is not. Two for
 all    step t trains and scores chunk t of Λ, whose order is public (of a folder of files, which are read each time,
        the last step scores all). Once all are scored, the set of models is the same on neighbouring records, and
        the maximum moves by one person's own records: Δ = kR/m.
-path   as printed. The search may look at the raw scores as it likes: what it sees never leaves, and Theorem 7
+path   as printed: step t trains chunk t of a public order of Λ, and scores the best by its acquisition of all that
+       are trained. The search may look at the raw scores as it likes: what it sees never leaves, and Theorem 7
        bounds the maximum for any search whatever. But two searches may end at different models: Δ = kR/m + L·D.
 """
 
@@ -23,6 +24,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from dpbo_core.bo.branch_and_bound import dyadic_levels
 from dpbo_core.bo.loop import BayesianSearch
 from dpbo_core.bo.score_map import CENTRE, SPREAD, ScoreMap
 from dpbo_core.errors import StudyInvalid
@@ -267,6 +269,7 @@ class Lipschitz:
         certificate_rules=certificate_rules,
         scores_ahead=True,
         fixed_path=fixed_path,
+        public_training=True,
         trains_first=trains_first,
         margins_only=True,
     )
@@ -315,18 +318,22 @@ class WholePath(BestScore):
 class LipschitzSearch(BestScore):
     """The search that follows the raw scores, Algorithm 3 as printed. The path is private too."""
 
-    __slots__ = ("_bo", "_map")
+    __slots__ = ("_bo", "_chunks", "_map", "_models")
 
     def __init__(self, method: Lipschitz, problem: Problem, plan: PrivacyPlan, mechanism: DiscreteLaplace) -> None:
         super().__init__(method, problem, plan, mechanism)
         search, self._map = problem.search, ScoreMap(CENTRE, SPREAD, 1.0)
         posterior = Posterior(problem.candidates.encoded, stated_kernel(problem), 1e-6, expected=search.steps)
         self._bo = BayesianSearch(posterior, acquisition_of(search), search.seed)
+        coarse_first = np.argsort(dyadic_levels(problem.candidates.encoded), kind="stable")
+        self._chunks = iter(np.array_split(coarse_first, search.steps))
+        self._models = dict[int, ScorableModel]()
 
     def step(self, objective: Scorer, noise: Noise) -> None:  # noqa: ARG002  no noise before the end
-        """Add one raw score to the private search."""
-        index = self._bo.ask()
-        total = objective.evaluate(self._problem.train(index)).expose()  # Alg. 3, line 2
+        """Train the next chunk of a public order of Λ, whatever was seen, and add one raw score to the search."""
+        self._models |= {int(index): self._problem.train(int(index)) for index in next(self._chunks)}
+        index = self._bo.ask(among=np.array(sorted(self._models)))
+        total = objective.evaluate(self._models[index]).expose()  # Alg. 3, line 2
         self._bo.tell(index, self._map.mapped(total / self._problem.range_steps))
         self._best = Sensitive(max(self._best.expose(), total))  # Alg. 3, line 3
 

@@ -74,7 +74,8 @@ def trained_first(method: Method, problem: Problem) -> tuple[int, ...]:
     """
     measured = method.traits.trains_first
     priced = measured is not None and measured(method)
-    if problem.training is not None or (method.public_path and not priced):
+    public = method.public_path or method.traits.public_training
+    if problem.training is not None or (public and not priced):
         return ()
     N = len(problem.candidates)
     if N > LARGEST_TRAINED_FIRST:

@@ -228,12 +228,32 @@ def test_each_step_trains_once(name):
     world = replace(world, trainer=trainer)
     search, noise, table = method.start(world, method.plan(world)), real(), smooth_table(world, best=3)
     begun = len(trainer.asked)
-    chunked = method.public_path and len(ahead(method, world)) > method.n_steps(world)
+    public = method.public_path or method.traits.public_training
+    chunked = public and len(ahead(method, world)) > method.n_steps(world)
     assert begun == (name == "grid of paired scores")  # the public best, before anything is charged
     for step in range(1, method.n_steps(world) + 1):
         search.step(table, noise)
         assert len(trainer.asked) == begun + (step + min(step, 3) if chunked else step)  # 12 candidates in 9 steps
     assert len(set(trainer.asked)) == len(trainer.asked) or not chunked
+
+
+def test_a_private_path_of_lipschitz_trains_in_a_public_order_and_scores_what_is_trained():
+    """Step t trains the same chunk whatever the records say, though they lead the two searches apart."""
+    trainings, scorings = [], []
+    for best in (0, 11):
+        world = problem(steps=5)
+        trainer = NamedTrainer([point["lambda"] for point in world.candidates.points])
+        world = replace(world, trainer=trainer)
+        search = Lipschitz("path").start(world, Lipschitz("path").plan(world))
+        table, by_step = smooth_table(world, best=best), []
+        for _ in range(5):
+            search.step(table, real())
+            by_step.append(tuple(trainer.asked))
+        trainings.append(by_step)
+        scorings.append(search._bo.visited)
+    assert trainings[0] == trainings[1]
+    assert len(set(trainings[0][-1])) == 12
+    assert scorings[0] != scorings[1]
 
 
 @pytest.mark.parametrize("method", SCATTERED, indirect=True)

@@ -389,7 +389,7 @@ def test_a_private_path_trains_everything_before_it_is_charged(tables, tmp_path,
         return honest(*arguments, **named)
 
     monkeypatch.setattr(linear_trainer, "minimise", counted)
-    tables["study"]["method"], tables["method"] = "lipschitz", {"evaluate": "path"}
+    tables["study"]["method"], tables["method"] = "noisy_gp", {}
     run = open_study(StudySpec.from_dict(tables), Run(ledger(tmp_path)))
     assert len(trained) == len(set(trained)) == 16
     run.step()
