@@ -6,14 +6,19 @@
 | Δ | `sensitivity` | most any u_t moves between neighbours, in either direction | integer ≥ 1 |
 | θ | `threshold` | public | integer |
 | ε | `epsilon_units` | pure differential privacy of ALL bits up to the first alarm, in 10⁻¹² | integer ≥ 2 |
-| z | `draw_threshold` | discrete Laplace of scale Δ/ε₁, drawn once and never released | integer |
-| ν_t | `draw_comparison` | discrete Laplace of scale 2Δ/ε₂, for one look, never released | integer |
+| z | `draw_threshold` | geometric of ratio e^{−ε₁/Δ}, drawn once and never released | integer ≥ 0 |
+| ν_t | `draw_comparison` | geometric of ratio e^{−ε₂/2Δ}, for one look, never released | integer ≥ 0 |
 | — | `alarm` | u_t + ν_t ≥ θ + z, the one bit that leaves | bool |
+
+One-sided noise has √2 less deviation than two-sided at the same ε, and the same proof (MATH §7.3): bits that are no
+alarm on D at z are none on D′ at z + Δ, Pr[z = j] = e^{ε₁} Pr[z = j + Δ], and Pr[ν ≥ x] ≤ e^{ε₂} Pr[ν ≥ x + 2Δ].
+Noise of the other sign, of either, has an infinite loss.
 
 It is ONE mechanism of price ε: neither z nor a ν_t is a release of its own, so nothing of it composes as two.
 Whoever calls `alarm` again after it said True, or compares with one ν_t twice, has no guarantee: `noise_vault` and
 the ledger keep that from happening.
-Source: Dwork, Roth (2014), Algorithm 1; Lyu, Su, Li (2017), Algorithm 7; sampled by OpenDP.
+Source: Dwork, Roth (2014), Algorithm 1; Lyu, Su, Li (2017), Algorithm 7; sampled by OpenDP:
+a discrete Laplace of the same scale, redrawn until it is not negative (its absolute value is another law).
 """
 
 from dataclasses import dataclass
@@ -71,13 +76,13 @@ class AboveThreshold:
 
     @property
     def of_threshold(self) -> DiscreteLaplace:
-        """Whose draw is z."""
+        """Whose draws, the first that is not negative, is z."""
         first, _ = theorem_4_epsilons(epsilon_units=self.epsilon_units)
         return DiscreteLaplace(self.sensitivity, first, self.unit)
 
     @property
     def of_comparison(self) -> DiscreteLaplace:
-        """Whose draws are the ν_t."""
+        """Whose draws, the first that is not negative, is a ν_t."""
         _, second = theorem_4_epsilons(epsilon_units=self.epsilon_units)
         return DiscreteLaplace(2 * self.sensitivity, second, self.unit)
 
@@ -115,4 +120,8 @@ def alarm(
 
 
 def _drawn(mechanism: DiscreteLaplace, source: NoiseSource) -> Sensitive[int]:
-    return Sensitive(mechanism.prepare(mechanism.spend(""), source)(Sensitive(0)))
+    """The geometric variable on 0, 1, …: the first draw that is not negative. How many it took is not secret."""
+    noise = -1
+    while noise < 0:
+        noise = mechanism.prepare(mechanism.spend(""), source)(Sensitive(0))
+    return Sensitive(noise)

@@ -8,6 +8,9 @@
 | ρ | — | noise of the threshold, scale Δ/ε₁, drawn once | scalar |
 | ν_i | — | noise of query i, scale 2cΔ/ε₂, drawn anew for each | scalars |
 
+Their proof needs of the noise that Pr[ρ = j] ≤ e^{ε₁} Pr[ρ = j + Δ] and Pr[ν ≥ x] ≤ e^{ε₂} Pr[ν ≥ x + 2cΔ] alone,
+which one-sided noise, geometric on 0, 1, …, has at the same scales: that is drawn here, with √2 less deviation.
+
 Algorithms 3 to 6 of the paper are others' variants, not private as they were published; each is planted and caught
 in `test_watch_privacy`. Theorem 5 halves the noise ν_i where all queries move in one direction between
 neighbours. The records of one person need not be the same in two tables, so theirs may move either way: not used.

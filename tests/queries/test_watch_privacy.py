@@ -4,7 +4,7 @@
 |---|---|---|
 | u | `us` | what is compared at each look, integers; between neighbours each moves by at most Δ, as it likes |
 | θ | `theta` | the public threshold |
-| b₁, b₂ | `first`, `second` | scales of the discrete Laplace noise of the threshold and of a look |
+| b₁, b₂ | `first`, `second` | scales of the geometric noise of the threshold and of a look, never negative |
 
 What leaves up to look T is one of T + 1 things: the number of the first alarm, or that there was none. Each has a
 probability that is one sum over z, and the largest ratio over all pairs of neighbours is the privacy loss.
@@ -33,16 +33,15 @@ def mechanism(sensitivity=1, epsilon=EPSILON):
 
 
 def weights(scale, around=0):
-    """Pr[discrete Laplace = z − around] for z from −PLENTY to PLENTY."""
+    """Pr[geometric = z − around] for z from −PLENTY to PLENTY; none below 0."""
     z = np.arange(-PLENTY, PLENTY + 1) - around
     q = math.exp(-1.0 / scale)
-    return (1.0 - q) / (1.0 + q) * q ** np.abs(z)
+    return np.where(z >= 0, (1.0 - q) * q ** np.maximum(z, 0), 0.0)
 
 
 def at_least(k, scale):
-    """Pr[discrete Laplace ≥ k]."""
-    q, k = math.exp(-1.0 / scale), np.asarray(k)
-    return np.where(k >= 1, q ** np.maximum(k, 0) / (1.0 + q), 1.0 - q ** np.maximum(1 - k, 0) / (1.0 + q))
+    """Pr[geometric ≥ k]."""
+    return math.exp(-1.0 / scale) ** np.maximum(np.asarray(k), 0)
 
 
 def law(us, theta, first, second):
@@ -152,7 +151,7 @@ def released_value(us, theta):
     quiet, told = weights(first), []
     for u in us:
         for v in values:
-            noise = math.tanh(0.5 / second) * math.exp(-abs(v - u) / second)
+            noise = (1.0 - math.exp(-1.0 / second)) * math.exp(-(v - u) / second) * (v >= u)
             told.append(float((quiet * (v >= theta + z)).sum()) * noise)
         quiet = quiet * (1.0 - at_least(theta + z - u, second))
     return np.array(told)
@@ -186,6 +185,23 @@ def bits(us, theta, chance):
     return np.array(told)
 
 
+def other_sign_of_a_look(us, theta):
+    """ν on 0, −1, …: a fall that is just above the threshold on one table alone cannot alarm on the other."""
+    first, second = scales()
+    q = math.exp(-1.0 / second)
+    return first_alarm(us, theta, first, lambda k: np.where(k <= 0, 1.0 - q ** np.maximum(1 - k, 0), 0.0))
+
+
+def other_sign_of_the_threshold(us, theta):
+    """z on 0, −1, …: what holds at the highest threshold on one table alone cannot hold on the other."""
+    first, second = scales()
+    z = np.arange(-PLENTY, PLENTY + 1)
+    quiet = weights(first)[::-1]
+    for u in us:
+        quiet = quiet * (1.0 - at_least(theta + z - u, second))
+    return np.array([float(quiet.sum())])
+
+
 SHORT = ((0, 1, 1), (1, 0, 0))
 BELOW_THEN_ABOVE = ((0,) * 12 + (1,), (1,) * 12 + (0,))
 WRONG = [
@@ -193,7 +209,10 @@ WRONG = [
     (unscaled, ((1,) * 30 + (0,), (0,) * 30 + (1,))),
     (without_noise, SHORT),
     (goes_on, ((1, 0) * 4, (0, 1) * 4)),
+    (other_sign_of_a_look, SHORT),
+    (other_sign_of_the_threshold, ((0,), (1,))),
 ]
+INFINITE = (without_noise, other_sign_of_a_look, other_sign_of_the_threshold)
 
 
 @pytest.mark.parametrize(("variant", "worlds"), WRONG, ids=lambda of: getattr(of, "__name__", ""))
@@ -201,7 +220,7 @@ def test_a_wrong_variant_is_caught(variant, worlds):
     """And on the same neighbours what is built keeps its price."""
     found = worst(variant, [worlds], thetas=(1, 3))
     assert found > EPSILON + 0.05
-    if variant is without_noise:
+    if variant in INFINITE:
         assert found == math.inf
     assert worst(lambda us, theta: law(us, theta, *scales()), [worlds], thetas=(1, 3)) <= EPSILON + SLACK
 
@@ -303,8 +322,26 @@ def test_its_draws_have_the_scales_that_were_enumerated():
         (built.draw_threshold, built.of_threshold),
         (built.draw_comparison, built.of_comparison),
     ):
-        found = np.abs([draw(source).expose() for _ in range(2000)])
+        found = np.array([draw(source).expose() for _ in range(2000)])
+        assert found.min() >= 0
         assert found.mean() == pytest.approx(noise.scale, rel=5.0 / math.sqrt(2000))
+
+
+def test_no_noise_is_negative_and_its_law_is_the_one_that_was_enumerated():
+    """Redrawn, not turned: of an absolute value 0 would come half as often."""
+    law_of, built = np.random.default_rng(1), mechanism()
+    q = math.exp(-1.0 / built.of_comparison.scale)
+
+    class Drawn(InjectedNoise):
+        def draw_many(self, measurement, size, imitation):
+            return self.generator.geometric(1.0 - q, size) - self.generator.geometric(1.0 - q, size)
+
+    found = np.array([built.draw_comparison(Drawn(law_of)).expose() for _ in range(4000)])
+    assert found.min() == 0
+    for value in range(4):
+        expected_share = (1.0 - q) * q**value
+        spread = math.sqrt(expected_share * (1.0 - expected_share) / 4000)
+        assert (found == value).mean() == pytest.approx(expected_share, abs=5.0 * spread)
 
 
 def test_it_asks_for_its_noise_and_gets_none_of_a_source_without():

@@ -4,7 +4,7 @@
 |---|---|---|
 | d | `drop` | the fall that is to be seen, in units of the score |
 | θ | `threshold` | where an alarm is raised, in the same |
-| b₁, b₂ | `Noise.of_threshold`, `.of_look` | discrete Laplace noise of the threshold, once, and of every look |
+| b₁, b₂ | `Noise.of_threshold`, `.of_look` | one-sided noise of the threshold, once, and of every look |
 | σ | `Noise.of_sampling` | standard deviation of a table's score, as a sample of all records there could be |
 | s | `fallen` | how far below the reference the score of all records there could be really is |
 | n | `looks` | looks |
@@ -12,7 +12,7 @@
 A look alarms with p(z) = Pr[s + N(0, σ²) + ν ≥ θ + z], in closed form, and n looks at tables of new records with
 1 − E_z[(1 − p(z))ⁿ]. Where every look sees the same records their N is drawn once: that errs less often by false
 alarms, since (1 − p)ⁿ is convex in p, and a fall that one look misses all may miss. θ is chosen by what errs least,
-a fall that is missed counting twice. The noise is taken for continuous: its steps are 2⁻²⁴ of the score's range.
+a fall that is missed counting twice; it absorbs the mean b₂ − b₁ of the noise. The noise is taken for continuous: its steps are 2⁻²⁴ of the score's range.
 """
 
 import math
@@ -32,11 +32,16 @@ TRIED = 121  # thresholds, from half the drop to twice
 
 @dataclass(frozen=True)
 class Noise:
-    """What is added to a fall, in units of the score: two Laplace scales and a standard deviation."""
+    """What is added to a fall, in units of the score: two exponential scales and a standard deviation."""
 
     of_threshold: float
     of_look: float
     of_sampling: float
+
+    @property
+    def mean(self) -> float:
+        """By how much the noise of a look exceeds that of the threshold on average."""
+        return self.of_look - self.of_threshold
 
 
 @dataclass(frozen=True)
@@ -99,8 +104,8 @@ def _fair(drop: float, noise: Noise) -> bool:
 
 @lru_cache(maxsize=256)
 def best_threshold(drop: float, noise: Noise) -> float:
-    """θ between d/2 and 2d at which false alarms in a year and twice what is missed come to least."""
-    tried = np.linspace(0.5 * drop, 2.0 * drop, TRIED)
+    """θ less the noise's mean between d/2 and 2d at which false alarms in a year and twice what is missed come to least."""
+    tried = noise.mean + np.linspace(0.5 * drop, 2.0 * drop, TRIED)
     false = _within(YEAR, above(tried[:, None] + noise.of_threshold * _NODES, noise.of_look, noise.of_sampling))
     gaps = tried[:, None] + noise.of_threshold * _NODES - drop
     missed = 1.0 - _within(SOON, above(gaps, noise.of_look, noise.of_sampling))
@@ -123,21 +128,19 @@ def alarms_on_same_records(threshold: float, noise: Noise, *, fallen: float, loo
 
 
 def above(gap: Reals, scale: float, sigma: float) -> Reals:
-    """Pr[N(0, σ²) + Laplace(b) ≥ gap]."""
+    """Pr[N(0, σ²) + E ≥ gap], E exponential of scale b."""
     if sigma == 0.0:
-        tail = 0.5 * np.exp(-np.abs(gap) / scale)
-        return np.where(gap > 0.0, tail, 1.0 - tail)
+        return np.exp(-np.maximum(gap, 0.0) / scale)
     from scipy.special import log_ndtr, ndtr
 
     half = 0.5 * (sigma / scale) ** 2
     right = np.exp(half - gap / scale + log_ndtr(gap / sigma - sigma / scale))
-    left = np.exp(half + gap / scale + log_ndtr(-gap / sigma - sigma / scale))
-    return np.asarray(np.clip(ndtr(-gap / sigma) + 0.5 * (right - left), 0.0, 1.0))
+    return np.asarray(np.clip(ndtr(-gap / sigma) + right, 0.0, 1.0))
 
 
 _NORMALS = 201
-_NODES = np.linspace(-40.0, 40.0, 1601)
-_WEIGHTS = np.exp(-np.abs(_NODES)) / np.exp(-np.abs(_NODES)).sum()
+_NODES = (np.arange(1600) + 0.5) / 40.0
+_WEIGHTS = np.exp(-_NODES) / np.exp(-_NODES).sum()
 
 
 def _within(looks: int, p: Reals) -> Reals:

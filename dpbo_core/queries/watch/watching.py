@@ -171,7 +171,7 @@ class WatchPlan:
     Attributes:
         price: of all looks.
         terms: on which it is, or would be, opened.
-        threshold: θ in units of the score.
+        threshold: how far below the reference a score raises the alarm, θ less the noise's mean.
         noise: what is added to a fall, in the same.
         spread: standard deviation of a record's score that was reckoned with; None where pairs are counted.
         power: how often it errs.
@@ -213,7 +213,7 @@ def plan_watch(
     return WatchPlan(
         price=watch.price,
         terms=terms,
-        threshold=theta,
+        threshold=theta - noise.mean,
         noise=noise,
         spread=spread if isinstance(measure, MeanMeasure) else None,
         power=power(terms.drop, noise, theta),
