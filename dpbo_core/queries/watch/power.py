@@ -12,7 +12,8 @@
 A look alarms with p(z) = Pr[s + N(0, σ²) + ν ≥ θ + z], in closed form, and n looks at tables of new records with
 1 − E_z[(1 − p(z))ⁿ]. Where every look sees the same records their N is drawn once: that errs less often by false
 alarms, since (1 − p)ⁿ is convex in p, and a fall that one look misses all may miss. θ is chosen by what errs least,
-a fall that is missed counting twice; it absorbs the mean b₂ − b₁ of the noise. The noise is taken for continuous: its steps are 2⁻²⁴ of the score's range.
+a fall that is missed counting twice; it absorbs the mean b₂ − b₁ of the noise, which is taken for continuous: its
+steps are 2⁻²⁴ of the score's range.
 """
 
 import math
@@ -104,7 +105,7 @@ def _fair(drop: float, noise: Noise) -> bool:
 
 @lru_cache(maxsize=256)
 def best_threshold(drop: float, noise: Noise) -> float:
-    """θ less the noise's mean between d/2 and 2d at which false alarms in a year and twice what is missed come to least."""
+    """θ, less the noise's mean between d/2 and 2d, at which false alarms and twice what is missed come to least."""
     tried = noise.mean + np.linspace(0.5 * drop, 2.0 * drop, TRIED)
     false = _within(YEAR, above(tried[:, None] + noise.of_threshold * _NODES, noise.of_look, noise.of_sampling))
     gaps = tried[:, None] + noise.of_threshold * _NODES - drop
@@ -139,7 +140,7 @@ def above(gap: Reals, scale: float, sigma: float) -> Reals:
 
 
 _NORMALS = 201
-_NODES = (np.arange(1600) + 0.5) / 40.0
+_NODES = np.linspace(0.0125, 39.9875, 1600)  # middles of steps of 1/40
 _WEIGHTS = np.exp(-_NODES) / np.exp(-_NODES).sum()
 
 
