@@ -27,6 +27,7 @@ KIND, STUDY = "dpbo.kind", "dpbo.study"
 SERIES = "study"  # the kind of such a run; of its children: edition, evaluation, watch
 PARENT = "mlflow.parentRunId"
 LARGEST_PAGE = 1000
+STATE = "dpbo.watch"  # what a watch says, and since when
 ALARM = "watch/alarm"  # 0 or 1, its step the look's number, its time when it was recorded
 ID = 16  # digits of a fingerprint that name what MLflow shows of it
 NOTE = """\
@@ -81,14 +82,24 @@ def log_looks(look: "Look", account: Account, tracking_uri: str) -> Tracked:
     if points:
         store.client.log_batch(run.data.tags[PARENT], metrics=_spent(look, account))
         store.client.log_batch(run.info.run_id, metrics=points)
-    if look.release is not None and run.info.status != "FINISHED":
+    state = _state(look)
+    if look.release is not None and run.data.tags.get(STATE) != state:
         with TemporaryDirectory() as scratch:
             document = Path(scratch) / "release.json"
             text = json.dumps(look.release.to_json(), indent=2, ensure_ascii=False, allow_nan=False)
             document.write_text(text, encoding="utf-8")
             store.put(run.info.run_id, document)
-        store.client.set_terminated(run.info.run_id, "FINISHED")
+    store.client.update_run(run.info.run_id, name=f"{state} · {look.key.study} · {look.key.edition}")
+    store.client.set_terminated(run.info.run_id, "FINISHED")  # else MLflow calls a watch that goes on "Running"
+    store.client.set_tag(run.info.run_id, STATE, state)
     return Tracked(look.key.dataset, run.info.run_id, place_of(experiment, run.info.run_id))
+
+
+def _state(look: "Look") -> str:
+    """HOLDS or ALARM, and since which day."""
+    over = next((one for one in look.history if one.alarm), None)
+    since = look.history[0] if over is None else over
+    return f"{'HOLDS' if over is None else 'ALARM'} since {since.recorded_at[:10]}"
 
 
 def _spent(look: "Look", account: Account) -> list[Any]:

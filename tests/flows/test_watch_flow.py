@@ -68,6 +68,8 @@ def test_looks_are_two_tasks_and_a_timeline_and_an_alarm_is_an_event(here, study
     assert second.tracked == first.tracked
     shown = client().get_run(second.tracked.run_id)
     assert shown.info.status == "FINISHED"
+    assert shown.info.run_name.startswith("ALARM since 20")
+    assert shown.data.tags["dpbo.watch"].startswith("ALARM since 20")
     assert set(shown.data.metrics) == {"watch/alarm"}
     points = client().get_metric_history(second.tracked.run_id, "watch/alarm")
     assert [(point.step, point.value) for point in points] == [(1, 0.0), (2, 1.0)]
