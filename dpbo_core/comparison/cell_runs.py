@@ -94,7 +94,8 @@ def cells_of(task: str, problem: Problem, table: ScoreTable, epsilon: float, rep
         epsilon: of every private contender, which pays δ = 1e-6 where it pays a δ at all.
         repetitions: at least 2.
     """
-    scores = table.sums.astype(np.float64) * problem.score_per_step
+    per_step = problem.score_per_step if table.pairs is None else 1.0 / max(1, table.pairs)
+    scores = table.sums.astype(np.float64) * per_step
     world, scorer = on_table(replace(problem, epsilon=epsilon), table)
     cells = []
     for name, run in _runs(world, scorer, scores):

@@ -7,26 +7,40 @@
 | `candidates` | the candidates in the unit cube | (N, d) |
 | `score_range` | G | scalar |
 
+By AUC, in the place of the first two and the last:
+
+| array | meaning | shape |
+|---|---|---|
+| `decision_values` | what each candidate ranks the sensitive half by | (m, N) |
+| `labels` | 1 for the second class, else 0 | (m,) |
+| `public_decision_values`, `public_labels` | the same of the public half, out of fold | (n, N), (n,) |
+
 All of it is public: a sensitive table's scores may never be written to such a file.
 """
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 
 from dpbo_core.comparison.tasks import ScoreTable, TableTrainer
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.bounded_function import BoundedFunction
 from dpbo_core.models.scores.grid import GRID, to_grid
+from dpbo_core.models.scores.roc_auc import RocAuc
+from dpbo_core.models.scores.union import Score
 from dpbo_core.problem.problem import Problem
 from dpbo_core.space.candidates import CandidateSet
 from dpbo_core.space.search_space import Categorical, SearchSpace
 from dpbo_core.study_file import EstimatorSection, SearchSection
 
 ARRAYS = ("scores", "public_scores", "candidates", "score_range")
+PAIR_ARRAYS = ("decision_values", "labels", "public_decision_values", "public_labels", "candidates")
 LEAST_CANDIDATES = 2
 
 
@@ -37,19 +51,11 @@ def read_task(file: Path) -> tuple[Problem, ScoreTable]:
         StudyInvalid: there is no such file, or it is no task; the message names the array and what is wrong.
     """
     arrays = _arrays(file)
+    if "labels" in arrays:
+        return _of_pairs(arrays)
     G = _range(arrays["score_range"])
     scores, public = (_scores(name, arrays[name], G) for name in ARRAYS[:2])
-    candidates = _numbers("candidates", arrays["candidates"], 2)
-    N = scores.shape[1]
-    if N < LEAST_CANDIDATES:
-        raise _wrong("scores", f"{N} columns", "a column a candidate, at least two")
-    for name, n_candidates in (("public_scores", public.shape[1]), ("candidates", len(candidates))):
-        if n_candidates != N:
-            raise _wrong(
-                name, f"{n_candidates} candidates, and scores has {N}", "the same candidates in the same order"
-            )
-    if not ((candidates >= 0.0) & (candidates <= 1.0)).all():
-        raise _wrong("candidates", "a coordinate outside [0, 1]", "each axis mapped to the unit interval")
+    candidates = _candidates(arrays, scores=scores, public_scores=public)
     steps, public_steps = (
         to_grid(part, G, broken_score=0.0).reshape(part.shape).astype(np.int32) for part in (scores, public)
     )
@@ -60,9 +66,44 @@ def read_task(file: Path) -> tuple[Problem, ScoreTable]:
     return _problem(candidates, table, score, m=len(scores), n=len(public)), table
 
 
-def _problem(
-    candidates: NDArray[np.float64], table: ScoreTable, score: Correct | BoundedFunction, *, m: int, n: int
-) -> Problem:
+def _of_pairs(arrays: Mapping[str, NDArray[Any]]) -> tuple[Problem, ScoreTable]:
+    """The task of ranking by AUC, and its table of C₂."""
+    values, public = (_numbers(name, arrays[name], 2) for name in ("decision_values", "public_decision_values"))
+    candidates = _candidates(arrays, decision_values=values, public_decision_values=public)
+    halves = []
+    for name, ranked in (("labels", values), ("public_labels", public)):
+        labels = _numbers(name, arrays[name], 1)
+        if len(labels) != len(ranked) or set(labels.tolist()) != {0.0, 1.0}:
+            raise _wrong(name, f"{len(labels)} of them for {len(ranked)} records", "a 0 or 1 a record, and both")
+        # C₂ is twice Mann and Whitney's U: the ranks of the second class, ties at their middle, less its own
+        n_second = int(labels.sum())
+        second = 2.0 * rankdata(ranked, axis=0)[labels == 1.0].sum(axis=0) - n_second * (n_second + 1)
+        halves.append((np.rint(second).astype(np.int64), 2 * n_second * (len(labels) - n_second)))
+    (counts, pairs), (public_counts, public_pairs) = halves
+    table = ScoreTable(counts, public_counts / public_pairs, pairs=pairs)
+    problem = _problem(candidates, table, RocAuc(), m=len(values), n=len(public))
+    return replace(problem, positives=float(np.mean(arrays["public_labels"]))), table
+
+
+def _candidates(arrays: Mapping[str, NDArray[Any]], **of_records: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The candidates in the unit cube, as many of them as each array of records has columns."""
+    candidates = _numbers("candidates", arrays["candidates"], 2)
+    (first, records), *others = of_records.items()
+    N = records.shape[1]
+    if N < LEAST_CANDIDATES:
+        raise _wrong(first, f"{N} columns", "a column a candidate, at least two")
+    sizes = [(name, array.shape[1]) for name, array in others] + [("candidates", len(candidates))]
+    for name, n_candidates in sizes:
+        if n_candidates != N:
+            raise _wrong(
+                name, f"{n_candidates} candidates, and {first} has {N}", "the same candidates in the same order"
+            )
+    if not ((candidates >= 0.0) & (candidates <= 1.0)).all():
+        raise _wrong("candidates", "a coordinate outside [0, 1]", "each axis mapped to the unit interval")
+    return candidates
+
+
+def _problem(candidates: NDArray[np.float64], table: ScoreTable, score: Score, *, m: int, n: int) -> Problem:
     N = len(candidates)
     points = tuple({"candidate": i} for i in range(N))
     encoded = candidates.copy()
@@ -81,7 +122,8 @@ def _problem(
 def _arrays(file: Path) -> dict[str, NDArray[Any]]:
     try:
         with np.load(file, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in ARRAYS if name in archive.files}
+            names = PAIR_ARRAYS if "decision_values" in archive.files else ARRAYS
+            arrays = {name: archive[name] for name in names if name in archive.files}
     except FileNotFoundError:
         raise StudyInvalid(f"there is no file {file}", remedy="give the path of a .npz file") from None
     except Exception:  # noqa: BLE001  zip, header, pickle: whatever a file that is no archive of arrays may raise
@@ -90,11 +132,11 @@ def _arrays(file: Path) -> dict[str, NDArray[Any]]:
             cause="it cannot be read as NumPy arrays",
             remedy=f"write it with numpy.savez, with the arrays {', '.join(ARRAYS)}",
         ) from None
-    for name in ARRAYS:
+    for name in names:
         if name not in arrays:
             raise StudyInvalid(
                 f"{file} has no array {name!r}",
-                cause="a task needs " + ", ".join(ARRAYS),
+                cause="a task needs " + ", ".join(names),
                 remedy="write it with numpy.savez; docs/evidence/comparison.md says what each is",
             )
     return arrays

@@ -126,8 +126,8 @@ def uniform_selection(problem: Problem, scores: NDArray[np.float64], *, sigma: f
 
 
 def change(problem: Problem) -> float:
-    """Δ: the most that one record changes the mean score, k·G/m."""
-    return min(problem.max_records_per_person, problem.n_averaged) * problem.score_range / problem.n_averaged
+    """Δ: the most that one person's records change the score: k·G/m of a mean."""
+    return problem.record_steps * problem.metric_per_step
 
 
 def selection_noise(problem: Problem) -> float:

@@ -6,6 +6,7 @@
 | f_V(λ)·m·2²⁴/G | `ScoreTable.sums` | every candidate's exact sum on the half that plays sensitive | (N,) |
 | p(λ) | `ScoreTable.public` | cross-validated score of every candidate on the public half | (N,) |
 | — | `ScoreTable.steps`, `public_steps` | the same record by record, in steps of G/2²⁴ | (m, N), (n, N) |
+| D | `ScoreTable.pairs` | where pairs are counted: what `sums` come to if all are right; else None | scalar |
 
 Every candidate is trained once; methods are then run by the hundred on the table of their exact sums.
 """
@@ -38,6 +39,7 @@ class ScoreTable:
     public: NDArray[np.float64]
     steps: NDArray[np.int32] | None = field(default=None, repr=False)
     public_steps: NDArray[np.int32] | None = field(default=None, repr=False)
+    pairs: int | None = None
 
     @classmethod
     def of(
@@ -113,8 +115,14 @@ class TableScorer:
         return Sensitive(_paired_sums(self.table, _index(reference), clipped)[_index(model)])
 
     def pairs(self) -> Sensitive[int]:
-        """Never asked for: the tasks are of scores that each record has alone."""
-        raise TypeError("a table is of records, and pairs are of two")
+        """D of the half that plays sensitive.
+
+        Raises:
+            TypeError: each record has a score alone.
+        """
+        if self.table.pairs is None:
+            raise TypeError("a table of records' scores, and pairs are of two")
+        return Sensitive(self.table.pairs)
 
     def place_of(self, point: Mapping[str, Value]) -> int:
         """The place in Λ of a point of it."""

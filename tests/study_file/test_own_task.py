@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from sklearn.metrics import roc_auc_score
 from typer.testing import CliRunner
 
 from dpbo_core.comparison.cell_runs import auto_of, cells_of
@@ -52,6 +53,36 @@ def test_right_or_wrong_is_accuracy_and_is_not_paired(tmp_path):
     assert auto_of(problem) == "private_grid, base measure"
     graded, _ = read_task(written(tmp_path / "graded.npz"))
     assert auto_of(graded) == "private_grid, base measure, paired"
+
+
+def of_pairs(seed=0):
+    """Decision values with ties, and labels of which a third are positive."""
+    rng, line = np.random.default_rng(seed), np.linspace(0, 1, N)[:, None]
+    halves = {"candidates": line}
+    for before, n in (("", 300), ("public_", 150)):
+        labels = (rng.random(n) < 0.3).astype(int)
+        noise = rng.normal(size=(n, N))
+        halves |= {
+            f"{before}labels": labels,
+            f"{before}decision_values": np.round(labels[:, None] * line.T + noise, 1),
+        }
+    return halves
+
+
+def test_a_task_of_pairs_is_scored_as_scikit_learn_ranks(tmp_path):
+    made = of_pairs()
+    np.savez(tmp_path / "pairs.npz", **made)
+    problem, table = read_task(tmp_path / "pairs.npz")
+    for before, areas in (("", table.sums / table.pairs), ("public_", table.public)):
+        truth, values = made[f"{before}labels"], made[f"{before}decision_values"]
+        assert areas == pytest.approx([roc_auc_score(truth, values[:, i]) for i in range(N)], abs=1e-12)
+    assert problem.positives == made["public_labels"].mean()
+    cells = {cell.contender: cell for cell in cells_of("pairs", problem, table, 1_000.0, 3)}
+    assert cells["auto"].regret < 0.02  # ε = 1,000 leaves next to no noise
+    assert cells["private_grid, all"].score_error < 0.02
+    np.savez(tmp_path / "wrong.npz", **(made | {"labels": made["labels"] + 1}))
+    with pytest.raises(StudyInvalid, match="'labels' has 300 of them for 300 records"):
+        read_task(tmp_path / "wrong.npz")
 
 
 WRONG = {
