@@ -147,8 +147,8 @@ def plan_study(spec: StudySpec, folder: str | Path = ".") -> PrivacyPlan:
         ...     "model": {"estimator": "logistic", "score": "accuracy"},
         ...     "space": {"lambda": {"low": 1e-4, "high": 10.0, "log": True, "points": 4}},
         ... })
-        >>> [(spend.what, spend.epsilon) for spend in plan_study(spec).spends]
-        [('best candidate', 0.75), ('its score', 0.25)]
+        >>> [(spend.what, round(spend.epsilon, 3)) for spend in plan_study(spec).spends]
+        [('best candidate', 0.9), ('its score', 0.1)]
     """
     study = resolve(spec, folder)
     check_lengthscale(study.method, study.problem)
