@@ -39,7 +39,7 @@ NAMES_NOTHING = {
         "lengthscale",
     ),
     *("candidates", "learn_from", "values", "when"),
-    *("epsilons", "groups", "group", "bins", "metrics", "choice", "metric"),
+    *("epsilons", "groups", "group", "bins", "metrics", "choice", "metric", "threshold"),
 }
 NAMED = {"training", "validation", "predictions", "public", "estimator", "score", "acquisition", "options"}
 NAMED |= {"table"}  # of a look, which hands it in
