@@ -9,6 +9,7 @@ from pathlib import Path
 from prefect import flow
 
 from dpbo.flows.prefect_runtime.fanning_out import task_runner
+from dpbo.flows.prefect_runtime.owner import check_owner
 from dpbo.flows.prefect_runtime.prefect_page import wait_until_recorded
 from dpbo.flows.prefect_runtime.settings import FOLDER, Stores
 from dpbo.tasks import policies
@@ -41,7 +42,11 @@ def compare_methods(
         only: names of tasks; all of them if empty.
         epsilons: the ε of the cells; 0.1, 0.3, 1 and 3 if empty.
         own: a file of record scores, in place of the public data sets.
+
+    Raises:
+        PolicyRefused: Prefect started it; its files are its owner's to name.
     """
+    check_owner("a comparison")
     names, levels, stores = () if own else names_of(only), epsilons_of(epsilons), Stores()
     stores.make_folder()
     fanned_out = measure.with_options(task_runner=task_runner(max(1, len(names)) * len(levels)))

@@ -14,7 +14,7 @@ from typing import Any
 from prefect import flow
 
 from dpbo.flows.prefect_runtime.liveness import alive
-from dpbo.flows.prefect_runtime.owner import caller, owners_terminal
+from dpbo.flows.prefect_runtime.owner import caller, check_owner, owners_terminal
 from dpbo.flows.prefect_runtime.prefect_page import wait_until_recorded
 from dpbo.flows.prefect_runtime.settings import Stores, check_prefect_settings, without_heartbeat
 from dpbo.tasks import policies
@@ -60,12 +60,18 @@ class Outsourcing:
 
 @flow(name="curate", **policies.FLOW)
 def curate(terms: Outsourcing) -> None:
-    """The curator: publish, then answer until all steps are answered."""
+    """The curator: publish, then answer until all steps are answered.
+
+    Raises:
+        PolicyRefused: Prefect started it; its files are its owner's to name.
+    """
+    check_owner("the curator's part of an outsourced search")
     check_prefect_settings()
     stores = Stores()
     stores.make_folder()
     with alive(stores.running):
-        run, table = Run(PrivacyLedger(stores.ledger), caller=caller()), terms.file("Z.parquet")
+        ledger, table = PrivacyLedger(stores.ledger), terms.file("Z.parquet")
+        run = Run(ledger, caller=caller(ledger))
         publish_table(terms.publication, Path(terms.data), table, run, stores.vaults)
         curator = Curator(run, stores.vaults, names_rows=False)
         for t in range(1, terms.steps + 1):
@@ -77,7 +83,12 @@ def curate(terms: Outsourcing) -> None:
 
 @flow(name="model", **policies.FLOW)
 def model(terms: Outsourcing) -> None:
-    """The modeller: wait for the table, then ask and learn, step by step."""
+    """The modeller: wait for the table, then ask and learn, step by step.
+
+    Raises:
+        PolicyRefused: Prefect started it; its files are its owner's to name.
+    """
+    check_owner("the modeller's part of an outsourced search")
     check_prefect_settings()
     stores = Stores()
     stores.make_folder()

@@ -104,10 +104,11 @@ class PrivateFlow:
         check_prefect_settings()
         stores, warnings = Stores(), Warnings()
         stores.make_folder()
+        ledger = PrivacyLedger(stores.ledger)
         run = Run(
-            PrivacyLedger(stores.ledger),
+            ledger,
             folder,
-            caller=caller(),
+            caller=caller(ledger),
             time_quantum=time_quantum,
             scheduled=scheduled,
             before_charge=partial(check_showable, study.privacy.dataset, stores, warnings),

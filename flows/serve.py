@@ -17,7 +17,7 @@ from prefect.states import Cancelled, Completed
 from dpbo.flows.prefect_runtime.child_process import follow
 from dpbo.flows.prefect_runtime.prefect_page import slug
 from dpbo.flows.prefect_runtime.progress import in_short
-from dpbo.flows.prefect_runtime.requested_study import check_fields, edition_at
+from dpbo.flows.prefect_runtime.requested_study import check_fields, edition_at, scheduled_study
 from dpbo.flows.prefect_runtime.server import LoopbackServer, is_outage, wait_for_server
 from dpbo.flows.prefect_runtime.settings import Stores, refuse_folder_settings
 from dpbo.flows.tune import tune
@@ -60,7 +60,7 @@ def tune_on_schedule(study: str, pad_steps: float = 0.0, register: bool = False)
         return missed_state()
     path = Path(study)
     try:
-        edition = edition_at(read_study(path, frozen=os.environ.get(FROZEN)), fired)
+        edition = edition_at(scheduled_study(path, os.environ.get(FROZEN)), fired)
         result = tune(edition, str(path.parent), pad_steps=pad_steps, register=register, scheduled=True).result
     except BudgetRefused as refused:
         message = refused.message()

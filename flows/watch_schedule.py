@@ -12,7 +12,7 @@ from prefect.states import Cancelled, Completed
 
 from dpbo.flows.prefect_runtime.child_process import follow
 from dpbo.flows.prefect_runtime.prefect_page import slug
-from dpbo.flows.prefect_runtime.requested_study import refuse_fields
+from dpbo.flows.prefect_runtime.requested_study import refuse_fields, scheduled_study
 from dpbo.flows.prefect_runtime.settings import Stores, refuse_folder_settings
 from dpbo.flows.serve import (
     FROZEN,
@@ -66,7 +66,7 @@ def watch_on_schedule(
         return missed_state()
     path = Path(study)
     try:
-        spec = read_study(path, frozen=os.environ.get(FROZEN))
+        spec = scheduled_study(path, os.environ.get(FROZEN))
         refuse_fields(spec)
         section = at_slot(section_of(wanted) or spec.watch or WatchSection(), fired)
         watched = watch(spec, slot(fired), str(path.parent), section, retune=retune, pad=pad)

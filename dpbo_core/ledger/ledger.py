@@ -8,7 +8,8 @@ The protocol, keyed by a study's fingerprint (its whole spec, its edition and th
     rerun      takes over its own reservation, reads recorded draws back, continues after them
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
@@ -19,6 +20,7 @@ from dpbo_core.accounting.account import ASKED, LEARNED
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import compose
 from dpbo_core.accounting.renyi_filter import draws_in
+from dpbo_core.errors import PolicyRefused
 from dpbo_core.ledger import policy
 from dpbo_core.ledger.accounts import (
     DatasetAccount,
@@ -86,6 +88,30 @@ class PrivacyLedger(RecordedStudies):
         super().__init__(url)
         self._url = url
 
+    @property
+    def is_ours(self) -> bool:
+        """Whether this process may be the owner's: its account owns the ledger's file.
+
+        Of a PostgreSQL ledger the owner is every role that its server lets write.
+        """
+        return self._store.is_ours
+
+    @contextmanager
+    def _owner_writing(self) -> Iterator[Writer]:
+        """A transaction of what only the owner may do.
+
+        Raises:
+            PolicyRefused: the ledger's file belongs to another account.
+        """
+        with self._store.writing() as writer:
+            if not self.is_ours:
+                raise PolicyRefused(
+                    "only the owner of the ledger may decide this",
+                    cause="the ledger's file belongs to another account of this machine",
+                    remedy="run it as that account",
+                )
+            yield writer
+
     def set_budget(
         self,
         budget: PrivacyBudget,
@@ -108,7 +134,7 @@ class PrivacyLedger(RecordedStudies):
             StudyInvalid: the dataset has another cap. A cap never changes.
             PolicyRefused: a source is another dataset's, or a member has a cap of its own.
         """
-        with self._store.writing() as writer:
+        with self._owner_writing() as writer:
             existing = cap_of(writer.connection, budget.dataset)
             if existing is None:
                 open_cap(writer, budget)
@@ -130,7 +156,7 @@ class PrivacyLedger(RecordedStudies):
             NoBudget: the dataset has no cap.
             PolicyRefused: the source is another dataset's.
         """
-        with self._store.writing() as writer:
+        with self._owner_writing() as writer:
             return policy.allow(writer, dataset_named(writer.connection, dataset), source)
 
     def allow_shared(self, dataset: str, source: Source) -> tuple[str, ...] | None:
@@ -139,7 +165,7 @@ class PrivacyLedger(RecordedStudies):
         Raises:
             NoBudget: the dataset has no cap.
         """
-        with self._store.writing() as writer:
+        with self._owner_writing() as writer:
             return policy.allow_shared(writer, dataset_named(writer.connection, dataset), source)
 
     def allow_score(self, dataset: str, path: str) -> bool:
@@ -154,7 +180,7 @@ class PrivacyLedger(RecordedStudies):
             StudyInvalid: it is no such path.
         """
         path = policy.score_path(path)
-        with self._store.writing() as writer:
+        with self._owner_writing() as writer:
             return write_fact(writer, dataset_named(writer.connection, dataset).account, SCORE, path, {})
 
     def allow_reading(self, dataset: str, source: Source) -> bool:
@@ -164,7 +190,7 @@ class PrivacyLedger(RecordedStudies):
             NoBudget: the dataset has no cap.
             PolicyRefused: it is what a dataset is scored on.
         """
-        with self._store.writing() as writer:
+        with self._owner_writing() as writer:
             own = dataset_named(writer.connection, dataset)
             policy.check_public(writer.connection, source)
             return policy.write_source(writer, ALLOWED, policy.Approved(own.account, dataset, source), source.files)
@@ -181,7 +207,7 @@ class PrivacyLedger(RecordedStudies):
             StudyInvalid: it is no such path.
         """
         policy.score_path(path)
-        with self._store.writing() as writer:
+        with self._owner_writing() as writer:
             return write_fact(writer, dataset_named(writer.connection, dataset).account, CODE, path, {})
 
     def check_allowed(self, dataset: str, references: References) -> None:
@@ -228,7 +254,7 @@ class PrivacyLedger(RecordedStudies):
         Raises:
             NoBudget: the dataset has no cap.
         """
-        with self._store.writing() as writer:
+        with self._owner_writing() as writer:
             return policy.publish(writer, dataset_named(writer.connection, dataset), source)
 
     def approve(
@@ -244,7 +270,7 @@ class PrivacyLedger(RecordedStudies):
             StudyInvalid: `cap` is not the cap that the dataset has.
             PolicyRefused: the dataset's name or a source of it is another's.
         """
-        with self._store.writing() as writer:
+        with self._owner_writing() as writer:
             own, budget = dataset_with_cap(writer, dataset, cap, sources)
             if budget is not None:  # without one, its runs are refused
                 policy.check_sources(writer, sources, own, budget)
@@ -266,7 +292,7 @@ class PrivacyLedger(RecordedStudies):
             follow_ups: what will be asked of the same records afterwards: charged in the same transaction, all
                 of it or nothing, and taken over when it is asked. The owner's largest ε holds for the sum.
             noise: standing of the noise source, "operating_system" or "injected".
-            caller: who asks.
+            caller: who asks; an operator where the ledger's file is another account's.
             asked_by: the same in words, which stand beside the charge.
 
         Returns:
@@ -279,6 +305,7 @@ class PrivacyLedger(RecordedStudies):
             PolicyRefused: the owner's policy says no; nothing was charged.
             AssumptionNotAccepted: the dataset's cap was not opened with an assumption of the plan.
         """
+        caller = caller if self.is_ours else Caller.OPERATOR
         with self._store.writing() as writer:
             charges = (charge, *follow_ups)
             guarantees = [one.plan.guarantee for one in charges]

@@ -76,6 +76,11 @@ class LedgerStore:
         if whole:  # what is not, whoever writes next is told
             self.guard.keep(last)
 
+    @property
+    def is_ours(self) -> bool:
+        """Whether this process runs under the account that owns the ledger's file; a server has roles."""
+        return self.server or Path(str(self._engine.url.database)).stat().st_uid == os.geteuid()
+
     def keys(self) -> tuple[LedgerKey, ...]:
         """The keys on this machine; the first seals new entries.
 

@@ -107,7 +107,7 @@ class EstimatorTrainer:
         key = _key(point, seed)
         if key not in self._public_scores:
             if isinstance(self.score, PairScore):
-                (area,) = self._numbers(_public_area, point, seed, shape=(1,))
+                (area,) = self.numbers(_public_area, point, seed, shape=(1,))
                 self._public_scores[key] = min(max(float(area), 0.0), self.score.score_range)
                 return self._public_scores[key]
             steps = self.public_steps(point, seed=seed)
@@ -118,13 +118,11 @@ class EstimatorTrainer:
         """Each public record's score in whole steps, (n,), under the estimator trained without its fold."""
         key = _key(point, seed)
         if self._newest is None or self._newest[0] != key:
-            steps = self._numbers(cross_validated_steps, point, seed, shape=(len(self.X),))
+            steps = self.numbers(cross_validated_steps, point, seed, shape=(len(self.X),))
             self._newest = key, np.clip(steps.astype(np.int64), 0, GRID)
         return self._newest[1]
 
-    def _numbers(
-        self, work: "Work", point: Mapping[str, Any], seed: int, *, shape: tuple[int, ...]
-    ) -> NDArray[Any]:
+    def numbers(self, work: "Work", point: Mapping[str, Any], seed: int, *, shape: tuple[int, ...]) -> NDArray[Any]:
         """What `work` gives of this trainer: in a process of its own, where nobody vouches for the estimator.
 
         Raises:

@@ -7,6 +7,7 @@ system is the same user's (docs, threat model).
 """
 
 import contextlib
+import ctypes
 import io
 import os
 import pickle
@@ -14,6 +15,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
@@ -23,6 +25,7 @@ from numpy.typing import NDArray
 from dpbo_core.errors import StudyInvalid
 
 INHERITED = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "TMPDIR")
+_PR_SET_CHILD_SUBREAPER = 36
 _BOOT = (
     "import sys; sys.path[:0] = [p for p in sys.argv[2:] if p not in sys.path]; "
     "from dpbo_core.models.public_process import answer; answer(int(sys.argv[1]))"
@@ -71,7 +74,33 @@ def numbers_of(work: Callable[..., NDArray[Any]], *arguments: Any) -> NDArray[An
 
 
 def answer(result: int) -> None:
-    """Be such a process: read the work, do it, write its numbers or its message into an open file."""
+    """Be such a process: have a copy do the work, and end with everything that it started.
+
+    On Linux what outlives its parent becomes a child of this process, in whichever session it is.
+    """
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    worker = os.fork()
+    if not worker:
+        _work(result)
+        os._exit(0)
+    os.waitpid(worker, 0)
+    while left := [int(pid) for task in Path("/proc/self/task").glob("*/children") for pid in _words(task)]:
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+
+
+def _words(file: Path) -> list[str]:
+    with contextlib.suppress(OSError):  # a thread that has ended
+        return file.read_text(encoding="ascii").split()
+    return []
+
+
+def _work(result: int) -> None:
+    """Read the work, do it, write its numbers or its message into an open file."""
     try:
         work, arguments = pickle.load(sys.stdin.buffer)  # noqa: S301  of the process that started this one
         numbers = np.asarray(work(*arguments))

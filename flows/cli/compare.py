@@ -42,8 +42,9 @@ def compare(
         read_task(task)
     quiet_environment()
     from dpbo.flows.compare import compare_methods
+    from dpbo.flows.prefect_runtime.owner import owners_terminal
 
-    with own_server():
+    with own_server(), owners_terminal():
         comparison = compare_methods(repetitions, str(out), names, epsilons, own)
     print_result(lambda: comparison_json(comparison), lambda: print_comparison(comparison))
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from dpbo.flows.prefect_runtime.temporary_server import locked_server
 from dpbo_core.errors import PolicyRefused, printable
 from dpbo_core.ledger.charge import Caller
+from dpbo_core.ledger.ledger import PrivacyLedger
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun
@@ -77,9 +78,23 @@ def at_the_terminal() -> bool:
     return _OWNER.get()
 
 
-def caller() -> Caller:
-    """The owner where the owner's own process called this flow; else an operator."""
-    return Caller.OWNER if at_the_terminal() else Caller.OPERATOR
+def caller(ledger: PrivacyLedger) -> Caller:
+    """The owner where the owner's own process, of the ledger's account, called this flow; else an operator."""
+    return Caller.OWNER if at_the_terminal() and ledger.is_ours else Caller.OPERATOR
+
+
+def check_owner(flow: str) -> None:
+    """Refuse a flow that names files of no study, which no policy knows, unless the owner called it.
+
+    Raises:
+        PolicyRefused: Prefect started it, and nothing was opened.
+    """
+    if not at_the_terminal():
+        raise PolicyRefused(
+            f"{flow} is not allowed by the owner's policy",
+            cause="its parameters name files and folders, and a run that Prefect started may only name a study's",
+            remedy="its owner calls it inside `with dpbo.owners_terminal():`",
+        )
 
 
 def asked_by() -> str:

@@ -12,12 +12,15 @@ budget, so it may change with the time only if the validation file changes with 
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
-from dpbo_core.errors import StudyInvalid, suggestion
+from dpbo.flows.prefect_runtime.owner import at_the_terminal
+from dpbo_core.errors import PolicyRefused, StudyInvalid, suggestion
 from dpbo_core.ledger.name_patterns import FIELDS, fields_of, filled_at
 from dpbo_core.queries.tuning.schedule import planned_for_schedule
 from dpbo_core.study_file import Bundled, PersonFiles, PredictionTable, PublicFiles, SensitiveFiles, StudySpec
+from dpbo_core.study_file.toml_file import changed_study, read_study
 
 HEAD = ("name", "edition", "method", "accepts")
 
@@ -36,6 +39,31 @@ def study_of(form: StudySpec | Mapping[str, Any]) -> StudySpec:
     tables: dict[str, Any] = {"study": {key: fields.pop(key) for key in HEAD if key in fields}}
     tables["method"] = fields.pop("options", {})
     return StudySpec.from_dict(tables | fields)
+
+
+def scheduled_study(path: Path, frozen: str | None) -> StudySpec:
+    """The study file that a schedule's run names.
+
+    Args:
+        path: a parameter of the run, which whoever may start runs can give.
+        frozen: SHA-256 of the study that `dpbo serve` began with; None under a worker.
+
+    Raises:
+        StudyInvalid, PolicyRefused: it is not that. Where its owner did not call, one message stands for a missing,
+            a forbidden and any other file.
+    """
+    try:
+        return read_study(path, frozen=frozen)
+    except (StudyInvalid, PolicyRefused):
+        if at_the_terminal():
+            raise
+    if frozen is not None:
+        raise changed_study(str(path))
+    raise StudyInvalid(
+        "the file that this run names is missing, cannot be read or is no study",
+        cause="which of these is not said to whoever may start runs",
+        remedy="its owner types dpbo plan and its name, which says what to mend",
+    )
 
 
 def _without_none(value: Any) -> Any:

@@ -1,16 +1,24 @@
 """What whoever may start runs through Prefect tries: nothing is opened or imported without the owner's word."""
 
+import os
 import socket
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
 import tomli_w
+from intruder import NOBODY
 
+from dpbo.flows import outsource
+from dpbo.flows.compare import compare_methods
 from dpbo.flows.evaluate import evaluate_privately
+from dpbo.flows.prefect_runtime.owner import owners_terminal
 from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo.flows.serve import FROZEN, tune_on_schedule
 from dpbo.flows.tune import tune_privately
 from dpbo.flows.watch import watch_privately
+from dpbo.flows.watch_schedule import watch_on_schedule
 from dpbo_core.data.addresses import address_of
 from dpbo_core.data.fetched import fetched
 from dpbo_core.errors import PolicyRefused, StudyInvalid
@@ -170,6 +178,47 @@ def test_a_day_costs_no_more_than_its_owner_said(study, dpbo):
     assert tune_privately(study("2")).result.replayed
     run_study(study("4"), ledger=ledger())  # its owner may
     assert "24 hours cost ε 1 at most" in dpbo("budget")[1]
+
+
+def test_no_flow_names_files_of_no_study(study, here):
+    """`dpbo compare --task`, and both parties of an exchange, are their owner's to start."""
+    terms = outsource.Outsourcing(None, "patients.csv", "patients.csv", ".", 1)
+    for flow in (
+        partial(compare_methods, own="patients.csv"),
+        partial(outsource.curate, terms),
+        partial(outsource.model, terms),
+    ):
+        with pytest.raises(PolicyRefused, match="not allowed by the owner's policy"):
+            flow()
+    assert n_charges() == [1]
+
+
+@pytest.mark.parametrize("served", [None, "0" * 64])
+@pytest.mark.parametrize("on_schedule", [tune_on_schedule, watch_on_schedule])
+def test_a_schedules_run_tells_nothing_of_a_file_that_it_names(study, here, monkeypatch, served, on_schedule):
+    if served is not None:
+        monkeypatch.setenv(FROZEN, served)
+    messages = set()
+    for file in ("patients.csv", "missing.toml", "/etc/shadow", "."):
+        state = on_schedule(file, return_state=True)
+        messages.add(str(state.message if served else state.result(raise_on_failure=False)).replace(repr(file), ""))
+    assert len(messages) == 1
+    assert CANARY not in messages.pop()
+
+
+def test_the_owner_is_the_account_of_the_ledgers_file(study, dpbo, here):
+    """Who may write to another account's ledger is asked as an operator, and decides nothing."""
+    if os.geteuid() != 0:
+        pytest.skip("only root has a ledger of another account that it may write to")
+    for path in (here / "mlruns").glob("ledger.db*"):
+        os.chown(path, NOBODY, NOBODY)
+    assert dpbo("budget", "set", "clinic", "--a-day", "1.0")[0] == 3
+    assert dpbo("budget", "allow", "clinic", "patients.csv", "--training")[0] == 3
+    with owners_terminal(), pytest.raises(PolicyRefused, match="not allowed by the owner's policy"):
+        tune_privately(study("2", training="patients.csv"))
+    with pytest.raises(PolicyRefused, match="a run that Prefect started cannot"):
+        run_study(study("2", validation="v.csv.bak.csv"), ledger=ledger())
+    assert n_charges() == [1]
 
 
 def test_who_asked_stands_beside_each_charge(study, dpbo):

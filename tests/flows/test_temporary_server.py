@@ -21,7 +21,9 @@ from team import ports_of
 
 from dpbo.flows.prefect_runtime.fanning_out import OwnProcesses
 from dpbo.flows.prefect_runtime.prefect_child import address_of, answers
+from dpbo.flows.prefect_runtime.settings import check_prefect_settings
 from dpbo.flows.prefect_runtime.workers import SETTING
+from dpbo_core.errors import StudyInvalid
 
 AUTH = "PREFECT_SERVER_API_AUTH_STRING="
 HOLD = """
@@ -228,6 +230,14 @@ def test_one_program_may_have_one_after_another(here):
     assert done.returncode == 0, done.stderr
     assert "401" not in done.stderr
     assert recorded(here) == {"work": 2}
+
+
+def test_prefects_own_server_is_refused_inside_a_flow(monkeypatch):
+    monkeypatch.setattr("prefect.context.FlowRunContext.get", lambda: object())
+    with temporary_settings(restore_defaults={PREFECT_API_URL}), pytest.raises(StudyInvalid, match="asks nobody"):
+        check_prefect_settings()
+    with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}):
+        check_prefect_settings()
 
 
 STORY = """

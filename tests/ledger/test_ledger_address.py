@@ -180,6 +180,7 @@ def test_every_face_finds_the_same_ledger(face, settings, expected, here, monkey
     monkeypatch.setattr("dpbo.flows.cli.running.is_there", lambda url: True)
     monkeypatch.setattr("dpbo.flows.cli.studies.is_there", lambda url: True)
     monkeypatch.setattr("dpbo.flows.outsource.check_prefect_settings", lambda: None)
+    monkeypatch.setattr("dpbo.flows.outsource.check_owner", lambda flow: None)
     monkeypatch.setattr("dpbo.flows.outsource.publish_table", lambda p, d, o, url, v, **_: PrivacyLedger(url))
     with pytest.raises(Opened) as seen:
         face()

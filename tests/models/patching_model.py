@@ -25,6 +25,17 @@ class Patching(ClassifierMixin, BaseEstimator):
         return np.ones(len(X), dtype=np.int64)
 
 
+class LeavingASession(Patching):
+    """Leaves a process that sleeps, in a session of its own, and one that this one started there."""
+
+    def predict(self, X: Any) -> Any:
+        sleeps = [sys.executable, "-c", "import time; time.sleep(600)", "left by a public prediction"]
+        starts = f"import subprocess, time; subprocess.Popen({sleeps!r}, start_new_session=True); time.sleep(600)"
+        words = [sys.executable, "-c", starts, "left by a public prediction"]
+        subprocess.Popen(words, start_new_session=True)
+        return np.ones(len(X), dtype=np.int64)
+
+
 class Leaving(Patching):
     """Leaves a process that sleeps."""
 

@@ -45,8 +45,10 @@ def left():
     return found
 
 
-def test_nothing_that_it_started_is_left():
-    trainer(patching_model.Leaving).public_score({"C": 1.0}, seed=0)
+@pytest.mark.parametrize("kind", [patching_model.Leaving, patching_model.LeavingASession])
+def test_nothing_that_it_started_is_left(kind):
+    """A process in a session of its own outlived the group that was killed."""
+    trainer(kind).public_score({"C": 1.0}, seed=0)
     end = time.monotonic() + 5.0  # the kernel takes a moment
     while left() and time.monotonic() < end:
         time.sleep(0.02)

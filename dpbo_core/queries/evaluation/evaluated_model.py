@@ -12,6 +12,7 @@ import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -155,13 +156,22 @@ def model_at(spec: StudySpec, public: PublicHalf, point: Mapping[str, Any]) -> E
     verb = _verb_of(model, fitted)
     classes = np.asarray(trainer.truth if fitted.classes else np.zeros(len(trainer.truth)), dtype=np.int64)
     folds = fold_of(classes, seed=spec.search.seed)
+    work = partial(_out_of_fold, verb=verb, folds=folds)
+    outcome = trainer.numbers(work, point, spec.search.seed, shape=(len(folds),))
+    public_records = PublicRecords(trainer.truth, outcome, verb, error_bound=_error_bound(spec))
+    return _evaluated(model, fitted, trainer.X, public_records, unlisted)
+
+
+def _out_of_fold(
+    trainer: EstimatorTrainer, point: Mapping[str, Any], _seed: int, *, verb: Verb, folds: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """What the models that were trained without it say of each public record, (n,)."""
     outcome = np.full(len(folds), math.nan)
     for fold in range(folds.max() + 1):
         out = folds == fold
         without = trainer.factory.train(trainer.X[~out], trainer.truth[~out], **point)
         outcome[out] = _outcome(without, trainer.X[out], verb)
-    public_records = PublicRecords(trainer.truth, outcome, verb, error_bound=_error_bound(spec))
-    return _evaluated(model, fitted, trainer.X, public_records, unlisted)
+    return outcome
 
 
 def file_model(spec: StudySpec, folder: str | Path, final: FinalModel) -> EvaluatedModel:
