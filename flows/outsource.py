@@ -65,7 +65,7 @@ def curate(terms: Outsourcing) -> None:
     Raises:
         PolicyRefused: Prefect started it; its files are its owner's to name.
     """
-    check_owner("the curator's part of an outsourced search")
+    check_owner("the curator's part of an exchange")
     check_prefect_settings()
     stores = Stores()
     stores.make_folder()
@@ -88,7 +88,7 @@ def model(terms: Outsourcing) -> None:
     Raises:
         PolicyRefused: Prefect started it; its files are its owner's to name.
     """
-    check_owner("the modeller's part of an outsourced search")
+    check_owner("the modeller's part of an exchange")
     check_prefect_settings()
     stores = Stores()
     stores.make_folder()
