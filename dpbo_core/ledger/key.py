@@ -95,5 +95,5 @@ def made_by(mac: str, sealed: str, keys: Iterable[LedgerKey]) -> bool | None:
     """Whether one of `keys` made this mac of `sealed`; None if it names a key that is not among them."""
     for key in keys:
         if mac.startswith(f"{key.name}:"):
-            return hmac.compare_digest(mac, key.mac(sealed))
+            return hmac.compare_digest(mac.encode(), key.mac(sealed).encode())
     return None

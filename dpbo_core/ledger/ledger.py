@@ -60,6 +60,7 @@ from dpbo_core.ledger.sources import Source
 from dpbo_core.ledger.writer import Writer, utc_now
 from dpbo_core.privacy.amounts import allowed_units
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
+from dpbo_core.privacy.noise_standing import OPERATING_SYSTEM
 from dpbo_core.privacy.unit import PrivacyUnit
 
 __all__ = ["PrivacyLedger", "QueryKey", "Reservation"]
@@ -324,6 +325,24 @@ class PrivacyLedger(RecordedStudies):
             until_released=charge.until_released,
         )
 
+    def check_room(self, charge: Charge) -> None:
+        """Return if the owner's query could be charged now: nothing is written, and no source is looked at.
+        Raises: as `reserve`.
+        """
+        with self._store.writing() as writer:  # of which nothing is written: totals are checked as for a charge
+            name = charge.key.dataset
+            account = account_named(writer.connection, name)
+            sealed_totals(writer, account)
+            budget = cap_of(writer.connection, account)
+            if budget is None and policy.template_of(writer.connection, name, charge.sources) is not None:
+                return
+            if budget is not None and charge.cap is not None:
+                admission.check_cap(budget, charge.cap)
+            budget = budget or charge.cap
+            if budget is None:
+                raise no_budget(name)
+            _admit(writer, account, budget, charge, OPERATING_SYSTEM)
+
     def _charged(
         self,
         writer: Writer,
@@ -347,15 +366,12 @@ class PrivacyLedger(RecordedStudies):
                 raise admission.another_plan()
             policy.check_same_sources(writer.connection, charge.sources, dataset)
             return int(before.id)
-        totals = writer.totals_of(account)  # a cap may have been opened just now
-        cost, fixed = compose(plan.spends), records_of(writer.connection, account)
-        request = admission.Request(cost, draws_in(spends), plan.guarantee, noise, charge.max_records_per_person)
-        admission.admit(budget, totals, request, fixed=fixed, drawn=lambda: draws_of(writer.connection, account))
+        fixed = _admit(writer, account, budget, charge, noise)
         if caller is not Caller.OWNER:
             policy.check_largest(account, largest_of(writer.connection, account), guarantees)
             check_rate(writer.connection, account, plan.guarantee.epsilon)
         policy.check_sources(writer, charge.sources, dataset, budget, caller)
-        row = asdict(key) | asdict(cost) | {"dataset": account, "resolved": dict(charge.resolved)}
+        row = asdict(key) | asdict(compose(plan.spends)) | {"dataset": account, "resolved": dict(charge.resolved)}
         guarantee = policy.as_published(writer.connection, account, plan.guarantee)
         row |= {"unit": plan.guarantee.unit.value, "guarantee": guarantee.to_json(), "spends": spends}
         number = writer.reserve(row | {"noise": noise, "reserved_at": utc_now()})
@@ -401,3 +417,13 @@ class PrivacyLedger(RecordedStudies):
             names = connection.scalars(sa.select(DATASETS.c.name).order_by(DATASETS.c.name))
             caps = [cap_of(connection, name) for name in names.all() if dataset in (None, name)]
             return tuple(account_of(connection, cap) for cap in caps if cap is not None)
+
+
+def _admit(writer: Writer, account: str, budget: PrivacyBudget, charge: Charge, noise: str) -> tuple[int, ...]:
+    """Return k of the account's earlier spends if the query may be charged to `budget`; otherwise refuse."""
+    plan, fixed = charge.plan, records_of(writer.connection, account)
+    draws = draws_in([spend.to_json() for spend in plan.spends])
+    request = admission.Request(compose(plan.spends), draws, plan.guarantee, noise, charge.max_records_per_person)
+    totals = writer.totals_of(account)  # a cap may have been opened just now
+    admission.admit(budget, totals, request, fixed=fixed, drawn=lambda: draws_of(writer.connection, account))
+    return fixed

@@ -77,7 +77,7 @@ def file_source(path: str | Path, role: Role = "records") -> Source:
     """The file, or the folder of Parquet files, that `path` leads to. It need not be there; nothing is opened."""
     real = os.path.realpath(path)
     parts: dict[str, str] = {}
-    if not is_pattern(real) and Path(real).is_dir():
+    if not is_pattern(real) and os.path.isdir(real):  # noqa: PTH112  a name too long for a file is none
         names = {os.path.realpath(part) for part in Path(real).glob("*.parquet")}
         parts = {name: mark for name in names for mark in marks_of(name)}
     return Source("file", real, role, marks_of(real), parts)

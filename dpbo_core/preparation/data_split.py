@@ -26,6 +26,7 @@ from dpbo_core.preparation.named_sources import place_source
 from dpbo_core.preparation.prediction_half import check_prediction_columns, prediction_half
 from dpbo_core.preparation.public_half import (
     PublicHalf,
+    PublicHeader,
     check_names,
     check_person,
     fitted_half,
@@ -35,7 +36,7 @@ from dpbo_core.preparation.public_half import (
 from dpbo_core.preparation.resolve import planning_problem
 from dpbo_core.preparation.run import Run
 from dpbo_core.preparation.sizes import check_n_validation, facts_of
-from dpbo_core.preparation.training_set import fingerprint_with, named_prototype, training_parts
+from dpbo_core.preparation.training_set import fingerprint_with, left_out, named_prototype, training_parts
 from dpbo_core.preparation.training_set import training_table as training_table
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.problem.problem import Problem
@@ -189,7 +190,29 @@ def public_half(
     return replace(public, fingerprint=fingerprint_with(public.fingerprint, prototype))
 
 
-def check_presence(spec: StudySpec, folder: str | Path, public: PublicHalf) -> None:
+def check_headers(spec: StudySpec, folder: str | Path, problem: Problem) -> None:
+    """Refuse what `check_presence` refuses, by the header of the public training set instead of its half.
+
+    Raises:
+        StudyInvalid: it is not so; or the public training set is not there. No record's content was looked at.
+    """
+    match spec.data:
+        case PublicFiles(training=training, target=target) | PersonFiles(training=training, target=target):
+            parts = training_parts(spec, folder)
+            if parts is None:
+                columns = data.read_header(Path(folder) / training, mode=PUBLIC_FILE, shown_as=training).columns
+            else:
+                columns = parts[0].columns
+            features = tuple(name for name in columns if name not in left_out(spec))
+            data.check_columns(features, features, target)
+            check_presence(spec, folder, PublicHeader(features, target))
+        case PredictionTable():
+            check_presence(spec, folder, prediction_half(spec, problem, None))
+        case SensitiveFiles() | SensitiveTraining() as section:
+            check_presence(spec, folder, _declared_half(spec, section, folder, problem))
+
+
+def check_presence(spec: StudySpec, folder: str | Path, public: PublicHalf | PublicHeader) -> None:
     """The sensitive files are there, their columns are the training columns, and they have n and m records.
 
     Raises:
@@ -208,7 +231,10 @@ def check_presence(spec: StudySpec, folder: str | Path, public: PublicHalf) -> N
 
 
 def _check_validation(
-    spec: StudySpec, section: PublicFiles | PersonFiles | SensitiveFiles, folder: str | Path, public: PublicHalf
+    spec: StudySpec,
+    section: PublicFiles | PersonFiles | SensitiveFiles,
+    folder: str | Path,
+    public: PublicHalf | PublicHeader,
 ) -> None:
     """Presence and header; and the number of records, unless that is private."""
     shown = section.validation
@@ -237,7 +263,9 @@ def _check_validation(
     check_n_validation(spec, n_records, shown_as=shown)
 
 
-def _check_predictions(spec: StudySpec, section: PredictionTable, folder: str | Path, public: PublicHalf) -> None:
+def _check_predictions(
+    spec: StudySpec, section: PredictionTable, folder: str | Path, public: PublicHalf | PublicHeader
+) -> None:
     """The sensitive table is there, and has the columns and the number of records that the study says."""
     place, shown = place_of(folder, section.predictions), section.predictions
     if section.public is not None and isinstance(place, Path):

@@ -16,7 +16,7 @@ from dpbo_core.models.predicted import PredictionsTrainer
 from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.models.scores.record import RecordScore
 from dpbo_core.models.scores.union import Score
-from dpbo_core.preparation.public_half import PublicHalf
+from dpbo_core.preparation.public_half import PublicHalf, PublicHeader
 from dpbo_core.preparation.training_set import left_out
 from dpbo_core.problem.named_score import score_on
 from dpbo_core.problem.problem import Problem
@@ -49,13 +49,13 @@ def names_classes(classes: tuple[Value, ...], score: Score) -> bool:
     return bool(classes) and isinstance(score, RecordScore) and score.needs == "predict"
 
 
-def check_prediction_columns(public: PublicHalf, columns: Sequence[str], *, shown_as: str) -> None:
+def check_prediction_columns(public: PublicHalf | PublicHeader, columns: Sequence[str], *, shown_as: str) -> None:
     """A table has the study's columns and no others.
 
     Raises:
         StudyInvalid: it has not; of what it has beside them says how many.
     """
-    if not isinstance(public.preprocessing, PredictionColumns):
+    if isinstance(public, PublicHeader) or not isinstance(public.preprocessing, PredictionColumns):
         raise TypeError("no table of predictions")
     public.preprocessing.check(columns, shown_as=shown_as)
 

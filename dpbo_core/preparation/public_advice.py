@@ -15,33 +15,30 @@ import numpy as np
 from dpbo_core.data import Table
 from dpbo_core.data.features import class_values
 from dpbo_core.data.values import positions
-from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.preparation.data_split import public_half, training_table
 from dpbo_core.preparation.training_set import training_parts
 from dpbo_core.problem.named_score import score_of, score_on
 from dpbo_core.space.candidates import sobol_subset
-from dpbo_core.study_file import LinearSection, SensitiveData, StudySpec
+from dpbo_core.study_file import LinearSection, PredictionTable, SensitiveData, StudySpec
 
 
 def public_share(spec: StudySpec, folder: str | Path) -> float | None:
-    """From the public training file, where the study's score counts pairs; None where it is not there to be read.
+    """From the public training file, where the study's score counts pairs; None for any other score.
 
     Args:
         spec: the study.
         folder: the folder that its paths are relative to.
 
     Raises:
-        StudyInvalid: the file's target has other than two classes.
+        StudyInvalid: the file cannot be read, or its target has other than two classes.
     """
-    if isinstance(spec.data, SensitiveData) or not isinstance(score_of(spec.model), PairScore):
+    counts_pairs = isinstance(score_of(spec.model), PairScore)
+    if isinstance(spec.data, SensitiveData) or not counts_pairs or not _has_records(spec):
         return None
-    try:
-        parts = training_parts(spec, folder)
-        table, target = training_table(spec, folder) if parts is None else (parts[0].only(parts[1]), parts[1])
-        classes = class_values(target, table)
-    except StudyInvalid:  # whoever runs the study says so
-        return None
+    parts = training_parts(spec, folder)
+    table, target = training_table(spec, folder) if parts is None else (parts[0].only(parts[1]), parts[1])
+    classes = class_values(target, table)
     return share_of_positives(spec, table, target, classes)
 
 
@@ -61,18 +58,23 @@ def share_of_positives(
 
 
 def public_baseline(spec: StudySpec, folder: str | Path) -> float | None:
-    """From the public training file; None where it is not there to be read, or the score has no such answer.
+    """From the public training file; None where the study names none, or the score has no such answer.
 
     Args:
         spec: the study.
         folder: the folder that its paths are relative to.
+
+    Raises:
+        StudyInvalid: the file cannot be used as the study says.
     """
     if isinstance(spec.data, SensitiveData) or spec.model.own_score:  # of a function there is none
         return None
-    try:
-        return public_half(spec, folder).problem.baseline
-    except StudyInvalid:  # whoever runs the study says so
-        return None
+    return public_half(spec, folder).problem.baseline
+
+
+def _has_records(spec: StudySpec) -> bool:
+    """Whether the study has public records: a table of predictions may have none."""
+    return not (isinstance(spec.data, PredictionTable) and spec.data.public is None)
 
 
 LOOKED_AT = 16  # candidates, spread over Λ

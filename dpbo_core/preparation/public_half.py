@@ -39,6 +39,14 @@ from dpbo_core.study_file import FunctionSection, LinearSection, PersonFiles, Pu
 
 
 @dataclass(frozen=True)
+class PublicHeader:
+    """The columns of the public training set that are no other than features and the target, from its header."""
+
+    columns: tuple[str, ...]
+    target: str
+
+
+@dataclass(frozen=True)
 class PublicHalf:
     """The problem with its training set, what was fitted on it, and the PUBLIC training data's fingerprint."""
 
@@ -201,7 +209,9 @@ def linear_problem(
     return replace(problem, baseline=constant_margin(score, labels, weights), trainer=trainer)
 
 
-def check_names(spec: StudySpec, columns: Sequence[str], public: PublicHalf, *, shown_as: str) -> None:
+def check_names(
+    spec: StudySpec, columns: Sequence[str], public: PublicHalf | PublicHeader, *, shown_as: str
+) -> None:
     """The validation columns are the training columns; the column of persons is among them where one is named.
 
     Raises:

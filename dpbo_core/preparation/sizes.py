@@ -4,8 +4,8 @@ from pathlib import Path
 
 from dpbo_core.data import bundled, check_record_count, read_header
 from dpbo_core.data.read_mode import PUBLIC_FILE
-from dpbo_core.errors import StudyInvalid
 from dpbo_core.problem.problem import TrainingFacts
+from dpbo_core.scoring.partitioned import files_of
 from dpbo_core.study_file import (
     BundledData,
     PersonFiles,
@@ -43,10 +43,9 @@ def n_public(spec: StudySpec, folder: str | Path) -> int | None:
         case BundledData(source, share):
             return bundled.n_records(source) - bundled.validation_size(source, share)
         case PublicFiles(training=public) | PersonFiles(training=public) | PredictionTable(public=str(public)):
-            try:
-                return read_header(Path(folder) / public, mode=PUBLIC_FILE, shown_as=public).n_records
-            except StudyInvalid:  # whoever runs the study says so
+            if files_of(Path(folder) / public):  # they are counted when they are read
                 return None
+            return read_header(Path(folder) / public, mode=PUBLIC_FILE, shown_as=public).n_records
         case _:
             return None
 

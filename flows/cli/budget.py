@@ -39,7 +39,7 @@ budget_app = typer.Typer(
     cls=BudgetGroup,
     add_completion=False,
     rich_markup_mode=None,
-    help="The ledger: limit, spent, remaining, every entry.",
+    help="The ledger: limit, spent, remaining, the newest entries.",
 )
 
 

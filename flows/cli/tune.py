@@ -24,8 +24,9 @@ from dpbo.flows.prefect_runtime.settings import quiet_environment
 from dpbo.flows.tuned import Tuned
 from dpbo_core.accounting.account import Account
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.preparation.run import Run
 from dpbo_core.queries.query import StudyResult
-from dpbo_core.queries.tuning.run import recorded_release
+from dpbo_core.queries.tuning.run import check_first, recorded_release
 from dpbo_core.study_file import StudySpec
 from dpbo_core.study_file.toml_file import read_study
 
@@ -110,6 +111,7 @@ def run(path: Path, *, pad_steps: float = 0.0, register: bool = False) -> tuple[
     replay = None if register else replayed(study, folder)
     if replay is not None:
         return replay
+    check_first(study, Run(own_ledger(), folder))
 
     def flow() -> Tuned:
         from dpbo.flows.tune import tune_privately

@@ -330,11 +330,12 @@ def test_a_verdict_counts_what_there_is_to_choose_between(tmp_path):
     assert public_spread(on_files(model=tree, space={"max_depth": {"values": [3]}}), tmp_path) == 0.0
 
 
-def test_the_baseline_is_the_public_files_and_unknown_without_it(tmp_path):
+def test_the_baseline_is_the_public_files_and_refused_without_it(tmp_path):
     from dpbo_core.preparation.public_advice import public_baseline
 
     spec = on_files()
-    assert public_baseline(spec, tmp_path) is None
+    with pytest.raises(StudyInvalid, match="no file t.csv"):
+        public_baseline(spec, tmp_path)
     (tmp_path / "t.csv").write_text("x,y\n" + "".join(f"{i},{i % 5 == 0:d}\n" for i in range(50)))
     assert public_baseline(spec, tmp_path) == 0.8  # no validation file is there to be opened
 
@@ -344,7 +345,8 @@ def test_a_plan_that_counts_the_public_file_says_narrower_things_of_the_same_cho
     from dpbo_core.preparation.sizes import n_public
 
     spec = on_files()
-    assert n_public(spec, tmp_path) is None
+    with pytest.raises(StudyInvalid, match="no file t.csv"):
+        n_public(spec, tmp_path)
     (tmp_path / "t.csv").write_text("x,y\n" + "".join(f"{i},{i % 5 == 0:d}\n" for i in range(60)))
     assert n_public(spec, tmp_path) == 60  # no validation file is there to be opened
     bundled = StudySpec.from_dict(spec.to_dict() | {"data": {"source": "breast_cancer", "validation_share": 0.5}})

@@ -18,7 +18,7 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.methods.contract import Method, Released, Search
 from dpbo_core.methods.stated_search import check_lengthscale
-from dpbo_core.preparation.data_split import FileSplit, public_sources
+from dpbo_core.preparation.data_split import FileSplit, check_headers, public_sources, sources_of
 from dpbo_core.preparation.learning import check_learns, learns, to_learn_from, with_earlier
 from dpbo_core.preparation.precomputed import Precomputed, remembering, trained_first
 from dpbo_core.preparation.preconditions import check_accepted, check_policy, check_public_sources, opening_cap
@@ -121,6 +121,30 @@ class StudyRun(Opaque):
         if not self._study.method.public_path:
             return None
         return messages(StudyInvalid) if self._public.problem.rowwise else _training_refused
+
+
+def check_first(spec: StudySpec, run: Run) -> None:
+    """Refuse what a study's words, its files' headers and its ledger refuse, before anything is read or trained.
+
+    A study of that name and edition that was charged before is not asked for its room again.
+
+    Raises: as `open_study`; nothing was charged.
+    """
+    check_policy(spec, run)
+    resolved = resolve(spec, run.folder)
+    plan = resolved.plan
+    check_headers(spec, run.folder, resolved.problem)
+    if run.ledger.editions(spec.name, edition=spec.edition):
+        return
+    check_accepted(spec, plan, resolved.problem.unlisted)
+    charge = PrivateQuery(
+        resolved.key(""),
+        plan,
+        sources_of(spec, run.folder),
+        opening_cap(spec),
+        spec.privacy.max_records_per_person,
+    )
+    run.ledger.check_room(charge)
 
 
 def open_study(
