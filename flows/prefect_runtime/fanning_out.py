@@ -69,7 +69,7 @@ def fan_out(
     here = Path(folder).resolve()  # a worker may stand elsewhere; a task's arguments are not stored, a flow's are
     scores = {index: public_score.submit(study, here, index, score) for index in scored}
     models = {index: candidate.submit(study, here, index, score) for index in trained}
-    with Progress(f"{study.name}: public work", len(scores) + len(models), PIECES) as progress:
+    with Progress(study.name, len(scores) + len(models), PIECES) as progress:
         return Precomputed(
             scores={index: progress.counted(future.result()) for index, future in scores.items()},
             models={index: progress.counted(future.result()) for index, future in models.items()},
@@ -108,7 +108,7 @@ def prepared(study: ResolvedStudy, folder: str, ledger: PrivacyLedger) -> tuple[
     pieces += [partial(search_publicly, work)] * work.searches
     pieces += [partial(train_chunk, work, part) for part in work.to_train]
     pieces += [partial(try_out, work)] * work.tries_out
-    with Progress(f"{study.spec.name}: public work", len(pieces), PIECES) as progress:
+    with Progress(study.spec.name, len(pieces), PIECES) as progress:
         for piece in pieces:
             piece()
             progress.show(None)

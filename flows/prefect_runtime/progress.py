@@ -22,7 +22,7 @@ NARROW = 60  # columns, below which the count has room, and either the name or w
 class Progress:
     """A bar on standard error while a person is watching, one line with --plain; in a pipe ten lines or fewer.
 
-    The lines hold counts of steps and nothing that was released.
+    The lines hold counts of steps and nothing that was released, and do not begin as errors do.
     """
 
     def __init__(self, name: str, steps: int, what: str = "steps") -> None:
@@ -67,7 +67,7 @@ class Progress:
     def _say(self) -> None:
         """Write how far it is where nobody watches a bar."""
         if self._lines:
-            sys.stderr.write(f"dpbo: {self._name}: {self._done} of {self._steps} {self._what}\n")
+            sys.stderr.write(f"{self._name}: {self._done} of {self._steps} {self._what}\n")
             sys.stderr.flush()
 
 

@@ -1,4 +1,4 @@
-"""Mistakes people make: each is answered with its exit code, its cause and a remedy before a heavy library is loaded.
+"""Mistakes people make: each is answered with exit code, cause and remedy before a heavy library is loaded.
 
 All are made in one process, so that what one of them loaded is seen after every later one too.
 """
@@ -79,7 +79,7 @@ MISTAKES = {  # what is typed before the study's name, the study, the exit code,
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory):
-    """Of each mistake: its exit code, what is on standard error, and the heavy libraries that are loaded by then."""
+    """Of each mistake: its exit code, what is on standard error, and the heavy libraries loaded by then."""
     folder, typed = tmp_path_factory.mktemp("mistakes"), []
     lines = [f"{i % 7},{i % 5},{i % 2}" for i in range(30)]
     tables = {"t.csv": ("a,b,y", lines), "v.csv": ("a,b,y", lines[:20]), "twice.csv": ("a,a,y", lines)}

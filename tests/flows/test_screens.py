@@ -246,7 +246,7 @@ def test_in_a_pipe_progress_is_a_few_lines_of_public_counts_alone(monkeypatch, c
     with Progress("trial", steps) as progress:
         for step in range(steps):
             progress.show({"step": step, "hyperparameters": {"C": 1.0}, "score": 0.123})
-    assert capsys.readouterr().err.splitlines() == [f"dpbo: trial: {count} of {steps} steps" for count in counts]
+    assert capsys.readouterr().err.splitlines() == [f"trial: {count} of {steps} steps" for count in counts]
 
 
 @pytest.mark.parametrize(

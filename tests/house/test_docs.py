@@ -40,8 +40,10 @@ def command(line: str, folder: Path, *, alone: bool) -> str:
     words = shlex.split(line)
     assert words[0] == "dpbo", line
     code, out, err = (_alone if alone else _here)(words, folder)
-    assert (code != 0) == err.startswith("dpbo: "), err
-    return out + (err if code else "")
+    progress, mark, refusal = f"\n{err}".partition("\ndpbo: ")
+    assert (code != 0) == bool(mark), err
+    assert all(" of " in line for line in progress.split("\n") if line), err
+    return out + (f"dpbo: {refusal}" if code else "")
 
 
 def _alone(words: list[str], folder: Path) -> tuple[int, str, str]:

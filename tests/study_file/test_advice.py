@@ -334,7 +334,7 @@ def test_the_baseline_is_the_public_files_and_refused_without_it(tmp_path):
     from dpbo_core.preparation.public_advice import public_baseline
 
     spec = on_files()
-    with pytest.raises(StudyInvalid, match="no file t.csv"):
+    with pytest.raises(StudyInvalid, match=r"no file t.csv"):
         public_baseline(spec, tmp_path)
     (tmp_path / "t.csv").write_text("x,y\n" + "".join(f"{i},{i % 5 == 0:d}\n" for i in range(50)))
     assert public_baseline(spec, tmp_path) == 0.8  # no validation file is there to be opened
@@ -345,7 +345,7 @@ def test_a_plan_that_counts_the_public_file_says_narrower_things_of_the_same_cho
     from dpbo_core.preparation.sizes import n_public
 
     spec = on_files()
-    with pytest.raises(StudyInvalid, match="no file t.csv"):
+    with pytest.raises(StudyInvalid, match=r"no file t.csv"):
         n_public(spec, tmp_path)
     (tmp_path / "t.csv").write_text("x,y\n" + "".join(f"{i},{i % 5 == 0:d}\n" for i in range(60)))
     assert n_public(spec, tmp_path) == 60  # no validation file is there to be opened
