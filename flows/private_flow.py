@@ -86,7 +86,6 @@ class PrivateFlow:
         folder: str,
         time_quantum: float = 0.0,
         *,
-        scheduled: bool = False,
         model: str | None = None,
     ) -> Self:
         """Check the settings, make the stores' folder, and ask the owner's policy before anything is opened.
@@ -95,7 +94,6 @@ class PrivateFlow:
             study: as written.
             folder: the folder that its data paths are relative to.
             time_quantum: seconds; tasks on sensitive data take a whole number of them.
-            scheduled: whether this is one run of a schedule.
             model: the folder of a saved model that is evaluated in the place of the study's own.
 
         Raises:
@@ -110,7 +108,6 @@ class PrivateFlow:
             folder,
             caller=caller(ledger),
             time_quantum=time_quantum,
-            scheduled=scheduled,
             before_charge=partial(check_showable, study.privacy.dataset, stores, warnings),
             asked_by=asked_by(),
         )
@@ -118,6 +115,10 @@ class PrivateFlow:
             refuse_job_variables()
         check_policy(study, run, *(() if model is None else (file_source(model, MODEL),)))
         return cls(study, run, stores, warnings)
+
+    def on_schedule(self) -> Self:
+        """The flow as one run of a schedule, whose search begins with what earlier runs released."""
+        return replace(self, run=replace(self.run, scheduled=True))
 
     def scored_by(self, workers: Workers | None) -> Run:
         """The run, whose parts of a partitioned validation set `workers` score."""

@@ -20,6 +20,7 @@ from dpbo.flows.prefect_runtime.progress import in_short
 from dpbo.flows.prefect_runtime.requested_study import check_fields, edition_at, scheduled_study
 from dpbo.flows.prefect_runtime.server import LoopbackServer, is_outage, wait_for_server
 from dpbo.flows.prefect_runtime.settings import Stores, refuse_folder_settings
+from dpbo.flows.private_flow import PrivateFlow
 from dpbo.flows.tune import tune
 from dpbo.tasks import policies
 from dpbo_core.errors import BudgetRefused
@@ -61,7 +62,8 @@ def tune_on_schedule(study: str, pad_steps: float = 0.0, register: bool = False)
     path = Path(study)
     try:
         edition = edition_at(scheduled_study(path, os.environ.get(FROZEN)), fired)
-        result = tune(edition, str(path.parent), pad_steps=pad_steps, register=register, scheduled=True).result
+        flow = PrivateFlow.begin(edition, str(path.parent), pad_steps).on_schedule()
+        result = tune(flow, register=register).result
     except BudgetRefused as refused:
         message = refused.message()
     else:

@@ -21,6 +21,7 @@ from dpbo_core.preparation.data_split import is_partitioned
 from dpbo_core.preparation.resolve import resolve
 from dpbo_core.queries.evaluation.request import asks_for_evaluation, last_step
 from dpbo_core.queries.evaluation.run import EvaluationResult
+from dpbo_core.queries.query import StudyResult
 from dpbo_core.queries.tuning.run import StudyRun
 from dpbo_core.scoring.partitioned import Workers
 from dpbo_core.study_file import StudySpec
@@ -52,15 +53,13 @@ def tune_privately(
         DpboError: nothing was charged: no release could be shown (a deleted experiment, a store out of order).
         Sealed: a step failed; run the study again and it continues.
     """
-    return tune(study_of(study), folder, pad_steps=pad_steps, register=register)
+    return tune(PrivateFlow.begin(study_of(study), folder, pad_steps), register=register)
 
 
-def tune(
-    study: StudySpec, folder: str, *, pad_steps: float = 0.0, register: bool = False, scheduled: bool = False
-) -> Tuned:
-    """The story itself, inside whatever flow runs it; `scheduled` where that is one run of a schedule."""
-    flow = PrivateFlow.begin(study, folder, pad_steps, scheduled=scheduled)
-    resolved, warnings = resolve(study, folder), flow.warnings
+def tune(flow: PrivateFlow, *, register: bool = False) -> Tuned:
+    """The story itself, inside whatever Prefect flow runs it."""
+    study, folder, warnings = flow.study, str(flow.run.folder), flow.warnings
+    resolved = resolve(study, folder)
     warnings.tried(UNNAMED, lambda: name_run(study))
     evaluates = asks_for_evaluation(study)
     follow_up = last_step(resolved, flow.run, warnings.warn_before_spend) if evaluates else None
@@ -81,7 +80,7 @@ def tune(
             n_recorded += 1 + (not result.replayed and model_is_public(result.release))
         last: tuple[EvaluationResult | None, Tracked | None] = (None, None)
         if evaluates:
-            last = _last_step(flow, scoring, replayed=result.replayed)
+            last = _last_step(flow, scoring, result)
             n_recorded += n_tasks(*last)
         warnings.tried("Prefect's record of the run may lack tasks", lambda: wait_until_recorded(n_recorded))
         return Tuned(result, tracked, tuple(warnings.lines), *last)
@@ -101,13 +100,13 @@ def _stepped(opened: StudyRun, study: StudySpec) -> int:
 
 
 def _last_step(
-    flow: PrivateFlow, counting: Workers | None, *, replayed: bool
+    flow: PrivateFlow, counting: Workers | None, tuned: StudyResult
 ) -> tuple[EvaluationResult | None, Tracked | None]:
     """The evaluation that was reserved with the study, or that it asks for since: then a refusal is a warning."""
     try:
         return report(flow, workers=counting)
     except (StudyInvalid, BudgetRefused, AssumptionNotAccepted) as refused:
-        if not replayed:
+        if not tuned.replayed:
             raise
         warning = DpboError(f"the release stands, and was not evaluated: {refused.what}", remedy=refused.remedy)
         flow.warnings.add(warning.message())

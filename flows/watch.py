@@ -78,7 +78,7 @@ def tune_and_watch(
     Args, Raises: as `watch_privately`; and as a tune of the study.
     """
     study = study_of(study)
-    tuned = tune(study, folder, pad_steps=pad, scheduled=True)
+    tuned = tune(PrivateFlow.begin(study, folder, pad).on_schedule())
     return tuned, watch(study, name, folder, section_of(wanted), retune=True, pad=pad)
 
 
@@ -153,7 +153,7 @@ def _alarm(study: StudySpec, looked: Look) -> None:
 def _retuned(study: StudySpec, folder: str, looked: Look, warnings: Warnings) -> Tuned | None:
     """The study tuned anew as the edition that the look is called; None and a warning where nothing pays for it."""
     try:
-        return tune(replace(study, edition=looked.name), folder, scheduled=True)
+        return tune(PrivateFlow.begin(replace(study, edition=looked.name), folder).on_schedule())
     except BudgetRefused as refused:
         warning = DpboError(
             f"the alarm stands, and was not followed by a tune: {refused.what}", remedy=refused.remedy

@@ -8,6 +8,7 @@ NumPy, which would guess one type for all records from what each of them holds.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from functools import cached_property
 from typing import Any
 
@@ -94,7 +95,14 @@ class Frame:
             )
 
 
-def frame_of(X: Any, y: Any, *, shown_as: str, width: int | None = None, counted: bool = True) -> Frame:
+class Count(Enum):
+    """Whether the number of a table's records is public."""
+
+    PUBLIC = "public"
+    PRIVATE = "private"
+
+
+def frame_of(X: Any, y: Any, *, shown_as: str, width: int | None = None, count: Count = Count.PUBLIC) -> Frame:
     """Look at the outside of a table: its columns' names and its number of records.
 
     Args:
@@ -102,7 +110,7 @@ def frame_of(X: Any, y: Any, *, shown_as: str, width: int | None = None, counted
         y: (n,) of anything, or None.
         shown_as: what messages call it, "X_validation" say.
         width: for a SENSITIVE list of rows, its public number of columns: a row of another length is no record.
-        counted: whether the number of records is public. Where it is not, no record at all is a table too, whose
+        count: whether the number of records is public. Where it is not, no record at all is a table too, whose
             columns may be missing with them, and no message says how many there are.
 
     Raises:
@@ -119,12 +127,12 @@ def frame_of(X: Any, y: Any, *, shown_as: str, width: int | None = None, counted
     if isinstance(native, nw.DataFrame):
         names, n_records = tuple(str(name) for name in native.columns), len(native)
     else:
-        native = _array(X, shown_as, width, empty=not counted)
+        native = _array(X, shown_as, width, count)
         d = native.width if isinstance(native, RowList) else native.shape[1]
         names, n_records = tuple(f"x{j}" for j in range(d)), len(native)
     if len(set(names)) < len(names) or not all(names):
         raise _bad_names(shown_as)
-    if (not names or not n_records) and (counted or n_records):
+    if (not names or not n_records) and (count is Count.PUBLIC or n_records):
         raise StudyInvalid(
             f"{shown_as}: Found array with 0 {'sample(s)' if names else 'feature(s)'} "
             f"(shape=({n_records}, {len(names)})) while a minimum of 1 is required",
@@ -134,7 +142,7 @@ def frame_of(X: Any, y: Any, *, shown_as: str, width: int | None = None, counted
     if target is not None and len(target) != n_records:
         raise StudyInvalid(
             f"{shown_as} has {n_records} records and its target {len(target)}"
-            if counted
+            if count is Count.PUBLIC
             else f"{shown_as} and its target have different numbers of records",
             remedy="give one target for each record",
         )
@@ -149,7 +157,7 @@ def _bad_names(shown_as: str) -> StudyInvalid:
     )
 
 
-def _array(X: Any, shown_as: str, width: int | None, *, empty: bool) -> Any:
+def _array(X: Any, shown_as: str, width: int | None, count: Count) -> Any:
     """X as an array (m, d), masked if it is, or as a list of rows, so that no row says what another means."""
     if hasattr(X, "toarray") and hasattr(X, "nnz"):
         raise StudyInvalid(
@@ -165,7 +173,7 @@ def _array(X: Any, shown_as: str, width: int | None, *, empty: bool) -> Any:
         array = np.ma.asarray(X) if isinstance(X, np.ma.MaskedArray) else np.asarray(X)
     if isinstance(array, RowList):
         return array
-    if empty and array.ndim == 1 and not array.size:  # what NumPy makes of a list without a row
+    if count is Count.PRIVATE and array.ndim == 1 and not array.size:  # what NumPy makes of a list without a row
         return RowList([], width or 0)
     if array.ndim != 2 or (width is None and array.dtype.kind == "c"):  # in a SENSITIVE table one record decides it
         raise StudyInvalid(

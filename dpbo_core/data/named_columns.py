@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.data.csv_file import FIELD_LIMIT
-from dpbo_core.data.raw_cells import UNREADABLE, Cells, micros, time_of_text
+from dpbo_core.data.raw_cells import UNREADABLE, Cells, as_cells, micros, time_of_text
 from dpbo_core.data.table import Table
 from dpbo_core.data.values import canonical, shown
 from dpbo_core.errors import StudyInvalid
@@ -161,29 +161,26 @@ def extreme_cells(columns: tuple[NamedColumn, ...], rows: NDArray[Any]) -> list[
     return tables
 
 
-def fit_columns(
-    table: Table, target: str, hints: Mapping[str, Any] | None = None, *, typed: bool | None = None
-) -> tuple[NamedColumn, ...]:
+def fit_columns(table: Table, target: str, hints: Mapping[str, Any] | None = None) -> tuple[NamedColumn, ...]:
     """The columns of the PUBLIC `table` but its target.
 
     Args:
         table: with its cells.
         target: the column to predict.
         hints: by column, the pandas type that a table in memory has for it.
-        typed: whether a text is a text whatever it says, as everywhere but in a CSV file.
 
     Raises:
         StudyInvalid: a value that no column holds: infinite, say, or of a type that is neither of the five kinds.
     """
-    typed = not table.source.lower().endswith(".csv") if typed is None else typed
     hints = hints or {}
     names = [name for name in table.columns if name != target]
-    return tuple(_fitted(name, table, hints.get(name), typed=typed) for name in names)
+    return tuple(_fitted(name, table, hints.get(name)) for name in names)
 
 
-def _fitted(name: str, table: Table, hint: Any, *, typed: bool) -> NamedColumn:
+def _fitted(name: str, table: Table, hint: Any) -> NamedColumn:
     cells = table.cells_of(name)
-    made = kind_of(name, cells, hint, typed=typed)
+    of_csv = table.source.lower().endswith(".csv")  # everywhere else a text is a text whatever it says
+    made = kind_of(name, in_csv(cells) if of_csv else cells, hint)
     held = [made.cell(cell) for cell in cells]
     if any(cell is CANNOT for cell in held):
         record = next(i for i, cell in enumerate(held) if cell is CANNOT)
@@ -201,8 +198,13 @@ def _fitted(name: str, table: Table, hint: Any, *, typed: bool) -> NamedColumn:
     return NamedColumn(name, made.kind, made.dtype, values, made.ordered, middle)
 
 
-def kind_of(name: str, cells: Cells, hint: Any = None, *, typed: bool) -> NamedColumn:
-    """The column that PUBLIC cells (n,) make, without its values; `hint` and `typed` as `fit_columns` has them."""
+def in_csv(cells: Cells) -> Cells:
+    """Cells (n,) with what their texts mean where they come from a CSV file, which has texts alone."""
+    return as_cells(None if cell is None else _meant(cell) for cell in cells)
+
+
+def kind_of(name: str, cells: Cells, hint: Any = None) -> NamedColumn:
+    """The column that PUBLIC cells (n,) make, without its values; `hint` is their pandas type."""
     import pandas as pd
 
     text = str(pd.Series(["a"]).dtype)
@@ -214,8 +216,6 @@ def kind_of(name: str, cells: Cells, hint: Any = None, *, typed: bool) -> NamedC
             return NamedColumn(name, "category", "category", values, bool(hint.ordered))
     there = [cell for cell in cells if cell is not None]
     gaps = len(there) < len(cells)
-    if not typed:
-        there = [_meant(cell) for cell in there]
     kinds = {type(cell) for cell in there}
     if kinds == {bool} and not gaps:
         return NamedColumn(name, "truth", "bool")

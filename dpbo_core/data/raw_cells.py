@@ -125,10 +125,10 @@ def time_of_text(text: str) -> np.datetime64 | dt.datetime | None:
 def times(array: NDArray[Any]) -> Cells:
     """Cells (m,) of an array of numpy.datetime64 of any unit; what is beyond the years 1 to 9999 is unreadable."""
     unit = np.datetime_data(array.dtype)
-    return times_of_numbers(array.astype(np.int64), unit[0], zone=False) if unit[1] == 1 else _unread(len(array))
+    return times_of_numbers(array.astype(np.int64), unit[0]) if unit[1] == 1 else _unread(len(array))
 
 
-def times_of_numbers(numbers: NDArray[np.int64], unit: str, *, zone: bool) -> Cells:
+def times_of_numbers(numbers: NDArray[np.int64], unit: str, zone: dt.tzinfo | None = None) -> Cells:
     """Times from how many of `unit` lie between each and the year 1970; the least integer is no time."""
     missing = numbers == np.iinfo(np.int64).min
     if unit in ("ns", "ps", "fs", "as"):
@@ -141,8 +141,8 @@ def times_of_numbers(numbers: NDArray[np.int64], unit: str, *, zone: bool) -> Ce
     else:
         return _unread(len(numbers))
     moments: list[object] = list(micros.view("M8[us]"))
-    if zone:
-        moments = [(_EPOCH + int(value) * _MICROSECOND).replace(tzinfo=dt.UTC) for value in micros]
+    if zone is not None:
+        moments = [(_EPOCH + int(value) * _MICROSECOND).replace(tzinfo=zone) for value in micros]
     usable = zip(moments, missing, inside, strict=True)
     return as_cells(None if out else (value if ok else UNREADABLE) for value, out, ok in usable)
 
@@ -165,10 +165,10 @@ def micros(cell: object) -> int | None:
     return None
 
 
-def time_in_words(at: int, *, zone: bool) -> str:
-    """A time in ISO 8601, to the second."""
+def time_in_words(at: int, zone: dt.tzinfo | None) -> str:
+    """A time in ISO 8601, to the second, of microseconds since 1970."""
     time = _EPOCH + dt.timedelta(seconds=at // 1_000_000)
-    return time.isoformat() + ("+00:00" if zone else "")
+    return time.replace(tzinfo=zone).isoformat()
 
 
 def array_values(column: NDArray[Any]) -> Sequence[object] | Column:
@@ -225,7 +225,7 @@ def _times(native: Any) -> Cells:
     if polars is not None and isinstance(native, polars.Series):
         zone, unit = getattr(kind, "time_zone", None), getattr(kind, "time_unit", "D")
         numbers = native.to_physical().cast(polars.Int64).fill_null(np.iinfo(np.int64).min).to_numpy()
-        return times_of_numbers(numbers, unit, zone=zone is not None)
+        return times_of_numbers(numbers, unit, None if zone is None else dt.UTC)
     if arrow is not None and isinstance(native, arrow.ChunkedArray | arrow.Array):
         return arrow_times(native)
     if getattr(kind, "pyarrow_dtype", None) is not None:  # pandas' own over Arrow
@@ -233,7 +233,7 @@ def _times(native: Any) -> Cells:
     zone = getattr(kind, "tz", None)
     if zone is None:
         return times(native.to_numpy())
-    return times_of_numbers(native.astype(np.int64).to_numpy(), kind.unit, zone=True)
+    return times_of_numbers(native.astype(np.int64).to_numpy(), kind.unit, dt.UTC)
 
 
 def arrow_times(values: Any) -> Cells:
@@ -245,7 +245,7 @@ def arrow_times(values: Any) -> Cells:
     unit = "D" if day else "ms" if pa.types.is_date64(kind) else kind.unit
     numbers = values.cast(pa.int32()) if day else values
     numbers = numbers.cast(pa.int64()).fill_null(np.iinfo(np.int64).min).to_numpy()
-    return times_of_numbers(numbers, unit, zone=getattr(kind, "tz", None) is not None)
+    return times_of_numbers(numbers, unit, None if getattr(kind, "tz", None) is None else dt.UTC)
 
 
 def one_by_one(values: Any) -> list[Any]:

@@ -6,6 +6,7 @@ hold no code (`storage`), and MLflow opens them by `dpbo_served_model`.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -209,7 +210,7 @@ def _of_column(column: NamedColumn) -> list[Any]:
     if column.stand_in is None:
         return [None, None]
     if column.kind == "time":
-        return [time_in_words(int(column.stand_in), zone="," in column.dtype)] * 2
+        return [time_in_words(int(column.stand_in), UTC if "," in column.dtype else None)] * 2
     return [column.stand_in] * 2
 
 

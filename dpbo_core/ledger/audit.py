@@ -27,6 +27,7 @@ from dpbo_core.ledger.history import (
     START,
     UNREADABLE,
     Link,
+    OtherKeys,
     Place,
     as_exported,
     broken_links,
@@ -99,7 +100,7 @@ def verify(url: str, copy: tuple[Link, ...] = ()) -> Verified:
     """
     store = _opened(url)
     beside, of_user = store.guard.beside.read(), store.guard.of_user()  # before the history, which may grow
-    history, problems = _compared(store, copy, store.keys(), strangers=False)
+    history, problems = _compared(store, copy, store.keys(), OtherKeys.REFUSED)
     lost = copy[len(history) :]
     if lost:
         problems.append(f"entries {lost[0].sequence} to {lost[-1].sequence} of the exported copy are missing")
@@ -129,7 +130,7 @@ def accept(url: str, copy: tuple[Link, ...] = ()) -> Verified:
     store = _opened(url)
     keys, beside = _unless_damaged(store.keys) or (), _unless_damaged(store.guard.beside.read)
     of_user = store.guard.of_user()
-    history, problems = _compared(store, copy, keys, strangers=True)
+    history, problems = _compared(store, copy, keys, OtherKeys.ACCEPTED)
     lost = copy[len(history) :]
     if lost and keys and any(link.mac for link in history) and not any(link.mac for link in lost):
         problems.append("no key seals the entries that the exported copy has more")
@@ -153,13 +154,13 @@ def _opened(url: str) -> LedgerStore:
 
 
 def _compared(
-    store: LedgerStore, copy: tuple[Link, ...], keys: tuple[LedgerKey, ...], *, strangers: bool
+    store: LedgerStore, copy: tuple[Link, ...], keys: tuple[LedgerKey, ...], others: OtherKeys
 ) -> tuple[list[Link], list[str]]:
     """The history, and its problems and the copy's, in words, with where the two differ."""
     with store.reading() as connection, row_decoding():
         history = links(connection)
-        problems = _unsound(history, keys, strangers=strangers, differences=unlike_tables(history, connection))
-    problems += unsound_copy(copy, keys, strangers=strangers)
+        problems = _unsound(history, keys, others, differences=unlike_tables(history, connection))
+    problems += unsound_copy(copy, keys, others)
     problems += [
         f"entry {mine.sequence} of the history is not the exported copy's"
         for mine, theirs in zip(history, copy, strict=False)
@@ -178,18 +179,18 @@ def _check_sound(problems: list[str], history: list[Link], copy: tuple[Link, ...
         raise changed(problems, hint=APART if copy and history[0] == copy[0] else "")
 
 
-def unsound_copy(copy: tuple[Link, ...], keys: tuple[LedgerKey, ...], *, strangers: bool) -> list[str]:
+def unsound_copy(copy: tuple[Link, ...], keys: tuple[LedgerKey, ...], others: OtherKeys) -> list[str]:
     """The problems of an exported copy by itself, in words."""
-    return [f"{problem} (in the exported copy)" for problem in _unsound(copy, keys, strangers=strangers)]
+    return [f"{problem} (in the exported copy)" for problem in _unsound(copy, keys, others)]
 
 
 def _unsound(
-    history: Sequence[Link], keys: tuple[LedgerKey, ...], *, strangers: bool, differences: Iterable[str] = ()
+    history: Sequence[Link], keys: tuple[LedgerKey, ...], others: OtherKeys, differences: Iterable[str] = ()
 ) -> list[str]:
     """The problems of a whole history, in words, with its `differences` from the tables if they are at hand."""
     problems = [*broken_links(history), *differences, *faulty(history)]
     problems += unlike_totals(history) if not problems else ()
-    return [*problems, *unattested(history, keys, strangers=strangers)]
+    return [*problems, *unattested(history, keys, others)]
 
 
 def _unless_damaged(read: Callable[[], T]) -> T | None:

@@ -17,6 +17,7 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
 import sqlalchemy as sa
@@ -132,13 +133,22 @@ def unlike_totals(history: Iterable[Link]) -> Iterator[str]:
             yield f"entry {link.sequence} of the history ({link.about}) carries totals that do not follow"
 
 
-def unattested(history: Iterable[Link], keys: Collection[LedgerKey], *, strangers: bool = False) -> Iterator[str]:
+class OtherKeys(Enum):
+    """What becomes of entries that were sealed with a key that is not known here."""
+
+    REFUSED = "nobody answers for them"
+    ACCEPTED = "a person answers for them"
+
+
+def unattested(
+    history: Iterable[Link], keys: Collection[LedgerKey], others: OtherKeys = OtherKeys.REFUSED
+) -> Iterator[str]:
     """The entries that the owner's key does not stand for, in words; none where there never was a key.
 
     Args:
         history: in its order, its chain whole.
         keys: those that are known here.
-        strangers: whether a key that is not known here may have sealed entries; a person answers for it.
+        others: what becomes of entries that a key sealed which is not known here.
     """
     entries = list(history)
     sealed = [link for link in entries if link.mac is not None]
@@ -147,7 +157,7 @@ def unattested(history: Iterable[Link], keys: Collection[LedgerKey], *, stranger
         right = made_by(link.mac or "", link.hash, keys)
         if right is False:
             yield f"entry {link.sequence} of the history ({link.about}) is not sealed by its owner's key"
-        elif right or strangers:
+        elif right or others is OtherKeys.ACCEPTED:
             attested = link.sequence
     if sealed and keys and entries[-1].sequence > attested:
         yield f"no key that is known here seals the entries after {attested}"

@@ -44,7 +44,7 @@ from dpbo_core.ledger.dataset_metadata import (
     names_of,
     write_fact,
 )
-from dpbo_core.ledger.history import Link, broken_links, changed, links, row_decoding
+from dpbo_core.ledger.history import Link, OtherKeys, broken_links, changed, links, row_decoding
 from dpbo_core.ledger.schema import DATASET_FACTS, DATASETS, DRAWS, RELEASES, RESERVATIONS
 from dpbo_core.ledger.store import LedgerStore
 from dpbo_core.ledger.writer import Writer, utc_now
@@ -77,7 +77,7 @@ def recover(url: str, copy: tuple[Link, ...]) -> Recovered:
     store = LedgerStore(url)
     with store.writing() as writer, row_decoding():
         history = links(writer.connection)
-        problems = [*broken_links(history), *unsound_copy(copy, store.keys(), strangers=True)]
+        problems = [*broken_links(history), *unsound_copy(copy, store.keys(), OtherKeys.ACCEPTED)]
         if problems or not copy:
             raise changed(problems or ["the exported copy is empty"])
         lost = copy if copy[0] == history[0] else tuple(_as_ours(writer.connection, copy))

@@ -22,6 +22,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 
 from dpbo_core.errors import DpboError, LedgerDamaged
@@ -32,6 +33,13 @@ from dpbo_core.ledger.schema import SCHEMA
 SETTING = "XDG_STATE_HOME"
 KEYS = {"entries", "hash", "schema"}
 SIZE = 256  # bytes, always the same, written over in one piece: within a disk's sector, so whole or not at all
+
+
+class Over(Enum):
+    """What a record of the ledger's place is written over."""
+
+    EARLIER = "an earlier place"
+    ANYTHING = "whatever is there: a person answered for it"
 
 
 class RollbackGuard:
@@ -67,13 +75,13 @@ class RollbackGuard:
             _warn()
         return START
 
-    def keep(self, reached: Place, *, anew: bool = False) -> None:
-        """Write both records, unless a later place is in them; `anew` whatever is, if a person answered for it.
+    def keep(self, reached: Place, over: Over = Over.EARLIER) -> None:
+        """Write both records.
 
         Raises:
             DpboError: the one beside the ledger cannot be written.
         """
-        self.beside.keep(reached, anew=anew, durable=True)
+        self.beside.keep_durably(reached, over)
         path = self.path_of_user
         try:
             if path is None:
@@ -84,7 +92,7 @@ class RollbackGuard:
                 raise OSError
             if stat.S_IMODE(folder.st_mode) != 0o700:
                 path.parent.chmod(0o700)
-            Record(path).keep(reached, anew=anew, durable=False)
+            Record(path).keep(reached, over)
         except (DpboError, OSError, ValueError):
             _warn()
 
@@ -126,23 +134,33 @@ class Record:
             content = _parsed(os.pread(file, SIZE, 0)) or _Content()  # damaged: a person said to go on
             key = content.key or LedgerKey.drawn()
             if content.key is None:
-                _write(file, content.place, key, durable=True)
+                _write(file, content.place, key)
+                os.fsync(file)
         return key
 
-    def keep(self, reached: Place, *, anew: bool, durable: bool) -> None:
-        """Write `reached`, unless a later place is there; `anew` whatever is there.
+    def keep(self, reached: Place, over: Over = Over.EARLIER) -> None:
+        """Write `reached` over an earlier place, or over anything; a crash of the machine may lose it.
 
         Raises:
             LedgerDamaged: the file is not one that this class wrote.
             DpboError: it cannot be written.
         """
         with self._locked() as file:
-            content = _parsed(os.pread(file, SIZE, 0))
-            if content is None and not anew:
-                raise self._unreadable()
-            content = content or _Content()
-            if anew or content.place.sequence < reached.sequence:
-                _write(file, reached, content.key, durable=durable)
+            self._put(file, reached, over)
+
+    def keep_durably(self, reached: Place, over: Over = Over.EARLIER) -> None:
+        """Write `reached` as `keep` does, on the disk when this returns."""
+        with self._locked() as file:
+            self._put(file, reached, over)
+            os.fsync(file)
+
+    def _put(self, file: int, reached: Place, over: Over) -> None:
+        content = _parsed(os.pread(file, SIZE, 0))
+        if content is None and over is Over.EARLIER:
+            raise self._unreadable()
+        content = content or _Content()
+        if over is Over.ANYTHING or content.place.sequence < reached.sequence:
+            _write(file, reached, content.key)
 
     def _read(self) -> "_Content":
         self._check_kind()
@@ -216,14 +234,12 @@ class _Content:
     key: LedgerKey | None = None
 
 
-def _write(file: int, reached: Place, key: LedgerKey | None, *, durable: bool) -> None:
+def _write(file: int, reached: Place, key: LedgerKey | None) -> None:
     content = {"entries": reached.sequence, "hash": reached.hash, "schema": SCHEMA}
     content |= {} if key is None else {"key": key.hex}
     os.pwrite(file, json.dumps(content).encode().ljust(SIZE), 0)
     if os.fstat(file).st_size > SIZE:
         os.ftruncate(file, SIZE)  # somebody else's bytes, over which a person said to go on
-    if durable:
-        os.fsync(file)
 
 
 def _parsed(text: bytes) -> _Content | None:

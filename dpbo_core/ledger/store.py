@@ -20,7 +20,7 @@ from dpbo_core.ledger import schema
 from dpbo_core.ledger.address import only_readable, open_engine
 from dpbo_core.ledger.history import START, Place, broken_links, changed, links, row_decoding
 from dpbo_core.ledger.key import SETTING, LedgerKey, key_of_setting, made_by
-from dpbo_core.ledger.rollback_guard import RollbackGuard, missing, older
+from dpbo_core.ledger.rollback_guard import Over, RollbackGuard, missing, older
 from dpbo_core.ledger.schema import HISTORY, LEDGER
 from dpbo_core.ledger.writer import HASH, Writer
 
@@ -120,7 +120,7 @@ class LedgerStore:
             writer = Writer(connection, last, keys, self._name)
             yield writer
         if writer.last != last:
-            self.guard.keep(writer.last, anew=self._restored)
+            self.guard.keep(writer.last, Over.ANYTHING if self._restored else Over.EARLIER)
 
     def _make(self) -> None:
         """Make the tables, unless another process has just made them."""
@@ -130,7 +130,7 @@ class LedgerStore:
             writer = Writer(connection, START, (), self._name)
             writer.note(LEDGER.name, schema.make(connection))
         if not self._restored:
-            self.guard.beside.keep(writer.last, anew=False, durable=True)  # at once: without it nobody goes on
+            self.guard.beside.keep_durably(writer.last)  # at once: without it nobody goes on
 
     @staticmethod
     @row_decoding()

@@ -30,7 +30,9 @@ from dpbo_core.preparation.public_half import (
     check_names,
     check_person,
     fitted_half,
+    fitted_map,
     half_of_parts,
+    named_map,
     sealed_half,
 )
 from dpbo_core.preparation.resolve import planning_problem
@@ -186,7 +188,9 @@ def public_half(
     if parts is not None:
         return half_of_parts(spec, problem, *parts)
     prototype = named_prototype(spec, folder)
-    public = fitted_half(spec, problem, *training_table(spec, folder), factory=prototype, function=function)
+    table, target = training_table(spec, folder)
+    fitted = (named_map if spec.model.takes_columns else fitted_map)(spec, table, target)
+    public = fitted_half(spec, problem, table, fitted, factory=prototype, function=function)
     return replace(public, fingerprint=fingerprint_with(public.fingerprint, prototype))
 
 

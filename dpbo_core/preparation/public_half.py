@@ -97,12 +97,10 @@ def fitted_half(
     spec: StudySpec,
     problem: Problem,
     table: Table,
-    target: str,
+    fitted: Preprocessing,
     *,
     factory: Prototype | None = None,
     function: Callable[[Any, Any], float] | None = None,
-    columns: bool | None = None,
-    hints: Mapping[str, Any] | None = None,
 ) -> PublicHalf:
     """The public half of a study: preprocessing fitted to its public table, and the problem with its trainer.
 
@@ -110,11 +108,9 @@ def fitted_half(
         spec: the study.
         problem: the problem it poses.
         table: the training records.
-        target: the column to predict.
+        fitted: the study's preprocessing, fitted to them.
         factory: of estimators; by the study's import path where None.
         function: the user's score function, where the study has one: nothing is imported here.
-        columns: whether the estimator is given the table's own columns; as the study says where None.
-        hints: their pandas types, of a table in memory.
 
     Raises:
         StudyInvalid: the training data cannot be used as the study says.
@@ -124,11 +120,6 @@ def fitted_half(
         raise unallowed_score(spec.model.score, spec.privacy.dataset)
     problem, weights = _weighed(problem, table)
     table, model = table.without(left_out(spec)), spec.model
-    if model.takes_columns if columns is None else columns:
-        named = Preprocessing.named(table, target, regression=model.regression, hints=hints)
-        fitted = replace(named, ignored=left_out(spec))
-    else:
-        fitted = fitted_map(spec, table, target)
     encoded = fitted.transform(table)
     if isinstance(model, LinearSection):
         problem = linear_problem(model, problem, encoded.X, encoded.labels, weights)
@@ -157,7 +148,7 @@ def fitted_half(
         problem=problem,
         preprocessing=fitted,
         columns=tuple(table.columns),
-        target=target,
+        target=fitted.target,
         fingerprint=data.fingerprint(table),
     )
 
@@ -172,15 +163,26 @@ def _weighed(problem: Problem, table: Table) -> tuple[Problem, NDArray[np.float6
     return replace(problem, baseline_by="persons"), weights
 
 
+def named_map(spec: StudySpec, table: Table, target: str, hints: Mapping[str, Any] | None = None) -> Preprocessing:
+    """The map of a study whose estimator is given the public `table`'s own columns, with their pandas types if any.
+
+    Raises:
+        StudyInvalid: the training data cannot be used as the study says.
+    """
+    columns = table.without(left_out(spec))
+    named = Preprocessing.named(columns, target, regression=spec.model.regression, hints=hints)
+    return replace(named, ignored=left_out(spec))
+
+
 def fitted_map(spec: StudySpec, table: Table | TableParts, target: str) -> Preprocessing:
-    """The study's preprocessing, fitted to a public `table` without the columns that are left out.
+    """The study's preprocessing, fitted to a public `table`, of features that are made of its columns.
 
     Raises:
         StudyInvalid: the training data cannot be used as the study says.
     """
     model = spec.model
     fitted = Preprocessing.fit(
-        table,
+        table.without(left_out(spec)),
         target,
         standardize=model.standardize,
         clip_quantile=model.clip_quantile,

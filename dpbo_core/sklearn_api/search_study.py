@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from dpbo_core.advice.choosing import AUTO
 from dpbo_core.data.aliasing import aliased
 from dpbo_core.data.features import class_values
-from dpbo_core.data.frames import Frame, RowList, frame_of
+from dpbo_core.data.frames import Count, Frame, RowList, frame_of
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.sources import Division
@@ -201,7 +201,7 @@ def split_of(search: Any, tables: TwoTables, ledger_url: str, group: str | None 
         tables.y_validation,
         shown_as="X_validation",
         width=width,
-        counted=search.n_persons is None,
+        count=Count.PUBLIC if search.n_persons is None else Count.PRIVATE,
     )
     if not validation.names:  # without a record, and with its number of records private: of the public columns
         names = (*training.names, *sorted(named - {*training.names}))

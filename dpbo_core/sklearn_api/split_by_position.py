@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from dpbo_core.data.named_columns import CANNOT, kind_of
+from dpbo_core.data.named_columns import CANNOT, in_csv, kind_of
 from dpbo_core.data.raw_cells import as_cells, series_cells
 from dpbo_core.data.values import canonical
 from dpbo_core.errors import StudyInvalid
@@ -115,7 +115,7 @@ def _own_values(series: Any) -> Any:
     if not (series.dtype.is_temporal() or series.dtype in (nw.String, nw.Object)):
         return None
     cells = series_cells(series)
-    column = kind_of(series.name, cells, typed=False)
+    column = kind_of(series.name, in_csv(cells))
     held = as_cells(column.cell(cell) for cell in cells)
     if column.kind == "text" or any(cell is CANNOT for cell in held):
         return None

@@ -19,7 +19,14 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.sources import MEMORY, Division, Source
 from dpbo_core.models.prototype import Prototype, function_name, import_name
 from dpbo_core.models.scores.union import SCORES
-from dpbo_core.preparation.public_half import PublicHalf, check_names, fitted_half, sealed_half
+from dpbo_core.preparation.public_half import (
+    PublicHalf,
+    check_names,
+    fitted_half,
+    fitted_map,
+    named_map,
+    sealed_half,
+)
 from dpbo_core.preparation.sizes import check_n_validation
 from dpbo_core.problem.model import read_model
 from dpbo_core.problem.problem import Problem
@@ -81,16 +88,11 @@ class FrameSplit:
         table = read(target_name=self.target, source="X")
         if self.marks is not None and not self.aliased:
             self.marks.check(table, self._row_names, shown_as="X")
-        public = fitted_half(
-            self.spec,
-            problem,
-            table,
-            self.target,
-            factory=self.prototype,
-            function=self.score,
-            columns=self.takes_columns,
-            hints=self.training.hints(),
-        )
+        if self.takes_columns:
+            fitted = named_map(self.spec, table, self.target, self.training.hints())
+        else:
+            fitted = fitted_map(self.spec, table, self.target)
+        public = fitted_half(self.spec, problem, table, fitted, factory=self.prototype, function=self.score)
         identity = "\n".join([public.fingerprint, self.prototype.identity()])
         return replace(public, fingerprint=hashlib.sha256(identity.encode()).hexdigest())
 

@@ -23,7 +23,7 @@ from dpbo_core.errors import StudyInvalid
 Value = float | int | str | bool
 
 
-def _check_ends(low: float, high: float, *, log: bool) -> None:
+def _check_ends(low: float, high: float) -> None:
     if not (math.isfinite(low) and math.isfinite(high)):
         raise StudyInvalid(
             f"an axis runs from {low} to {high}",
@@ -36,7 +36,10 @@ def _check_ends(low: float, high: float, *, log: bool) -> None:
             cause="the two ends were swapped",
             remedy="write the smaller one as low",
         )
-    if log and low <= 0:
+
+
+def _check_logarithmic(low: float) -> None:
+    if low <= 0:
         raise StudyInvalid(
             f"a logarithmic axis starts at {low:g}",
             cause="a logarithm needs positive numbers",
@@ -55,7 +58,9 @@ class Real:
     log: bool = False
 
     def __init__(self, low: float, high: float, *, log: bool = False) -> None:
-        _check_ends(low, high, log=log)
+        _check_ends(low, high)
+        if log:
+            _check_logarithmic(low)
         object.__setattr__(self, "low", float(low))
         object.__setattr__(self, "high", float(high))
         object.__setattr__(self, "log", log)
@@ -100,7 +105,9 @@ class Integer:
                 f"an integer axis runs from {low} to {high}",
                 remedy="give whole numbers, or leave integer out",
             )
-        _check_ends(low, high, log=log)
+        _check_ends(low, high)
+        if log:
+            _check_logarithmic(low)
         object.__setattr__(self, "low", int(low))
         object.__setattr__(self, "high", int(high))
         object.__setattr__(self, "log", log)

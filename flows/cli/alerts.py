@@ -55,7 +55,13 @@ def put(webhook: str | None, block: str | None, *, port: int, trust: bool) -> tu
         temporary_settings,
     )
 
-    from dpbo.flows.prefect_runtime.automations import put_alerts, to_block, to_webhook
+    from dpbo.flows.prefect_runtime.automations import (
+        notification,
+        put_alerts,
+        to_block,
+        to_webhook,
+        webhook_call,
+    )
 
     stores = Stores()
     stores.make_folder()
@@ -65,5 +71,5 @@ def put(webhook: str | None, block: str | None, *, port: int, trust: bool) -> tu
         password = {} if server.auth is None else {PREFECT_API_AUTH_STRING: server.auth}
         with temporary_settings({PREFECT_API_URL: server.api, **password}):
             if webhook is not None:
-                return put_alerts(to_webhook(webhook), webhook=True)
-            return put_alerts(to_block(block or ""), webhook=False)
+                return put_alerts(to_webhook(webhook), webhook_call)
+            return put_alerts(to_block(block or ""), notification)

@@ -29,6 +29,7 @@ from dpbo_core.queries.objective_for_a_loop.submission import (
     submitted_model,
     submitted_predictions,
 )
+from dpbo_core.queries.query import StudyResult
 
 if TYPE_CHECKING:
     from dpbo.flows.objective import Closed
@@ -63,9 +64,10 @@ def objective(
     if word is Word.CLOSE:
         closed, account = _closed(study)
         look = where_to_look(closed.release, closed.tracked)
+        result = StudyResult(closed.release, replayed=False)
         print_result(
-            lambda: release_json(closed.release, replayed=False, tracking=place(closed.tracked)),
-            lambda: print_release(closed.release, account, replayed=False, look=look),
+            lambda: release_json(result, tracking=place(closed.tracked)),
+            lambda: print_release(result, account, look=look),
         )
         return
     session = _session(study, *(() if model is None else (file_source(model, MODEL),)))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dpbo.tasks.reporting import Tracked
     from dpbo_core.queries.evaluation.repair import Repair
     from dpbo_core.queries.evaluation.run import EvaluationResult
+    from dpbo_core.queries.query import StudyResult
 
 CONSTANTS = {  # figures of a report whose value for one answer to all is known without any data
     "auc": ("AUC", 0.5),
@@ -24,9 +25,9 @@ CONSTANTS = {  # figures of a report whose value for one answer to all is known 
 }
 
 
-def release_json(release: Release, *, replayed: bool, tracking: dict[str, str] | None) -> dict[str, Any]:
+def release_json(result: "StudyResult | EvaluationResult", *, tracking: dict[str, str] | None) -> dict[str, Any]:
     """The JSON object of a release, as every command prints it."""
-    return release.to_json() | {"replayed": replayed, "tracking": tracking}
+    return result.release.to_json() | {"replayed": result.replayed, "tracking": tracking}
 
 
 def print_report(
@@ -35,7 +36,7 @@ def print_report(
     """Print a report: its figures, guarantee, what is left, where to look, and what became of the champion."""
     release, best = result.release, result.best_threshold
     look = where_to_look(release, tracked)
-    print_release(release, account, replayed=result.replayed, look=look, best=best)
+    print_release(result, account, look=look, best=best)
     if result.repair is not None:
         print_repair(result.repair)
     if champion:
@@ -46,7 +47,7 @@ def print_report(
 def evaluated_json(result: "EvaluationResult", tracked: "Tracked | None") -> dict[str, Any]:
     """The object of `dpbo evaluate --json`."""
     best = None if result.best_threshold is None else dict(result.best_threshold)
-    return release_json(result.release, replayed=result.replayed, tracking=place(tracked)) | {
+    return release_json(result, tracking=place(tracked)) | {
         "best_threshold": best,
         **({} if result.repair is None else {"repair": result.repair.to_json()}),
     }
@@ -116,25 +117,23 @@ def show_word(release: Release) -> str:
 
 
 def print_release(
-    release: Release,
+    result: "StudyResult | EvaluationResult",
     account: Account | None,
     *,
-    replayed: bool,
     look: str,
     best: Mapping[str, Any] | None = None,
 ) -> None:
     """Print a release: its value, its guarantee, what is left of its dataset's budget, where to look.
 
     Args:
-        release: as it was recorded.
+        result: the release, as it was recorded, and whether it had been released before.
         account: its dataset's; None where it is not at hand.
-        replayed: whether it had been released before.
         look: where more of it is shown.
         best: of an evaluation, the best threshold for the costs that are stated now.
     """
-    screen = Screen()
+    screen, release = Screen(), result.release
     screen.say(f"[bold]{named(release.study)}[/] · edition {named(release.edition)} · {named(release.method)}")
-    if replayed:
+    if result.replayed:
         screen.say(
             f"released on {named(release.released_at[:10])}; nothing was drawn or spent now. "
             f"For new data give the {'evaluation' if 'metrics' in release.value else 'study'} a new edition."

@@ -18,6 +18,7 @@ from dpbo_core.ledger.lookup import Recorded
 from dpbo_core.ledger.name_patterns import fields_of
 from dpbo_core.privacy.release import Release
 from dpbo_core.queries.evaluation import KIND
+from dpbo_core.queries.query import StudyResult
 from dpbo_core.queries.watch import KIND as WATCH
 
 LISTED = 10  # of several matches in one line; the newest
@@ -36,14 +37,15 @@ def show(
     release, account = recorded_release(study)
     if html is not None:
         save_page(release, account, html)
+    result = StudyResult(release, replayed=True)
 
     def screen() -> None:
         look = "dpbo ui   (if MLflow shows it)" if html is None else f"the page {str(html)!r}"
-        print_release(release, account, replayed=True, look=look)
+        print_release(result, account, look=look)
         if explain:
             print_explained(release, account)
 
-    print_result(lambda: release_json(release, replayed=True, tracking=None), screen)
+    print_result(lambda: release_json(result, tracking=None), screen)
 
 
 def recorded_release(word: str) -> tuple[Release, Account]:

@@ -170,7 +170,7 @@ def _recorded(study: StudySpec) -> tuple[str, str] | None:
 def tuned_json(tuned: Tuned) -> dict[str, Any]:
     """The object of `dpbo tune --json`."""
     result = tuned.result
-    document = release_json(result.release, replayed=result.replayed, tracking=place(tuned.tracked))
+    document = release_json(result, tracking=place(tuned.tracked))
     if tuned.evaluation is None:
         return document
     return document | {"evaluation": evaluated_json(tuned.evaluation, tuned.shown)}
@@ -179,7 +179,7 @@ def tuned_json(tuned: Tuned) -> dict[str, Any]:
 def print_tuned(tuned: Tuned, account: Account) -> None:
     """Print a release as `dpbo tune` shows it."""
     release = tuned.result.release
-    print_release(release, account, replayed=tuned.result.replayed, look=where_to_look(release, tuned.tracked))
+    print_release(tuned.result, account, look=where_to_look(release, tuned.tracked))
     if tuned.evaluation is not None:
         Screen().say()
         print_report(tuned.evaluation, tuned.shown, account)

@@ -4,6 +4,7 @@ Each waits for an event of ours and calls a webhook, or sends a message by a not
 Prefect (mail, Slack, Teams, …). What they send was released, or says what a budget has left.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -13,6 +14,8 @@ from dpbo_core.errors import StudyInvalid
 
 if TYPE_CHECKING:
     from prefect.events.actions import CallWebhook, SendNotification
+
+    Action = Callable[["Alert", UUID], CallWebhook | SendNotification]
 
 BLOCK = "dpbo-alerts"  # the webhook's address is kept in this block, which Prefect encrypts
 NAME = "{{ event.resource.name }}"
@@ -87,8 +90,13 @@ def to_block(slug: str) -> UUID:
     )
 
 
-def put_alerts(block: UUID, *, webhook: bool) -> tuple[str, ...]:
-    """Create the automations of ALERTS, or replace those of their names; returns the names."""
+def put_alerts(block: UUID, action: "Action") -> tuple[str, ...]:
+    """Create the automations of ALERTS, or replace those of their names, and return the names.
+
+    Args:
+        block: where they send to.
+        action: makes the action of one, a webhook's call or a notification.
+    """
     from prefect.client.orchestration import get_client
     from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
 
@@ -99,7 +107,7 @@ def put_alerts(block: UUID, *, webhook: bool) -> tuple[str, ...]:
                 description="Made by dpbo alerts. What it sends was released, or says what a budget has left.",
                 enabled=True,
                 trigger=EventTrigger(expect={alert.event}, posture=Posture.Reactive, threshold=1),
-                actions=[_action(alert, block, webhook=webhook)],
+                actions=[action(alert, block)],
             )
             existing = client.read_automations_by_name(alert.name)
             if existing:
@@ -109,12 +117,17 @@ def put_alerts(block: UUID, *, webhook: bool) -> tuple[str, ...]:
     return tuple(alert.name for alert in ALERTS)
 
 
-def _action(alert: Alert, block: UUID, *, webhook: bool) -> "CallWebhook | SendNotification":
-    """The action of an alert's automation: a webhook's call, or a notification."""
-    from prefect.events.actions import CallWebhook, SendNotification
+def notification(alert: Alert, block: UUID) -> "SendNotification":
+    """The notification that an alert's automation sends by `block`."""
+    from prefect.events.actions import SendNotification
 
-    if not webhook:
-        return SendNotification(block_document_id=block, subject=alert.name, body=alert.says)
+    return SendNotification(block_document_id=block, subject=alert.name, body=alert.says)
+
+
+def webhook_call(alert: Alert, block: UUID) -> "CallWebhook":
+    """The call of the webhook in `block` that an alert's automation makes."""
+    from prefect.events.actions import CallWebhook
+
     payload = (
         f"{{% set says %}}{alert.says}{{% endset %}}"
         '{"text": {{ says | string | tojson }}, "event": {{ event.event | tojson }}, '

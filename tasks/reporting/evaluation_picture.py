@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 UNDRAWN = ("positive_share", "unread_share", "flagged_share", "lift")  # what says nothing good or bad by itself
 GAPS = ("recall", "precision", "flagged_share")  # of a group, from all other records
 Figures = Mapping[str, Any]
+OWN_THRESHOLD: Figures = {"marker": "D", "color": CHOICE, "ms": 6}
+POINT: Figures = {"marker": "o", "color": INK, "ms": 3}
 
 
 def is_report(release: Release) -> bool:
@@ -78,7 +80,7 @@ def _roc(axes: "Axes", value: Figures) -> None:
     for row in value["confusion"]:
         recall, specificity = row["recall"], row["specificity"]
         if recall["value"] is not None and specificity["value"] is not None:
-            _cross(axes, 1.0 - specificity["value"], recall["value"], _turned(specificity), recall, own=row["own"])
+            _cross(axes, 1.0 - specificity["value"], recall["value"], _turned(specificity), recall, _mark(row))
     axes.plot([0, 1], [0, 1], color=NOISE, lw=0.8, ls=":")
     auc = value["metrics"]["auc"]["value"]
     axes.set(xlabel="false positive rate", ylabel="recall (true positive rate)", **_unit())
@@ -90,9 +92,8 @@ def _precision_recall(axes: "Axes", value: Figures) -> None:
     drawn = [row for row in value["confusion"] if None not in (row["recall"]["value"], row["precision"]["value"])]
     _curve(axes, [(row["recall"]["value"], row["precision"]["value"]) for row in drawn])
     for row in drawn:
-        _cross(
-            axes, row["recall"]["value"], row["precision"]["value"], row["recall"], row["precision"], own=row["own"]
-        )
+        recall, precision = row["recall"], row["precision"]
+        _cross(axes, recall["value"], precision["value"], recall, precision, _mark(row))
     share = value["metrics"]["positive_share"]["value"]
     if share is not None:
         axes.axhline(share, color=NOISE, lw=0.8, ls=":")
@@ -105,7 +106,7 @@ def _reliability(axes: "Axes", value: Figures) -> None:
     bins = [row for row in value["calibration"] if None not in (row["predicted"], row["observed"]["value"])]
     axes.plot([0, 1], [0, 1], color=NOISE, lw=0.8, ls=":")
     for row in bins:
-        _cross(axes, row["predicted"], row["observed"]["value"], None, row["observed"], own=False)
+        _cross(axes, row["predicted"], row["observed"]["value"], None, row["observed"], POINT)
     error = value["metrics"].get("calibration_error", {}).get("value")
     axes.set(xlabel="predicted probability (public mean of the bin)", ylabel="observed share", **_unit())
     axes.set_title("Reliability" if error is None else f"Reliability: expected error {error:.3f}", fontsize=10)
@@ -129,13 +130,18 @@ def _gaps(axes: "Axes", value: Figures) -> None:
     gaps(axes, value, GAPS)
 
 
-def _cross(axes: "Axes", x: float, y: float, across: Figures | None, up: Figures, *, own: bool) -> None:
-    """Draw a point with the noise intervals of its coordinates; the model's own threshold stands out."""
+def _cross(axes: "Axes", x: float, y: float, across: Figures | None, up: Figures, mark: Figures) -> None:
+    """Draw a point, marked so, with the noise intervals of its coordinates."""
     for cell, horizontal in ((across, True), (up, False)):
         ends = None if cell is None else cell["noise_interval"]
         if ends is not None:
             axes.plot(ends if horizontal else [x, x], [y, y] if horizontal else ends, color="#cbd2d9", lw=1.0)
-    axes.plot([x], [y], "D" if own else "o", color=CHOICE if own else INK, ms=6 if own else 3, zorder=3)
+    axes.plot([x], [y], linestyle="none", **mark, zorder=3)
+
+
+def _mark(row: Figures) -> Figures:
+    """How a threshold is marked: the model's own stands out."""
+    return OWN_THRESHOLD if row["own"] else POINT
 
 
 def _curve(axes: "Axes", points: list[tuple[Any, Any]]) -> None:

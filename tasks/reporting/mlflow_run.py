@@ -116,7 +116,7 @@ def _put_all(
         store.put(run_id, scratch / name)
     for picture in pictures:
         store.put(run_id, picture, "plots")
-    note = run_note(release, account, run_id, pictures, model=model is not None)
+    note = run_note(release, account, run_id, pictures, model)
     yield from _tried("the run's description", lambda: store.client.set_tag(run_id, NOTE_TAG, note))
     yield from _tried("the charts of the study's editions", lambda: extend(store, run_id, release, account))
     if model is not None:

@@ -14,6 +14,7 @@ from dpbo.tasks.reporting.evaluation_picture import is_report
 from dpbo.tasks.reporting.logged_model import FOLDER
 from dpbo.tasks.reporting.logged_numbers import metrics
 from dpbo_core.accounting.account import Account, balance_after
+from dpbo_core.final_model.train import FinalModel
 from dpbo_core.privacy.displayed_metric import displayed_metric
 from dpbo_core.privacy.release import Release
 
@@ -21,7 +22,9 @@ FIRST = ("trajectory.png", "release.png", "evaluation.png")  # the picture that 
 BEYOND = ", which may take points of the picture out of the score's range"
 
 
-def run_note(release: Release, account: Account, run_id: str, pictures: Iterable[Path], *, model: bool) -> str:
+def run_note(
+    release: Release, account: Account, run_id: str, pictures: Iterable[Path], model: FinalModel | None
+) -> str:
     """The Markdown of a run's description in MLflow; nothing that people chose is markup in it.
 
     Args:
@@ -29,20 +32,20 @@ def run_note(release: Release, account: Account, run_id: str, pictures: Iterable
         account: its dataset's.
         run_id: of the run that shows it.
         pictures: the run's, by the names of their files.
-        model: whether the run has a final model.
+        model: the run's final model, if it has one.
     """
-    return "\n\n".join(_paragraphs(release, account, run_id, [path.name for path in pictures], model=model))
+    return "\n\n".join(_paragraphs(release, account, run_id, [path.name for path in pictures], model))
 
 
 def _paragraphs(
-    release: Release, account: Account, run_id: str, pictures: list[str], *, model: bool
+    release: Release, account: Account, run_id: str, pictures: list[str], model: FinalModel | None
 ) -> Iterator[str]:
     """The paragraphs of a run's description: five questions with their answers."""
     yield f"**What came out, and how sure is it?** {_value(release)}"
     yield f"**What was {'measured' if is_report(release) else 'tuned'}?** {_tuned(release)}"
     yield f"**What may I conclude about a person?** {_of_a_person(release)}"
     yield f"**What is left?** {_left(release, account)}"
-    if model:
+    if model is not None:
         call = f"mlflow.pyfunc.load_model('runs:/{run_id}/{FOLDER}').predict(rows)"
         yield (
             f"**How do I use the model?** `{call}`, where `rows` is a data frame with the training set's "

@@ -21,6 +21,7 @@ from dpbo.tasks.reporting.release_page import page
 from dpbo.tasks.reporting.release_picture import draw
 from dpbo_core.errors import printable
 from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.queries.query import StudyResult
 from dpbo_core.queries.tuning.run import run_study
 from dpbo_core.study_file import StudySpec
 
@@ -168,7 +169,7 @@ def test_the_screen_of_a_release_shows_the_name_itself(released, text, plain, mo
     monkeypatch.setenv("DPBO_PLAIN", plain)
     monkeypatch.setenv("FORCE_COLOR", "")
     release, account = renamed(released, text)
-    print_release(release, account, replayed=True, look="here")
+    print_release(StudyResult(release, replayed=True), account, look="here")
     shown = capsys.readouterr().out
     wanted = spoken(named(text)) if plain else printable(text)
     assert "".join(wanted.split()) in "".join(shown.split())

@@ -12,7 +12,15 @@ from prefect import flow
 from test_flow import server, terminal  # noqa: F401  fixtures
 
 from dpbo.flows.cli import alerts as command
-from dpbo.flows.prefect_runtime.automations import ALERTS, BLOCK, put_alerts, to_block, to_webhook
+from dpbo.flows.prefect_runtime.automations import (
+    ALERTS,
+    BLOCK,
+    notification,
+    put_alerts,
+    to_block,
+    to_webhook,
+    webhook_call,
+)
 from dpbo.flows.tune import tune_privately
 from dpbo.flows.watch import _alarm
 from dpbo_core.errors import BudgetRefused, StudyInvalid
@@ -61,8 +69,8 @@ def test_a_webhook_is_told_of_a_budget_a_refusal_and_an_alarm(here, tables):
     tables["study"]["name"] = 'a "quoted" {{ study }}'
     with receiver() as (url, got):
         block = to_webhook(url)
-        assert put_alerts(block, webhook=True) == tuple(alert.name for alert in ALERTS)
-        assert put_alerts(to_webhook(url), webhook=True)  # anew, in the place of the others
+        assert put_alerts(block, webhook_call) == tuple(alert.name for alert in ALERTS)
+        assert put_alerts(to_webhook(url), webhook_call)  # anew, in the place of the others
         tune_privately(StudySpec.from_dict(tables))
         (budget,) = wait_for(got, 1)
         assert budget["event"] == "dpbo.budget.alert"
@@ -85,7 +93,7 @@ def test_a_webhook_is_told_of_a_budget_a_refusal_and_an_alarm(here, tables):
         assert (told["event"], told["payload"]["look"]) == ("dpbo.watch.alarm", "monday")
         assert len(got) == 3
         CustomWebhookNotificationBlock(name="told", url=url, json_data={"mail": "{{body}}"}).save("told")
-        put_alerts(to_block("custom-webhook/told"), webhook=False)
+        put_alerts(to_block("custom-webhook/told"), notification)
         alarmed(study, SimpleNamespace(name="tuesday", number=4, terms=terms))
         assert "look tuesday: its score has fallen by about 0.02" in wait_for(got, 4)[3]["mail"]
     with pytest.raises(StudyInvalid, match="Prefect has no block"):

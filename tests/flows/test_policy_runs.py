@@ -15,6 +15,7 @@ from test_serve import NOON, fire
 
 from dpbo.flows.prefect_runtime.owner import at_the_terminal, owners_terminal
 from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo.flows.private_flow import PrivateFlow
 from dpbo.flows.serve import FROZEN, REFUSED, tune_on_schedule
 from dpbo.flows.tune import tune, tune_privately
 from dpbo_core import PrivateSearch, Real
@@ -90,17 +91,17 @@ def test_whoever_may_start_runs_reads_no_record_of_somebody_elses(server, study)
         """The story of `tune_privately`, in one run."""
         sent["privacy"]["dataset"] = "mine too"
         with pytest.raises(PolicyRefused, match="cannot open one"):
-            tune(StudySpec.from_dict(sent), ".")
+            tune(PrivateFlow.begin(StudySpec.from_dict(sent), "."))
         assert ledger().accounts() == ()
         run_study(study(), ledger=ledger())  # at its owner's terminal: the cap is open, the file recorded
         for dataset, file in (("mine", "v.csv"), ("clinic", "w.csv")):
             with pytest.raises(PolicyRefused):
-                tune(study("2", dataset, file), ".")
+                tune(PrivateFlow.begin(study("2", dataset, file), "."))
         assert [len(account.entries) for account in ledger().accounts()] == [1]
-        assert not tune(study("2"), ".").result.replayed
+        assert not tune(PrivateFlow.begin(study("2"), ".")).result.replayed
         ledger().set_budget(ledger().budget("clinic"), largest_epsilon=0.25)
         with pytest.raises(PolicyRefused, match=r"0\.25"):
-            tune(study("3"), ".")
+            tune(PrivateFlow.begin(study("3"), "."))
 
     team(whatever_the_operator_sends)
     assert tune_privately(study("2")).result.replayed  # a release is shown before anything is refused
@@ -234,7 +235,7 @@ def test_somebody_elses_records_are_not_read_as_public(server, study, folder, mo
 
     def trained_on(training):
         with pytest.raises(PolicyRefused, match="not allowed by the owner's policy"):
-            tune(replace(spec, data=replace(spec.data, training=training)), ".")
+            tune(PrivateFlow.begin(replace(spec, data=replace(spec.data, training=training)), "."))
 
     team(trained_on, "v.csv")
     team(trained_on, "mine.csv")

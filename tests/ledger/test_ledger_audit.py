@@ -23,7 +23,7 @@ from dpbo_core.ledger import audit
 from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.history import Place
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.rollback_guard import Record, RollbackGuard
+from dpbo_core.ledger.rollback_guard import Over, Record, RollbackGuard
 from dpbo_core.ledger.schema import METADATA
 from dpbo_core.privacy.release import Release
 
@@ -228,9 +228,9 @@ def test_a_record_only_moves_on(here):
     record = Record(here / "g")
     assert record.read() == Place()
     for sequence in (2, 5, 3):
-        record.keep(Place(sequence, str(sequence)), anew=False, durable=True)
+        record.keep_durably(Place(sequence, str(sequence)))
     assert record.read() == Place(5, "5")
-    record.keep(Place(3, "3"), anew=True, durable=True)
+    record.keep_durably(Place(3, "3"), Over.ANYTHING)
     assert record.read() == Place(3, "3")
     assert json.loads((here / "g").read_text()) == {"entries": 3, "hash": "3", "schema": 1}
     assert [item.name for item in here.iterdir()] == ["g"]

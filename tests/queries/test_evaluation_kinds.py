@@ -29,6 +29,7 @@ from dpbo_core.queries.evaluation.multiclass import ClassCells, Multiclass
 from dpbo_core.queries.evaluation.noised_table import NoisedTable, simulated_noise
 from dpbo_core.queries.evaluation.regression import ErrorCells, Regression, error_edges, public_bins
 from dpbo_core.queries.evaluation.report_kind import PublicRecords, TableSize
+from dpbo_core.queries.query import StudyResult
 from dpbo_core.queries.tuning.run import run_study
 from dpbo_core.study_file import StudySpec
 
@@ -437,7 +438,7 @@ def test_one_spend_one_release_a_certificate_that_holds_and_everything_shown(kin
         recompute(read_certificate(forged, CERTIFIED), CERTIFIED)
     for told in release.value["metrics"].values():
         assert set(told) == {"value", "noise_interval", "sampling_interval"}
-    print_release(release, None, replayed=False, look="")
+    print_release(StudyResult(release, replayed=False), None, look="")
     shown = capsys.readouterr().out
     assert max(map(len, shown.splitlines())) <= 80
     assert ("Cohen's kappa" if kind == "classes" else "mean absolute error") in shown

@@ -286,7 +286,7 @@ def _new_warm_start(study: ResolvedStudy, run: Run) -> WarmStart | None:
     check_lengthscale(study.method, study.problem)
     check_learns(study.spec, study.method)
     check_one_pass(study.spec, study.method)
-    if not learns(study.spec, study.method, scheduled=run.scheduled):
+    if not learns(study.spec, study.method, run):
         return None
     return to_learn_from(study.spec, study.method, run.ledger)
 
