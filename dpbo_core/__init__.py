@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from dpbo_core.preparation.resolve import advise_study as advise_study
     from dpbo_core.preparation.resolve import plan_study as plan_study
     from dpbo_core.privacy.release import Release as Release
+    from dpbo_core.privacy.release import StudyResult as StudyResult
     from dpbo_core.queries.evaluation.run import EvaluationResult as EvaluationResult
     from dpbo_core.queries.evaluation.run import evaluate_study as evaluate_study
     from dpbo_core.queries.evaluation.run import plan_evaluation as plan_evaluation
     from dpbo_core.queries.evaluation.run import run_and_evaluate as run_and_evaluate
-    from dpbo_core.queries.query import StudyResult as StudyResult
     from dpbo_core.queries.tuning.run import open_study as open_study
     from dpbo_core.queries.tuning.run import run_study as run_study
     from dpbo_core.queries.watch.looks import look_once as look_once
@@ -65,7 +65,7 @@ _HOME = {
     "Release": "privacy.release",
     "Sealed": "errors",
     "StudyInvalid": "errors",
-    "StudyResult": "queries.query",
+    "StudyResult": "privacy.release",
     "StudySpec": "study_file",
     "WatchSection": "study_file",
     "advise_study": "preparation.resolve",

@@ -27,7 +27,7 @@ from dpbo_core.errors import BudgetRefused
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.preparation.preconditions import approve_study, refuse_beside
 from dpbo_core.preparation.resolve import plan_study
-from dpbo_core.queries.query import StudyResult
+from dpbo_core.privacy.release import StudyResult
 from dpbo_core.queries.tuning.schedule import planned_for_schedule
 from dpbo_core.study_file.toml_file import read_study, study_digest
 

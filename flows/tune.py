@@ -19,9 +19,9 @@ from dpbo_core.errors import AssumptionNotAccepted, BudgetRefused, DpboError, St
 from dpbo_core.final_model.train import model_is_public
 from dpbo_core.preparation.data_split import is_partitioned
 from dpbo_core.preparation.resolve import resolve
+from dpbo_core.privacy.release import StudyResult
 from dpbo_core.queries.evaluation.request import asks_for_evaluation, last_step
 from dpbo_core.queries.evaluation.run import EvaluationResult
-from dpbo_core.queries.query import StudyResult
 from dpbo_core.queries.tuning.run import StudyRun
 from dpbo_core.scoring.partitioned import Workers
 from dpbo_core.study_file import StudySpec

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
-from dpbo_core.queries.query import StudyResult
+from dpbo_core.privacy.release import StudyResult
 
 if TYPE_CHECKING:
     from dpbo_core.queries.evaluation.run import EvaluationResult

@@ -7,12 +7,12 @@ from prefect import task
 from dpbo.tasks import policies
 from dpbo_core.methods.outsourced.box import PrivateAnswers
 from dpbo_core.preparation.run import Run
+from dpbo_core.privacy.release import StudyResult
 from dpbo_core.queries.modeler import session
 from dpbo_core.queries.modeler.messages import Answer, Query
 from dpbo_core.queries.modeler.session import Progress
 from dpbo_core.queries.publication.answers import Curator
 from dpbo_core.queries.publication.curator import Publication, publish
-from dpbo_core.queries.query import StudyResult
 
 
 @task(name="publish table", **policies.SENSITIVE_TASK)

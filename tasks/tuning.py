@@ -20,8 +20,7 @@ from dpbo_core.methods.contract import Released
 from dpbo_core.preparation.precomputed import Precomputed
 from dpbo_core.preparation.resolve import ResolvedStudy
 from dpbo_core.preparation.run import Run
-from dpbo_core.privacy.release import Release
-from dpbo_core.queries.query import StudyResult
+from dpbo_core.privacy.release import Release, StudyResult
 from dpbo_core.queries.tuning.run import FollowUp, ReplayedStudy, StudyRun, open_study
 from dpbo_core.study_file import StudySpec
 

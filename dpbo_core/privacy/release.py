@@ -100,3 +100,11 @@ class Release:
             released_at=data["released_at"],
             ledger={text_of(name): text_of(text) for name, text in data.get("ledger", {}).items()},
         )
+
+
+@dataclass(frozen=True)
+class StudyResult:
+    """A release, and whether it had been released before: then nothing was drawn or spent now."""
+
+    release: Release
+    replayed: bool

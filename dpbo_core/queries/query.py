@@ -65,14 +65,6 @@ class PrivateQuery(Charge):
         )
 
 
-@dataclass(frozen=True)
-class StudyResult:
-    """A release, and whether it had been released before: then nothing was drawn or spent now."""
-
-    release: Release
-    replayed: bool
-
-
 class Charged(Opaque):
     """A query that was paid for: it is drawn, recorded and concluded through this, in the curator's process."""
 

@@ -15,13 +15,13 @@ from dpbo_core.preparation.precomputed import Precomputed, required_public_score
 from dpbo_core.preparation.public_half import DataSplit, PublicHalf
 from dpbo_core.preparation.resolve import ResolvedStudy, planning_problem
 from dpbo_core.preparation.run import Run
+from dpbo_core.privacy.release import StudyResult
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.queries.evaluation.counting import Counter, count_table
 from dpbo_core.queries.evaluation.histogram_cells import Integers
 from dpbo_core.queries.evaluation.query import EvaluationQuery
 from dpbo_core.queries.evaluation.request import request_of_released, warn
 from dpbo_core.queries.evaluation.run import EvaluationResult, open_request
-from dpbo_core.queries.query import StudyResult
 from dpbo_core.queries.tuning.run import open_study
 from dpbo_core.scoring.partitioned import Workers
 from dpbo_core.sklearn_api.tables_in_memory import FrameSplit

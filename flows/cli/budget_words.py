@@ -20,7 +20,6 @@ from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import StudyInvalid, printable, suggestion
 from dpbo_core.ledger import audit, recovery
 from dpbo_core.ledger.sources import MODEL, PUBLIC, Source, file_source
-from dpbo_core.preparation.named_sources import named_source
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
 from dpbo_core.privacy.unit import NeighboringRelation
@@ -171,6 +170,7 @@ def publish(
 def _source(text: str) -> Source:
     """The source that a path, an address, a bundled set's name or "memory" stands for."""
     from dpbo_core.data.bundled import SIZES
+    from dpbo_core.preparation.named_sources import named_source
 
     return named_source(text, [name for name, _ in SIZES])
 

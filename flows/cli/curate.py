@@ -17,13 +17,13 @@ from dpbo_core.methods.outsourced.box import Outsourced, PrivateAnswers
 from dpbo_core.methods.outsourced.utility import Expected, Utility, utility
 from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
+from dpbo_core.privacy.release import StudyResult
 from dpbo_core.privacy.unit import NeighboringRelation
 from dpbo_core.queries.modeler import session
 from dpbo_core.queries.modeler.modeler import Prior
 from dpbo_core.queries.publication.answers import Curator
 from dpbo_core.queries.publication.curator import Publication
 from dpbo_core.queries.publication.curator import publish as publish_table
-from dpbo_core.queries.query import StudyResult
 from dpbo_core.study_file.sections import PrivacySection
 
 curate_app = typer.Typer(

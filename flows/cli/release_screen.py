@@ -14,9 +14,9 @@ from dpbo_core.privacy.release import LEARNED_FROM, Release
 
 if TYPE_CHECKING:
     from dpbo.tasks.reporting import Tracked
+    from dpbo_core.privacy.release import StudyResult
     from dpbo_core.queries.evaluation.repair import Repair
     from dpbo_core.queries.evaluation.run import EvaluationResult
-    from dpbo_core.queries.query import StudyResult
 
 CONSTANTS = {  # figures of a report whose value for one answer to all is known without any data
     "auc": ("AUC", 0.5),

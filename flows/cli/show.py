@@ -16,9 +16,8 @@ from dpbo_core.errors import StudyInvalid, suggestion
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.lookup import Recorded
 from dpbo_core.ledger.name_patterns import fields_of
-from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.release import Release, StudyResult
 from dpbo_core.queries.evaluation import KIND
-from dpbo_core.queries.query import StudyResult
 from dpbo_core.queries.watch import KIND as WATCH
 
 LISTED = 10  # of several matches in one line; the newest

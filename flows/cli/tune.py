@@ -25,7 +25,7 @@ from dpbo.flows.tuned import Tuned
 from dpbo_core.accounting.account import Account
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.preparation.run import Run
-from dpbo_core.queries.query import StudyResult
+from dpbo_core.privacy.release import StudyResult
 from dpbo_core.queries.tuning.run import check_first, recorded_release
 from dpbo_core.study_file import StudySpec
 from dpbo_core.study_file.toml_file import read_study

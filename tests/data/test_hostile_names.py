@@ -21,7 +21,7 @@ from dpbo.tasks.reporting.release_page import page
 from dpbo.tasks.reporting.release_picture import draw
 from dpbo_core.errors import printable
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.queries.query import StudyResult
+from dpbo_core.privacy.release import StudyResult
 from dpbo_core.queries.tuning.run import run_study
 from dpbo_core.study_file import StudySpec
 

@@ -22,6 +22,7 @@ from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.errors import CertificateFalse, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.models.estimators import EstimatorFactory
+from dpbo_core.privacy.release import StudyResult
 from dpbo_core.queries.evaluation.certified import CERTIFIED
 from dpbo_core.queries.evaluation.counting import Counter
 from dpbo_core.queries.evaluation.histogram_cells import Grouping
@@ -29,7 +30,6 @@ from dpbo_core.queries.evaluation.multiclass import ClassCells, Multiclass
 from dpbo_core.queries.evaluation.noised_table import NoisedTable, simulated_noise
 from dpbo_core.queries.evaluation.regression import ErrorCells, Regression, error_edges, public_bins
 from dpbo_core.queries.evaluation.report_kind import PublicRecords, TableSize
-from dpbo_core.queries.query import StudyResult
 from dpbo_core.queries.tuning.run import run_study
 from dpbo_core.study_file import StudySpec
 

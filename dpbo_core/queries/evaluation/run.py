@@ -26,7 +26,7 @@ from dpbo_core.preparation.resolve import resolve
 from dpbo_core.preparation.run import OS_NOISE, Run
 from dpbo_core.preparation.training_set import training_digest
 from dpbo_core.privacy.plan import PrivacyPlan
-from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.release import Release, StudyResult
 from dpbo_core.privacy.sealing import messages, sealed
 from dpbo_core.queries.evaluation import KIND
 from dpbo_core.queries.evaluation.binary import best_threshold
@@ -47,7 +47,7 @@ from dpbo_core.queries.evaluation.request import (
     request_of,
     warn,
 )
-from dpbo_core.queries.query import StudyResult, charged, replay
+from dpbo_core.queries.query import charged, replay
 from dpbo_core.queries.tuning.run import open_study
 from dpbo_core.study_file import LinearSection, SensitiveData, StudySpec
 

@@ -24,13 +24,13 @@ from dpbo_core.methods.contract import Draws
 from dpbo_core.methods.outsourced.box import Outsourced
 from dpbo_core.methods.outsourced.geometry import algorithm_1_rows, image, in_order
 from dpbo_core.preparation.run import Run
-from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.release import Release, StudyResult
 from dpbo_core.privacy.sealing import messages, sealed
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.queries.modeler.messages import write_file
 from dpbo_core.queries.modeler.published_table import PublishedTable, content_digest, table_bytes
 from dpbo_core.queries.publication.vault import Vault
-from dpbo_core.queries.query import Charged, PrivateQuery, StudyResult, charged, fingerprint_of, replay
+from dpbo_core.queries.query import Charged, PrivateQuery, charged, fingerprint_of, replay
 
 
 @dataclass(frozen=True)

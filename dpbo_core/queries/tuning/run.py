@@ -26,11 +26,11 @@ from dpbo_core.preparation.public_half import DataSplit, PublicHalf
 from dpbo_core.preparation.resolve import ResolvedStudy, check_one_pass, resolve
 from dpbo_core.preparation.run import OS_NOISE, Run
 from dpbo_core.preparation.training_set import study_fingerprint, training_digest
-from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.release import Release, StudyResult
 from dpbo_core.privacy.sealing import Message, messages, sealed
 from dpbo_core.privacy.sensitive import Opaque
 from dpbo_core.problem.problem import Problem
-from dpbo_core.queries.query import Charged, PrivateQuery, StudyResult, charged, replay
+from dpbo_core.queries.query import Charged, PrivateQuery, charged, replay
 from dpbo_core.scoring.in_memory import Scorer
 from dpbo_core.study_file import StudySpec
 
