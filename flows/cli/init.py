@@ -1,8 +1,9 @@
-"""`dpbo init`: a commented study file, from the PUBLIC training file and the header of the other one alone."""
+"""`dpbo init`: a study file of twenty lines, from the PUBLIC training file and the other one's header alone."""
 
 import os
 import re
 import unicodedata
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -22,7 +23,8 @@ from dpbo_core.ledger.sources import PUBLIC, file_source
 from dpbo_core.models.scores.accuracy import ACCURACY
 from dpbo_core.models.scores.balanced_accuracy import BALANCED_ACCURACY
 from dpbo_core.models.scores.regression_error import ABSOLUTE_ERROR
-from dpbo_core.models.scores.sigmoid import SIGMOID
+from dpbo_core.models.scores.roc_auc import ROC_AUC
+from dpbo_core.problem.problem import DEFAULT_DELTA
 from dpbo_core.study_file import AxisSection, PersonFiles, PrivacySection, PublicFiles, StudySpec
 from dpbo_core.study_file.toml_file import read_study
 
@@ -30,24 +32,20 @@ MANY = 20  # different numbers, beyond which a numeric target is taken for an am
 UNBALANCED = 2.0  # classes whose shares differ by more than this factor are weighted
 # Of a file in a split: they say nothing of whose data it holds.
 ROLES = tuple("validation valid val test testing holdout hold out sensitive private data csv parquet".split())  # noqa: SIM905
-NOTES = {
-    "study": "# What to search. The same edition asked twice gives the same release;\n"
-    "# new data is a new edition, and a new spend.",
-    "privacy": "# The study's TOTAL price, and the budget that pays it. Data that share people\n"
-    '# share a name. person = "column" protects whole people: with [data] n_persons\n'
-    "# each counts once, by the mean of all that person's records. Choose before\n"
-    "# the first release: a budget's guarantees are all to records, or to people.\n"
-    "# Not checked, because looking would cost privacy: nobody in the validation file\n"
-    "# may be in the training file.",
-    "budget": "# The cap of the data set, set at its first use and never changed.",
-    "data": "# The training file is PUBLIC: its values may be printed and logged.\n"
-    "# The validation file is SENSITIVE; its number of records is public.",
-    "persons": "# The training file is PUBLIC: its values may be printed and logged.\n"
-    "# The validation file is SENSITIVE, and so is its number of records: n_persons,\n"
-    "# your public number of people, is what the sum of their means is divided by.",
-    "model": "# Trained on the public file alone.",
-    "space": "# What to search.",
-    "search": "# Every step is one private observation: more steps see more, with more noise.",
+WIDTH = 80  # columns of the file
+BIAS = 0.7071  # without one a linear model cannot say the larger class of everybody
+RARE = 0.2  # share of the rarer of two classes, below which accuracy says little and records are ranked
+NOTES = {  # beside a line of the file, or the header of a table
+    "budget": "of these people, for ever",
+    "[study]": "new data: a new edition, a new spend",
+    "dataset": "data that share people share this name",
+    "epsilon": "of this study in total",
+    "[data]": "nobody may be in both files: not checked",
+    "training": "PUBLIC: its values may be printed",
+    "validation": "SENSITIVE",
+    "n_validation": "public",
+    "n_persons": "public: each of them counts once",
+    "bias": "a constant feature, for unequal classes",
 }
 
 
@@ -69,7 +67,7 @@ def init(
     ] = None,
     out: Annotated[Path, typer.Option(help="The file to write; one that is there is kept.")] = Path("study.toml"),
 ) -> None:
-    """Write a commented study file for two data files. Charges nothing."""
+    """Write a study file for two data files. Charges nothing."""
     check_public_here((file_source(training, PUBLIC),))
     people = stated_people(person, n_persons)
     text = study_text(training, validation, target=target, name=name, folder=out.parent, people=people)
@@ -86,7 +84,7 @@ def study_text(
     folder: Path,
     people: tuple[str, int] | None = None,
 ) -> str:
-    """The text of a commented study file for two data files.
+    """The text of a study file for two data files, of twenty lines at most.
 
     Args:
         training: the public file; it is read.
@@ -105,7 +103,7 @@ def study_text(
     header = read_header(validation, mode=SENSITIVE_FILE, shown_as=str(validation))
     target = target or list(table.columns)[-1]
     check_columns(table.columns, header.columns, target, shown_as=str(validation))
-    privacy: dict[str, object] = {"max_records_per_person": 1}
+    privacy: dict[str, object] = {}
     counted: dict[str, object] = {"n_validation": header.n_records}
     no_features = [target]
     if people is not None:
@@ -125,14 +123,13 @@ def study_text(
         "target": target,
     }
     data |= ({"ignore": ignored} if ignored else {}) | ({"missing": "mean"} if gaps else {})
-    tables = {
-        "study": {"name": name, "edition": "1", "method": "auto"},
-        "privacy": {"dataset": name, "epsilon": 1.0, "delta": 1e-6} | privacy,
+    tables: dict[str, dict[str, object]] = {
+        "study": {"name": name, "method": "auto"},
+        "privacy": {"dataset": name, "epsilon": 1.0} | privacy,
         "budget": {"epsilon": 5.0, "delta": 1e-5},
         "data": data,
         "model": model,
         "space": space,
-        "search": {"steps": 20},
     }
     spec = StudySpec.from_dict(tables)  # what it writes, it can read
     Preprocessing.fit(
@@ -142,8 +139,43 @@ def study_text(
         regression=spec.model.regression,
         missing="mean" if gaps else "refuse",
     )
-    notes = NOTES if people is None else NOTES | {"data": NOTES["persons"]}
-    return "\n".join(f"{notes[key]}\n{tomli_w.dumps({key: part})}" for key, part in tables.items())
+    return "".join(_lines(tables))
+
+
+def _lines(tables: Mapping[str, Mapping[str, object]]) -> Iterator[str]:
+    """The lines of a study file: what fits in one first, then the other tables, a key a line."""
+    yield _line("budget", tables["budget"])
+    for axis, values in tables["space"].items():
+        yield _line(f"space.{_key(axis)}", values)
+    for name in ("study", "privacy", "data", "model"):
+        yield _noted(f"[{name}]", NOTES.get(f"[{name}]"))
+        for key, value in tables[name].items():
+            yield _line(key, value)
+
+
+def _line(key: str, value: object) -> str:
+    """A key, its value and its note."""
+    return _noted(f"{key} = {_inline(value)}", NOTES.get(key))
+
+
+def _noted(text: str, note: str | None) -> str:
+    """A line with its note, where both fit in 80 columns."""
+    whole = f"{text:36} # {note}"
+    return f"{text if note is None or len(whole) > WIDTH else whole}\n"
+
+
+def _inline(value: object) -> str:
+    """A value as TOML writes it in one line."""
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{_key(key)} = {_inline(item)}" for key, item in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_inline, value)) + "]"
+    return tomli_w.dumps({"value": value}).removeprefix("value = ").strip()
+
+
+def _key(name: str) -> str:
+    """A key as TOML writes it, quoted where it must be."""
+    return tomli_w.dumps({name: 0}).removesuffix(" = 0\n")
 
 
 def public_name(validation: Path, target: str) -> str:
@@ -237,7 +269,9 @@ def _model(table: Table, target: str) -> tuple[dict[str, object], dict[str, obje
         return {"estimator": estimator, "score": ABSOLUTE_ERROR.name, "error_bound": bound}, forest
     if len(classes) == 2:
         axis = {"low": 1e-4, "high": 10.0, "log": True, "points": 64}
-        return {"estimator": "logistic", "score": SIGMOID.name, "steepness": 10.0}, {"lambda": axis}
+        rarer = min(sum(value == one for value in values.tolist()) for one in classes) / len(values)
+        score = ROC_AUC.name if rarer < RARE else ACCURACY.name
+        return {"estimator": "logistic", "score": score, "bias": BIAS}, {"lambda": axis}
     counts = np.array([sum(value == one for value in values.tolist()) for one in classes], dtype=float)
     model: dict[str, object] = {"estimator": "sklearn.ensemble.RandomForestClassifier", "score": ACCURACY.name}
     if counts.min() > 0 and counts.max() > UNBALANCED * counts.min():
@@ -255,13 +289,14 @@ def print_written(spec: StudySpec, out: Path) -> None:
         f"[bold]{named(out)}[/] is written. Of the validation file only the header and the number of records were "
         "read; nothing was charged.\n"
     )
+    delta = DEFAULT_DELTA if spec.privacy.delta is None else spec.privacy.delta
     facts = [
         ("model", f"{model.estimator}, scored by {model.score}"),
         ("searches", ", ".join(_axis(name, axis) for name, axis in spec.space.items())),
     ]
     if isinstance(data, PublicFiles | PersonFiles):
         facts = [("predicts", named(data.target)), *facts, ("protects", _protected(spec.privacy, data))]
-    facts.append(("price", f"ε = {spec.privacy.epsilon:g}, δ = {spec.privacy.delta:g}"))
+    facts.append(("price", f"ε = {spec.privacy.epsilon:g}, δ = {delta:g}"))
     if spec.budget is not None:
         cap = f"ε = {spec.budget.epsilon:g}, δ = {spec.budget.delta:g}"
         facts.append(("cap", f"{cap} for all studies of {named(repr(spec.privacy.dataset))}, set once"))

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from dpbo.flows.cli.init import public_name, study_text
 from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.preparation.data_split import FileSplit
+from dpbo_core.preparation.resolve import planning_problem
 from dpbo_core.queries.tuning.run import run_study
 from dpbo_core.study_file.toml_file import read_study
 
@@ -94,9 +96,7 @@ def test_of_the_validation_file_only_the_header_and_the_number_of_records_are_re
     training, validation = two
     before = text(*two)
     assert SECRET not in before
-    assert (
-        "nobody in the validation file\n# may be in the training file" in before
-    )  # fixed, since it looks at neither
+    assert "# nobody may be in both files: not checked" in before  # fixed, since it looks at neither
     for hostile in (b"", b"\xff\x00\xfe", b'"', b",,,,,,,,,,,", b"nan,inf,,1e999,,,nobody", b"x" * 200_000):
         validation.write_bytes(HEADER.encode() + b"\n" + (hostile + b"\n") * 400)
         assert text(training, validation) == before
@@ -115,11 +115,12 @@ def test_no_record_of_the_validation_file_changes_what_is_written(two, record):
 @pytest.mark.parametrize(
     ("values", "estimator", "score"),
     [
-        (["yes", "no"], "logistic", "sigmoid"),
+        (["yes", "no"], "logistic", "accuracy"),
+        (["yes", *["no"] * 9], "logistic", "roc_auc"),
         ([1, 2, 3], "sklearn.ensemble.RandomForestClassifier", "accuracy"),
         (["a", "b", "b", "b", "c"], "sklearn.ensemble.RandomForestClassifier", "balanced_accuracy"),
         ([i / 7 for i in range(60)], "sklearn.ensemble.RandomForestRegressor", "absolute_error"),
-        (['quoted "x".y', "plain\ttab"], "logistic", "sigmoid"),
+        (['quoted "x".y', "plain\ttab"], "logistic", "accuracy"),
     ],
 )
 def test_the_model_follows_the_target(here, values, estimator, score):
@@ -202,5 +203,23 @@ def test_a_column_of_people_is_protected_whole_and_is_no_feature(here, dpbo):
 
 
 def test_the_study_file_is_80_columns_wide(two):
-    written = text(*two) + text(*two, people=("visit", 300))
-    assert max(map(len, written.splitlines())) <= 80
+    """And of twenty lines at most, with columns left out, gaps, class shares and people."""
+    for written in (text(*two), text(*two, people=("visit", 300))):
+        assert max(map(len, written.splitlines())) <= 80
+        assert len(written.splitlines()) <= 20
+
+
+def test_the_written_study_beats_a_constant_answer_on_public_records_of_unequal_classes(here):
+    """Of a linear model without a constant feature no candidate did: .67 where always the larger class has .72."""
+    rng = random.Random(3)
+    for name, n in (("a.csv", 800), ("b.csv", 50)):
+        rows = []
+        for _ in range(n):
+            age, years = rng.randint(18, 70), rng.randint(0, 20)
+            rows.append(f"{age},{years},{int(rng.random() < 0.05 + 0.02 * years + (age > 60) * 0.3)}")
+        Path(name).write_text("\n".join(["age,years,y", *rows]) + "\n")
+    Path("study.toml").write_text(text(Path("a.csv"), Path("b.csv"), name="unequal"))
+    spec = read_study("study.toml")
+    problem = FileSplit(spec, ".").public(planning_problem(spec)).problem
+    best = max(problem.public_score(index) for index in range(len(problem.candidates)))
+    assert 0.6 < problem.baseline < best - 0.01

@@ -58,6 +58,21 @@ def test_a_shifted_population_gets_its_own_probabilities(public, slope, intercep
     assert np.mean(lost) < 0.01
 
 
+def test_a_model_that_is_hardly_sure_of_anything_gets_probabilities_too(public):
+    """Log-odds within hundredths of 0, as a strongly penalised model has: its slope may be two hundred."""
+    timid = replace(public, outcome=public.outcome / 200.0)
+    z, y = drawn_from(np.random.default_rng(7), 20_000)
+    before = log_loss(z / 200.0, y, 1.0, 0.0)
+    for seed in range(10):
+        rng = np.random.default_rng([8, seed])
+        few = rng.integers(len(z), size=1_000)
+        mended = repair(noised_table(timid, z[few] / 200.0, y[few], rng), timid, None)
+        after = log_loss(z / 200.0, y, mended.slope, mended.intercept)
+        assert after < log_loss(z, y, 1.0, 0.0) + 0.02 < before - 0.1
+        errors = [side["metrics"]["calibration_error"]["value"] for side in (mended.before, mended.after)]
+        assert errors[1] < errors[0] / 2.0
+
+
 def test_where_the_populations_are_alike_the_probabilities_are_left(public):
     worse, own = 0, (1.0, 0.0)
     z, y = drawn_from(np.random.default_rng(4), 20_000)

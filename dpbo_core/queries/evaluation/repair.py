@@ -12,8 +12,9 @@
 
 *Recalibration.* ω makes J the covariance of U, sampling and noise together, where the model is right: so UᵀJ⁻¹U is
 χ² of two degrees, and below its 99% quantile the probabilities are left as they are. Else (a, b) is the largest
-ω-weighted likelihood of the cells (projected on the simplex of total m), a normal penalty centred at (1, 0) and
-a ≥ LEAST_SLOPE. Ranks, and so ROC and AUC, stay.
+ω-weighted likelihood of the cells (projected on the simplex of total m), a normal penalty of (a·s, b) centred at
+(s, 0) and a ≥ LEAST_SLOPE; s is the deviation of z, at most 1: a model whose log-odds lie within hundredths has as
+much freedom in them as another. Ranks, and so ROC and AUC, stay.
 
 *Threshold.* At a stated cost the cheapest edge. To keep a recall r the linear statistic
 P̂(above edge j) − r·P̂ of the RAW cells against the 90% quantile of its own noise, from the lowest edge upwards, and
@@ -39,7 +40,7 @@ from dpbo_core.queries.evaluation.report_kind import LEVEL, PublicRecords, Reals
 from dpbo_core.study_file.evaluation import threshold_goal
 
 LEAST_SLOPE = 0.05
-PENALTY = np.array([0.5, 1.0])  # standard deviations of (a, b) around (1, 0) that are expected of a shift
+PENALTY = np.array([0.5, 1.0])  # standard deviations of (a·s, b) around (s, 0) that are expected of a shift
 WITHIN_NOISE = -2.0 * math.log(0.01)  # the 99% quantile of χ² with two degrees of freedom
 DRAWN = 20_000  # simulated tables of noise, for its quantile
 PRICE = "no further price: everything here follows from the report that was released, and from public records"
@@ -189,15 +190,18 @@ def recalibration(
     if distance <= WITHIN_NOISE:
         return 1.0, 0.0, distance
 
+    s = min(1.0, float(np.std(binned.values))) or 1.0
+
     def unlikely(at: Reals) -> tuple[float, Reals]:
-        q, slopes = binned.shares(*at)
-        off = (at - [1.0, 0.0]) / PENALTY**2
+        q, slopes = binned.shares(at[0] / s, at[1])
+        off = (at - [s, 0.0]) / PENALTY**2
         likelihood = weights @ (likely[1] * np.log(q) + likely[0] * np.log1p(-q))
-        towards = slopes @ (weights * (likely[1] / q - likely[0] / (1.0 - q)))
+        towards = slopes @ (weights * (likely[1] / q - likely[0] / (1.0 - q))) / [s, 1.0]
         return float(0.5 * off @ (off * PENALTY**2) - likelihood), off - towards
 
-    fit = minimize(unlikely, [1.0, 0.0], jac=True, method="L-BFGS-B", bounds=[(LEAST_SLOPE, None), (None, None)])
-    return float(fit.x[0]), float(fit.x[1]), distance
+    bounds = [(LEAST_SLOPE * s, None), (None, None)]
+    fit = minimize(unlikely, [s, 0.0], jac=True, method="L-BFGS-B", bounds=bounds)
+    return float(fit.x[0]) / s, float(fit.x[1]), distance
 
 
 def recall_edge(cells: Reals, scale: float, recall: float, n_groups: int = 1, weight: int = 1) -> int | None:
