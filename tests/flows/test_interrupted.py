@@ -73,6 +73,11 @@ def test_the_command_says_so_and_ends_with_130(spec, monkeypatch, capsys, raised
     assert "nothing was charged" in capsys.readouterr().err
 
 
+def heeding():
+    """A shell starts what it puts in the background with SIGINT ignored, and these tests with it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_to_a_real_command_is_answered_in_a_pipe(spec, number):
     """`dpbo budget` in a process of its own, stopped where it begins to read the ledger."""
@@ -83,7 +88,12 @@ def test_a_signal_to_a_real_command_is_answered_in_a_pipe(spec, number):
     )
     around = os.environ | {"PYTHONPATH": str(ROOT)}
     with subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=around
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=around,
+        preexec_fn=heeding,
     ) as process:
         assert process.stdout.readline() == "reading\n"
         time.sleep(0.1)
@@ -99,7 +109,7 @@ def test_a_signal_while_the_command_is_imported_is_answered_without_a_traceback(
     around = os.environ | {"PYTHONPATH": os.pathsep.join((str(tmp_path), str(ROOT)))}
     with subprocess.Popen(
         [sys.executable, "-c", "from dpbo.flows.cli import main; main()", "tune", "study.toml"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=around,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=around, preexec_fn=heeding,
     ) as process:  # fmt: skip
         assert process.stdout.readline() == "importing\n"
         time.sleep(0.1)

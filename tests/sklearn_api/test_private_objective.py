@@ -316,6 +316,17 @@ def neighbours():
                 yield base, [*base[:place], record, *base[place + 1 :]]
 
 
+def losses(law, epsilon):
+    """The largest δ at ε, and the largest divergence of order 2, of a law over all neighbours."""
+    worst, order_two = 0.0, 0.0
+    for D, E in neighbours():
+        P, Q = law(D), law(E)
+        both = (P > 0.0) & (Q > 0.0)
+        worst = max(worst, float(np.maximum(P - math.exp(epsilon) * Q, 0.0).sum()))
+        order_two = max(order_two, math.log(float((P[both] ** 2 / Q[both]).sum())))
+    return worst, order_two
+
+
 def table(records):
     return np.array([row for row, _ in records]), np.array([label for _, label in records])
 
@@ -342,12 +353,7 @@ def test_the_exact_law_of_an_adaptive_loop_keeps_its_promise_on_every_neighbour(
         low, high = np.roll(laws[1], sums[2]), np.roll(laws[1], sums[6])
         return np.where(steps[:, None] < 4, p1[:, None] * low, p1[:, None] * high)
 
-    worst, order_two = 0.0, 0.0
-    for D, E in neighbours():
-        P, Q = law(D), law(E)
-        both = (P > 0.0) & (Q > 0.0)
-        worst = max(worst, float(np.maximum(P - math.exp(epsilon) * Q, 0.0).sum()))
-        order_two = max(order_two, math.log(float((P[both] ** 2 / Q[both]).sum())))
+    worst, order_two = losses(law, epsilon)
     assert 0.0 < worst <= delta
     bound = 2.0 * from_units(largest_rho(epsilon, delta))
     assert 0.99 * bound <= order_two <= bound * (1.0 + 1e-9)  # some neighbours lose all that is paid for

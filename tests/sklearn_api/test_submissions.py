@@ -15,7 +15,20 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
-from test_private_objective import CANARY, TRUTH, Scripted, X, Y, Z, account, neighbours, objective, session, table
+from test_private_objective import (
+    CANARY,
+    TRUTH,
+    Scripted,
+    X,
+    Y,
+    Z,
+    account,
+    losses,
+    neighbours,
+    objective,
+    session,
+    table,
+)
 
 from dpbo_core import NoScoresLeft, PrivacyBudget, PrivacyLedger, PrivateObjective, StudyInvalid
 from dpbo_core.accounting.composition import largest_rho
@@ -376,12 +389,7 @@ def test_the_exact_law_of_what_is_handed_in_keeps_its_promise_on_every_neighbour
         p = np.roll(noise, first)[:, None]
         return np.where(steps[:, None] < 4, p * after[0], p * after[1])
 
-    worst, order_two = 0.0, 0.0
-    for D, E in neighbours():
-        P, Q = law(D), law(E)
-        both = (P > 0.0) & (Q > 0.0)
-        worst = max(worst, float(np.maximum(P - math.exp(epsilon) * Q, 0.0).sum()))
-        order_two = max(order_two, math.log(float((P[both] ** 2 / Q[both]).sum())))
+    worst, order_two = losses(law, epsilon)
     assert 0.0 < worst <= delta
     bound = 2.0 * from_units(largest_rho(epsilon, delta))
     assert 0.5 * bound <= order_two <= bound * (1.0 + 1e-9)
