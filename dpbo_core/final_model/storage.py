@@ -33,7 +33,9 @@ from dpbo_core.final_model.dpbo_served_model import NUMBERS as NUMBERS
 from dpbo_core.final_model.dpbo_served_model import TRUSTED as TRUSTED
 from dpbo_core.models.estimators import FittedEstimator, Model
 from dpbo_core.models.import_path import distributions_of_packages
+from dpbo_core.models.isolated_estimator import IsolatedEstimator, opened
 from dpbo_core.models.linear.fit import LinearModel
+from dpbo_core.models.public_process import numbers_of
 
 
 def write(folder: Path, preprocessing: Preprocessing, model: Model, loss: str | None) -> None:
@@ -58,12 +60,23 @@ def write(folder: Path, preprocessing: Preprocessing, model: Model, loss: str | 
         document["linear"] = estimator.document
     else:
         document["stand_in"] = [None if cell != cell else cell for cell in model.stand_in.tolist()]
-        rest, booster = parted(estimator)
-        if rest is not None:
-            (folder / ESTIMATOR).write_bytes(_dumped(rest))
-        if booster is not None:
-            document["booster"] = write_booster(folder, booster)
+        document |= _write_estimator(folder, estimator)
     (folder / NUMBERS).write_text(json.dumps(document, allow_nan=False), encoding="utf-8")
+
+
+def _write_estimator(folder: Path, estimator: Any) -> dict[str, Any]:
+    """Its files into `folder`, and what says how a booster is read; in another process what is not opened here."""
+    if isinstance(estimator, IsolatedEstimator):
+        fields = numbers_of(_written_elsewhere, estimator.pickled, folder.resolve())
+        return dict(json.loads(fields.tobytes()))
+    rest, booster = parted(estimator)
+    if rest is not None:
+        (folder / ESTIMATOR).write_bytes(_dumped(rest))
+    return {} if booster is None else {"booster": write_booster(folder, booster)}
+
+
+def _written_elsewhere(estimator: Any, folder: Path) -> NDArray[np.uint8]:
+    return np.frombuffer(json.dumps(_write_estimator(folder, opened(estimator))).encode(), dtype=np.uint8)
 
 
 def linear_fields(model: LinearModel, loss: str | None) -> dict[str, Any]:
@@ -129,7 +142,12 @@ def parted(estimator: Any) -> tuple[Any, Any]:
 
 def packages_of(estimator: Any) -> tuple[str, ...]:
     """The distribution that a booster in `estimator` came with, xgboost-cpu say; none where there is no booster."""
-    library = _library(parted(estimator)[1])
+    if isinstance(estimator, IsolatedEstimator):
+        library = next(
+            (name.partition(".")[0] for name in estimator.modules if name.partition(".")[0] in BOOSTERS), ""
+        )
+    else:
+        library = _library(parted(estimator)[1])
     return tuple(distributions_of_packages()[library][:1]) if library else ()
 
 

@@ -7,10 +7,18 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbo_core.data.named_columns import NamedColumn
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.cross_validation import fold_of, one_class
 from dpbo_core.models.estimator_allowlist.inspection import check_listed
 from dpbo_core.models.estimators import EstimatorFactory, FittedEstimator
+from dpbo_core.models.isolated_estimator import (
+    IsolatedEstimator,
+    check_importable,
+    isolated,
+    modules_of,
+    pickled_form,
+)
 from dpbo_core.models.output_shape import Verb
 from dpbo_core.models.public_process import numbers_of
 from dpbo_core.models.rowwise import ROWS_OF_ANOTHER, ROWS_TRIED, check_rowwise
@@ -26,6 +34,11 @@ PUBLIC_ROWS = 4096  # whose decision values say on which scale a model's are
 class Factory(Protocol):
     """Fresh estimators at chosen hyperparameters, fitted to public rows."""
 
+    @property
+    def columns(self) -> tuple[NamedColumn, ...] | None:
+        """Of the data frame that they are given; None where they are given numbers."""
+        ...
+
     def train(self, X: NDArray[np.float64], y: NDArray[Any], /, **hyperparameters: Any) -> FittedEstimator:
         """Train the model of λ from a cold start, whatever was trained before."""
         ...
@@ -36,7 +49,7 @@ class EstimatorTrainer:
     """The public training set of any scikit-learn estimator. It keeps what it cross-validated.
 
     Where it is `listed`, nothing was assumed to know that it predicts each row alone, and every trained one is held
-    to that.
+    to that. Where it is not, and that is `enforced`, it is built, trained, pickled and asked in other processes.
     """
 
     X: NDArray[np.float64] = field(repr=False)
@@ -74,7 +87,12 @@ class EstimatorTrainer:
         Raises:
             StudyInvalid: it cannot be built or trained, or as `held`.
         """
-        return self.held(self.factory.train(self.X, self.truth, **point))
+        if self.listed or not self.enforced:
+            return self.held(self.factory.train(self.X, self.truth, **point))
+        columns = self.factory.columns
+        estimator = IsolatedEstimator.of_bytes(self._elsewhere(isolated_training, point, 0))
+        stand_in = np.array(self.X[0], dtype=np.float64 if columns is None else object)
+        return self.held(FittedEstimator(estimator, stand_in, columns=columns))
 
     def held(self, fitted: FittedEstimator) -> FittedEstimator:
         """A fitted estimator that predicts row by row: tried on these public rows, or enforced.
@@ -130,15 +148,20 @@ class EstimatorTrainer:
         """
         if not self.enforced:
             return work(self, point, seed)
-        plain = EstimatorTrainer(self.X, self.truth, self.factory, self.score)
-        numbers = numbers_of(work, plain, dict(point), seed)
+        numbers = self._elsewhere(work, point, seed)
         if numbers.shape != shape or not np.isfinite(numbers).all():
             raise StudyInvalid(
-                "the estimator could not be cross-validated in a process of its own",
+                "the estimator could not be trained or asked in a process of its own",
                 cause="what came back is not one number for each public record",
                 remedy="fit and predict with it by hand, on the public rows alone",
             )
         return numbers
+
+    def _elsewhere(self, work: "Work", point: Mapping[str, Any], seed: int) -> NDArray[Any]:
+        pickled_form(self.factory, "the estimator")
+        check_importable(modules_of(self.factory))
+        plain = EstimatorTrainer(self.X, self.truth, self.factory, self.score)
+        return numbers_of(work, plain, dict(point), seed)
 
     def cross_validated(self, point: Mapping[str, Any], seed: int) -> NDArray[np.int64]:
         """As `public_steps`, worked out in this process."""
@@ -174,6 +197,11 @@ def cross_validated_steps(trainer: EstimatorTrainer, point: Mapping[str, Any], s
     return trainer.cross_validated(point, seed)
 
 
+def isolated_training(trainer: EstimatorTrainer, point: Mapping[str, Any], _seed: int) -> NDArray[np.uint8]:
+    """The estimator at `point`, fitted from scratch in this process, to hand over."""
+    return isolated(trainer.factory.train(trainer.X, trainer.truth, **point).by_rows()).to_bytes()
+
+
 def _public_area(trainer: EstimatorTrainer, point: Mapping[str, Any], seed: int) -> NDArray[np.float64]:
     """The area under the curve of public pairs, (1,), worked out in this process."""
     if not isinstance(trainer.score, PairScore):
@@ -199,5 +227,7 @@ def with_cells(
     def asked(verb: Verb) -> NDArray[Any] | None:
         return fitted.outcome(rows, verb) if callable(getattr(fitted.estimator, verb, None)) else None
 
-    cells = score.cells(type(fitted.estimator).__name__, asked)
+    estimator = fitted.estimator
+    name = estimator.name if isinstance(estimator, IsolatedEstimator) else type(estimator).__name__
+    cells = score.cells(name, asked)
     return replace(fitted, cells=cells), cells

@@ -29,6 +29,7 @@ from dpbo_core.data.named_columns import CANNOT, NamedColumn, data_frame
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.containment import contained
 from dpbo_core.models.import_path import estimator_class
+from dpbo_core.models.isolated_estimator import IsolatedEstimator
 from dpbo_core.models.linear.fit import LinearModel, SoftmaxModel
 from dpbo_core.models.order_independent import scores_by_content
 from dpbo_core.models.output_shape import OfRows, Verb, shaped
@@ -199,7 +200,7 @@ class FittedEstimator(ScorableModel):
     """A fitted estimator and one public row. Its repr is constant.
 
     Attributes:
-        estimator: fitted.
+        estimator: fitted; what is not to be opened here is an `IsolatedEstimator`.
         stand_in: (d,) x₀.
         alone: scores each record in a process of its own; None where all are predicted in this one.
         cells: of its decision values, where pairs are counted; None for scores of single records.
@@ -389,7 +390,9 @@ class FittedEstimator(ScorableModel):
 
     def by_rows(self) -> Any:
         """The estimator where rows (k, d) are all that it can be given: it makes its data frame of them itself."""
-        return self.estimator if self.columns is None else OfRows(self.estimator, self.columns)
+        if self.columns is None or isinstance(self.estimator, IsolatedEstimator):
+            return self.estimator
+        return OfRows(self.estimator, self.columns)
 
     def estimator_input(self, rows: NDArray[Any]) -> Any:
         """Rows (k, d) as the estimator takes them: what works in place (copy=False) must not reach the caller's."""

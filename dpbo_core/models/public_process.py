@@ -32,6 +32,10 @@ _BOOT = (
 )
 
 
+class Pickle(bytes):
+    """An argument that is opened where the work is done, and not here."""
+
+
 def numbers_of(work: Callable[..., NDArray[Any]], *arguments: Any) -> NDArray[Any]:
     """What a function of a module gives for public arguments, worked out in a process of its own.
 
@@ -67,7 +71,7 @@ def numbers_of(work: Callable[..., NDArray[Any]], *arguments: Any) -> NDArray[An
         what, cause, remedy = map(str, numbers)
         raise StudyInvalid(what, cause=cause, remedy=remedy)
     raise StudyInvalid(
-        "the estimator could not be cross-validated in a process of its own",
+        "the estimator could not be trained or asked in a process of its own",
         cause="the process ended without a result, or it cannot be handed over",
         remedy="fit and predict with it by hand, on the public rows alone",
     )
@@ -103,7 +107,8 @@ def _work(result: int) -> None:
     """Read the work, do it, write its numbers or its message into an open file."""
     try:
         work, arguments = pickle.load(sys.stdin.buffer)  # noqa: S301  of the process that started this one
-        numbers = np.asarray(work(*arguments))
+        opened = [pickle.loads(one) if isinstance(one, Pickle) else one for one in arguments]  # noqa: S301
+        numbers = np.asarray(work(*opened))
     except StudyInvalid as error:
         numbers = np.array([error.what, error.cause, error.remedy])
     with os.fdopen(result, "wb") as file:

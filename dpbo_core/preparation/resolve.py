@@ -9,6 +9,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dpbo_core.advice.advise import Advice, advise, check_scoring
 from dpbo_core.advice.choosing import AUTO, choose
 from dpbo_core.data.addresses import FolderAddress, is_address, place_of
@@ -18,6 +21,7 @@ from dpbo_core.methods import METHODS, AnyMethod, check_counts, check_scored_in_
 from dpbo_core.methods.contract import Method
 from dpbo_core.methods.stated_search import check_lengthscale
 from dpbo_core.models.estimators import EstimatorFactory
+from dpbo_core.models.public_process import numbers_of
 from dpbo_core.preparation.learning import check_learns
 from dpbo_core.preparation.sizes import n_validation, training_facts
 from dpbo_core.preparation.training_set import named_prototype, study_fingerprint
@@ -182,18 +186,27 @@ def advise_study(
         planning_problem(spec, folder), positives=positives, baseline=baseline, n_public=n_public, spread=spread
     )
     if problem.training is None and spec.model.trained and not spec.model.ours:
-        _build(spec, folder, problem.candidates.points[0])  # what would be refused at the first training
+        _build(spec, folder, problem)  # what would be refused at the first training
     return advise(problem, spec.method, spec.options)
 
 
-def _build(spec: StudySpec, folder: str | Path, point: Mapping[str, Any]) -> None:
-    named = named_prototype(spec, folder)
+def _build(spec: StudySpec, folder: str | Path, problem: Problem) -> None:
+    point, named = problem.candidates.points[0], named_prototype(spec, folder)
     if named is not None:
         named.build(point)
         return
-    EstimatorFactory(spec.model.estimator, spec.model.params, spec.search.seed, spec.model.regression).build(
-        **point
-    )
+    model = spec.model
+    factory = EstimatorFactory(model.estimator, model.params, spec.search.seed, model.regression)
+    if model.enforced and problem.unlisted:
+        numbers_of(_built, factory, point)
+    else:
+        factory.build(**point)
+
+
+def _built(factory: EstimatorFactory, point: Mapping[str, Any]) -> NDArray[np.int64]:
+    """Nothing, after the estimator could be built in this process."""
+    factory.build(**point)
+    return np.zeros(0, dtype=np.int64)
 
 
 def check_one_pass(spec: StudySpec, method: Method) -> None:

@@ -157,6 +157,8 @@ def test_a_stateful_estimator_is_right_for_every_record():
 
 
 class _Factory:
+    columns = None
+
     def __init__(self, act):
         self.act = act
 

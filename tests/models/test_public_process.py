@@ -1,6 +1,9 @@
 """Cross-validating an estimator of others leaves nothing in the process that will open the records."""
 
 import os
+import shutil
+import subprocess
+import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +21,7 @@ from dpbo_core.models.public_process import numbers_of
 from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.grid import GRID
 
+ROOT = Path(__file__).parents[2]
 X = np.random.default_rng(0).normal(size=(40, 2))
 Y = (X[:, 0] > 0).astype(np.int64)
 
@@ -53,6 +57,67 @@ def test_nothing_that_it_started_is_left(kind):
     while left() and time.monotonic() < end:
         time.sleep(0.02)
     assert left() == []
+
+
+STUDY = """
+import os, sys
+from dpbo_core import PrivacyBudget, PrivacyLedger, StudySpec, run_study
+from dpbo_core.final_model import train_final
+from dpbo_core.preparation.resolve import advise_study, plan_study
+folder = sys.argv[1]
+spec = StudySpec.from_dict({
+    "study": {"name": "s", "method": "private_grid"},
+    "privacy": {"dataset": "d", "epsilon": 1.0},
+    "data": {"source": "breast_cancer", "validation_share": 0.5},
+    "model": {"estimator": "meddling.Meddling", "rowwise": "enforced"},
+    "space": {"C": {"low": 0.1, "high": 1.0, "points": 2}},
+    "search": {"steps": 2},
+})
+ledger = PrivacyLedger(f"sqlite:///{folder}/ledger.db")
+ledger.set_budget(PrivacyBudget.of("d", epsilon=5.0, delta=1e-5))
+plan_study(spec), advise_study(spec)
+result = run_study(spec, ledger=ledger)
+assert result.release.guarantee.assumptions == (), result.release.guarantee
+model = train_final(spec, folder, result.release)
+print(model.predict({name: [0.0, 9.0] for name in model.columns}).tolist())
+try:
+    from pathlib import Path
+    model.save(Path(folder) / "model")
+except Exception as error:
+    print(type(error).__name__, error.what)
+print(os.getpid(), "meddling" in sys.modules)
+"""
+
+
+def test_no_part_of_an_estimator_of_others_runs_in_the_process_that_opens_the_records(tmp_path):
+    """Imported, built, fitted, pickled, read, asked and refused: each of them elsewhere (MATH §7.5)."""
+    site, parts = tmp_path / "site", tmp_path / "parts"
+    (site / "meddling-1.0.dist-info").mkdir(parents=True)
+    parts.mkdir()
+    (site / "meddling-1.0.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: meddling\nVersion: 1.0\n"
+    )
+    (site / "meddling-1.0.dist-info" / "top_level.txt").write_text("meddling\n")
+    shutil.copy(Path(__file__).with_name("meddling.py"), site)
+    path = {"PYTHONPATH": f"{site}:{ROOT}", "PATH": f"{parts}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+    words = [sys.executable, "-c", STUDY, str(tmp_path)]
+    ended = subprocess.run(words, env=path, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    *said, last = ended.stdout.splitlines()
+    process, imported = last.split()
+    assert imported == "False"
+    assert said[0].startswith("[")
+    assert said[1].startswith("StudyInvalid the final model is not written: meddling.Meddling could not be loaded")
+    assert {file.name for file in parts.iterdir()} == {
+        "imported",
+        "built",
+        "fitted",
+        "pickled",
+        "unpickled",
+        "predicted",
+    }
+    for file in parts.iterdir():
+        assert process not in file.read_text().split(), file.name
 
 
 def environment():

@@ -26,6 +26,7 @@ class Factory:
     """The same estimator, made anew."""
 
     make: Any
+    columns: Any = None
 
     def train(self, X, y, /, **_):
         return fitted(self.make(), X, y, shown_as="zoo")

@@ -5,8 +5,6 @@ changes in it, in its modules or in the interpreter ends with that record.
 """
 
 import os
-import pickle
-import pickletools
 import signal
 from collections.abc import MutableMapping
 from dataclasses import dataclass, field
@@ -16,12 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.import_path import BESIDE
+from dpbo_core.models.isolated_estimator import check_importable, modules_of, pickled_form
 from dpbo_core.models.one_by_one.child import Record, model_bytes
 from dpbo_core.models.one_by_one.engine import engine, scouted
 from dpbo_core.models.one_by_one.handle import hidden_beside
 from dpbo_core.models.one_by_one.limits import Limits
-from dpbo_core.models.output_shape import OfRows
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.record import RecordScore
 
@@ -58,7 +55,7 @@ class Alone:
         Raises:
             Sealed: the machine has no processes or memory left.
         """
-        model = model_bytes(self.pickled, pickle.dumps(score))
+        model = model_bytes(self.pickled, pickled_form(score, "the score function"))
         rows, truth = np.ascontiguousarray(rows), _plain(truth)
         steps = engine(self.modules, self.named, self.limits, os.getpid()).steps(model, rows, truth)
         return np.asarray(steps * (score.score_range / GRID), dtype=np.float64)
@@ -76,7 +73,7 @@ def alone(
     """The estimator, after it has scored up to `ROWS_TRIED` PUBLIC rows in such processes.
 
     Args:
-        estimator: fitted.
+        estimator: fitted, or isolated.
         rows: public, (n, d).
         truth: (n,).
         score: what will be scored.
@@ -87,20 +84,9 @@ def alone(
         StudyInvalid: it cannot be pickled, or no public row can be scored in a process of its own; says why.
     """
     limits = limits or Limits()
-    pickled, how = _pickled(estimator, "the fitted estimator"), _pickled(score, "the score function")
-    named = tuple(sorted(_modules_named(estimator) | _modules_named(score)))
-    if any(name.startswith(BESIDE) for name in named):
-        raise StudyInvalid(
-            "the estimator, or a part of it, is defined in a file beside the study",
-            cause='rowwise = "enforced" loads it in processes of their own, which know installed packages alone',
-            remedy="move the definition into an installed package, and import it from there",
-        )
-    if "__main__" in named:
-        raise StudyInvalid(
-            "the estimator, a part of it or the score function is defined in a notebook or a script",
-            cause='rowwise = "enforced" loads it in processes of their own, which know installed modules alone',
-            remedy="move the definition into a module that can be imported, and import it from there",
-        )
+    pickled, how = pickled_form(estimator, "the fitted estimator"), pickled_form(score, "the score function")
+    named = tuple(sorted(modules_of(estimator) | modules_of(score)))
+    check_importable(set(named))
     model, tried = model_bytes(pickled, how), min(ROWS_TRIED, len(rows))
     records = [Record(np.ascontiguousarray(rows[i]), _plain(truth[i : i + 1])) for i in range(tried)]
     why = "there are no public rows"
@@ -139,27 +125,6 @@ def _ending(code: int) -> str:
     return (
         "it raised an error, needs more memory, a thread or a file, or gives another number of outcomes than rows"
     )
-
-
-def _pickled(item: Any, shown_as: str) -> bytes:
-    try:
-        return pickle.dumps(item, protocol=5)
-    except Exception as error:  # noqa: BLE001  a class may raise anything when it is pickled; it is public
-        name = type(error).__name__
-    raise StudyInvalid(
-        f"{shown_as} cannot be pickled",
-        cause=f"{name}; a lambda, a local function or an open file in it, say",
-        remedy='define what it holds at the top of a module, or accept "rowwise_predictions"',
-    )
-
-
-def _modules_named(item: Any) -> set[str]:
-    """By the pickle: those of every class and function in it."""
-    text = pickle.dumps(item, protocol=3)  # which has one opcode for a name, with the name in it
-    names = {str(argument).split(" ")[0] for code, argument, _ in pickletools.genops(text) if code.name == "GLOBAL"}
-    if OfRows.__module__ in names:
-        names.add("pandas")  # of which it makes its data frame; else it would not be found there
-    return names - {"builtins", "__builtin__", "copy_reg", "copyreg"}
 
 
 def _plain(truth: NDArray[Any]) -> NDArray[Any]:

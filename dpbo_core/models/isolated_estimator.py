@@ -1,0 +1,149 @@
+"""A fitted estimator of others that this process never opens: others train it and are asked in its place.
+
+Its pickle is read there and in the children that score one record each, and nowhere else: what `fit`, unpickling or
+predicting changes in modules ends with such a process, before or beside the one that opens sensitive records.
+"""
+
+import json
+import pickle
+import pickletools
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.import_path import BESIDE
+from dpbo_core.models.output_shape import OfRows
+from dpbo_core.models.public_process import Pickle, numbers_of
+
+_VERBS = ("predict", "predict_proba", "decision_function")
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class IsolatedEstimator:
+    """The pickle of a fitted estimator, with what was said of it where it was trained. Public.
+
+    Attributes:
+        pickled: what rows (k, d) are given to.
+        name: of its class.
+        verbs: those that it has.
+        modules: of every class and function that its pickle names.
+    """
+
+    pickled: Pickle
+    name: str
+    verbs: tuple[str, ...]
+    modules: tuple[str, ...]
+
+    def __getattr__(self, verb: str) -> Callable[[Any], NDArray[Any]]:
+        """What it predicts for PUBLIC rows, as it takes them.
+
+        Raises:
+            AttributeError: it has no such verb.
+            StudyInvalid: (of the call) it fails.
+        """
+        if verb in _VERBS and verb in self.verbs:
+            return partial(numbers_of, predicted, self.pickled, verb)
+        raise AttributeError(verb)
+
+    def to_bytes(self) -> NDArray[np.uint8]:
+        """One line of JSON, then the pickle: what a process hands over."""
+        line = json.dumps({"name": self.name, "verbs": self.verbs, "modules": self.modules}).encode()
+        return np.frombuffer(line + b"\n" + self.pickled, dtype=np.uint8)
+
+    @classmethod
+    def of_bytes(cls, content: NDArray[np.uint8]) -> "IsolatedEstimator":
+        """What `to_bytes` made, of which nothing is unpickled.
+
+        Raises:
+            StudyInvalid: it is nothing of the kind.
+        """
+        line, _, pickled = content.tobytes().partition(b"\n")
+        try:
+            header = json.loads(line)
+            return cls(
+                Pickle(pickled),
+                str(header["name"]),
+                tuple(map(str, header["verbs"])),
+                tuple(map(str, header["modules"])),
+            )
+        except (ValueError, KeyError, TypeError):
+            pass
+        raise StudyInvalid("the estimator could not be trained in a process of its own")
+
+
+def isolated(estimator: Any) -> IsolatedEstimator:
+    """A fitted estimator, in the process that trained it.
+
+    Raises:
+        StudyInvalid: it cannot be pickled.
+    """
+    inner = opened(estimator)
+    verbs = tuple(verb for verb in _VERBS if callable(getattr(inner, verb, None)))
+    modules = tuple(sorted(modules_of(estimator)))
+    pickled = Pickle(pickled_form(estimator, "the fitted estimator"))
+    return IsolatedEstimator(pickled, type(inner).__name__, verbs, modules)
+
+
+def predicted(estimator: Any, verb: str, rows: Any) -> NDArray[Any]:
+    """What the estimator gives for PUBLIC rows as it takes them, worked out in this process."""
+    return np.asarray(getattr(opened(estimator), verb)(rows))
+
+
+def opened(estimator: Any) -> Any:
+    """The estimator itself, where it stands behind what makes its data frame."""
+    return estimator.estimator if isinstance(estimator, OfRows) else estimator
+
+
+def modules_of(item: Any) -> set[str]:
+    """By its pickle: the modules of every class and function in it."""
+    if isinstance(item, IsolatedEstimator):
+        return set(item.modules)
+    text = pickle.dumps(item, protocol=3)  # which has one opcode for a name, with the name in it
+    names = {str(argument).split(" ")[0] for code, argument, _ in pickletools.genops(text) if code.name == "GLOBAL"}
+    if OfRows.__module__ in names:
+        names.add("pandas")  # of which it makes its data frame; else it would not be there
+    return names - {"builtins", "__builtin__", "copy_reg", "copyreg"}
+
+
+def pickled_form(item: Any, shown_as: str) -> bytes:
+    """Its pickle.
+
+    Raises:
+        StudyInvalid: it has none.
+    """
+    if isinstance(item, IsolatedEstimator):
+        return item.pickled
+    try:
+        return pickle.dumps(item, protocol=5)
+    except Exception as error:  # noqa: BLE001  a class may raise anything when it is pickled; it is public
+        name = type(error).__name__
+    raise StudyInvalid(
+        f"{shown_as} cannot be pickled",
+        cause=f"{name}; a lambda, a local function or an open file in it, say",
+        remedy='define what it holds at the top of a module, or accept "rowwise_predictions"',
+    )
+
+
+def check_importable(modules: set[str]) -> None:
+    """Processes of their own find the modules.
+
+    Raises:
+        StudyInvalid: one is a file beside the study, or what was started.
+    """
+    if any(name.startswith(BESIDE) for name in modules):
+        raise StudyInvalid(
+            "the estimator, or a part of it, is defined in a file beside the study",
+            cause='rowwise = "enforced" loads it in processes of their own, which know installed packages alone',
+            remedy="move the definition into an installed package, and import it from there",
+        )
+    if "__main__" in modules:
+        raise StudyInvalid(
+            "the estimator, a part of it or the score function is defined in a notebook or a script",
+            cause='rowwise = "enforced" loads it in processes of their own, which know installed modules alone',
+            remedy="move the definition into a module that can be imported, and import it from there",
+        )
