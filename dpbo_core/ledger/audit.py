@@ -2,29 +2,24 @@
 
 export    the history as JSON lines, to be kept where the ledger's owner cannot change it
 verify    the chain is whole, the tables equal it, it reaches what its records say, and it continues the copy
-accept    a person answers for an old copy: what an export still has is written again, and counts as spent
 
 An entry holds only what dpbo can have written: no amount is below 0, and a reservation's amounts are those of its
 own spends, composed. So nobody can write a row that gives back.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
 
 import sqlalchemy as sa
 
 from dpbo_core.accounting.account import LEARNED
 from dpbo_core.accounting.composition import compose
-from dpbo_core.errors import LedgerDamaged
 from dpbo_core.ledger import schema
 from dpbo_core.ledger.charge import read_warm_start
-from dpbo_core.ledger.dataset_metadata import CAP, RECORDS, RECOVERED
+from dpbo_core.ledger.dataset_metadata import CAP, RECORDS
 from dpbo_core.ledger.history import (
-    RESTORATION,
-    START,
     UNREADABLE,
     Link,
     OtherKeys,
@@ -39,10 +34,8 @@ from dpbo_core.ledger.history import (
     unlike_totals,
 )
 from dpbo_core.ledger.key import LedgerKey
-from dpbo_core.ledger.rollback_guard import missing, older
-from dpbo_core.ledger.schema import DATASET_FACTS, DRAWS, METADATA, RECORDED, RESERVATIONS
-from dpbo_core.ledger.store import FRESH, LedgerStore
-from dpbo_core.ledger.writer import Writer, utc_now
+from dpbo_core.ledger.schema import METADATA, RECORDED
+from dpbo_core.ledger.store import LedgerStore
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.release import Release
@@ -51,16 +44,7 @@ from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 APART = "; if an old copy was accepted before the export was found, run dpbo budget recover FILE"
 LARGEST = 2**62  # of an amount or a number: the database keeps 64 bits
 ROUNDING = 2.0**-50  # relative, of a double that an amount was written as: a quarter of a unit below ε = 1,000
-T = TypeVar("T")
 LISTS = ("accepts", "spends")  # of the columns that hold JSON; the others hold objects
-
-
-@dataclass(frozen=True)
-class Verified:
-    """A whole ledger: where it ends, and how many entries an acceptance wrote again (None: nothing accepted)."""
-
-    last: Place
-    recovered: int | None = None
 
 
 def export(url: str) -> Iterator[str]:
@@ -88,60 +72,40 @@ def read_export(lines: Iterable[str]) -> tuple[Link, ...]:
     raise changed([f"line {len(entries) + 1} of the exported copy is not a line of an export"])
 
 
-def verify(url: str, copy: tuple[Link, ...] = ()) -> Verified:
+def verify(url: str, copy: tuple[Link, ...] = ()) -> Place:
     """Compare the whole ledger with its own history, with its records outside, and with an exported copy.
 
     Args:
         url: the ledger's.
         copy: an exported history that the ledger must continue.
 
+    Returns:
+        Its newest entry.
+
     Raises:
         LedgerDamaged: says what was changed, removed, added, reordered or lost.
     """
-    store = _opened(url)
-    beside, of_user = store.guard.beside.read(), store.guard.of_user()  # before the history, which may grow
-    history, problems = _compared(store, copy, store.keys(), OtherKeys.REFUSED)
+    store = opened(url)
+    keys = store.keys()
+    with store.reading() as connection, row_decoding():
+        history = links(connection)
+        problems = unsound(history, keys, OtherKeys.REFUSED, differences=unlike_tables(history, connection))
+    problems += unsound_copy(copy, keys, OtherKeys.REFUSED)
+    problems += [
+        f"entry {mine.sequence} of the history is not the exported copy's"
+        for mine, theirs in zip(history, copy, strict=False)
+        if mine != theirs
+    ]
     lost = copy[len(history) :]
     if lost:
         problems.append(f"entries {lost[0].sequence} to {lost[-1].sequence} of the exported copy are missing")
-    _check_sound(problems, history, copy)
-    if not (_holds(history, beside, store) or store.guard.beside.exists):
-        raise missing(store.guard.beside.path)
-    if not _holds(history, beside, store):
-        raise older(f"entry {beside.sequence} (kept in {store.guard.beside.path.name})")
-    if of_user != START and not _holds(history, of_user, store):  # elsewhere, or both were restored
-        raise older(f"entry {of_user.sequence} (kept in {(store.guard.path_of_user or Path()).name})")
-    return Verified(history[-1].place)
+    if problems:
+        raise changed(problems, hint=APART if copy and history[0] == copy[0] else "")
+    LedgerStore(url)  # compares it with its two records
+    return history[-1].place
 
 
-def accept(url: str, copy: tuple[Link, ...] = ()) -> Verified:
-    """Let a person answer for a ledger that is older than it was; one that verifies is left as it is.
-
-    Entries that `copy` has and the ledger lost are written again. The acceptance itself becomes an entry of the
-    history.
-
-    Raises:
-        LedgerDamaged: the ledger or the copy is not whole by itself, or the copy is not its continuation.
-    """
-    try:
-        return verify(url, copy)
-    except LedgerDamaged:  # older, or without its record or its key; what is more is refused below
-        pass
-    store = _opened(url)
-    keys, beside = _unless_damaged(store.keys) or (), _unless_damaged(store.guard.beside.read)
-    of_user = store.guard.of_user()
-    history, problems = _compared(store, copy, keys, OtherKeys.ACCEPTED)
-    lost = copy[len(history) :]
-    if lost and keys and any(link.mac for link in history) and not any(link.mac for link in lost):
-        problems.append("no key seals the entries that the exported copy has more")
-    _check_sound(problems, history, copy)
-    record = beside
-    if beside is not None and _holds(history, beside, store) and of_user != START:
-        record = beside if _holds(history, of_user, store) else of_user
-    return _accept(store, history[-1].place, record, lost)
-
-
-def _opened(url: str) -> LedgerStore:
+def opened(url: str) -> LedgerStore:
     """The store of a ledger of whatever age, but of this schema.
 
     Raises:
@@ -153,38 +117,12 @@ def _opened(url: str) -> LedgerStore:
     return store
 
 
-def _compared(
-    store: LedgerStore, copy: tuple[Link, ...], keys: tuple[LedgerKey, ...], others: OtherKeys
-) -> tuple[list[Link], list[str]]:
-    """The history, and its problems and the copy's, in words, with where the two differ."""
-    with store.reading() as connection, row_decoding():
-        history = links(connection)
-        problems = _unsound(history, keys, others, differences=unlike_tables(history, connection))
-    problems += unsound_copy(copy, keys, others)
-    problems += [
-        f"entry {mine.sequence} of the history is not the exported copy's"
-        for mine, theirs in zip(history, copy, strict=False)
-        if mine != theirs
-    ]
-    return history, problems
-
-
-def _check_sound(problems: list[str], history: list[Link], copy: tuple[Link, ...]) -> None:
-    """Return if there are no problems.
-
-    Raises:
-        LedgerDamaged: there are.
-    """
-    if problems:
-        raise changed(problems, hint=APART if copy and history[0] == copy[0] else "")
-
-
 def unsound_copy(copy: tuple[Link, ...], keys: tuple[LedgerKey, ...], others: OtherKeys) -> list[str]:
     """The problems of an exported copy by itself, in words."""
-    return [f"{problem} (in the exported copy)" for problem in _unsound(copy, keys, others)]
+    return [f"{problem} (in the exported copy)" for problem in unsound(copy, keys, others)]
 
 
-def _unsound(
+def unsound(
     history: Sequence[Link], keys: tuple[LedgerKey, ...], others: OtherKeys, differences: Iterable[str] = ()
 ) -> list[str]:
     """The problems of a whole history, in words, with its `differences` from the tables if they are at hand."""
@@ -193,57 +131,11 @@ def _unsound(
     return [*problems, *unattested(history, keys, others)]
 
 
-def _unless_damaged(read: Callable[[], T]) -> T | None:
-    """The content of the file beside the ledger; None if it cannot be read: a person said to go on."""
-    try:
-        return read()
-    except LedgerDamaged:
-        return None
-
-
-def _holds(history: list[Link], record: Place, store: LedgerStore) -> bool:
-    if record == START:
-        return store.server or len(history) <= FRESH
-    return any(link.place == record for link in history)
-
-
-def _accept(store: LedgerStore, last: Place, record: Place | None, lost: tuple[Link, ...]) -> Verified:
-    with store.writing() as writer, row_decoding():
-        if writer.last != last:
-            raise changed(["it was written to while it was being verified"])
-        for link in lost:
-            writer.write_again(link, json.loads(link.row))
-            if writer.last != link.place:
-                raise changed([f"entry {link.sequence} of the exported copy does not fit the ledger"])
-        _number_on(writer, lost)
-        writer.note(
-            RESTORATION,
-            {
-                "accepted_at": utc_now(),
-                "expected": None if record is None else asdict(record),
-                "found": asdict(last),
-                "recovered": len(lost),
-            },
-        )
-    return Verified(writer.last, recovered=len(lost))
-
-
-def _number_on(writer: Writer, lost: tuple[Link, ...]) -> None:
-    """PostgreSQL's numbering does not see the numbers that we gave."""
-    if writer.connection.dialect.name == "postgresql" and any(link.about == RESERVATIONS.name for link in lost):
-        number = "SELECT setval(pg_get_serial_sequence('reservations', 'id'), max(id)) FROM reservations"
-        writer.connection.execute(sa.text(number))
-
-
 def faulty(history: Iterable[Link]) -> Iterator[str]:
     """The entries that dpbo cannot have written, in words."""
-    entries = list(history)
-    for place, link in enumerate(entries):
+    for link in history:
         try:
-            row = json.loads(link.row)
-            _check(link.about, row)
-            if link.about == DATASET_FACTS.name:
-                _check_fact(row, entries[max(place - 1, 0) : place + 2])
+            _check(link.about, json.loads(link.row))
         except UNREADABLE:
             yield f"entry {link.sequence} of the history ({link.about}) holds what cannot be, an amount below 0 say"
 
@@ -276,6 +168,8 @@ def _check(about: str, row: Mapping[str, Any]) -> None:
         Spend.from_json(row["spend"])
     if about == "releases":
         Release.from_json(row["release"])
+    if about == "dataset_facts":
+        _check_fact(row["about"], row["item"], row["value"])
 
 
 def _fits(column: sa.Column[Any], cell: Any) -> bool:
@@ -292,16 +186,13 @@ def _fits(column: sa.Column[Any], cell: Any) -> bool:
     return isinstance(cell, str)
 
 
-def _check_fact(row: Mapping[str, Any], beside: Iterable[Link]) -> None:
-    """A fact under a heading of ours has its form, and one of a recovery stands beside what was written for it.
-
-    A line that only says so, without the charge or the draw, is none of ours: it would hide a lost spend.
+def _check_fact(about: str, item: str, value: Mapping[str, Any]) -> None:
+    """A fact under a heading that rules read has its form.
 
     Raises:
         ValueError, TypeError, LookupError: it is otherwise.
     """
-    about, value = row["about"], row["value"]
-    if about == RECORDS and not (row["item"].isascii() and row["item"].isdigit() and int(row["item"]) >= 1):
+    if about == RECORDS and not (item.isascii() and item.isdigit() and int(item) >= 1):
         raise ValueError("k")
     if about == CAP:
         for name in ("epsilon_units", "delta_units"):
@@ -309,13 +200,6 @@ def _check_fact(row: Mapping[str, Any], beside: Iterable[Link]) -> None:
                 raise TypeError(name)
     if about == LEARNED:
         read_warm_start(value)
-    if about == RECOVERED:
-        number = value["reservation"]
-        written = [(link.about, json.loads(link.row)) for link in beside]
-        charged = any((table, other.get("id")) == (RESERVATIONS.name, number) for table, other in written)
-        drawn = any((table, other.get("reservation")) == (DRAWS.name, number) for table, other in written)
-        if type(number) is not int or not (charged or drawn):
-            raise ValueError("nothing was recovered")
 
 
 def _check_composed(row: Mapping[str, Any]) -> None:

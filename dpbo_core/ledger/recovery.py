@@ -1,9 +1,10 @@
 """Recovery of spends that an exported history has and this ledger lacks: `dpbo budget recover FILE`.
 
-An old copy is accepted, studies are charged to it, and only then is the export found: now there are two histories
-that began as one. Or a folder's own ledger was used before its team had one: two ledgers are two budgets for the
-same people. What the export has and the ledger has not is written again at the ledger's end. It is only ever added,
-never taken for something that is there, since every draw was seen by somebody:
+An old copy is accepted (`dpbo budget verify FILE --accept-restored` does both at once), studies are charged to it,
+and only then is the export found: now there are two histories that began as one. Or a folder's own ledger was used
+before its team had one: two ledgers are two budgets for the same people. What the export has and the ledger has not
+is written again at the ledger's end. It is only ever added, never taken for something that is there, since every
+draw was seen by somebody:
 
 | lost entry | what is written |
 |---|---|
@@ -20,18 +21,18 @@ anew by the next study, under the rules that hold here.
 import hashlib
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
 from dpbo_core.accounting.composition import compose
-from dpbo_core.errors import PolicyRefused
+from dpbo_core.errors import LedgerDamaged, PolicyRefused
 from dpbo_core.ledger.accounts import cap_of
 from dpbo_core.ledger.address import LEDGER_SETTING, STATE
-from dpbo_core.ledger.audit import unsound_copy
+from dpbo_core.ledger.audit import opened, unsound, unsound_copy, verify
 from dpbo_core.ledger.dataset_metadata import (
     CAP,
     MEMBER,
@@ -44,7 +45,16 @@ from dpbo_core.ledger.dataset_metadata import (
     names_of,
     write_fact,
 )
-from dpbo_core.ledger.history import Link, OtherKeys, broken_links, changed, links, row_decoding
+from dpbo_core.ledger.history import (
+    RESTORATION,
+    Link,
+    OtherKeys,
+    broken_links,
+    changed,
+    links,
+    row_decoding,
+    unlike_tables,
+)
 from dpbo_core.ledger.schema import DATASET_FACTS, DATASETS, DRAWS, RELEASES, RESERVATIONS
 from dpbo_core.ledger.store import LedgerStore
 from dpbo_core.ledger.writer import Writer, utc_now
@@ -52,6 +62,7 @@ from dpbo_core.privacy.plan import Spend
 
 RECOVERY = "recoveries"  # a note in the history alone
 Row = Mapping[str, Any]
+T = TypeVar("T")
 
 
 @dataclass
@@ -62,6 +73,40 @@ class Recovered:
     draws: int = 0
     releases: int = 0
     smaller_caps: list[str] = field(default_factory=list)
+
+
+def accept(url: str, copy: tuple[Link, ...] = ()) -> Recovered | None:
+    """Let a person answer for a ledger that is older than it was, and add what an exported history of it still has.
+
+    The acceptance itself becomes an entry of the history.
+
+    Args:
+        url: the ledger's.
+        copy: an exported history of this very ledger.
+
+    Returns:
+        What was added; None of a ledger that verifies, which is left as it is.
+
+    Raises:
+        LedgerDamaged: the ledger or the copy is not whole by itself, or the copy is another ledger's.
+    """
+    try:
+        verify(url, copy)
+    except LedgerDamaged:  # older, or without its record or its key; what is more is refused below
+        store = opened(url)
+    else:
+        return None
+    keys, beside = _unless_damaged(store.keys) or (), _unless_damaged(store.guard.beside.read)
+    records = {"beside": beside, "of_user": store.guard.of_user()}
+    with store.writing() as writer, row_decoding():
+        history = links(writer.connection)
+        problems = unsound(history, keys, OtherKeys.ACCEPTED, differences=unlike_tables(history, writer.connection))
+        problems += unsound_copy(copy, keys, OtherKeys.ACCEPTED)
+        if problems or copy[:1] not in ((), (history[0],)):
+            raise changed(problems or ["the exported copy is another ledger's"])
+        expected = {name: None if place is None else asdict(place) for name, place in records.items()}
+        writer.note(RESTORATION, {"accepted_at": utc_now(), "expected": expected, "found": asdict(writer.last)})
+        return _add(writer, history, copy)
 
 
 def recover(url: str, copy: tuple[Link, ...]) -> Recovered:
@@ -80,12 +125,25 @@ def recover(url: str, copy: tuple[Link, ...]) -> Recovered:
         problems = [*broken_links(history), *unsound_copy(copy, store.keys(), OtherKeys.ACCEPTED)]
         if problems or not copy:
             raise changed(problems or ["the exported copy is empty"])
-        lost = copy if copy[0] == history[0] else tuple(_as_ours(writer.connection, copy))
-        work = _Recovery(writer, history, lost)
-        work.run()
-        if work.added != Recovered():
-            writer.note(RECOVERY, {"recovered_at": utc_now(), "copy": copy[-1].hash, **asdict(work.added)})
-        return work.added
+        return _add(writer, history, copy)
+
+
+def _add(writer: Writer, history: list[Link], copy: tuple[Link, ...]) -> Recovered:
+    work = _Recovery(
+        writer, history, copy if copy[:1] == (history[0],) else tuple(_as_ours(writer.connection, copy))
+    )
+    work.run()
+    if work.added != Recovered():
+        writer.note(RECOVERY, {"recovered_at": utc_now(), "copy": copy[-1].hash, **asdict(work.added)})
+    return work.added
+
+
+def _unless_damaged(read: Callable[[], T]) -> T | None:
+    """The content of the file beside the ledger; None if it cannot be read: a person said to go on."""
+    try:
+        return read()
+    except LedgerDamaged:
+        return None
 
 
 def _as_ours(connection: sa.Connection, copy: tuple[Link, ...]) -> Iterator[Link]:

@@ -21,7 +21,7 @@ from dpbo_core.ledger.history import (
     unlike_totals,
 )
 from dpbo_core.ledger.key import LedgerKey
-from dpbo_core.ledger.schema import DATASET_FACTS, HISTORY, METADATA, RESERVATIONS
+from dpbo_core.ledger.schema import DATASET_FACTS, HISTORY, RESERVATIONS
 
 # Built once: building a statement takes longer than running it, and a reservation is made while others wait.
 NEWEST = (
@@ -91,14 +91,6 @@ class Writer:
         dataset = self._dataset(about, row)
         self._add(about, dataset, row, self.totals_of(dataset))
 
-    def write_again(self, link: Link, row: Mapping[str, Any]) -> None:
-        """Add an entry that the ledger lost, word for word, and its row to the table, its number too."""
-        if link.about in METADATA.tables:
-            self.connection.execute(METADATA.tables[link.about].insert(), dict(row))
-        self._append(link.about, link.dataset, link.row, link.totals)
-        self._totals.pop(link.dataset, None)
-        self._facts.pop(link.dataset, None)
-
     @row_decoding()
     def totals_of(self, dataset: str) -> Totals:
         """The totals that the newest entry of the dataset carries, after a check that no newer one is hidden.
@@ -163,13 +155,10 @@ class Writer:
         return dataset_of(about, row, reserved)
 
     def _add(self, about: str, dataset: str, row: Mapping[str, Any], totals: Totals) -> None:
-        self._append(about, dataset, canonical(row), totals.text())
-        self._totals[dataset] = totals
-
-    def _append(self, about: str, dataset: str, content: str, totals: str) -> None:
-        sequence = self.last.sequence + 1
-        sealed = seal(self.last.hash, sequence, about, dataset, content, totals)
+        sequence, content, after = self.last.sequence + 1, canonical(row), totals.text()
+        sealed = seal(self.last.hash, sequence, about, dataset, content, after)
         mac = self._keys[0].mac(sealed) if self._keys else None
-        entry = {"sequence": sequence, "about": about, "dataset": dataset, "content": content, "totals": totals}
+        entry = {"sequence": sequence, "about": about, "dataset": dataset, "content": content, "totals": after}
         self.connection.execute(HISTORY.insert(), entry | {"hash": sealed, "mac": mac})
+        self._totals[dataset] = totals
         self.last = Place(sequence, sealed)

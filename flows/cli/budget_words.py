@@ -210,12 +210,11 @@ def verify(
     """Check that nothing in the ledger was changed, removed, added or taken back to an older copy."""
     copy = () if file is None else audit.read_export(lines_of(file))
     stores = _stores()
-    history = (audit.accept if accept_restored else audit.verify)(stores.ledger, copy)
-    entries = "1 entry" if history.last.sequence == 1 else f"{history.last.sequence} entries"
-    whole = f"The ledger is whole: {entries}, the last sealed {history.last.hash[:16]}."
-    if history.recovered is not None:
-        whole = f"Accepted, and written into the history; {history.recovered} lost entries were recovered. {whole}"
-    print_sentence(whole)
+    added = recovery.accept(stores.ledger, copy) if accept_restored else None
+    last = audit.verify(stores.ledger, () if accept_restored else copy)
+    entries = "1 entry" if last.sequence == 1 else f"{last.sequence} entries"
+    accepted = "" if added is None else f"Accepted, and written into the history. {_added(added) if copy else ''} "
+    print_sentence(f"{accepted}The ledger is whole: {entries}, the last sealed {last.hash[:16]}.")
 
 
 @budget_app.command()
@@ -224,15 +223,18 @@ def recover(
 ) -> None:
     """Add what an export has and the ledger lost: each lost study counts as spent, and is shown again as it was."""
     copy, stores = audit.read_export(lines_of(file)), _stores()
-    added = recovery.recover(stores.ledger, copy)
+    print_sentence(_added(recovery.recover(stores.ledger, copy)))
+
+
+def _added(added: recovery.Recovered) -> str:
+    """What an export had and the ledger had lost, in a sentence or two."""
     if added == recovery.Recovered():
-        print_sentence("The ledger has everything that the export has; nothing was added.")
-        return
+        return "The ledger has everything that the export has; nothing was added."
     summary = f"{added.charges} lost charges were added, with {added.draws} draws and {added.releases} releases."
     if added.smaller_caps:
         names = ", ".join(sorted(set(added.smaller_caps)))
         summary += f" There were two caps of {names}; the smaller holds now, or no more is admitted."
-    print_sentence(f"{summary} They count as spent: dpbo budget shows what is left.")
+    return f"{summary} They count as spent: dpbo budget shows what is left."
 
 
 def _stores() -> Stores:

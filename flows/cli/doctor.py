@@ -140,8 +140,7 @@ def _ledger() -> Iterator[Finding]:
     if not is_there(stores.ledger):
         yield Finding("ledger", "note", "none yet; the first study or dpbo budget set makes it")
         return
-    history = audit.verify(stores.ledger)
-    yield Finding("ledger", "fine", f"whole, {history.last.sequence} entries")
+    yield Finding("ledger", "fine", f"whole, {audit.verify(stores.ledger).sequence} entries")
 
 
 def _accounts() -> tuple[DatasetAccount, ...]:

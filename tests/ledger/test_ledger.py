@@ -31,6 +31,7 @@ from dpbo_core.errors import (
 from dpbo_core.ledger import audit
 from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger, QueryKey
+from dpbo_core.ledger.recovery import accept
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.privacy.amounts import spent_units
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
@@ -243,7 +244,7 @@ def test_a_ledger_of_another_schema_is_refused_by_its_number_and_exported(ledger
     for use in (
         lambda: PrivacyLedger(ledger_url),
         lambda: ledger.reserve(Charge(key("after"), plan(0.1)), noise=SYSTEM),
-        lambda: audit.accept(ledger_url),
+        lambda: accept(ledger_url),
     ):
         with pytest.raises(DpboError, match=r"schema 99, .* schema 1 alone.*budget export"):
             use()

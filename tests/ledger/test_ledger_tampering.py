@@ -22,6 +22,7 @@ from dpbo_core.ledger import audit
 from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.lookup import standing_of
+from dpbo_core.ledger.recovery import Recovered, accept
 from dpbo_core.ledger.rollback_guard import RollbackGuard
 from dpbo_core.ledger.schema import METADATA
 from dpbo_core.ledger.store import LedgerStore
@@ -401,7 +402,7 @@ def test_a_restored_database_is_noticed_from_any_folder(postgresql, here, tmp_pa
         assert admitted(url)
     with pytest.raises(LedgerDamaged, match="older than it was"):
         PrivacyLedger(url)
-    assert audit.accept(url).recovered == 0
+    assert accept(url) == Recovered()
     assert PrivacyLedger(url).accounts("d")[0].entries
     audit.verify(url)
 
@@ -419,7 +420,7 @@ def test_both_files_of_a_ledger_restored_are_noticed_by_what_the_user_saw(here, 
     for look in (lambda: PrivacyLedger(url), lambda: audit.verify(url)):
         with pytest.raises(LedgerDamaged, match=r"older than it was.*--accept-restored"):
             look()
-    assert audit.accept(url).recovered == 0
+    assert accept(url) == Recovered()
     assert admitted(url)
 
 
@@ -518,7 +519,7 @@ def test_a_release_names_the_entry_before_it_and_an_old_copy_does_not_hold_it(he
         shutil.copy(here / f"old {name}", here / name)
     with pytest.raises(LedgerDamaged, match="the entry that this release names is not in its history"):
         standing_of(release, url)
-    audit.accept(url)
+    accept(url)
     assert standing_of(release, url) == "accepted"
 
 
