@@ -5,6 +5,7 @@ other than two organisations would. Run it again after a stop: both go on from t
 """
 
 import multiprocessing
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from prefect import flow
+from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from dpbo.flows.prefect_runtime.liveness import alive
 from dpbo.flows.prefect_runtime.owner import caller, check_owner, owners_terminal
 from dpbo.flows.prefect_runtime.prefect_page import wait_until_recorded
-from dpbo.flows.prefect_runtime.settings import Stores, check_prefect_settings, without_heartbeat
+from dpbo.flows.prefect_runtime.settings import Stores, check_prefect_settings, prefect_settings, without_heartbeat
 from dpbo.tasks import policies
 from dpbo.tasks.outsourcing import answer_query, publish_table, suggest_row, take_answer
 from dpbo_core.errors import DpboError
@@ -110,9 +112,7 @@ def outsource(terms: Outsourcing) -> Progress:
     Raises:
         DpboError: one of the two stopped; its own message is on standard error.
     """
-    from prefect.settings import get_current_settings
-
-    server = get_current_settings().api.url
+    server = prefect_settings().api.url
     Path(terms.meeting).mkdir(mode=0o700, parents=True, exist_ok=True)
     spawn = multiprocessing.get_context(
         "spawn"
@@ -155,10 +155,6 @@ def wait_for(path: Path) -> None:
 
 def _run(name: str, terms: Outsourcing, server: str | None) -> None:
     """One party's process: its flow, and its message on standard error."""
-    import sys
-
-    from prefect.settings import PREFECT_API_URL, temporary_settings
-
     party: Callable[[Outsourcing], Any] = {"curate": curate, "model": model}[name]
     message = ""
     settings = temporary_settings({PREFECT_API_URL: server} if server else {})

@@ -10,16 +10,22 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prefect import flow, get_run_logger
+import prefect
+from prefect import flow, get_run_logger, settings
+from prefect.client.orchestration import get_client
+from prefect.client.schemas import filters
 from prefect.client.schemas.objects import State
+from prefect.deployments.runner import EntrypointType  # type: ignore[attr-defined]
+from prefect.schedules import Cron, Interval
 from prefect.states import Cancelled, Completed
 
 from dpbo.flows.prefect_runtime.child_process import follow
+from dpbo.flows.prefect_runtime.liveness import current_flow_run
 from dpbo.flows.prefect_runtime.prefect_page import slug
 from dpbo.flows.prefect_runtime.progress import in_short
 from dpbo.flows.prefect_runtime.requested_study import check_fields, edition_at, scheduled_study
 from dpbo.flows.prefect_runtime.server import LoopbackServer, is_outage, wait_for_server
-from dpbo.flows.prefect_runtime.settings import Stores, refuse_folder_settings
+from dpbo.flows.prefect_runtime.settings import Stores, prefect_settings, refuse_folder_settings
 from dpbo.flows.private_flow import PrivateFlow
 from dpbo.flows.tune import tune
 from dpbo.tasks import policies
@@ -75,10 +81,7 @@ def tune_on_schedule(study: str, pad_steps: float = 0.0, register: bool = False)
 
 def fired_at() -> datetime:
     """The time, UTC, at which this run was due by its schedule; when it was started, for one started by hand."""
-    from prefect.context import FlowRunContext
-
-    context = FlowRunContext.get()
-    run = context.flow_run if context is not None else None
+    run = current_flow_run()
     if run is None or run.expected_start_time is None:
         return datetime.now(UTC).replace(microsecond=0)
     return run.expected_start_time.astimezone(UTC)
@@ -90,12 +93,7 @@ def overtaken(fired: datetime) -> bool:
     If so every due run but the last is ended here as missed: starting a process for each of them, only to end
     it, could take as long as the schedule's interval.
     """
-    from prefect.client.orchestration import get_client
-    from prefect.client.schemas import filters
-    from prefect.context import FlowRunContext
-
-    context = FlowRunContext.get()
-    run = context.flow_run if context is not None else None
+    run = current_flow_run()
     if run is None or run.deployment_id is None or not run.auto_scheduled:
         return False
     now = datetime.now(UTC)
@@ -204,20 +202,15 @@ def served(
         each: what a run is, for people.
         name: of the deployment; the study's where "".
     """
-    import prefect
-    from prefect.deployments.runner import EntrypointType  # type: ignore[attr-defined]
-    from prefect.schedules import Cron, Interval
-    from prefect.settings import get_current_settings, temporary_settings
-
     spec, stores = read_study(path), Stores()
     stores.make_folder()
     frozen = study_digest(path)
     approve_study(spec, ledger=PrivacyLedger(stores.ledger), folder=path.parent)
-    home = get_current_settings().home
+    home = prefect_settings().home
     with (
         in_environment(FROZEN, frozen),
         LoopbackServer(stores.running.parent, port=schedule.port, home=home, trust=schedule.trust) as server,
-        temporary_settings(_settings(server)),
+        settings.temporary_settings(_settings(server)),
     ):
         os.environ[SERVED_BY] = str(os.getpid())
         interval = timedelta(seconds=schedule.every or 0.0)
@@ -250,9 +243,7 @@ def served(
 
 def _settings(server: LoopbackServer) -> "dict[Setting, Any]":
     """Prefect's settings of the runner and of the flow runs it starts: the server's address and password."""
-    from prefect import settings
-
-    now = settings.get_current_settings()
+    now = prefect_settings()
     return {
         settings.PREFECT_LOGGING_SETTINGS_PATH: now.logging.config_path,  # as they are now, whatever lies in the
         settings.PREFECT_PROFILES_PATH: now.profiles_path,  # folder when a run starts

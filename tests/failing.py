@@ -48,7 +48,7 @@ SEALED, RELEASE, PUBLIC = ("sealed",), ("release", "sealed"), ("public message",
 NUMBERS = "a function of the plan's own numbers, which ran on the same numbers before the charge"
 ROOMS = {  # by module, the longest name that fits: (what may come out, why no record brings it about)
     "accounting": (SEALED, "the ledger's rows, the database, the disk: as long whatever was drawn"),
-    "atomically": (SEALED, "the disk: what is written is as long whatever it holds"),
+    "privacy.atomically": (SEALED, "the disk: what is written is as long whatever it holds"),
     "bo": (SEALED, "arithmetic on arrays of public sizes"),
     "bo.adaptive_sampling": (
         ("release",), "a density that cannot be computed is the prior: any density in the box is as private"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from dpbo_core.atomically import create_atomically
+from dpbo_core.privacy.atomically import create_atomically
 
 
 class Pixels:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dpbo_core.atomically import replace_atomically
+from dpbo_core.privacy.atomically import replace_atomically
 
 ROOT = Path(__file__).parent.parent.parent
 STATE = ROOT / "docs" / "evidence" / "printed_numbers.json"

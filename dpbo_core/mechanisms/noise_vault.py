@@ -17,8 +17,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from dpbo_core.atomically import locked_folder, replace_atomically
 from dpbo_core.errors import DpboError
+from dpbo_core.privacy.atomically import locked_folder, replace_atomically
 from dpbo_core.privacy.sealing import attempted
 from dpbo_core.privacy.sensitive import Sensitive
 

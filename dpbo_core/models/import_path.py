@@ -12,6 +12,7 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -216,9 +217,7 @@ def distributions_of_packages() -> Mapping[str, list[str]]:
     To read the lists of all that is installed takes half a second, and a study asks for each name in it: they are
     read again only when a folder has changed.
     """
-    from importlib.metadata import packages_distributions
-
-    return _looked_up(packages_distributions, tuple((folder, _changed(folder)) for folder in sys.path))
+    return _looked_up(metadata.packages_distributions, tuple((folder, _changed(folder)) for folder in sys.path))
 
 
 def _changed(folder: str) -> int:

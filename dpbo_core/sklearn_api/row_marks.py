@@ -22,13 +22,13 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from dpbo_core.atomically import locked_folder, replace_atomically
 from dpbo_core.data.table import Table
 from dpbo_core.data.values import Column
 from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.ledger.address import STATE
 from dpbo_core.ledger.key import BYTES, LedgerKey
 from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.privacy.atomically import locked_folder, replace_atomically
 
 DISTINCT, MOVED = 0.99, 0.1  # shares of a public table's rows
 MARK = np.dtype("<u8")

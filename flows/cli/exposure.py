@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from dpbo.flows.prefect_runtime.dask_fitness import problems
 from dpbo.flows.prefect_runtime.server import NAME as PASSWORD_FILE
-from dpbo.flows.prefect_runtime.settings import FOLDER, PROFILES, Stores, default_home
+from dpbo.flows.prefect_runtime.settings import FOLDER, PROFILES, Stores, default_home, prefect_settings
 from dpbo.flows.prefect_runtime.standing_cluster import standing_cluster
 from dpbo_core.ledger.accounts import DatasetAccount
 from dpbo_core.ledger.key import SETTING as KEY_SETTING
@@ -173,9 +173,7 @@ def _of_prefect() -> tuple[Path, Path]:
     home = default_home()
     if home is not None:
         return home / PASSWORD_FILE, home / PROFILES
-    from prefect.settings import get_current_settings
-
-    settings = get_current_settings()
+    settings = prefect_settings()
     return settings.home / PASSWORD_FILE, settings.profiles_path
 
 

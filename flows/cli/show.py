@@ -11,11 +11,11 @@ from dpbo.flows.cli.running import ledger_here
 from dpbo.flows.cli.terminal import print_result
 from dpbo.flows.cli.words import Explain, reason_of
 from dpbo_core.accounting.account import Account
-from dpbo_core.atomically import replace_atomically
 from dpbo_core.errors import StudyInvalid, suggestion
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.lookup import Recorded
 from dpbo_core.ledger.name_patterns import fields_of
+from dpbo_core.privacy.atomically import replace_atomically
 from dpbo_core.privacy.release import Release, StudyResult
 from dpbo_core.queries.evaluation import KIND
 from dpbo_core.queries.watch import KIND as WATCH

@@ -6,16 +6,18 @@ Prefect (mail, Slack, Teams, …). What they send was released, or says what a b
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
+
+from prefect.blocks.webhook import Webhook
+from prefect.client.orchestration import get_client
+from prefect.events.actions import CallWebhook, SendNotification
+from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
+from prefect.exceptions import ObjectNotFound
+from pydantic import SecretStr
 
 from dpbo.flows.prefect_runtime.prefect_page import ALARM, NEARLY_SPENT, RUN_REFUSED
 from dpbo_core.errors import StudyInvalid
-
-if TYPE_CHECKING:
-    from prefect.events.actions import CallWebhook, SendNotification
-
-    Action = Callable[["Alert", UUID], CallWebhook | SendNotification]
 
 BLOCK = "dpbo-alerts"  # the webhook's address is kept in this block, which Prefect encrypts
 NAME = "{{ event.resource.name }}"
@@ -56,9 +58,6 @@ def to_webhook(url: str) -> UUID:
     Raises:
         StudyInvalid: it is no address of a web server.
     """
-    from prefect.blocks.webhook import Webhook
-    from pydantic import SecretStr
-
     if not url.startswith(("http://", "https://")) or not url.isprintable() or " " in url:
         raise StudyInvalid("--webhook is no address", remedy="give one that begins with https:// or http://")
     block: Any = Webhook(url=SecretStr(url))
@@ -74,9 +73,6 @@ def to_block(slug: str) -> UUID:
     Raises:
         StudyInvalid: there is none.
     """
-    from prefect.client.orchestration import get_client
-    from prefect.exceptions import ObjectNotFound
-
     kind, _, name = slug.partition("/")
     try:
         with get_client(sync_client=True) as client:
@@ -90,16 +86,13 @@ def to_block(slug: str) -> UUID:
     )
 
 
-def put_alerts(block: UUID, action: "Action") -> tuple[str, ...]:
+def put_alerts(block: UUID, action: Callable[[Alert, UUID], CallWebhook | SendNotification]) -> tuple[str, ...]:
     """Create the automations of ALERTS, or replace those of their names, and return the names.
 
     Args:
         block: where they send to.
         action: makes the action of one, a webhook's call or a notification.
     """
-    from prefect.client.orchestration import get_client
-    from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
-
     with get_client(sync_client=True) as client:
         for alert in ALERTS:
             automation = AutomationCore(
@@ -117,17 +110,13 @@ def put_alerts(block: UUID, action: "Action") -> tuple[str, ...]:
     return tuple(alert.name for alert in ALERTS)
 
 
-def notification(alert: Alert, block: UUID) -> "SendNotification":
+def notification(alert: Alert, block: UUID) -> SendNotification:
     """The notification that an alert's automation sends by `block`."""
-    from prefect.events.actions import SendNotification
-
     return SendNotification(block_document_id=block, subject=alert.name, body=alert.says)
 
 
-def webhook_call(alert: Alert, block: UUID) -> "CallWebhook":
+def webhook_call(alert: Alert, block: UUID) -> CallWebhook:
     """The call of the webhook in `block` that an alert's automation makes."""
-    from prefect.events.actions import CallWebhook
-
     payload = (
         f"{{% set says %}}{alert.says}{{% endset %}}"
         '{"text": {{ says | string | tojson }}, "event": {{ event.event | tojson }}, '

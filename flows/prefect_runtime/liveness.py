@@ -9,23 +9,33 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import UUID
 
+if TYPE_CHECKING:
+    from prefect.client.schemas.objects import FlowRun
+
 MESSAGE = "The process ended before the flow did. Run the study again; it continues, and nothing is paid twice."
+
+
+def current_flow_run() -> "FlowRun | None":
+    """The flow run that this code runs in; None outside of one."""
+    from prefect.context import FlowRunContext
+
+    context = FlowRunContext.get()
+    return None if context is None else context.flow_run
 
 
 @contextmanager
 def alive(folder: Path) -> Iterator[None]:
     """Hold the lock of the current flow run, after calling earlier runs without a process crashed."""
-    from prefect.context import FlowRunContext
-
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     bury(folder)
-    context = FlowRunContext.get()
-    if context is None or context.flow_run is None:
+    run = current_flow_run()
+    if run is None:
         yield
         return
-    path = folder / str(context.flow_run.id)
+    path = folder / str(run.id)
     unnamed = folder / f".{path.name}"
     handle = os.open(unnamed, os.O_CREAT | os.O_RDWR, 0o600)
     try:

@@ -4,12 +4,15 @@ It is said by the process that calls the flow, never by a flow's parameter or an
 may start a run could give; a run that a worker or a served deployment begins is nobody's who said so.
 """
 
+import getpass
 import os
+import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
+from dpbo.flows.prefect_runtime.liveness import current_flow_run
 from dpbo.flows.prefect_runtime.temporary_server import locked_server
 from dpbo_core.errors import PolicyRefused, printable
 from dpbo_core.ledger.charge import Caller
@@ -48,10 +51,7 @@ def refuse_job_variables() -> None:
     Raises:
         PolicyRefused: it has some.
     """
-    from prefect.context import FlowRunContext
-
-    context = FlowRunContext.get()
-    run = None if context is None else context.flow_run
+    run = current_flow_run()
     while run is not None:
         if run.job_variables:
             raise PolicyRefused(
@@ -102,18 +102,11 @@ def asked_by() -> str:
 
     What Prefect says of a run is the word of whoever may start runs; the account and the host are this process's.
     """
-    import getpass
-    import socket
-    from contextlib import suppress
-
-    from prefect.context import FlowRunContext
-
     account = f"uid {os.getuid()}"
     with suppress(KeyError, OSError, ImportError):
         account = getpass.getuser()
     here = f"{account} on {socket.gethostname()}"
-    context = FlowRunContext.get()
-    run = None if context is None else context.flow_run
+    run = current_flow_run()
     if at_the_terminal() or run is None:
         return here
     creator = (

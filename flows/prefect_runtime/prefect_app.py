@@ -9,6 +9,9 @@ import os
 import socket
 import sys
 
+from dpbo.flows.prefect_runtime.child_process import follow
+from dpbo.flows.prefect_runtime.loopback import HostChecks
+
 OBJECTS = 100_000  # between two searches for garbage: imports make many objects, and none of it
 
 
@@ -18,9 +21,6 @@ def main() -> None:
     atexit.register(gc.freeze)
     import uvicorn
     from prefect.server.api.server import create_app
-
-    from dpbo.flows.prefect_runtime.child_process import follow
-    from dpbo.flows.prefect_runtime.loopback import HostChecks
 
     follow(str(os.getppid()))  # its leash
     handle, port = int(sys.argv[1]), int(sys.argv[2])

@@ -11,7 +11,7 @@ from typing import IO
 from dpbo.flows.prefect_runtime.child_process import Leashed
 from dpbo.flows.prefect_runtime.loopback import LOOPBACK, origins
 from dpbo.flows.prefect_runtime.prefect_store import SCHEME, is_migrated, prefect_store
-from dpbo.flows.prefect_runtime.settings import default_home
+from dpbo.flows.prefect_runtime.settings import default_home, prefect_settings
 from dpbo_core.errors import DpboError
 
 PATIENCE = 120.0  # seconds a server may take to answer
@@ -80,9 +80,7 @@ def _environment(auth: str, home: Path, port: int) -> dict[str, str]:
     """The environment of a child that is Prefect's server, and so a client of nobody."""
     ours = dict(os.environ)
     if default_home() is None:
-        from prefect.settings import get_current_settings
-
-        ours |= get_current_settings().to_environment_variables(exclude_unset=True)
+        ours |= prefect_settings().to_environment_variables(exclude_unset=True)
     for setting in ("PREFECT_API_URL", "PREFECT_API_KEY"):
         ours.pop(setting, None)
     place = prefect_store()

@@ -7,9 +7,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from prefect import get_run_logger
-from prefect.artifacts import create_markdown_artifact
+from prefect.artifacts import create_markdown_artifact, create_progress_artifact, update_progress_artifact
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 from prefect.events import emit_event
 
+from dpbo.flows.prefect_runtime.liveness import current_flow_run
 from dpbo.flows.prefect_runtime.temporary_server import ends_with_us
 from dpbo.tasks.reporting.certificate_words import meaning, value_rows
 from dpbo.tasks.reporting.escaping import in_markdown
@@ -114,13 +117,9 @@ def name_run(study: StudySpec, what: str = "") -> None:
         study: the run's, with its edition.
         what: what else is done with the study, such as "evaluation".
     """
-    from prefect.client.orchestration import get_client
-    from prefect.context import FlowRunContext
-
-    context = FlowRunContext.get()
-    if context is None or context.flow_run is None:
+    run = current_flow_run()
+    if run is None:
         return
-    run = context.flow_run
     name = ASIDE.join(part for part in (study.name, study.edition, what) if part)
     tags = dict.fromkeys([*run.tags, f"dataset: {study.privacy.dataset}", f"method: {study.method}"])
     with get_client(sync_client=True) as client:
@@ -139,8 +138,6 @@ class StepsDone:
         self._steps, self._done, self._made = steps, 0, None
         if steps < PARTS or ends_with_us():
             return
-        from prefect.artifacts import create_progress_artifact
-
         with suppress(Exception):
             made: UUID | None = create_progress_artifact(  # type: ignore[assignment]
                 progress=0.0,
@@ -154,8 +151,6 @@ class StepsDone:
         before, self._done = self._done * PARTS // self._steps, self._done + 1
         if self._made is None or self._done * PARTS // self._steps == before:
             return
-        from prefect.artifacts import update_progress_artifact
-
         with suppress(Exception):
             update_progress_artifact(self._made, progress=100.0 * self._done / self._steps)
 
@@ -165,14 +160,10 @@ def wait_until_recorded(n_tasks: int) -> None:
 
     Prefect records task runs a moment after they end; its temporary server would stop before it has.
     """
-    from prefect.client.orchestration import get_client
-    from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
-    from prefect.context import FlowRunContext
-
-    context = FlowRunContext.get()
-    if context is None or context.flow_run is None:
+    run = current_flow_run()
+    if run is None:
         return
-    here = FlowRunFilter(id=FlowRunFilterId(any_=[context.flow_run.id]))
+    here = FlowRunFilter(id=FlowRunFilterId(any_=[run.id]))
     end = time.monotonic() + PATIENCE
     with get_client(sync_client=True) as client:
         while time.monotonic() < end:

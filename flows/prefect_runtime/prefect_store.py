@@ -18,8 +18,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from dpbo.flows.prefect_runtime.database import prepare
-from dpbo.flows.prefect_runtime.settings import Stores, default_home
-from dpbo_core.atomically import create_atomically, locked_folder
+from dpbo.flows.prefect_runtime.settings import Stores, default_home, prefect_settings
+from dpbo_core.privacy.atomically import create_atomically, locked_folder
 
 SCHEME = "sqlite+aiosqlite:///"
 DATABASE = "prefect.db"
@@ -37,12 +37,8 @@ def create_prefect_store() -> None:
     team = Stores().team
     if team is not None:
         prepare(team)
-
-    if default_home() is None:
-        from prefect.settings import get_current_settings
-
-        if get_current_settings().api.url is not None:
-            return
+    if default_home() is None and prefect_settings().api.url is not None:
+        return
     place = prefect_store()
     if place is not None:
         create_atomically(place, make_database)
@@ -66,9 +62,7 @@ def prefect_store() -> Path | None:
     home = default_home()
     if home is not None:
         return home / DATABASE
-    from prefect.settings import get_current_settings
-
-    settings = get_current_settings()
+    settings = prefect_settings()
     url = settings.server.database.connection_url
     address = url.get_secret_value() if url is not None else f"{SCHEME}{settings.home / DATABASE}"
     place = address.removeprefix(SCHEME)

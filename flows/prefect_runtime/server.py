@@ -21,7 +21,7 @@ from typing import Literal
 
 from dpbo.flows.prefect_runtime.loopback import ours_alone, taken
 from dpbo.flows.prefect_runtime.prefect_child import address_of, answers, awaited, not_started, start
-from dpbo.flows.prefect_runtime.settings import default_home
+from dpbo.flows.prefect_runtime.settings import default_home, prefect_settings
 from dpbo_core.errors import DpboError
 
 NAME = "dpbo-password"
@@ -146,9 +146,7 @@ class LoopbackServer:
                 cause="another user of this machine runs a program there, who would decide what your schedule runs",
                 remedy="choose another --port; --trust-server uses it all the same",
             )
-        from prefect.settings import get_current_settings
-
-        secret = get_current_settings().api.auth_string
+        secret = prefect_settings().api.auth_string
         if secret is None:
             self.auth, self.password_file = password_in(self._home)
         else:
@@ -198,9 +196,7 @@ def configured() -> str | None:
     """The API's address in Prefect's settings, if there is one."""
     if default_home() is not None:
         return None
-    from prefect.settings import get_current_settings
-
-    url = get_current_settings().api.url
+    url = prefect_settings().api.url
     return None if url is None else str(url).rstrip("/")
 
 

@@ -9,11 +9,16 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dpbo.flows.prefect_runtime.database import databases, lead_prefect
+from dpbo.flows.prefect_runtime.liveness import current_flow_run
 from dpbo.tasks.reporting.mlflow_store import UNREPORTED
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.address import STATE, ledger_url, team_setting
+
+if TYPE_CHECKING:
+    from prefect.settings import Settings
 
 FOLDER = STATE
 MLFLOW_PAGE = "http://127.0.0.1:5000"
@@ -108,6 +113,13 @@ def default_home() -> Path | None:
     return home.resolve()
 
 
+def prefect_settings() -> "Settings":
+    """What Prefect itself is set to here, which imports it."""
+    from prefect.settings import get_current_settings
+
+    return get_current_settings()
+
+
 def quiet_environment() -> None:
     """Set the command's defaults for Prefect before it is imported; what the user set stays, nobody is reported to.
 
@@ -179,10 +191,7 @@ def check_prefect_settings() -> None:
     """
     if default_home() is not None:  # nothing is set, and what Prefect does by itself is known
         return
-    from prefect.context import FlowRunContext
-    from prefect.settings import get_current_settings
-
-    settings = get_current_settings()
+    settings = prefect_settings()
     wrong = {
         "PREFECT_RESULTS_PERSIST_BY_DEFAULT": settings.results.persist_by_default,
         "PREFECT_TASKS_DEFAULT_PERSIST_RESULT": settings.tasks.default_persist_result,
@@ -198,7 +207,7 @@ def check_prefect_settings() -> None:
             cause="a Prefect profile, an environment variable or a prefect.toml in this folder",
             remedy="unset it for this run",
         )
-    if settings.api.url is None and FlowRunContext.get() is not None:
+    if settings.api.url is None and current_flow_run() is not None:
         raise StudyInvalid(
             "Prefect started a server for this flow that asks nobody for a password",
             cause="the flow was called without a server, and then Prefect starts one for every user of the machine",

@@ -12,9 +12,10 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dpbo.flows.prefect_runtime.liveness import current_flow_run
 from dpbo.flows.prefect_runtime.loopback import taken
 from dpbo.flows.prefect_runtime.prefect_child import SHORT, address_of, awaited, not_started, start
-from dpbo.flows.prefect_runtime.settings import default_home
+from dpbo.flows.prefect_runtime.settings import default_home, prefect_settings
 
 if TYPE_CHECKING:
     from dpbo.flows.prefect_runtime.child_process import Leashed
@@ -42,11 +43,8 @@ def locked_server(meanwhile: Callable[[], object] = lambda: None) -> Iterator[No
     """
     home = default_home()
     if home is None:
-        from prefect.context import FlowRunContext
-        from prefect.settings import get_current_settings
-
-        current = get_current_settings()
-        if current.api.url is not None or FlowRunContext.get() is not None:
+        current = prefect_settings()
+        if current.api.url is not None or current_flow_run() is not None:
             meanwhile()
             yield
             return

@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dpbo.tasks.reporting.logged_numbers import metric
 from dpbo.tasks.reporting.mlflow_store import open_store
+from dpbo.tasks.reporting.release_picture import sheet
 from dpbo_core.comparison.cell_runs import MORE_TRAININGS, NOT_PRIVATE, Cell
 
 if TYPE_CHECKING:
@@ -75,11 +77,9 @@ def markdown(cells: list[Cell]) -> str:
 
 def draw(cells: list[Cell]) -> "Figure":
     """A figure of regret against ε with its standard error, a panel a task."""
-    from matplotlib.figure import Figure
-
     tasks = list(dict.fromkeys(cell.task for cell in cells))
     names = [n for n in dict.fromkeys(cell.contender for cell in cells) if any(_plotted(cells, n))]
-    figure = Figure(figsize=(4.2 * len(tasks), 5.2), layout="constrained")
+    figure = sheet(5.2, 4.2 * len(tasks))
     panels = figure.subplots(1, len(tasks), squeeze=False)[0]
     for panel, task in zip(panels, tasks, strict=True):
         for place, name in enumerate(names):
@@ -128,8 +128,6 @@ def _cell(cell: Cell) -> str:
 
 def _log(cells: list[Cell], files: tuple[Path, ...], tracking_uri: str) -> None:
     """Log each contender as a run, its metrics stepped by 1000·ε, and one run with the files."""
-    from mlflow.entities import Metric
-
     store = open_store(tracking_uri)
     experiment, now = store.experiment(EXPERIMENT), int(time.time() * 1000)
     store.client.set_experiment_tag(experiment, "mlflow.note.content", NOTE)
@@ -137,7 +135,7 @@ def _log(cells: list[Cell], files: tuple[Path, ...], tracking_uri: str) -> None:
         run = store.client.create_run(experiment, run_name=name, tags={"dpbo.data": "public"})
         points = [cell for cell in cells if cell.contender == name]
         values = [
-            Metric(f"{kind}/{cell.task}", value, now, round(1000 * cell.epsilon))
+            metric(f"{kind}/{cell.task}", value, now, round(1000 * cell.epsilon))
             for cell in points
             for kind, value in (("regret", cell.regret), ("score_error", cell.score_error))
             if value is not None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from dpbo.tasks.reporting.escaping import in_picture
 from dpbo.tasks.reporting.kinds_picture import bar, gaps
 from dpbo.tasks.reporting.kinds_picture import panels as kinds_panels
-from dpbo.tasks.reporting.release_picture import CHOICE, INK, NOISE, plain
+from dpbo.tasks.reporting.release_picture import CHOICE, INK, NOISE, plain, sheet
 from dpbo_core.privacy.release import Release
 from dpbo_core.queries.evaluation.binary import Binary
 from dpbo_core.queries.evaluation.repair import OPTIMISTIC, PRICE, Repair
@@ -28,13 +28,11 @@ def is_report(release: Release) -> bool:
 
 
 def draw_evaluation(release: Release) -> "Figure":
-    """The figure of a report's panels, without touching matplotlib's global state."""
-    from matplotlib.figure import Figure
-
+    """The figure of a report's panels."""
     value = release.value
     panels = _panels(value) if "roc" in value else kinds_panels(value)
     rows = (len(panels) + 1) // 2
-    figure = Figure(figsize=(9.0, 4.1 * rows), layout="constrained")
+    figure = sheet(4.1 * rows)
     grid = figure.add_gridspec(rows, 2)
     for place, panel in enumerate(panels):
         alone = place == len(panels) - 1 and place % 2 == 0
@@ -52,9 +50,7 @@ def draw_evaluation(release: Release) -> "Figure":
 
 def draw_repair(repair: Repair) -> "Figure":
     """The figure of a repair: the reliability diagram before and after, with the log-losses."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9.0, 4.1), layout="constrained")
+    figure = sheet(4.1)
     for axes, title, side in zip(
         figure.subplots(1, 2), ("before", "after"), (repair.before, repair.after), strict=True
     ):

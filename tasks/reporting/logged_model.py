@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpbo.tasks.reporting.escaping import in_markdown
 from dpbo.tasks.reporting.mlflow_lookup import RELEASE_TAG
 from dpbo.tasks.reporting.mlflow_store import Store
 from dpbo_core.data.features import Category
@@ -51,34 +50,42 @@ def put_model(store: Store, run_id: str, release: Release, model: FinalModel, sc
 
 def _log_model(store: Store, run_id: str, release: Release, folder: Path) -> None:
     """Make MLflow's logged model of the run, with what was released of it and the same files."""
-    from mlflow.entities import LoggedModelOutput
-
-    client, experiment = store.client, store.client.get_run(run_id).info.experiment_id
     logged = logged_model_of(store, run_id)
     if logged is None:
         chosen = {name: str(value) for name, value in release.value["hyperparameters"].items()}
-        logged = client.create_logged_model(
-            experiment,
+        logged = _created(
+            store,
+            run_id,
             name=FOLDER,
-            source_run_id=run_id,
             tags={RELEASE_TAG: release.release_id, "dpbo.guarantee": release.guarantee.in_words()},
             params=chosen | ({"private_score": str(release.value["score"])} if "score" in release.value else {}),
             model_type=str(release.facts.get("estimator", "")) or None,
         )
-        client.log_outputs(run_id, [LoggedModelOutput(logged.model_id, step=0)])
+    _fill(store, logged, folder)
+
+
+def _created(store: Store, run_id: str, **described: Any) -> Any:
+    """Create a logged model of a run, under MLflow's own keywords, and link it as the run's output."""
+    from mlflow.entities import LoggedModelOutput
+
+    experiment = store.client.get_run(run_id).info.experiment_id
+    logged = store.client.create_logged_model(experiment, source_run_id=run_id, **described)
+    store.client.log_outputs(run_id, [LoggedModelOutput(logged.model_id, step=0)])
+    return logged
+
+
+def _fill(store: Store, logged: Any, folder: Path) -> None:
+    """Put the files of `folder` into a logged model, which is then ready."""
     store.put_model(logged, folder)
-    client.finalize_logged_model(logged.model_id, "READY")
+    store.client.finalize_logged_model(logged.model_id, "READY")
 
 
 def put_repaired(
     store: Store, run_id: str, release: Release, repair: Repair, model: FinalModel, scratch: Path
 ) -> None:
     """Save the repaired model into the run, log it, and make it the version `repaired` of the study's model."""
-    from mlflow.entities import LoggedModelOutput
-    from mlflow.exceptions import MlflowException
-
     folder, client = scratch / REPAIRED, store.client
-    name = release.study.removesuffix(f"/{EVALUATION}").replace("/", "-").replace(":", "-")
+    name = _registrable(release.study.removesuffix(f"/{EVALUATION}"))
     fit = {term: repr(number) for term, number in repair.terms.items()}
     mine = {RELEASE_TAG: release.release_id, **{f"dpbo.repair.{term}": number for term, number in fit.items()}}
     for made in versions(client, name):
@@ -87,24 +94,10 @@ def put_repaired(
             return
     save_served(model, model.save(scratch / "data"), folder)
     store.put(run_id, folder, REPAIRED)
-    run = client.get_run(run_id).info
     tags = {**mine, "dpbo.guarantee": PRICE, "dpbo.repair": "; ".join(repair.why)}
-    logged = client.create_logged_model(
-        run.experiment_id,
-        name=REPAIRED,
-        source_run_id=run_id,
-        tags=tags,
-        params=fit,
-    )
-    client.log_outputs(run_id, [LoggedModelOutput(logged.model_id, step=0)])
-    store.put_model(logged, folder)
-    client.finalize_logged_model(logged.model_id, "READY")
-    with suppress(MlflowException):
-        client.create_registered_model(name)
-    version = client.create_model_version(
-        name, f"{run.artifact_uri}/{REPAIRED}", run_id, tags=tags, description=PRICE
-    )
-    client.set_registered_model_alias(name, REPAIRED, version.version)
+    _fill(store, _created(store, run_id, name=REPAIRED, tags=tags, params=fit), folder)
+    made = _new_version(store, run_id, name, REPAIRED, tags=tags, description=PRICE)
+    client.set_registered_model_alias(name, REPAIRED, made.version)
 
 
 def logged_model_of(store: Store, run_id: str) -> Any:
@@ -195,38 +188,34 @@ def register(store: Store, run_id: str, release: Release) -> None:
     if REFUSED_TAG in client.get_run(run_id).data.tags:
         return
     own = next((one for one in versions(client, name) if one.tags.get(RELEASE_TAG) == release.release_id), None)
-    made = _made_version(store, run_id, release) if own is None else own
-    client.set_registered_model_alias(name, CHAMPION, made.version)
+    if own is None:
+        guarantee = release.guarantee  # in words that read the same with and without Markdown
+        promised = (
+            f"ε = {guarantee.epsilon:g}, δ = {guarantee.delta:g}; the certificate is in the run it comes from"
+        )
+        tags = {RELEASE_TAG: release.release_id, "dpbo.edition": release.edition}
+        own = _new_version(store, run_id, name, FOLDER, tags=tags, description=promised)
+    client.set_registered_model_alias(name, CHAMPION, own.version)
 
 
-def _made_version(store: Store, run_id: str, release: Release) -> Any:
-    """Create the version of the registered model that a release's run holds."""
+def _new_version(store: Store, run_id: str, name: str, folder: str, **described: Any) -> Any:
+    """Make the model in a folder of the run a version of the registered model `name`."""
     from mlflow.exceptions import MlflowException
 
-    client, name = store.client, registered_name(release)
     with suppress(MlflowException):  # it is there already, or creating the version says what is wrong
-        client.create_registered_model(
-            name, description=f"{in_markdown(release.study)}: models of private releases."
-        )
-    source = f"{client.get_run(run_id).info.artifact_uri}/{FOLDER}"
-    return client.create_model_version(
-        name,
-        source,
-        run_id,
-        tags={RELEASE_TAG: release.release_id, "dpbo.edition": release.edition},
-        description=_promised(release),
-    )
-
-
-def _promised(release: Release) -> str:
-    """The guarantee in words that read the same with and without Markdown."""
-    guarantee = release.guarantee
-    return f"ε = {guarantee.epsilon:g}, δ = {guarantee.delta:g}; the certificate is in the run it comes from"
+        store.client.create_registered_model(name, description="Models of private releases of this study.")
+    source = f"{store.client.get_run(run_id).info.artifact_uri}/{folder}"
+    return store.client.create_model_version(name, source, run_id, **described)
 
 
 def registered_name(release: Release) -> str:
-    """The registered model's name: the study's, without the two characters that MLflow's addresses use."""
-    return release.study.replace("/", "-").replace(":", "-")
+    """The name of the registered model of a release's study."""
+    return _registrable(release.study)
+
+
+def _registrable(study: str) -> str:
+    """A study's name without the two characters that MLflow's addresses use."""
+    return study.replace("/", "-").replace(":", "-")
 
 
 def versions(client: "MlflowClient", name: str) -> list[Any]:

@@ -52,10 +52,15 @@ def budget_rows(balance: Balance) -> list[tuple[str, float, int]]:
 
 def as_metrics(release: Release, rows: list[tuple[str, float, int]]) -> list[Any]:
     """Rows as MLflow's metrics at the time of the release; what is infinite is left out."""
+    now = int(datetime.fromisoformat(release.released_at).timestamp() * 1000)
+    return [metric(_key(name), float(number), now, step) for name, number, step in rows if math.isfinite(number)]
+
+
+def metric(name: str, value: float, moment: int, step: int) -> Any:
+    """One of MLflow's metrics; its moment is in milliseconds since 1970."""
     from mlflow.entities import Metric
 
-    now = int(datetime.fromisoformat(release.released_at).timestamp() * 1000)
-    return [Metric(_key(name), float(number), now, step) for name, number, step in rows if math.isfinite(number)]
+    return Metric(name, value, moment, step)
 
 
 def params(release: Release) -> list[Any]:

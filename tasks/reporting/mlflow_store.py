@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from dpbo_core.atomically import create_atomically
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger.postgres_timeouts import make_patient_by_name, named
+from dpbo_core.privacy.atomically import create_atomically
 
 if TYPE_CHECKING:
     import sqlalchemy as sa

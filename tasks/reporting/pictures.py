@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from dpbo.tasks.reporting.escaping import in_picture
 from dpbo.tasks.reporting.evaluation_picture import draw_evaluation, is_report
 from dpbo.tasks.reporting.posterior_picture import slice_through_choice
-from dpbo.tasks.reporting.release_picture import CHOICE, INK, NOISE, draw, plain
+from dpbo.tasks.reporting.release_picture import CHOICE, INK, NOISE, draw, plain, sheet, whole_numbers
 from dpbo_core.accounting.account import Account, balances
 from dpbo_core.accounting.forecast import forecast
 from dpbo_core.privacy.plan import Spend
@@ -63,7 +63,7 @@ def draw_budget(account: Account) -> "Figure | None":
         xlabel=f"studies of {in_picture(account.budget.dataset)}, in order", ylabel="ε", ylim=(0.0, 1.08 * limit)
     )
     axes.set_title("What is spent of the dataset's budget; nothing is ever given back")
-    _whole_numbers(axes)
+    whole_numbers(axes)
     axes.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(0.0, 0.92))
     return figure
 
@@ -128,19 +128,10 @@ def spread(spend: Spend) -> float:
 
 def _sheet(height: float = 4.2) -> "tuple[Figure, Axes]":
     """An empty figure with one pair of axes."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9.0, height), layout="constrained")
+    figure = sheet(height)
     axes = figure.subplots()
     plain(axes)
     return figure, axes
-
-
-def _whole_numbers(axes: "Axes") -> None:
-    """Put ticks at whole numbers alone."""
-    from matplotlib.ticker import MaxNLocator
-
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def save_pictures(release: Release, account: Account | None, folder: Path) -> tuple[list[Path], tuple[str, ...]]:

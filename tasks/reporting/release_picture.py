@@ -16,10 +16,8 @@ INK, NOISE, CHOICE = "#1f2933", "#7b8794", "#c2410c"
 
 def draw(release: Release) -> "Figure":
     """The figure of a release: its scores by step and by hyperparameter, or its single score."""
-    from matplotlib.figure import Figure
-
     height = 4.2 if "trajectory" in release.value else 2.6
-    figure = Figure(figsize=(9.0, height), layout="constrained")
+    figure = sheet(height)
     if "trajectory" in release.value:
         left, right = figure.subplots(1, 2, sharey=True)
         _by_step(left, release)
@@ -34,15 +32,13 @@ def draw(release: Release) -> "Figure":
 
 def _by_step(axes: "Axes", release: Release) -> None:
     """Draw the private score of each step, and the released score."""
-    from matplotlib.ticker import MaxNLocator
-
     points = release.value["trajectory"]
     steps, scores = [p["step"] for p in points], [p["score"] for p in points]
     scale = release.noise_of_one
     axes.errorbar(steps, scores, yerr=scale, fmt="o", color=NOISE, ecolor="#cbd2d9", ms=4)
     _chosen(axes, release, [min(steps), max(steps)])
     axes.set(xlabel="step", ylabel="private score (± one noise scale)")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    whole_numbers(axes)
     plain(axes)
 
 
@@ -113,6 +109,20 @@ def _one_score(axes: "Axes", release: Release) -> None:
 def _choice(release: Release) -> list[tuple[str, Any]]:
     """Names and values of the chosen hyperparameters."""
     return list(release.value.get("hyperparameters", {}).items())
+
+
+def sheet(height: float, width: float = 9.0) -> "Figure":
+    """An empty figure of so many inches, apart from matplotlib's global state."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def whole_numbers(axes: "Axes") -> None:
+    """Put ticks at whole numbers alone."""
+    from matplotlib.ticker import MaxNLocator
+
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def plain(axes: "Axes") -> None:

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from dpbo.tasks.reporting.escaping import in_markdown
-from dpbo.tasks.reporting.logged_numbers import as_metrics, budget_rows, by_edition
+from dpbo.tasks.reporting.logged_numbers import as_metrics, budget_rows, by_edition, metric
 from dpbo.tasks.reporting.mlflow_lookup import RELEASE_TAG, Tracked, place_of
 from dpbo.tasks.reporting.mlflow_store import NOTE_TAG, Store, open_store
 from dpbo_core.accounting.account import Account, balance_after, balances
@@ -71,14 +71,12 @@ def log_looks(look: "Look", account: Account, tracking_uri: str) -> Tracked:
     Raises:
         DpboError: the experiment was deleted, or a tracking server does not answer.
     """
-    from mlflow.entities import Metric
-
     store = open_store(tracking_uri)
     experiment = store.experiment(look.key.dataset)
     run = _run(store, experiment, look)
     logged = {point.step for point in store.client.get_metric_history(run.info.run_id, ALARM)}
     new = [one for one in look.history if one.number not in logged]
-    points = [Metric(ALARM, float(one.alarm), _milliseconds(one.recorded_at), one.number) for one in new]
+    points = [metric(ALARM, float(one.alarm), _milliseconds(one.recorded_at), one.number) for one in new]
     if points:
         store.client.log_batch(run.data.tags[PARENT], metrics=_spent(look, account))
         store.client.log_batch(run.info.run_id, metrics=points)
@@ -104,8 +102,6 @@ def _state(look: "Look") -> str:
 
 def _spent(look: "Look", account: Account) -> list[Any]:
     """What is spent of the dataset's budget, and left, just after the watch was charged; again, the same rows."""
-    from mlflow.entities import Metric
-
     key, first = (look.key.study, look.key.edition), look.history[0].recorded_at
     charged = [
         balance
@@ -113,7 +109,7 @@ def _spent(look: "Look", account: Account) -> list[Any]:
         if (balance.entry.study, balance.entry.edition) == key and balance.entry.reserved_at <= first
     ]
     rows = budget_rows(charged[-1]) if charged else []
-    return [Metric(name, number, _milliseconds(first), place) for name, number, place in rows if isfinite(number)]
+    return [metric(name, number, _milliseconds(first), place) for name, number, place in rows if isfinite(number)]
 
 
 def _run(store: Store, experiment: str, look: "Look") -> Any:

@@ -11,6 +11,7 @@ import threading
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import tomli_w
@@ -233,7 +234,7 @@ def test_one_program_may_have_one_after_another(here):
 
 
 def test_prefects_own_server_is_refused_inside_a_flow(monkeypatch):
-    monkeypatch.setattr("prefect.context.FlowRunContext.get", lambda: object())
+    monkeypatch.setattr("prefect.context.FlowRunContext.get", lambda: SimpleNamespace(flow_run=object()))
     with temporary_settings(restore_defaults={PREFECT_API_URL}), pytest.raises(StudyInvalid, match="asks nobody"):
         check_prefect_settings()
     with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}):

@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from dpbo_core.atomically import replace_atomically
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.privacy.atomically import replace_atomically
 
 LARGEST = 65_536  # bytes of a message; ours have about 400
 FORMAT = 1

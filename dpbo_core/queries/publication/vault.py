@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.atomically import create_atomically, locked_folder, replace_atomically
 from dpbo_core.errors import DpboError
+from dpbo_core.privacy.atomically import create_atomically, locked_folder, replace_atomically
 
 KEY_BYTES = 32
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from dpbo.tasks.reporting.mlflow_store import open_store
-from dpbo_core.atomically import create_atomically
+from dpbo_core.privacy.atomically import create_atomically
 
 
 def write(text):
@@ -38,7 +38,8 @@ def test_a_maker_that_fails_leaves_nothing(tmp_path):
 
 def test_a_kill_while_the_store_is_made_leaves_no_store(tmp_path):
     script = (
-        "import os, signal, sys\nfrom pathlib import Path\nfrom dpbo_core.atomically import create_atomically\n"
+        "import os, signal, sys\nfrom pathlib import Path\n"
+        "from dpbo_core.privacy.atomically import create_atomically\n"
         "def make(built):\n    built.write_text('half')\n    os.kill(os.getpid(), signal.SIGKILL)\n"
         "create_atomically(Path(sys.argv[1]), make)"
     )
