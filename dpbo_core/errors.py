@@ -11,7 +11,7 @@
     │   └── NoiseNotPrivate                the noise would come from an injected or seeded source
     ├── AssumptionNotAccepted          4   a theorem's hypothesis nobody has taken on
     ├── LedgerDamaged                  1   the history is not what was written
-    ├── CertificateFalse               1   a release's own numbers do not support what it guarantees
+    ├── CertificateFalse               1   a release's own numbers or its receipt do not support it
     ├── MechanismRefused               1   a draw would have cost more than was planned
     └── Sealed                         1   a step on sensitive data failed; it says nothing more
 
@@ -114,7 +114,7 @@ class LedgerDamaged(DpboError):
 
 
 class CertificateFalse(DpboError):
-    """The draws that a release lists do not compose to the guarantee it states."""
+    """The draws that a release lists do not compose to its guarantee, or its owner did not sign it."""
 
 
 class MechanismRefused(DpboError):

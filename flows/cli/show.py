@@ -30,12 +30,17 @@ def show(
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the certificate, one page, here too.")
     ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write release.json here, and its receipt beside it.")
+    ] = None,
     explain: Explain = False,
 ) -> None:
     """Print a recorded release, from the ledger alone. Opens no data, draws nothing, spends nothing."""
     release, account = recorded_release(study)
     if html is not None:
         save_page(release, account, html)
+    if out is not None:
+        _save_release(release, out)
     result = StudyResult(release, replayed=True)
 
     def screen() -> None:
@@ -86,6 +91,23 @@ def save_page(release: Release, account: Account, file: Path) -> None:
     try:
         replace_atomically(file, text.encode())
     except (OSError, ValueError) as error:
+        reason = reason_of(error)
+    else:
+        return
+    raise StudyInvalid(f"the file {str(file)!r} cannot be written ({reason})", remedy="choose another place")
+
+
+def _save_release(release: Release, file: Path) -> None:
+    """Write a release, and its receipt where there is a key.
+
+    Raises:
+        StudyInvalid: a file cannot be written, or the key cannot be used.
+    """
+    from dpbo.tasks.reporting.receipt import write_release
+
+    try:
+        write_release(release, file)
+    except OSError as error:
         reason = reason_of(error)
     else:
         return

@@ -1,6 +1,7 @@
 """`dpbo verify`: ε and δ of a release recomputed from its certificate alone, without a ledger."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -18,9 +19,31 @@ from dpbo_core.queries.evaluation.certified import CERTIFIED
 
 def verify(
     certificate: Annotated[Path, typer.Argument(metavar="release.json", help="A release's own page.")],
+    key: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE", help="The owner's public keys: check the receipt too.")
+    ] = None,
+    revoked: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE", help="Public keys that sign nothing any more.")
+    ] = None,
 ) -> None:
     """Recompute ε and δ of a release from its certificate alone; where its ledger is here, that it has it still."""
-    print_sentence(check_certificate(certificate))
+    signed = "" if key is None and revoked is None else check_signature(certificate, key or (), revoked or ())
+    print_sentence(check_certificate(certificate) + signed)
+
+
+def check_signature(file: Path, keys: Iterable[Path], revoked: Iterable[Path] = ()) -> str:
+    """Check the receipt beside a release; returns one sentence about who signed it.
+
+    Raises:
+        StudyInvalid: there is no receipt, or a file holds no keys.
+        CertificateFalse: no key signed it that is not revoked, or it is another release's.
+    """
+    from dpbo.tasks.reporting.receipt import check_receipt, public_keys
+
+    lines_of(file)  # that it can be read
+    dead = public_keys(revoked)
+    trusted = {name: key for name, key in public_keys(keys).items() if name not in dead}
+    return f" Signed by key {check_receipt(file, file.read_bytes(), trusted)}."
 
 
 def check_certificate(file: Path) -> str:

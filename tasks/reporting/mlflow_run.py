@@ -16,6 +16,7 @@ from dpbo.tasks.reporting.logged_numbers import metrics, params
 from dpbo.tasks.reporting.mlflow_lookup import RELEASE_TAG, Tracked, tracked
 from dpbo.tasks.reporting.mlflow_store import NOTE_TAG, Store, open_store
 from dpbo.tasks.reporting.pictures import save_pictures
+from dpbo.tasks.reporting.receipt import release_text, write_release
 from dpbo.tasks.reporting.release_page import page
 from dpbo.tasks.reporting.run_note import run_note
 from dpbo.tasks.reporting.study_series import KIND, PARENT, STUDY, extend, series_of
@@ -109,11 +110,11 @@ def _put_all(
     """Put a release's files, pictures, note and model into its run; yields the name of each that failed."""
     pictures, undrawn = save_pictures(release, account, scratch / "plots")
     yield from undrawn
-    document = json.dumps(release.to_json(), indent=2, ensure_ascii=False, allow_nan=False)
-    (scratch / "release.json").write_text(document, encoding="utf-8")
+    (scratch / "release.json").write_text(release_text(release), encoding="utf-8")
     (scratch / "release.html").write_text(page(release, pictures), encoding="utf-8")
     for name in ("release.json", "release.html"):
         store.put(run_id, scratch / name)
+    yield from _tried("the receipt", lambda: _put_receipt(store, run_id, release, scratch))
     for picture in pictures:
         store.put(run_id, picture, "plots")
     note = run_note(release, account, run_id, pictures, model)
@@ -121,6 +122,12 @@ def _put_all(
     yield from _tried("the charts of the study's editions", lambda: extend(store, run_id, release, account))
     if model is not None:
         yield from _tried("the final model", lambda: put_model(store, run_id, release, model, scratch))
+
+
+def _put_receipt(store: Store, run_id: str, release: Release, scratch: Path) -> None:
+    """Put the receipt and the public key beside release.json, where there is a key."""
+    for file in write_release(release, scratch / "release.json")[1:]:
+        store.put(run_id, file)
 
 
 def _tried(what: str, work: Callable[[], None]) -> tuple[str, ...]:

@@ -5,7 +5,6 @@ pictures, and the release itself as JSON, so that whoever has the page can check
 """
 
 import base64
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 from dpbo.tasks.reporting.certificate_words import limits, meaning, rests, value_rows
 from dpbo.tasks.reporting.evaluation_picture import is_report
+from dpbo.tasks.reporting.receipt import release_text
 from dpbo_core.privacy.release import Release
 from dpbo_core.queries.evaluation import AT_THRESHOLD
 
@@ -183,7 +183,6 @@ of the same run) and run <code>dpbo verify release.json</code>.</p>
 
 def page(release: Release, pictures: Iterable[Path]) -> str:
     """A release's certificate as one HTML page; everything in it is escaped, and it loads nothing."""
-    document = json.dumps(release.to_json(), indent=2, ensure_ascii=False, allow_nan=False)
     images = "".join(
         f'<p><img alt="{escape(path.stem)}" src="data:image/png;base64,'
         f'{base64.b64encode(path.read_bytes()).decode()}"></p>'
@@ -205,7 +204,7 @@ def page(release: Release, pictures: Iterable[Path]) -> str:
         unit=("persons" if "n_persons" in release.facts else "records") if is_report(release) else "score",
         noise=_noise(release),
         pictures="" if is_report(release) else f"<h2>Pictures</h2>{images}",
-        document=escape(document),
+        document=escape(release_text(release)),
     )
 
 

@@ -26,8 +26,8 @@ from dpbo_core.study_file import StudySpec
 def released(here, tables):
     """Run studies without Prefect into this folder's ledger; the release."""
 
-    def run(edition="1", name="trial", dataset="people", **space):
-        tables["study"] |= {"edition": edition, "name": name, "method": "private_grid"}
+    def run(edition="1", name="trial", dataset="people", method="private_grid"):
+        tables["study"] |= {"edition": edition, "name": name, "method": method}
         tables["privacy"] |= {"dataset": dataset, "epsilon": 0.5}
         (here / "study.toml").write_text(tomli_w.dumps(tables))
         ledger = PrivacyLedger(f"sqlite:///{here / 'mlruns' / 'ledger.db'}")
