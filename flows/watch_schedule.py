@@ -1,7 +1,6 @@
 """The story of a watch on a schedule: each run is one look, called by its slot in UTC; missed ones are skipped."""
 
 import os
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -68,7 +67,7 @@ def watch_on_schedule(
     try:
         spec = scheduled_study(path, os.environ.get(FROZEN))
         refuse_fields(spec)
-        section = at_slot(section_of(wanted) or spec.watch or WatchSection(), fired)
+        section = (section_of(wanted) or spec.watch or WatchSection()).at(fired.astimezone(UTC))
         watched = watch(spec, slot(fired), str(path.parent), section, retune=retune, pad=pad)
     except BudgetRefused as refused:
         name, message = REFUSED, refused.message()
@@ -84,12 +83,6 @@ def watch_on_schedule(
 def slot(moment: datetime) -> str:
     """What the look of a run that was due then is called: the time, UTC, to the second."""
     return filled_at(SLOT, moment.astimezone(UTC))
-
-
-def at_slot(section: WatchSection, moment: datetime) -> WatchSection:
-    """The section with the fields of today's file filled."""
-    table = section.table
-    return section if table is None else replace(section, table=filled_at(table, moment.astimezone(UTC)))
 
 
 def in_a_line(watched: Watched) -> str:

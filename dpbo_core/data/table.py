@@ -88,6 +88,20 @@ class Table:
         return f"line {record + 2}" if self.source.lower().endswith(".csv") else f"record {record + 1}"
 
 
+def joined(tables: Sequence[Table]) -> Table:
+    """Tables, one below the other, in the columns that all of them have; each as wide a type as it needs."""
+    first = tables[0]
+    if len(tables) == 1:
+        return first
+    names = [name for name in first.columns if all(name in table.columns for table in tables)]
+    return Table(
+        {name: np.concatenate([table.columns[name] for table in tables]) for name in names},
+        np.concatenate([table.broken for table in tables]),
+        first.source,
+        {name: np.concatenate([table.cells_of(name) for table in tables]) for name in names if name in first.cells},
+    )
+
+
 def table_of(columns: Mapping[str, Sequence[object] | NDArray[Any]], *, source: str = "the table") -> Table:
     """A table of in-memory columns, each a sequence or array (m,) of anything; no record of it is broken.
 

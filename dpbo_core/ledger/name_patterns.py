@@ -7,6 +7,7 @@
 import re
 from collections.abc import Mapping
 from datetime import datetime
+from glob import escape
 
 FIELDS = {
     "year": "%Y",
@@ -46,6 +47,12 @@ def filled_at(text: str, moment: datetime) -> str:
         moment: in UTC.
     """
     return _FIELD.sub(lambda field: moment.strftime(FIELDS.get(field[1], field[0].replace("%", "%%"))), text)
+
+
+def written_anyhow(text: str) -> str:
+    """The glob that every name matches which `text` with its fields filled could be."""
+    parts = _FIELD.split(text)
+    return "*".join(escape(part) for part in parts[::2])
 
 
 def filled(text: str, values: Mapping[str, str]) -> str:

@@ -8,6 +8,7 @@ the study says of it: nothing is fitted to it, and its content does not enter th
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 from dpbo_core import data
@@ -17,6 +18,7 @@ from dpbo_core.data.bundled import TARGET as BUNDLED_TARGET
 from dpbo_core.data.fetched import Contents, fetched
 from dpbo_core.data.people import Person, read_people
 from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
+from dpbo_core.data.table import joined
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.policy import unallowed_score
@@ -246,7 +248,7 @@ def _check_validation(
     parts = parts_of(place, shown_as=shown)
     if isinstance(place, Path):
         training = Path(folder) / section.training
-        _check_distinct(files_of(training) or (training,), files_of(place) or (place,), shown_as=shown)
+        check_distinct(files_of(training) or (training,), files_of(place) or (place,), shown_as=shown)
     if parts and isinstance(section, SensitiveFiles):
         raise StudyInvalid(
             f"{shown} is a folder, and models of a sensitive training set are scored on one file",
@@ -273,14 +275,14 @@ def _check_predictions(
     """The sensitive table is there, and has the columns and the number of records that the study says."""
     place, shown = place_of(folder, section.predictions), section.predictions
     if section.public is not None and isinstance(place, Path):
-        _check_distinct((Path(folder) / section.public,), (place,), shown_as=shown)
+        check_distinct((Path(folder) / section.public,), (place,), shown_as=shown)
     header = data.read_header(place, mode=SENSITIVE_FILE, shown_as=shown)
     check_person(spec, header.columns, shown_as=shown)
     check_prediction_columns(public, header.columns, shown_as=shown)
     check_n_validation(spec, header.n_records, shown_as=shown)
 
 
-def _check_distinct(training: Sequence[Path], validation: Sequence[Path], *, shown_as: str) -> None:
+def check_distinct(training: Sequence[Path], validation: Sequence[Path], *, shown_as: str) -> None:
     """No file stands in two places, under whatever name: which file a name means is public, what is in it is not.
 
     Files with equal content are not looked for (`data.aliasing` says why).
@@ -314,18 +316,41 @@ def is_partitioned(spec: StudySpec, folder: str | Path) -> bool:
     return isinstance(place, FolderAddress) or bool(files_of(place))
 
 
+def each_file(spec: StudySpec, names: tuple[str, ...]) -> tuple[StudySpec, ...]:
+    """The study on each of several validation files by itself; the study where none is named."""
+    files = spec.data
+    if not isinstance(files, PublicFiles | PersonFiles) or not names:
+        return (spec,)
+    return tuple(replace(spec, data=replace(files, validation=name)) for name in names)
+
+
 def sensitive_half(
-    spec: StudySpec, folder: str | Path, public: PublicHalf, workers: Workers | None = None
+    spec: StudySpec,
+    folder: str | Path,
+    public: PublicHalf,
+    workers: Workers | None = None,
+    *,
+    pooled: tuple[str, ...] = (),
 ) -> Scorer:
     """Read the sensitive records, whatever their bytes, and seal them. Call it only after reserving.
 
     A folder of Parquet files is not read here: its parts are, one by one or by `workers`, when they are scored.
+
+    Args:
+        spec: the study.
+        folder: the folder that its paths are relative to.
+        public: its public half.
+        workers: who scores the parts of a folder; this process where None.
+        pooled: validation files that are read as one table, in this order; the study's own where empty. A person's
+            records are counted over all of them.
     """
     section = spec.data
     if isinstance(section, SensitiveData):
         return _both_sensitive(spec, section, folder, public)
     if isinstance(section, PublicFiles | PersonFiles):
-        parts = parts_of(place_of(folder, section.validation), shown_as=section.validation)
+        named = pooled or (section.validation,)
+        folders = [parts_of(place_of(folder, name), shown_as=name) for name in named]
+        parts = tuple(chain.from_iterable(folders)) if all(folders) else ()
         score = public.problem.score
         limit = CACHE_GIGABYTES if section.memory_limit is None else section.memory_limit
         reader = PartReader(public.preprocessing, int(limit * 1e9))
@@ -333,7 +358,11 @@ def sensitive_half(
             return PartitionedPersons(parts, reader, str(spec.privacy.person), score, section.n_persons, workers)
         if parts and isinstance(section, PublicFiles):
             return PartitionedObjective(parts, reader, score, section.n_validation, workers)
-    return sealed_half(spec, *records_of(spec, folder, public.preprocessing), public)
+    read = [records_of(one, folder, public.preprocessing) for one in each_file(spec, pooled)]
+    people = [of_file for _, of_file in read if of_file is not None]
+    return sealed_half(
+        spec, joined([table for table, _ in read]), tuple(chain.from_iterable(people)) if people else None, public
+    )
 
 
 def _both_sensitive(spec: StudySpec, section: SensitiveData, folder: str | Path, public: PublicHalf) -> Objective:

@@ -83,6 +83,11 @@ PUBLIC_MODELS = Assumption(
     "Every fitted model that was handed in was made from public data, or from what was released, alone.",
     VerifiedBy.CALLER,
 )
+ROWS_IN_ONE_TABLE = Assumption(
+    "rows_in_one_table",
+    "No person has records in more than one of the tables that a pooled watch reads as one.",
+    VerifiedBy.CALLER,
+)
 STATED_BY_CALLING = frozenset({PUBLIC_QUESTIONS.name})  # who calls takes it on; no study and no cap names it
 
 CALLER_ASSUMPTIONS = {
@@ -98,5 +103,6 @@ CALLER_ASSUMPTIONS = {
         PUBLISHED_RECORDS,
         PUBLIC_QUESTIONS,
         PUBLIC_MODELS,
+        ROWS_IN_ONE_TABLE,
     )
 }

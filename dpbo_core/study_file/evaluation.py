@@ -2,15 +2,17 @@
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Annotated, ClassVar
 
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.ledger.name_patterns import filled_at
 from dpbo_core.problem.reading import Section, at_least, check_name, limit, positive, require
 from dpbo_core.space.search_space import Value
 from dpbo_core.study_file.sections import check_epsilon
 
-MOST_BINS, MOST_GROUPS, MOST_SCORES = 256, 50, 100_000
+MOST_BINS, MOST_GROUPS, MOST_SCORES, MOST_POOLED = 256, 50, 100_000, 366
 COST = positive("give two positive numbers, in one unit")
 THRESHOLD = re.compile(r"cost=(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)|recall=(0?\.\d+)")
 
@@ -104,6 +106,7 @@ class WatchSection(Section):
         reference: what the score is compared with, as `dpbo show` has it; the released score where None.
         table: today's sensitive file, which may hold a field that a look's time fills ({date}); the study's
             validation file where None.
+        pool: how many of the last files that `table` names are read as one table; one where None.
     """
 
     heading: ClassVar[str] = "watch"
@@ -122,6 +125,16 @@ class WatchSection(Section):
     table: Annotated[
         str | None, limit(str.strip, "name today's file, or leave it out: the study's validation file")
     ] = None
+    pool: Annotated[
+        int | None,
+        limit(lambda pool: 2 <= pool <= MOST_POOLED, f"give 2 to {MOST_POOLED} tables, or leave it out: one"),
+    ] = None
+
+    def at(self, moment: datetime) -> "WatchSection":
+        """The section with today's file named by `moment`, UTC; the files of a pool are named by themselves."""
+        if self.table is None or self.pool is not None:
+            return self
+        return replace(self, table=filled_at(self.table, moment))
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.name_patterns import filled_at
 from dpbo_core.preparation.run import Run
 from dpbo_core.queries.watch.looks import open_look
+from dpbo_core.queries.watch.power import SOON
 from dpbo_core.queries.watch.recorded_looks import Look
 from dpbo_core.queries.watch.watching import WatchPlan, plan_watch
 from dpbo_core.study_file import StudySpec, WatchSection
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from dpbo.flows.watch import Watched
 
 ALARM = 5  # the exit code of a look that alarms, where it is asked for
+WEEK = 7  # days
 ALL = " All looks together, up to and including the first alarm."
 
 
@@ -53,6 +55,9 @@ def watch(
     reference: Annotated[
         float | None, typer.Option(help="A public score to compare with; the released one if none.")
     ] = None,
+    pool: Annotated[
+        int | None, typer.Option(help="Read the last so many files of --table as one, so as to find smaller falls.")
+    ] = None,
     plan: Annotated[
         bool, typer.Option("--plan", help="Say how often it will err, and its price; charges nothing.")
     ] = False,
@@ -66,7 +71,7 @@ def watch(
 ) -> None:
     """Has the model gone stale? Look again and again, for one price until the first alarm."""
     section = read_study(study).watch or WatchSection()
-    words = {"drop": drop, "epsilon": epsilon, "table": table, "reference": reference}
+    words = {"drop": drop, "epsilon": epsilon, "table": table, "reference": reference, "pool": pool}
     changes = {name: value for name, value in words.items() if value is not None}
     section = replace(section, **changes)  # type: ignore[arg-type]  # the words' own types
     if plan:
@@ -123,8 +128,7 @@ def run(
     check_padding(time_quantum)
     study, now = released_study(path), datetime.now(UTC)
     look = name or filled_at("{date}", now)
-    if section.table is not None:
-        section = replace(section, table=filled_at(section.table, now))
+    section = section.at(now)
     quiet_environment()
     folder = os.path.relpath(str(path.parent))
 
@@ -199,18 +203,23 @@ def print_plan(plan: WatchPlan) -> None:
     screen, power, terms = Screen(), plan.power, plan.terms
     screen.say("Nothing was charged, and no sensitive record was read.\n")
     of = "a table" if plan.spread is None else f"a table whose records' scores spread by {plan.spread:.2g}"
+    together = "" if terms.pool == 1 else f" in {terms.pool} tables, {terms.rows} of one person"
     screen.facts(
         [
             ("verdict", f"[bold]{power.verdict}[/]: {_sentence(plan)}"),
             ("seen", f"a fall of {terms.drop:g} within {_days(power.seen)}"),
+            *_compared(plan),
             (
                 "the same",
-                f"within {len(power.seen)} days, looks at the same records: {_share(power.seen_same)}",
+                f"within {SOON} days, looks at the same records: {_share(power.seen_same)}",
             ),
             ("false", f"alarms a year, at one look a day, while nothing fell: {_share(power.false_alarms)}"),
             ("least", f"fall that is found at this price: {plan.smallest:.2g}"),
             ("alarm", f"where the score seems {plan.threshold:.3g} below {terms.reference:.4g}"),
-            ("table", f"at least {plan.records:,} records; {of} is off by {plan.sampling:.2g} as a sample"),
+            (
+                "table" if terms.pool == 1 else "tables",
+                f"at least {plan.records:,} records{together}; {of} is off by {plan.sampling:.2g} as a sample",
+            ),
             ("noise", f"scale {plan.noise.of_look:.2g} on a look, {plan.noise.of_threshold:.2g} on its threshold"),
             ("guarantee", named(plan.price.guarantee.in_words()) + ALL),
         ]
@@ -228,6 +237,16 @@ def plan_json(plan: WatchPlan) -> dict[str, Any]:
         "seen_same_records": power.seen_same,
         "false_alarms_a_year": power.false_alarms,
         "smallest_drop": plan.smallest,
+        "compared": {
+            str(pool): {
+                "verdict": one.verdict,
+                "days": len(one.seen),
+                "seen": one.seen[-1],
+                "false_alarms_a_year": one.false_alarms,
+            }
+            for pool, one in plan.compared.items()
+        },
+        "advised_pool": plan.advised,
         "threshold": plan.threshold,
         "records": plan.records,
         "spread": plan.spread,
@@ -256,9 +275,21 @@ def _sentence(plan: WatchPlan) -> str:
     )
 
 
+def _compared(plan: WatchPlan) -> Iterator[tuple[str, str]]:
+    """A line for each number of tables that a look may read, and which is advised."""
+    for pool, one in plan.compared.items():
+        yield (
+            "one table" if pool == 1 else f"pool {pool}",
+            f"{one.verdict}: within {len(one.seen)} days {_share(one.seen[-1])}, {_share(one.false_alarms)} false "
+            "alarms a year",
+        )
+    yield "advised", "one table a look" if plan.advised == 1 else f"--pool {plan.advised}"
+
+
 def _days(chances: tuple[float, ...]) -> str:
-    """The chance of seeing the fall within 1, 2, … days, in words."""
-    return ", ".join(f"{n} day{'s' * (n > 1)} {_share(chance)}" for n, chance in enumerate(chances, 1))
+    """The chance of seeing the fall within 1, 2, … days, a week's at most, and the last, in words."""
+    shown = [(n, chance) for n, chance in enumerate(chances, 1) if n <= WEEK or n == len(chances)]
+    return ", ".join(f"{n} day{'s' * (n > 1)} {_share(chance)}" for n, chance in shown)
 
 
 def _share(chance: float) -> str:

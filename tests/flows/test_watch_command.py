@@ -52,11 +52,14 @@ def test_the_command_says_what_to_expect_without_paying(here, study, run):  # no
     assert (code, err) == (0, "")
     assert set(told) == {
         "verdict", "seen", "seen_same_records", "false_alarms_a_year", "smallest_drop", "threshold", "records",
-        "spread", "sampling", "noise", "terms", "guarantee", "open",
+        "spread", "sampling", "noise", "terms", "guarantee", "open", "compared", "advised_pool",
     }  # fmt: skip
     assert (told["records"], told["open"], len(told["seen"])) == (300, False, 5)
     assert 0.2 < told["spread"] < 0.5
     assert told["terms"]["drop"] == 0.2
+    assert [*told["compared"]] == ["1", "7", "30"]
+    assert str(told["advised_pool"]) in told["compared"]
+    assert "pool 7" in words
     assert entries() == [("clinic", "1", 1.0)]
 
 

@@ -653,9 +653,8 @@ KINDS = {
 HOSTILE = ["{who},f,1e308,-1e308,1", "{who},x,nan,inf,0", "{who},,,,", "{who},m,0,0,maybe", "{who},f,9e9,-9e9,0"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_neighbouring_tables_are_compared_within_what_is_charged(made, tmp_path, monkeypatch, kind):
-    """Whatever the record becomes, and whatever the table's size; and no such record is a reason to refuse it."""
+def tuned_kind(tmp_path, monkeypatch, kind, *, accepts=()):
+    """A study of that kind, tuned in a folder of its own, and its ledger."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     files(tmp_path)
     tables = of_files(budget={"epsilon": 100.0})
@@ -665,20 +664,37 @@ def test_neighbouring_tables_are_compared_within_what_is_charged(made, tmp_path,
     if "n_persons" in tables["data"]:
         del tables["data"]["n_validation"]
     tables["privacy"]["epsilon"] = 40.0  # or a score far too low by its noise is nothing to fall from
+    tables["study"]["accepts"] = list(accepts)
     spec, ledger = StudySpec.from_dict(tables), PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}")
     run_study(spec, ledger=ledger, folder=tmp_path)
-    asked = looks.watching(spec, Run(ledger, tmp_path), SURE)
+    return spec, ledger
+
+
+def u_today(spec, ledger, folder, section):
+    """What is compared with the threshold, of the files as they are now; and the Δ that is charged."""
+    asked = looks.watching(spec, Run(ledger, folder), section)
     measure, model, terms = asked.measure, asked.model(), asked.terms
+
+    def u():
+        table = todays_table.todays_table(spec, folder, asked.public, section, terms)
+        value = measure.value(table.opened(asked.public)(), model, terms.reference)
+        return measure.fall(terms.reference, table.n).of(value.expose())
+
+    return u, measure.sensitivity(terms.least_records)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_neighbouring_tables_are_compared_within_what_is_charged(tmp_path, monkeypatch, kind):
+    """Whatever the record becomes, and whatever the table's size; and no such record is a reason to refuse it."""
+    spec, ledger = tuned_kind(tmp_path, monkeypatch, kind)
+    today, charged = u_today(spec, ledger, tmp_path, SURE)
     path = tmp_path / "validation.csv"
     header, *lines = path.read_text().splitlines()
 
     def u(records):
         path.write_text("\n".join([header, *records]) + "\n")
-        table = todays_table.todays_table(spec, tmp_path, asked.public, None)
-        value = measure.value(table.opened(asked.public)(), model, terms.reference)
-        return measure.fall(terms.reference, table.n).of(value.expose())
+        return today()
 
-    charged = measure.sensitivity(terms.least_records)
     k = 3 if "person" in kind else 1
     moved = []
     for size in (300, 450):
@@ -719,3 +735,71 @@ def test_a_watch_shares_its_dataset_s_budget_with_trajectories(place):
     assert [entry.method for entry in account.entries] == ["private_grid", "watch", "private_trajectory"]
     assert account.filtered.fits(account.budget.epsilon_units, account.budget.delta_conversion)
     assert "watch" in account.rooms
+
+
+# A pool: the last tables as one
+
+POOL = replace(SURE, pool=3, table="day-{date}.csv", least_records=300)
+ONCE_IN_A_POOL = {"a mean": 3, "pairs": 3, "three records a person": 3, "persons": 1}
+
+
+def in_days(folder, days):
+    """Tables of records, one a day, the last of them on the fourth of March."""
+    header = "who,sex,a,b,ill"
+    for day, records in enumerate(days, 5 - len(days)):
+        (folder / f"day-2026-03-{day:02d}.csv").write_text("\n".join([header, *records]) + "\n")
+
+
+@pytest.mark.parametrize("kind", ONCE_IN_A_POOL)
+def test_who_is_in_every_table_of_a_pool_moves_it_within_what_is_charged(tmp_path, monkeypatch, kind):
+    """One person is replaced in ALL tables: by three rows of a pool of three, unless persons are told apart."""
+    spec, ledger = tuned_kind(tmp_path, monkeypatch, kind)
+    u, charged = u_today(spec, ledger, tmp_path, POOL)
+    lines = (tmp_path / "validation.csv").read_text().splitlines()[1:]
+    k, rows = 3 if "person" in kind else 1, ONCE_IN_A_POOL[kind]
+    who, old = lines[0].split(",")[0], lines[:k]
+    best = [line for line in lines if line.split(",")[0] not in (who, lines[k].split(",")[0])]
+    days = [best[:97], best[97:194], best[194:291]]
+    moved = []
+    for row in HOSTILE:
+        seen = []
+        for records in (old, [row.format(who=who)] * k):
+            in_days(tmp_path, [[*records, *day, *lines[k : k + 3 - k]] for day in days])
+            seen.append(u())
+        moved.append(abs(seen[0] - seen[1]))
+    one_row = -(-(2 if kind == "pairs" else 1) * 2**24 // 300)
+    assert charged == pytest.approx(rows * one_row, abs=3)
+    assert max(moved) <= charged
+    if kind == "a mean":
+        assert max(moved) > 2 * one_row  # the Δ of one table would be three times too small
+
+
+def test_people_who_are_in_one_table_are_the_caller_s_word(tmp_path, monkeypatch):
+    """The Assumption lowers Δ and is stated by the guarantee; the newest files are read, as many as was fixed."""
+    spec, ledger = tuned_kind(tmp_path, monkeypatch, "a mean", accepts=["rows_in_one_table"])
+    section = replace(POOL, epsilon=20.0)
+    lines = (tmp_path / "validation.csv").read_text().splitlines()[1:]
+    in_days(tmp_path, [["never read"], lines[:100], lines[100:200], lines[200:]])
+    ledger.allow("clinic", file_source(tmp_path / "day-{date}.csv"))
+    place = {"ledger": ledger, "folder": tmp_path, "vaults": tmp_path / "vaults"}
+    look = look_once(spec, name="monday", section=section, **place)
+    assert (look.alarm, look.terms.rows, look.terms.pool) == (False, 1, 3)
+    assert look.guarantee.assumptions == ("rows_in_one_table",)
+    with pytest.raises(StudyInvalid, match="was opened with pool = 3"):
+        look_once(spec, name="tuesday", section=replace(section, pool=2), **place)
+    with pytest.raises(StudyInvalid, match="no file is named"):
+        look_once(spec, name="tuesday", section=replace(section, pool=None), **place)
+    (tmp_path / "day-2026-03-04.csv").unlink()  # the last three are older ones, and too few records
+    with pytest.raises(StudyInvalid, match="201 records, and this watch needs 300"):
+        look_once(spec, name="tuesday", section=section, **place)
+    in_days(tmp_path, [list(map(_turned, lines))])
+    alarm = look_once(spec, name="tuesday", section=section, **place)
+    assert alarm.alarm
+    document = json.loads(json.dumps(alarm.release.to_json()))
+    assert recompute(read_certificate(document, CERTIFIED), CERTIFIED).epsilon == pytest.approx(20.0, rel=1e-9)
+
+
+@pytest.mark.parametrize("table", [None, "day.csv", "s3://bucket/day-{date}.parquet"])
+def test_a_pool_names_files_that_hold_the_time(place, table):
+    with pytest.raises(StudyInvalid, match="a pool reads the newest files"):
+        place.look("monday", replace(POOL, table=table))

@@ -27,7 +27,7 @@ from dpbo_core.queries.watch.terms import MeanMeasure, PairMeasure, Terms
 
 def planned(m, spread, *, drop=0.02, epsilon=1.0, measure=None, reference=0.9):
     """How a daily watch on tables of m records errs."""
-    terms = Terms(drop, epsilon, m, reference)
+    terms = Terms(drop, epsilon, m, reference, 1)
     return power(drop, terms.noise(measure or MeanMeasure(1, 1.0), m, spread))
 
 
@@ -58,7 +58,7 @@ def test_fewer_records_or_wider_scores_miss_the_goal_and_say_so(m, spread, verdi
 def test_a_watch_on_rankings_of_few_positives_finds_only_collapses():
     """6% positives, m = 10,000, ε = ½. The single sign that would take it to .067 is no one's promise."""
     measure, m = PairMeasure(1, 0.06), 10_000
-    terms = Terms(0.02, 0.5, m, 0.8)
+    terms = Terms(0.02, 0.5, m, 0.8, 1)
     noise = terms.noise(measure, m, 0.5)
     assert planned(m, 0.5, epsilon=0.5, measure=measure, reference=0.8).verdict == "useless"
     assert 0.09 < smallest_drop(noise) < 0.11
@@ -68,7 +68,7 @@ def test_a_watch_on_rankings_of_few_positives_finds_only_collapses():
 
 
 def test_the_smallest_fall_is_found_fairly_and_a_smaller_one_is_not():
-    noise = Terms(0.02, 1.0, 3_000, 0.9).noise(MeanMeasure(1, 1.0), 3_000, 0.3)
+    noise = Terms(0.02, 1.0, 3_000, 0.9, 1).noise(MeanMeasure(1, 1.0), 3_000, 0.3)
     found = smallest_drop(noise)
     assert 0.018 < found < 0.022
     assert power(found, noise).verdict in ("good", "fair")
@@ -80,7 +80,7 @@ def test_the_smallest_fall_is_found_fairly_and_a_smaller_one_is_not():
 def test_the_goals_are_met_by_the_mechanism_itself(m, share, false, missed):
     """200 years of daily tables of new records, right or wrong, with OpenDP's noise and the real comparison."""
     measure, rng = MeanMeasure(1, 1.0), np.random.default_rng(3)
-    terms = Terms(0.02, 1.0, m, share)
+    terms = Terms(0.02, 1.0, m, share, 1)
     made = terms.mechanism(measure)
     threshold = int(planned(m, math.sqrt(share * (1 - share))).threshold / measure.unit)
 
@@ -126,10 +126,46 @@ def simulated(threshold, noise, *, fallen, looks, times, same):
 @pytest.mark.parametrize("same", [False, True])
 @pytest.mark.parametrize(("fallen", "looks", "times"), [(0.0, YEAR, 4_000), (0.02, SOON, 40_000)])
 def test_the_rates_are_those_of_simulated_watches(fallen, looks, times, same):
-    noise = Terms(0.02, 1.0, 3_000, 0.9).noise(MeanMeasure(1, 1.0), 3_000, 0.3)
+    noise = Terms(0.02, 1.0, 3_000, 0.9, 1).noise(MeanMeasure(1, 1.0), 3_000, 0.3)
     rate = (alarms_on_same_records if same else alarms)(0.018, noise, fallen=fallen, looks=looks)
     found = simulated(0.018, noise, fallen=fallen, looks=looks, times=times, same=same)
     assert found == pytest.approx(rate, abs=5.0 * math.sqrt(rate * (1.0 - rate) / times) + 1e-3)
+
+
+def test_new_people_every_day_are_pooled_into_a_week():
+    """1,000 new people a day, ε = 1, 5% false alarms a year: a fall of .02 is seen within seven days, not missed.
+
+    Simulated overlapping pools lie within the bounds that a plan states.
+    """
+    day, week = (Terms(0.02, 1.0, 1_000 * w, 0.9, 1, w).noise(MeanMeasure(1, 1.0), 1_000 * w, 0.3) for w in (1, 7))
+    theta = {noise: with_false_alarms(0.05, noise) for noise in (day, week)}
+    assert 0.15 < alarms(theta[day], day, fallen=0.02, looks=7) < 0.19
+    seen = power(0.02, week, theta[week]).seen
+    assert seen[-1] > 0.95
+    assert power(0.02, day).verdict == "useless"
+    assert power(0.02, week).verdict == "fair"
+    rng, times = np.random.default_rng(7), 4_000
+
+    def alarmed(fallen_for, looks):
+        """How many of so many watches alarm whose last so many daily tables have fallen."""
+        daily = rng.normal(scale=0.3 / math.sqrt(1_000), size=(times, looks + 6))
+        daily[:, looks + 6 - fallen_for :] += 0.02
+        pools = np.lib.stride_tricks.sliding_window_view(daily, 7, axis=1).mean(axis=-1)
+        z = rng.exponential(scale=week.of_threshold, size=(times, 1))
+        nu = rng.exponential(scale=week.of_look, size=(times, looks))
+        return float((pools + nu >= theta[week] + z).any(axis=1).mean())
+
+    assert alarmed(0, YEAR) <= 0.05
+    assert alarmed(7, 7) >= seen[-1] - 0.01
+
+
+def with_false_alarms(share, noise):
+    """θ at which so many years have a false alarm."""
+    low, high = 0.0, 0.5
+    for _ in range(50):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if alarms(middle, noise, fallen=0.0, looks=YEAR) > share else (low, middle)
+    return high
 
 
 # The sensitivity that is charged

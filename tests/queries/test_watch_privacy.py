@@ -136,6 +136,18 @@ def test_a_single_sign_would_need_half_the_noise_and_is_no_one_s_promise():
     assert worst(lambda us, theta: law(us, theta, first, second), neighbours()) > EPSILON + 0.05
 
 
+def test_who_is_in_three_tables_of_a_pool_loses_three_times_what_one_table_s_noise_promises():
+    """The pool's own Δ keeps ε for whoever is in every table; that of one table does not."""
+    pairs = list(neighbours(3, looks=2, moves=(-3, 0, 3)))
+
+    def lost(built):
+        first, second = built.of_threshold.scale, built.of_comparison.scale
+        return worst(lambda us, theta: law(us, theta, first, second), pairs)
+
+    assert lost(mechanism(3, 1.3)) <= 1.3 + SLACK
+    assert lost(mechanism(1, 1.3)) > 3.5
+
+
 # Each wrong variant is caught
 
 

@@ -105,7 +105,7 @@ def open_look(
         return look
     check_going_on(name, history)
     check_accepted(study, watch.price, watch.public.problem.unlisted)
-    table = todays_table(study, run.folder, watch.public, section.table)
+    table = todays_table(study, run.folder, watch.public, section, watch.terms)
     if table.n < watch.terms.least_records:
         raise StudyInvalid(
             f"today's table has {table.n:,} records, and this watch needs {watch.terms.least_records:,}",

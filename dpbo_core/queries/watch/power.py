@@ -8,12 +8,17 @@
 | σ | `Noise.of_sampling` | standard deviation of a table's score, as a sample of all records there could be |
 | s | `fallen` | how far below the reference the score of all records there could be really is |
 | n | `looks` | looks |
+| w | `Noise.pool` | tables, one a day, that a look reads as one |
 
 A look alarms with p(z) = Pr[s + N(0, σ²) + ν ≥ θ + z], in closed form, and n looks at tables of new records with
 1 − E_z[(1 − p(z))ⁿ]. Where every look sees the same records their N is drawn once: that errs less often by false
 alarms, since (1 − p)ⁿ is convex in p, and a fall that one look misses all may miss. θ is chosen by what errs least,
 a fall that is missed counting twice; it absorbs the mean b₂ − b₁ of the noise, which is taken for continuous: its
 steps are 2⁻²⁴ of the score's range.
+
+Pools overlap, so their N are positively correlated: false alarms are at most those of looks at new records
+(Slepian's inequality), and a fall is seen within t days at least as often as by the look of day t alone, of whose
+records min(t, w)/w have fallen.
 """
 
 import math
@@ -25,7 +30,8 @@ from numpy.typing import NDArray
 
 Reals = NDArray[np.float64]
 YEAR, SOON = 365, 5  # looks: of a year, one a day, and within which a fall is to be seen
-GOOD, FAIR = (0.01, 0.01), (0.12, 0.05)  # false alarms in a year, and falls that are not seen within SOON
+GOOD, FAIR = (0.01, 0.01), (0.12, 0.05)  # false alarms in a year, and falls that are not seen in time
+VERDICTS = ("good", "fair", "poor", "useless")
 USELESS = 0.5  # of the two together
 MISSED = 2.0  # how much worse a fall that is missed is than a false alarm
 TRIED = 121  # thresholds, from half the drop to twice
@@ -33,11 +39,17 @@ TRIED = 121  # thresholds, from half the drop to twice
 
 @dataclass(frozen=True)
 class Noise:
-    """What is added to a fall, in units of the score: two exponential scales and a standard deviation."""
+    """What is added to a fall, in units of the score: two exponential scales and a standard deviation; and w."""
 
     of_threshold: float
     of_look: float
     of_sampling: float
+    pool: int = 1
+
+    @property
+    def days(self) -> int:
+        """Within which a fall is to be seen: SOON, or those after which all records of a pool have fallen."""
+        return max(SOON, self.pool)
 
     @property
     def mean(self) -> float:
@@ -51,8 +63,8 @@ class Power:
 
     Attributes:
         threshold: θ.
-        false_alarms: chance of one in a year of looks while nothing fell, each at new records.
-        seen: chance that a fall of d is seen within 1, 2, … SOON looks, each at new records.
+        false_alarms: chance of one in a year of looks while nothing fell, each at new records; of pools at most.
+        seen: chance that a fall of d is seen within 1, 2, … looks, each at new records; of pools at least.
         seen_same: the same within SOON looks that all see the same records.
         verdict: "good", "fair", "poor" or "useless".
     """
@@ -74,10 +86,17 @@ def power(drop: float, noise: Noise, threshold: float | None = None) -> Power:
     """
     theta = best_threshold(drop, noise) if threshold is None else threshold
     false = alarms(theta, noise, fallen=0.0, looks=YEAR)
-    seen = tuple(alarms(theta, noise, fallen=drop, looks=n) for n in range(1, SOON + 1))
+    seen = tuple(_seen(theta, noise, drop, days) for days in range(1, noise.days + 1))
     return Power(
         theta, false, seen, alarms_on_same_records(theta, noise, fallen=drop, looks=SOON), verdict(false, seen[-1])
     )
+
+
+def _seen(threshold: float, noise: Noise, drop: float, days: int) -> float:
+    """The chance that a fall of `drop` is seen within so many days; of pools, by the last look alone."""
+    if noise.pool == 1:
+        return alarms(threshold, noise, fallen=drop, looks=days)
+    return alarms(threshold, noise, fallen=drop * min(days, noise.pool) / noise.pool, looks=1)
 
 
 def verdict(false_alarms: float, seen: float) -> str:
@@ -109,7 +128,7 @@ def best_threshold(drop: float, noise: Noise) -> float:
     tried = noise.mean + np.linspace(0.5 * drop, 2.0 * drop, TRIED)
     false = _within(YEAR, above(tried[:, None] + noise.of_threshold * _NODES, noise.of_look, noise.of_sampling))
     gaps = tried[:, None] + noise.of_threshold * _NODES - drop
-    missed = 1.0 - _within(SOON, above(gaps, noise.of_look, noise.of_sampling))
+    missed = 1.0 - _within(SOON if noise.pool == 1 else 1, above(gaps, noise.of_look, noise.of_sampling))
     return float(tried[int(np.argmin(false + MISSED * missed))])
 
 

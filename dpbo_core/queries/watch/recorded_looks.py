@@ -105,7 +105,7 @@ def _concluded(run: Run, watch: Watching, look: RecordedLook) -> Release:
     facts = {
         **terms.to_json(),
         "per_record": watch.measure.per_record,
-        "counted": problem.max_records_per_person,
+        "counted": terms.rows,
         "least": terms.least_records,
         **persons,
     }

@@ -17,6 +17,9 @@ A mean:  u_t = r/h − ⌊S_t/m_t⌋, h = G·2⁻²⁴, Δ = ⌈k·2²⁴/least_
 An AUC:  u_t = −⌊2²⁴(C₂ − ⌊rD⌋)/m_t²⌋, whose Δ is ⌈2k·2²⁴/least_records⌉, since k records move C₂ − ⌊rD⌋ by at
 most 2q(m_t − q), q = min(k, ⌊m_t/2⌋). A step of it is h = 2⁻²⁴/(2π(1 − π)) of AUC, π the PUBLIC share of positives:
 the share of a table's own records is as private as they are.
+
+Where a look reads w tables as one, m_t counts the records of all of them, and k is k_w, `rows`: the most that one
+person has there. Who is in one table may be in all, so that is w times as many unless persons are told apart.
 """
 
 import math
@@ -146,9 +149,8 @@ class PairMeasure:
         return math.sqrt(max(0.0, variance) / (positives * negatives))
 
 
-def measure_of(problem: Problem) -> MeanMeasure | PairMeasure:
-    """How the study's score of a table is compared."""
-    k = problem.max_records_per_person
+def measure_of(problem: Problem, k: int) -> MeanMeasure | PairMeasure:
+    """How the study's score of a table is compared, in which k records are one person's."""
     if isinstance(problem.score, PairScore):
         share = problem.positives if problem.positives is not None else EVEN
         least = 1.0 / (problem.n_training if problem.trainer is not None else 2)
@@ -165,6 +167,8 @@ class Terms:
         epsilon: of all looks together.
         least_records: the fewest records, or persons, of a table.
         reference: in units of the score, greater is better.
+        rows: k_w, the most records of one person that count in what one look reads.
+        pool: w, how many tables a look reads as one.
         threshold: θ in steps; None until it is chosen.
     """
 
@@ -172,6 +176,8 @@ class Terms:
     epsilon: float
     least_records: int
     reference: float
+    rows: int
+    pool: int = 1
     threshold: int | None = None
 
     def mechanism(self, measure: MeanMeasure | PairMeasure) -> AboveThreshold:
@@ -182,7 +188,7 @@ class Terms:
         """What is added to a fall, of tables of n whose records' scores spread so far."""
         made, h = self.mechanism(measure), measure.unit
         sampling = measure.sampling(n, spread, self.reference)
-        return Noise(made.of_threshold.scale * h, made.of_comparison.scale * h, sampling)
+        return Noise(made.of_threshold.scale * h, made.of_comparison.scale * h, sampling, self.pool)
 
     def to_json(self) -> dict[str, Any]:
         """As it is recorded with the threshold."""
@@ -191,22 +197,26 @@ class Terms:
             "epsilon": self.epsilon,
             "least_records": self.least_records,
             "reference": self.reference,
+            "rows": self.rows,
+            "pool": self.pool,
             "theta": self.threshold,
         }
 
     @classmethod
     def from_json(cls, terms: Mapping[str, Any]) -> "Terms":
         """The inverse of `to_json`, which may stand among other things."""
-        return cls(terms["drop"], terms["epsilon"], terms["least_records"], terms["reference"], terms["theta"])
+        names = ("drop", "epsilon", "least_records", "reference", "rows", "pool", "theta")
+        return cls(*(terms[name] for name in names))
 
 
-def asked_terms(section: WatchSection, *, least_records: int, reference: float) -> Terms:
+def asked_terms(section: WatchSection, *, least_records: int, reference: float, rows: int) -> Terms:
     """The terms of a watch that is not open yet.
 
     Args:
         section: what the study or the command asks for.
         least_records: where they do not say.
         reference: in units of the score.
+        rows: k_w.
 
     Raises:
         StudyInvalid: no drop or no ε is stated.
@@ -219,7 +229,7 @@ def asked_terms(section: WatchSection, *, least_records: int, reference: float) 
                 remedy="give --drop 0.02 --epsilon 1, or the same under [watch]",
             )
     drop, epsilon = float(section.drop or 0.0), float(section.epsilon or 0.0)
-    return Terms(drop, epsilon, section.least_records or least_records, reference)
+    return Terms(drop, epsilon, section.least_records or least_records, reference, rows, section.pool or 1)
 
 
 def check_terms(section: WatchSection, open_: Terms, reference: float | None) -> None:
@@ -238,6 +248,7 @@ def check_terms(section: WatchSection, open_: Terms, reference: float | None) ->
         ("epsilon", section.epsilon, open_.epsilon),
         ("least_records", section.least_records, open_.least_records),
         ("reference", reference, open_.reference),
+        ("pool", section.pool, open_.pool),
     ):
         if asked is not None and asked != fixed:
             raise StudyInvalid(

@@ -5,22 +5,27 @@ drawn; where each person counts once (`n_persons`) it is private, and the stated
 Nothing else of a table can be a reason to refuse it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from glob import glob
+from itertools import chain
 from pathlib import Path
 
 from dpbo_core import data
-from dpbo_core.data.addresses import place_of
+from dpbo_core.data.addresses import is_address, place_of
 from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.ledger.name_patterns import is_pattern, values_in, written_anyhow
 from dpbo_core.ledger.sources import Source
-from dpbo_core.preparation.data_split import check_presence, sensitive_half, sources_of
+from dpbo_core.preparation.data_split import check_distinct, check_presence, each_file, sensitive_half, sources_of
 from dpbo_core.preparation.public_half import PublicHalf
 from dpbo_core.preparation.sizes import n_validation
+from dpbo_core.privacy.assumption import ROWS_IN_ONE_TABLE
 from dpbo_core.problem.problem import Problem
+from dpbo_core.queries.watch.terms import Terms
 from dpbo_core.scoring.in_memory import Scorer
 from dpbo_core.scoring.partitioned import parts_of
-from dpbo_core.study_file import PersonFiles, PredictionTable, PublicFiles, SensitiveData, StudySpec
+from dpbo_core.study_file import PersonFiles, PredictionTable, PublicFiles, SensitiveData, StudySpec, WatchSection
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -31,34 +36,42 @@ class TodaysTable:
         spec: the study, as it would be written for this table.
         folder: its paths are relative to it.
         n: how many records it has, or the stated number of persons; public.
+        pooled: the files that are read as this one table; empty where it is one.
     """
 
     spec: StudySpec
     folder: str | Path
     n: int
+    pooled: tuple[str, ...] = ()
 
     def sources(self) -> tuple[Source, ...]:
         """Where its records come from, for the owner's policy."""
-        return sources_of(self.spec, self.folder)
+        every = [sources_of(spec, self.folder) for spec in each_file(self.spec, self.pooled)]
+        return tuple(dict.fromkeys(chain.from_iterable(every)))
 
     def opened(self, public: PublicHalf) -> Callable[[], Scorer]:
         """How its records are read, once the look began; what that raises is to be sealed."""
-        return lambda: sensitive_half(self.spec, self.folder, public)
+        return lambda: sensitive_half(self.spec, self.folder, public, pooled=self.pooled)
 
 
-def todays_table(spec: StudySpec, folder: str | Path, public: PublicHalf, named: str | None) -> TodaysTable:
+def todays_table(
+    spec: StudySpec, folder: str | Path, public: PublicHalf, section: WatchSection, terms: Terms
+) -> TodaysTable:
     """The table of today's look: its presence and header are checked.
 
     Args:
         spec: the study.
         folder: the folder that its paths are relative to.
         public: its public half.
-        named: today's file; the study's own validation file where None.
+        section: names today's file, or the files of a pool; the study's own validation file where it does not.
+        terms: of the watch.
 
     Raises:
         StudyInvalid: it is missing, or has other columns. No record's content was looked at.
     """
-    files = spec.data
+    files, named = spec.data, section.table
+    if terms.pool > 1 and isinstance(files, PublicFiles | PersonFiles):
+        return _pool(spec, folder, public, section, terms)
     if isinstance(files, PublicFiles | PersonFiles) and named is not None:
         files = replace(files, validation=named)
     elif named is not None:
@@ -72,6 +85,82 @@ def todays_table(spec: StudySpec, folder: str | Path, public: PublicHalf, named:
     today = replace(spec, data=files)
     check_presence(today, folder, public)
     return TodaysTable(today, folder, stated_size(today))
+
+
+def _pool(
+    spec: StudySpec, folder: str | Path, public: PublicHalf, section: WatchSection, terms: Terms
+) -> TodaysTable:
+    """The last files that a pattern names, as one table.
+
+    Raises:
+        StudyInvalid: as `todays_table`.
+    """
+    names = tables_of(section, folder)
+    if not names or section.pool is None:
+        raise StudyInvalid(
+            f"the last {terms.pool} tables are read as one, and no file is named as they are",
+            cause="a pool is the newest files whose names hold the time: day-{date}.csv; or none is there yet",
+            remedy=f'give --pool {terms.pool} --table "day-{{date}}.csv", or the same under [watch]',
+        )
+    n = 0
+    for one in each_file(spec, names):
+        files = one.data
+        if isinstance(files, PublicFiles):
+            files = replace(files, n_validation=_n_records(files, folder))
+            n += files.n_validation
+        check_presence(replace(one, data=files), folder, public)
+    check_distinct((), tuple(Path(folder) / name for name in names), shown_as="the pool")
+    files = spec.data
+    if isinstance(files, PersonFiles):
+        files = replace(files, n_persons=terms.least_records)
+    elif isinstance(files, PublicFiles):
+        files = replace(files, n_validation=n)
+    today = replace(spec, data=files)
+    return TodaysTable(today, folder, stated_size(today), names)
+
+
+def tables_of(section: WatchSection, folder: str | Path) -> tuple[str, ...]:
+    """The files that a watch names: of a pool the newest that are there, by their names, oldest first.
+
+    Raises:
+        StudyInvalid: a pool of files whose name holds no time.
+    """
+    table = section.table
+    if section.pool is None:
+        return () if table is None else (table,)
+    if table is None or not is_pattern(table) or is_address(table):
+        raise StudyInvalid(
+            "a pool reads the newest files of a name that holds the time, and watch.table is none",
+            cause="which tables belong together is read from their names",
+            remedy='give --table "day-{date}.csv", say; to pool rows of a database write a query that does',
+        )
+    there = glob(written_anyhow(table), root_dir=folder)  # noqa: PTH207  an absolute one too
+    return tuple(sorted(name for name in there if values_in(table, Path(name).as_posix())))[-section.pool :]
+
+
+def rows_in_pool(problem: Problem, pool: int, accepts: Collection[str]) -> int:
+    """k_w, the most records of one person that count in a pool of w tables.
+
+    w·k, since who is in one table may be in every other; k where persons' records are counted over the whole pool,
+    where each person counts once, or where the caller answers for it that nobody is in two tables.
+    """
+    k, counted = problem.max_records_per_person, problem.person is not None or problem.n_persons is not None
+    return k if counted or ROWS_IN_ONE_TABLE.name in accepts else pool * k
+
+
+def least_of(spec: StudySpec, section: WatchSection) -> int:
+    """The fewest records, or persons, of what one look reads, where the section does not say: the study's, w times.
+
+    Raises:
+        StudyInvalid: nobody but the user knows how many persons several tables have together.
+    """
+    if section.pool is not None and section.least_records is None and isinstance(spec.data, PersonFiles):
+        raise StudyInvalid(
+            f"how many different persons {section.pool} tables have together is not stated",
+            cause="each person counts once in a pool, and who comes again is in several tables",
+            remedy="write least_records under [watch]: the persons of a pool",
+        )
+    return section.least_records or stated_size(spec) * (section.pool or 1)
 
 
 def stated_size(spec: StudySpec) -> int:

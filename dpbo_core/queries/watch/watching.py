@@ -1,5 +1,6 @@
 """Which model is watched, on which terms, at which price and how it errs: from public files and the ledger."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from dpbo_core.preparation.preconditions import check_policy
 from dpbo_core.preparation.public_half import PublicHalf
 from dpbo_core.preparation.resolve import resolve
 from dpbo_core.preparation.run import Run
+from dpbo_core.privacy.assumption import ROWS_IN_ONE_TABLE
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
@@ -24,7 +26,7 @@ from dpbo_core.problem.problem import Problem, Trainer
 from dpbo_core.queries.evaluation.evaluated_model import no_model
 from dpbo_core.queries.evaluation.request import digest_of_released
 from dpbo_core.queries.query import replay
-from dpbo_core.queries.watch.power import Noise, Power, best_threshold, power, smallest_drop
+from dpbo_core.queries.watch.power import VERDICTS, Noise, Power, best_threshold, power, smallest_drop
 from dpbo_core.queries.watch.terms import (
     LOOKS,
     THRESHOLD,
@@ -36,7 +38,13 @@ from dpbo_core.queries.watch.terms import (
     measure_of,
     watch_key,
 )
-from dpbo_core.queries.watch.todays_table import check_watchable, counted_of, stated_size
+from dpbo_core.queries.watch.todays_table import (
+    check_watchable,
+    counted_of,
+    least_of,
+    rows_in_pool,
+    tables_of,
+)
 from dpbo_core.study_file import StudySpec, WatchSection
 
 EVIDENCE = Evidence(
@@ -45,6 +53,7 @@ EVIDENCE = Evidence(
     "2017, Theorem 4)",
 )
 
+CADENCES = (1, 7, 30)  # tables, one a day: a day, a week, a month
 ROUNDING = 1e-9  # of a reference that was put back from the metric's unit
 
 
@@ -71,13 +80,15 @@ class Watching:
     @property
     def measure(self) -> MeanMeasure | PairMeasure:
         """What a look compares with its threshold: a mean of scores, or a count of pairs."""
-        return measure_of(self.public.problem)
+        return measure_of(self.public.problem, self.terms.rows)
 
     @property
     def price(self) -> PrivacyPlan:
         """One draw of pure ε, for all looks."""
         problem = replace(self.public.problem, epsilon=self.terms.epsilon)
-        guarantee = guarantee_of(problem, delta=0.0, evidence=EVIDENCE, scope=Scope.PAIRS)
+        apart = self.terms.rows < rows_in_pool(problem, self.terms.pool, ())
+        assumptions = (ROWS_IN_ONE_TABLE.name,) if apart else ()
+        guarantee = guarantee_of(problem, delta=0.0, evidence=EVIDENCE, scope=Scope.PAIRS, assumptions=assumptions)
         return PrivacyPlan(guarantee, (self.terms.mechanism(self.measure).spend(LOOKS),))
 
     @property
@@ -142,7 +153,7 @@ def planned_watch(spec: StudySpec, run: Run, section: WatchSection) -> Watching:
         PolicyRefused: the training file is what a dataset is scored on.
     """
     check_watchable(spec)
-    beside = () if section.table is None else (place_source(place_of(run.folder, section.table)),)
+    beside = tuple(place_source(place_of(run.folder, name)) for name in tables_of(section, run.folder))
     check_policy(spec, run, *beside)
     resolved = resolve(spec, run.folder)
     split = FileSplit.of(spec, run)
@@ -160,7 +171,8 @@ def planned_watch(spec: StudySpec, run: Run, section: WatchSection) -> Watching:
         check_terms(section, terms, stated)
     else:
         reference = _released_score(tuned, public.problem) if stated is None else stated
-        terms = asked_terms(section, least_records=stated_size(spec), reference=reference)
+        rows, least = rows_in_pool(public.problem, section.pool or 1, spec.accepts), least_of(spec, section)
+        terms = asked_terms(section, least_records=least, reference=reference, rows=rows)
     return Watching(spec, public, key, tuned, terms, fixed=recorded is not None)
 
 
@@ -176,6 +188,7 @@ class WatchPlan:
         spread: standard deviation of a record's score that was reckoned with; None where pairs are counted.
         power: how often it errs.
         smallest: the least fall that it would find fairly at this price.
+        compared: how it would err that looked every day at the last w tables, w → that.
         open: whether it is open already.
     """
 
@@ -186,7 +199,13 @@ class WatchPlan:
     spread: float | None
     power: Power
     smallest: float
+    compared: Mapping[int, Power]
     open: bool
+
+    @property
+    def advised(self) -> int:
+        """The fewest tables to read as one of those whose verdict is best."""
+        return min(self.compared, key=lambda pool: (VERDICTS.index(self.compared[pool].verdict), pool))
 
     @property
     def records(self) -> int:
@@ -218,8 +237,18 @@ def plan_watch(
         spread=spread if isinstance(measure, MeanMeasure) else None,
         power=power(terms.drop, noise, theta),
         smallest=smallest_drop(noise),
+        compared={pool: _power_of(watch, pool) for pool in CADENCES},
         open=watch.fixed,
     )
+
+
+def _power_of(watch: Watching, pool: int) -> Power:
+    """How a watch on the same terms errs whose looks read so many tables, each as large as one of this watch's."""
+    terms, problem = watch.terms, watch.public.problem
+    rows = rows_in_pool(problem, pool, watch.spec.accepts)
+    least = max(1, terms.least_records // terms.pool) * pool
+    asked = replace(terms, rows=rows, pool=pool, least_records=least)
+    return power(terms.drop, asked.noise(measure_of(problem, rows), least, watch.spread))
 
 
 def section_of(study: StudySpec, section: WatchSection | None) -> WatchSection:
