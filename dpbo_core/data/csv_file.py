@@ -3,9 +3,13 @@
 Lines end at the newline byte only (a carriage return before it is dropped); the last one may lack it. The
 first line is the header. A line that is not UTF-8, is blank, has another number of fields, an overlong field
 or a stray quote is a broken record; it cannot swallow its neighbours, whatever quotes it holds.
+
+Fields are separated by commas; by tabs or semicolons where the header line, which is public, has no comma.
+Behind semicolons "29,4" is the number 29.4, as spreadsheets of many countries write it.
 """
 
 import csv
+import re
 from collections.abc import Iterable
 from itertools import islice
 from typing import BinaryIO
@@ -20,12 +24,14 @@ from dpbo_core.data.values import Column, joined, text_column
 from dpbo_core.errors import StudyInvalid
 
 FIELD_LIMIT = 131_072  # characters; the csv module's own
+SEPARATORS = {",": "comma", "\t": "tab", ";": "semicolon"}
+_DECIMAL = re.compile(r"^\s*([+-]?\d+),(\d+)\s*$", re.ASCII)
 _BOM = b"\xef\xbb\xbf"
 LINES_AT_ONCE = 8192  # bounds the memory that the fields of a large file take as Python strings
 _BYTES_AT_ONCE = 1 << 20
 
 
-def csv_fields(line: bytes) -> list[str] | None:
+def csv_fields(line: bytes, separator: str = ",") -> list[str] | None:
     """The fields of one physical line, or None where it is no record. Never raises."""
     try:
         text = line.decode()
@@ -35,30 +41,40 @@ def csv_fields(line: bytes) -> list[str] | None:
     if not text:
         return None
     if '"' not in text and "\r" not in text and len(text) <= FIELD_LIMIT:
-        return text.split(",")  # nothing here that the csv module would treat otherwise
-    try:
-        rows = list(csv.reader([text], strict=True))
-    except csv.Error:
-        return None
-    if len(rows) != 1 or max(map(len, rows[0]), default=0) > FIELD_LIMIT:
-        return None
-    return rows[0]
+        fields = text.split(separator)  # nothing here that the csv module would treat otherwise
+    else:
+        try:
+            rows = list(csv.reader([text], delimiter=separator, strict=True))
+        except csv.Error:
+            return None
+        if len(rows) != 1 or max(map(len, rows[0]), default=0) > FIELD_LIMIT:
+            return None
+        fields = rows[0]
+    return fields if separator != ";" else [_DECIMAL.sub(r"\1.\2", field) for field in fields]
 
 
-def csv_names(file: BinaryIO, *, mode: ReadMode, shown_as: str) -> tuple[str, ...]:
-    """Reads the header line.
+def separator_of(header: bytes) -> str:
+    """What stands between the fields of a file, by its header line alone."""
+    unquoted = re.sub(rb'"[^"]*"', b"", header)
+    return next((sign for sign in SEPARATORS if sign.encode() in unquoted), ",")
+
+
+def csv_names(file: BinaryIO, *, mode: ReadMode, shown_as: str) -> tuple[str, tuple[str, ...]]:
+    """Reads the header line: what separates fields, and the names.
 
     Raises:
         StudyInvalid: it is no CSV header.
     """
-    fields = csv_fields(file.readline().removeprefix(_BOM))
+    line = file.readline().removeprefix(_BOM)
+    separator = separator_of(line)
+    fields = csv_fields(line, separator)
     if fields is None:
         raise StudyInvalid(
             f"{shown_as} is not a CSV file with a header line",
             cause="it is empty, encrypted, compressed, or not UTF-8 text",
             remedy="export it as comma-separated UTF-8 with the column names in the first line",
         )
-    return column_names(fields, mode=mode, shown_as=shown_as)
+    return separator, column_names(fields, mode=mode, shown_as=shown_as)
 
 
 def csv_header(file: BinaryIO, *, mode: ReadMode, shown_as: str) -> Header:
@@ -67,7 +83,7 @@ def csv_header(file: BinaryIO, *, mode: ReadMode, shown_as: str) -> Header:
     Raises:
         StudyInvalid: the first line is no CSV header.
     """
-    names = csv_names(file, mode=mode, shown_as=shown_as)
+    _, names = csv_names(file, mode=mode, shown_as=shown_as)
     count, last = 0, b"\n"
     while block := file.read(_BYTES_AT_ONCE):
         count += block.count(b"\n")
@@ -86,15 +102,15 @@ def read_csv(file: BinaryIO, *, mode: ReadMode, shown_as: str) -> Table:
     Raises:
         StudyInvalid: the first line is no CSV header; or the file is public and a line is broken.
     """
-    names = csv_names(file, mode=mode, shown_as=shown_as)
+    separator, names = csv_names(file, mode=mode, shown_as=shown_as)
     parts: list[list[Column]] = [[] for _ in names]
     raw: dict[str, list[object]] = {name: [] for name in names} if mode.keeps_cells else {}
     broken: list[bool] = []
     unread = ["nan"] * len(names)
     while lines := list(islice(file, LINES_AT_ONCE)):
-        rows = [csv_fields(line) for line in lines]
+        rows = [csv_fields(line, separator) for line in lines]
         if mode.refuses_records:
-            _refuse_broken(rows, len(names), first_line=len(broken) + 2, shown_as=shown_as)
+            _refuse_broken(rows, len(names), separator, first_line=len(broken) + 2, shown_as=shown_as)
         whole = [fields if fields is not None and len(fields) == len(names) else unread for fields in rows]
         broken.extend(fields is unread for fields in whole)
         for part, texts in zip(parts, zip(*whole, strict=True), strict=True):
@@ -107,7 +123,9 @@ def read_csv(file: BinaryIO, *, mode: ReadMode, shown_as: str) -> Table:
     return Table(columns, np.array(broken, dtype=np.bool_), shown_as, raw_cells)
 
 
-def _refuse_broken(rows: Iterable[list[str] | None], width: int, *, first_line: int, shown_as: str) -> None:
+def _refuse_broken(
+    rows: Iterable[list[str] | None], width: int, separator: str, *, first_line: int, shown_as: str
+) -> None:
     for line, fields in enumerate(rows, start=first_line):
         if fields is None:
             raise StudyInvalid(
@@ -118,6 +136,6 @@ def _refuse_broken(rows: Iterable[list[str] | None], width: int, *, first_line: 
         if len(fields) != width:
             raise StudyInvalid(
                 f"line {line} of {shown_as} has {len(fields)} fields, its header has {width}",
-                cause="a comma inside a field that is not quoted",
+                cause=f"a {SEPARATORS[separator]} inside a field that is not quoted",
                 remedy="correct the line, or export the file again",
             )

@@ -90,10 +90,10 @@ def read_people(path: str | Contents, column: str, *, shown_as: str) -> tuple[Pe
         return tuple(person_of(value) for value in parquet_values(path, column, shown_as=shown_as))
     people: list[Person] = []
     with path.open("rb") as file:
-        names = csv_names(file, mode=SENSITIVE_FILE, shown_as=shown_as)
+        separator, names = csv_names(file, mode=SENSITIVE_FILE, shown_as=shown_as)
         place = names.index(column)
         while lines := list(islice(file, LINES_AT_ONCE)):
-            rows = [csv_fields(line) for line in lines]
+            rows = [csv_fields(line, separator) for line in lines]
             people += [person_of(row[place]) if row and len(row) == len(names) else None for row in rows]
     return tuple(people)
 

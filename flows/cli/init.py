@@ -3,7 +3,7 @@
 import os
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +15,7 @@ from dpbo.flows.cli.studies import check_public_here
 from dpbo.flows.cli.terminal import Screen, named
 from dpbo.flows.cli.words import reason_of
 from dpbo_core.data import Preprocessing, Table, check_columns, read_header, read_table
+from dpbo_core.data.csv_file import SEPARATORS, separator_of
 from dpbo_core.data.features import CATEGORIES_AT_MOST, present
 from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.data.values import is_text, numbers, shown, sorted_values
@@ -32,6 +33,16 @@ MANY = 20  # different numbers, beyond which a numeric target is taken for an am
 UNBALANCED = 2.0  # classes whose shares differ by more than this factor are weighted
 # Of a file in a split: they say nothing of whose data it holds.
 ROLES = tuple("validation valid val test testing holdout hold out sensitive private data csv parquet".split())  # noqa: SIM905
+IDENTIFIER = re.compile(r"(?:^|[\W_])(?:id|key|nr|mrn|uuid|person|patient|customer|user|subject)$", re.IGNORECASE)
+FORMS = (  # of texts that were meant as something else
+    (r"[+-]?\d+,\d+", "numbers with a decimal comma: write a point, or put semicolons between fields"),
+    (r"\d{1,2}[./]\d{1,2}[./]\d{2,4}( .*)?", "dates: a pipeline reads them where they are written 2026-11-24"),
+    (
+        r"[€$£]\s?[\d.,' ]+|[+-]?\d[\d.,' ]*\s?(%|€|\$|£|[A-Za-zµ°/²³]{1,5})",
+        "numbers with a unit: leave the unit out",
+    ),
+)
+MOST, REPEATED = 0.9, 1.2  # share of texts of a form; rows of a person
 WIDTH = 80  # columns of the file
 BIAS = 0.7071  # without one a linear model cannot say the larger class of everybody
 RARE = 0.2  # share of the rarer of two classes, below which accuracy says little and records are ranked
@@ -70,14 +81,16 @@ def init(
     """Write a study file for two data files. Charges nothing."""
     check_public_here((file_source(training, PUBLIC),))
     people = stated_people(person, n_persons)
-    text = study_text(training, validation, target=target, name=name, folder=out.parent, people=people)
+    table = read_table(training, mode=PUBLIC_FILE, shown_as=str(training))
+    text = study_text(training, validation, table, target=target, name=name, folder=out.parent, people=people)
     _write(text, out)
-    print_written(read_study(out), out)
+    print_written(read_study(out), out, notices(training, table, person))
 
 
 def study_text(
     training: Path,
     validation: Path,
+    table: Table,
     *,
     target: str | None,
     name: str | None,
@@ -87,7 +100,8 @@ def study_text(
     """The text of a study file for two data files, of twenty lines at most.
 
     Args:
-        training: the public file; it is read.
+        training: the public file.
+        table: what it holds.
         validation: the sensitive file; of it the header and the number of records are read, no record. With
             `people` that number is not used.
         target: the column to predict; the last one where None.
@@ -99,7 +113,6 @@ def study_text(
     Raises:
         StudyInvalid: a file that cannot serve.
     """
-    table = read_table(training, mode=PUBLIC_FILE, shown_as=str(training))
     header = read_header(validation, mode=SENSITIVE_FILE, shown_as=str(validation))
     target = target or list(table.columns)[-1]
     check_columns(table.columns, header.columns, target, shown_as=str(validation))
@@ -241,9 +254,10 @@ def check_column_of_persons(table: Table, person: str, target: str) -> None:
 
 
 def _identifies(table: Table, column: str) -> bool:
-    """Whether a column is empty, or a text of so many values that it is a name, a date or an identifier."""
+    """Whether a column is empty, or of so many values and such texts, or a name, that it tells records apart."""
     values = table.columns[column]
-    return not present(values).any() or (is_text(values) and len(sorted_values(values)) > CATEGORIES_AT_MOST)
+    many = (is_text(values) or IDENTIFIER.search(column)) and len(sorted_values(values)) > CATEGORIES_AT_MOST
+    return bool(many) or not present(values).any()
 
 
 def _model(table: Table, target: str) -> tuple[dict[str, object], dict[str, object]]:
@@ -282,8 +296,34 @@ def _model(table: Table, target: str) -> tuple[dict[str, object], dict[str, obje
     return model, forest
 
 
-def print_written(spec: StudySpec, out: Path) -> None:
-    """Print what `dpbo init` wrote, and the next command."""
+def notices(training: Path, table: Table, person: str | None) -> Iterator[tuple[str, str]]:
+    """What was taken for granted of the PUBLIC file, or is not used as it stands, each with its word."""
+    if training.suffix.lower() == ".csv":
+        with training.open("rb") as file:
+            separator = separator_of(file.readline())
+        if separator != ",":
+            decimals = ", and a comma in a number is its decimal point" if separator == ";" else ""
+            yield "file", f"a {SEPARATORS[separator]} stands between fields{decimals}"
+    for column, values in table.columns.items():
+        some = values[present(values)].tolist()[:1000]
+        rows = len(some) / max(1, len(set(some)))
+        if IDENTIFIER.search(column):
+            if person is None and rows > REPEATED:
+                yield (
+                    "people",
+                    f"{named(column)} has {rows:.1f} rows each: --person {named(column)} protects people",
+                )
+        elif is_text(values):
+            forms = (
+                what
+                for form, what in FORMS
+                if sum(bool(re.fullmatch(form, str(one))) for one in some) > MOST * len(some)
+            )
+            yield from (("texts", f"{named(column)} holds {what}") for what in forms)
+
+
+def print_written(spec: StudySpec, out: Path, noticed: Iterable[tuple[str, str]]) -> None:
+    """Print what `dpbo init` wrote, what it noticed of the public file, and the next command."""
     screen, data, model = Screen(), spec.data, spec.model
     screen.say(
         f"[bold]{named(out)}[/] is written. Of the validation file only the header and the number of records were "
@@ -300,14 +340,16 @@ def print_written(spec: StudySpec, out: Path) -> None:
     if spec.budget is not None:
         cap = f"ε = {spec.budget.epsilon:g}, δ = {spec.budget.delta:g}"
         facts.append(("cap", f"{cap} for all studies of {named(repr(spec.privacy.dataset))}, set once"))
-    if spec.privacy.person is None:
+    noticed = list(noticed)
+    if spec.privacy.person is None and "people" not in dict(noticed):
         facts.append(("people", "if a column says whose a record is, --person COLUMN protects people"))
     if isinstance(data, PublicFiles | PersonFiles) and data.ignore:
         left_out = ", ".join(named(name) for name in data.ignore)
-        facts.append(("left out", f"{left_out}: empty, or a text of too many values"))
+        facts.append(("left out", f"{left_out}: empty, an identifier, or a text of too many values"))
         facts.append(("pipeline", 'takes texts, dates and gaps as they are: estimator = "risk_model:pipeline"'))
     if isinstance(data, PublicFiles | PersonFiles) and data.missing == "mean":
         facts.append(("gaps", "filled with the training file's means"))
+    facts += noticed
     screen.facts(facts)
     screen.say(
         "\nRead it through: price, cap and who is protected are yours to choose. Make sure that nobody in the "

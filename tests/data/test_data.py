@@ -165,6 +165,23 @@ def test_the_short_way_through_a_line_is_the_csv_modules(text: str) -> None:
 # -- whole files
 
 
+COMMAS = 'id,age,note\n7,29.4,a b\n8,-0.5,"c;d"\n9,1,2,3\n,,\n'
+SEMICOLONS = 'id;age;note\n7;29,4;a b\n8; -0,5 ;"c;d"\n9;1;2;3\n;;\n'
+
+
+@pytest.mark.parametrize("mode", [SENSITIVE_FILE, SENSITIVE_FILE.with_cells()])
+def test_a_file_of_semicolons_and_decimal_commas_holds_the_same_table(mode):
+    """What separates is the header's word, which is public: no record can change how another is read."""
+    one, other = (read_csv(io.BytesIO(text.encode()), mode=mode, shown_as="v") for text in (COMMAS, SEMICOLONS))
+    assert one.broken.tolist() == other.broken.tolist() == [False, False, True, False]
+    for name in ("id", "age", "note"):
+        assert [str(value) for value in one.columns[name]] == [str(value) for value in other.columns[name]]
+    tabs = read_csv(io.BytesIO(b'\xef\xbb\xbf"a,b"\tc;d\n1\t2,5\n'), mode=mode, shown_as="v")
+    assert {name: values.tolist() for name, values in tabs.columns.items()} == {"a,b": [1.0], "c;d": ["2,5"]}
+    header_decides = read_csv(io.BytesIO(b"a,b\n1;5,2\n"), mode=mode, shown_as="v")
+    assert header_decides.columns["a"].tolist() == ["1;5"]
+
+
 @given(lines, st.sampled_from([b"", b"\n"]), st.sampled_from([b"a,b,y", b"\xef\xbb\xbfa,b,y\r", b'"a","b","y"']))
 @settings(QUIET, max_examples=at_length(900))
 def test_hostile_csv_gives_one_record_a_line_and_each_by_itself(

@@ -9,6 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dpbo.flows.cli.init import public_name, study_text
+from dpbo_core.data import read_table
+from dpbo_core.data.read_mode import PUBLIC_FILE
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.preparation.data_split import FileSplit
 from dpbo_core.preparation.resolve import planning_problem
@@ -38,7 +40,8 @@ def two(here):
 
 
 def text(training, validation, **changes):
-    return study_text(training, validation, **{"target": None, "name": None, "folder": Path()} | changes)
+    table = read_table(training, mode=PUBLIC_FILE, shown_as=str(training))
+    return study_text(training, validation, table, **{"target": None, "name": None, "folder": Path()} | changes)
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +73,27 @@ def test_from_a_csv_never_seen_to_a_release(two, dpbo):
 )  # fmt: skip
 def test_a_study_is_named_after_whose_data_it_has_and_not_after_a_part_of_a_split(file, target, name):
     assert public_name(Path(file), target) == name
+
+
+def test_what_spreadsheets_export_is_read_and_what_was_taken_for_granted_is_said(here, dpbo):
+    rng = random.Random(0)
+    rows = [
+        f"P{i % 80};{rng.gauss(70, 9):.1f};0{rng.randint(1, 9)}.05.2024;{rng.randint(1, 90)} %;{'ny'[i % 3 > 0]}"
+        for i in range(240)
+    ]
+    for name, part in (("public.csv", rows[:120]), ("private.csv", rows[120:])):
+        whole = (
+            "\n".join(["patient_id;weight;visit;share;outcome", *part]).replace(".", ",").replace(",05,", ".05.")
+        )
+        (here / name).write_text(whole, encoding="utf-8-sig")
+    code, out = dpbo("init", "public.csv", "private.csv")[:2]
+    said = " ".join(str(out).split())
+    assert code == 0
+    assert "a semicolon stands between fields" in said
+    assert "patient_id has 1.5 rows each: --person patient_id protects people" in said
+    assert "visit holds dates" in said
+    assert "share holds numbers with a unit" in said
+    assert read_study("study.toml").data.ignore == ("patient_id", "share")
 
 
 @pytest.mark.slow
@@ -188,7 +212,9 @@ def test_a_column_of_people_is_protected_whole_and_is_no_feature(here, dpbo):
     assert Path("two.toml").read_text() == Path("study.toml").read_text()
     release = run_study(read_study("two.toml"), ledger=PrivacyLedger("sqlite:///ledger.db")).release
     assert (release.guarantee.person, release.guarantee.relation) == ("patient", "replace_one_person")
-    assert "--person COLUMN" in " ".join(dpbo("init", "a.csv", "b.csv", "--out", "three.toml")[1].split())
+    assert "--person patient protects people" in " ".join(
+        dpbo("init", "a.csv", "b.csv", "--out", "three.toml")[1].split()
+    )
     for wrong, says in (
         (("--person", "patiens", "--n-persons", "3"), "no column 'patiens' can say"),
         (("--person", "y", "--n-persons", "3"), "no column 'y' can say"),

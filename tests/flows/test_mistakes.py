@@ -56,7 +56,7 @@ MISTAKES = {  # what is typed before the study's name, the study, the exit code,
     "another format": ("tune", but("data", training="t.xlsx"), 2, "neither .csv nor .parquet"),
     "a wrong target": ("tune", but("data", target="z"), 2, "no column 'z'"),
     "the same target in a plan": ("plan", but("data", target="z"), 2, "no column 'z'"),
-    "semicolons": ("tune", but("data", training="semicolons.csv"), 2, "no column 'y'"),
+    "bars between fields": ("tune", but("data", training="bars.csv"), 2, "no column 'y'"),
     "two columns of one name": ("tune", but("data", training="twice.csv"), 2, "share one name, 'a'"),
     "another column in one file": ("tune", but("data", validation="other.csv"), 2, "lacks 'b'"),
     "one file named twice": ("tune", but("data", validation="t.csv"), 2, "both the training file and"),
@@ -83,7 +83,7 @@ def answers(tmp_path_factory):
     folder, typed = tmp_path_factory.mktemp("mistakes"), []
     lines = [f"{i % 7},{i % 5},{i % 2}" for i in range(30)]
     tables = {"t.csv": ("a,b,y", lines), "v.csv": ("a,b,y", lines[:20]), "twice.csv": ("a,a,y", lines)}
-    tables |= {"semicolons.csv": ("a;b;y", [line.replace(",", ";") for line in lines])}
+    tables |= {"bars.csv": ("a|b|y", [line.replace(",", "|") for line in lines])}
     tables |= {"one.csv": ("a,b,y", ["1,2,1"] * 30), "other.csv": ("a,c,y", lines[:20])}
     for name, (header, rows) in tables.items():
         (folder / name).write_text("\n".join((header, *rows)) + "\n")
