@@ -1,5 +1,6 @@
 """`dpbo show`: any recorded release from the ledger alone, without its training file, MLflow or Prefect."""
 
+from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
@@ -8,7 +9,7 @@ import typer
 
 from dpbo.flows.cli.release_screen import print_explained, print_release, release_json
 from dpbo.flows.cli.running import ledger_here
-from dpbo.flows.cli.terminal import print_result
+from dpbo.flows.cli.terminal import print_json, print_result
 from dpbo.flows.cli.words import Explain, reason_of
 from dpbo_core.accounting.account import Account
 from dpbo_core.errors import StudyInvalid, suggestion
@@ -19,6 +20,13 @@ from dpbo_core.privacy.atomically import replace_atomically
 from dpbo_core.privacy.release import Release, StudyResult
 from dpbo_core.queries.evaluation import KIND
 from dpbo_core.queries.watch import KIND as WATCH
+
+
+class Form(StrEnum):
+    """What else a release can be printed as."""
+
+    REGISTRY = "registry"
+
 
 LISTED = 10  # of several matches in one line; the newest
 
@@ -33,6 +41,9 @@ def show(
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write release.json here, and its receipt beside it.")
     ] = None,
+    form: Annotated[
+        Form | None, typer.Option("--format", help="registry: a draft for the registry of DP deployments.")
+    ] = None,
     explain: Explain = False,
 ) -> None:
     """Print a recorded release, from the ledger alone. Opens no data, draws nothing, spends nothing."""
@@ -41,6 +52,11 @@ def show(
         save_page(release, account, html)
     if out is not None:
         _save_release(release, out)
+    if form is Form.REGISTRY:
+        from dpbo.tasks.reporting.registry_entry import registry_entry
+
+        print_json(registry_entry(release))
+        return
     result = StudyResult(release, replayed=True)
 
     def screen() -> None:

@@ -241,3 +241,55 @@ def test_a_dataset_with_dollars_is_shown(dpbo, released, here):
     page.feed((here / "page.html").read_text())
     assert page.pictures == 3
     assert replace(release).dataset in page.text
+
+
+REGISTRY = {  # the sections and fields of opendp/deployments-registry-data, read in November 2026; * where required
+    "basic": "name* data_curators* intended_use* data_product_type* data_product_region* description* "
+    "publication_date* data_product_sector",
+    "dp_variant": "variant_name data_domain unprotected_quantities",
+    "privacy_loss": "privacy_unit privacy_unit_details privacy_parameters privacy_parameters_details",
+    "deployment_model": "model_name model_name_details actors release_type release_type_details data_source_type "
+    "data_source_type_details access_type access_type_details",
+    "accounting": "post_processing composition",
+    "implementation": "preprocessing_and_hyperparameter_tuning mechanisms justification",
+    "administrative": "sources notes registry_authors*",
+}
+VALUES = {
+    "data_product_type": {"Summary statistics", "Machine learning model", "Dataset", "Synthetic data",
+                          "Interactive API", "SQL queries"},
+    "variant_name": {"Pure DP", "Approximate DP", "Zero-concentrated DP", "Renyi DP", "Custom"},
+    "model_name": {"Local", "Central", "Shuffle", "Federated", "Varies"},
+    "release_type": {"One release", "Many releases"},
+    "data_source_type": {"Static", "Dynamic"},
+    "access_type": {"Interactive", "Non-interactive"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("method", ["private_grid", "private_trajectory"])
+def test_a_registry_entry_has_the_fields_of_the_registry_and_says_what_the_release_says(dpbo, released, method):
+    release = released(method=method)
+    code, out, err = dpbo("show", "trial", "--format", "registry")
+    assert (code, err) == (0, "")
+    entry = json.loads(out)
+    assert (set(entry), entry["status"]) == ({"url_slug", "status", "tier", "deployment"}, "Draft")
+    assert set(entry["deployment"]) == set(REGISTRY)
+    for section, fields in entry["deployment"].items():
+        names = REGISTRY[section].split()
+        assert set(fields) <= {name.rstrip("*") for name in names}, section
+        assert {name[:-1] for name in names if name.endswith("*")} <= set(fields), section
+        assert all(fields[name] in values for name, values in VALUES.items() if name in fields)
+        assert all(isinstance(fields[name], list) and fields[name] for name in fields if name in
+                   ("data_curators", "registry_authors"))  # fmt: skip
+    guarantee = release.guarantee
+    loss = entry["deployment"]["privacy_loss"]
+    assert loss["privacy_parameters"] == {"epsilon": guarantee.epsilon, "delta": guarantee.delta}
+    assert entry["deployment"]["basic"]["publication_date"] == release.released_at[:10]
+
+
+def test_what_guarantees_nothing_is_not_registered(released):
+    from dpbo.tasks.reporting.registry_entry import registry_entry
+    from dpbo_core.errors import StudyInvalid
+
+    release = released()
+    with pytest.raises(StudyInvalid, match="guarantees nothing"):
+        registry_entry(replace(release, guarantee=release.guarantee.as_drawn("injected")))
