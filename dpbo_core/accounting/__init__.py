@@ -14,9 +14,10 @@ Amounts are integers of 10⁻¹², so that ten tenths fill a cap of 1 exactly:
 
 >>> from dpbo_core.accounting.budget import PrivacyBudget
 >>> from dpbo_core.accounting.composition import Total
+>>> from dpbo_core.accounting.renyi_filter import NOT_FILTERED
 >>> cap = PrivacyBudget.of("clinic", epsilon=1.0, delta=1e-6)
 >>> tenth = Total(epsilon_units=10**11, delta_units=0, rho_units=5 * 10**9)
 >>> spent = sum([tenth] * 9, Total(0, 0, 0))
->>> cap.admits(spent + tenth), cap.admits(spent + tenth + Total(1, 0, 10**12))
-(True, False)
+>>> [cap.admits(total, None, NOT_FILTERED) for total in (spent + tenth, spent + tenth + Total(1, 0, 10**12))]
+[True, False]
 """

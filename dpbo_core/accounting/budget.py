@@ -5,7 +5,7 @@
 | ε, δ | `epsilon_units`, `delta_units` | the cap, in 10⁻¹², as people typed it |
 | δ_x | `delta_only_units` | the part kept for spends that are only (ε, δ); 0 unless an assumption needs them |
 | δ_z | `delta_conversion` | the part at which zCDP is converted, fixed at opening |
-| ρ* | `rho_units` | the largest ρ whose conversion at δ_z is at most ε, rounded down |
+| ρ* | `largest_rho` | the largest ρ whose conversion at δ_z is at most ε, rounded down |
 
 Admit iff Σδ_i ≤ δ_x and (Σr_i ≤ ρ*, or no draw is Gaussian and Σε_i ≤ ε), with r_i of `renyi_filter`. On a path
 admitted by pure ε alone the loss never exceeds ε; the rest is bounded by δ_z at one fixed order, so the rule is
@@ -19,9 +19,8 @@ longer fail.)
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 
-from dpbo_core.accounting.composition import Total, largest_rho
+from dpbo_core.accounting.composition import Total
 from dpbo_core.accounting.renyi_filter import Filter
 from dpbo_core.privacy.amounts import allowed_units, from_units
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
@@ -68,24 +67,19 @@ class PrivacyBudget:
         """δ_z, for every unit but training records."""
         return self.conversion_for(None)
 
-    @cached_property
-    def rho_units(self) -> int:
-        """ρ* in 10⁻¹², for every unit but training records."""
-        return largest_rho(from_units(self.epsilon_units), self.delta_conversion)
-
     def conversion_for(self, unit: PrivacyUnit | None) -> float:
         """δ_z where the guarantees are about `unit`."""
         if unit is PrivacyUnit.TRAINING_RECORD:
             return 0.0
         return from_units(self.delta_units - self.delta_only_units)
 
-    def admits(self, total: Total, unit: PrivacyUnit | None = None, filtered: Filter | None = None) -> bool:
+    def admits(self, total: Total, unit: PrivacyUnit | None, filtered: Filter) -> bool:
         """Whether everything spent so far, on guarantees about `unit`, with what is asked stays under the cap.
 
         Args:
             total: its sums.
             unit: whom the guarantees protect.
-            filtered: its Σr_i, at the order that was fixed when the cap was opened; by Σρ_i alone where None.
+            filtered: its Σr_i, at the order that was fixed when the cap was opened.
         """
         if self.public:
             return True
@@ -94,6 +88,4 @@ class PrivacyBudget:
             return pure and total.delta_units <= self.delta_units
         if total.delta_units > self.delta_only_units:
             return False
-        if filtered is None:
-            return pure or total.rho_units <= self.rho_units
         return pure or filtered.fits(self.epsilon_units, self.delta_conversion)

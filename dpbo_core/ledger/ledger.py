@@ -52,7 +52,7 @@ from dpbo_core.ledger.dataset_metadata import (
 )
 from dpbo_core.ledger.history import row_decoding
 from dpbo_core.ledger.lookup import CHARGED, RecordedStudies, warm_start_of
-from dpbo_core.ledger.operators import References, check_allowed, check_rate
+from dpbo_core.ledger.operators import Code, References, check_allowed, check_rate
 from dpbo_core.ledger.recovery import check_recovered
 from dpbo_core.ledger.reservation import Reservation
 from dpbo_core.ledger.schema import DATASETS
@@ -169,20 +169,21 @@ class PrivacyLedger(RecordedStudies):
         with self._owner_writing() as writer:
             return policy.allow_shared(writer, dataset_named(writer.connection, dataset), source)
 
-    def allow_score(self, dataset: str, path: str) -> bool:
-        """The owner lets the dataset's studies be scored by a function; False if they could be already.
+    def allow_code(self, dataset: str, code: Code) -> bool:
+        """The owner lets studies be scored by a function, or Prefect's name an estimator; False if they could.
 
         Args:
             dataset: which has a cap.
-            path: of the function, "ourpackage.scores.utility" or "ourpackage.scores:utility". It is not imported.
+            code: "ourpackage.scores.utility" or "ourpackage.models:Net", as studies write it. It is not imported.
 
         Raises:
             NoBudget: the dataset has no cap.
             StudyInvalid: it is no such path.
         """
-        path = policy.score_path(path)
+        path = policy.import_path(code.path)
+        written = code.path if code.heading == CODE else path
         with self._owner_writing() as writer:
-            return write_fact(writer, dataset_named(writer.connection, dataset).account, SCORE, path, {})
+            return write_fact(writer, dataset_named(writer.connection, dataset).account, code.heading, written, {})
 
     def allow_reading(self, dataset: str, source: Source) -> bool:
         """The owner lets studies that Prefect starts read a training file or a saved model; False if they could.
@@ -195,21 +196,6 @@ class PrivacyLedger(RecordedStudies):
             own = dataset_named(writer.connection, dataset)
             policy.check_public(writer.connection, source)
             return policy.write_source(writer, ALLOWED, policy.Approved(own.account, dataset, source), source.files)
-
-    def allow_estimator(self, dataset: str, path: str) -> bool:
-        """The owner lets studies that Prefect starts import an estimator; False if they could be already.
-
-        Args:
-            dataset: which has a cap.
-            path: "ourpackage.models.Net" or "ourpackage.models:pipeline", as studies write it. It is not imported.
-
-        Raises:
-            NoBudget: the dataset has no cap.
-            StudyInvalid: it is no such path.
-        """
-        policy.score_path(path)
-        with self._owner_writing() as writer:
-            return write_fact(writer, dataset_named(writer.connection, dataset).account, CODE, path, {})
 
     def check_allowed(self, dataset: str, references: References) -> None:
         """Return if the dataset's owner allowed everything that a study names to whoever may start runs.

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Any, Literal
 
 import sqlalchemy as sa
@@ -171,12 +170,6 @@ def warm_start_of(connection: sa.Connection, fingerprint: str) -> WarmStart | No
     """The warm start that the study was charged with; None where it begins afresh, or is not charged."""
     value = connection.scalar(WARM_START, {"fingerprint": fingerprint})
     return None if value is None else read_warm_start(value)
-
-
-def at_hand(url: str) -> bool:
-    """Whether there is a ledger at all; none is made by asking."""
-    address = sa.engine.make_url(url)
-    return address.get_backend_name() != "sqlite" or Path(address.database or "").is_file()
 
 
 def standing_of(release: Release, url: str) -> Standing:

@@ -51,6 +51,11 @@ class Code:
     key: str
     path: str
 
+    @property
+    def heading(self) -> str:
+        """The heading of the facts that allow it."""
+        return CODE if self.key == "estimator" else SCORE
+
 
 @dataclass(frozen=True)
 class References:
@@ -77,10 +82,9 @@ def check_allowed(connection: sa.Connection, dataset: str, references: Reference
         PolicyRefused: something is not, or there is no cap. Whether a file is missing or forbidden is not said.
     """
     names = {dataset, *(name for name in filter(is_pattern, names_of(connection)) if values_in(name, dataset))}
-    headings = {code.key: CODE if code.key == "estimator" else SCORE for code in references.code}
     for code in references.code:
         accounts = (account_named(connection, name) for name in names)
-        if not any(code.path in facts_about(connection, account, headings[code.key]) for account in accounts):
+        if not any(code.path in facts_about(connection, account, code.heading) for account in accounts):
             raise unallowed_score(code.path, dataset, code.key)
     if not any(cap_of(connection, account_named(connection, name)) for name in names):
         raise cannot_open(dataset)

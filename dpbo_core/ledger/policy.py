@@ -387,11 +387,11 @@ def as_published(connection: sa.Connection, account: str, guarantee: PrivacyGuar
     return replace(guarantee, assumptions=(*guarantee.assumptions, name))
 
 
-def score_path(text: str) -> str:
-    """The import path of a score function as studies write it, "package.module.function".
+def import_path(text: str) -> str:
+    """The import path of a function or a class with dots alone, "package.module.name".
 
     Args:
-        text: that, or "package.module:function".
+        text: that, or "package.module:name".
 
     Raises:
         StudyInvalid: it is no such path.

@@ -103,11 +103,6 @@ class Record:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    @property
-    def exists(self) -> bool:
-        """Whether there is such a file, or a link in its place."""
-        return self.path.exists() or self.path.is_symlink()
-
     def read(self) -> Place:
         """The place in it; the start if there is no file.
 

@@ -19,6 +19,7 @@ from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import StudyInvalid, printable, suggestion
 from dpbo_core.ledger import audit, recovery
+from dpbo_core.ledger.operators import Code
 from dpbo_core.ledger.sources import MODEL, PUBLIC, Source, file_source
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
@@ -144,12 +145,11 @@ def allow(
         since = "from now on" if new else "(as before)"
         also = f" Its people pay {', '.join(others)} too, and each of these accounts says so." if others else ""
         lines.append(f"{dataset}: may be scored on {source} {since}.{also}")
-    for function in score or ():
-        since = "from now on" if ledger.allow_score(dataset, function) else "(as before)"
-        lines.append(f"{dataset}: may be scored by {function} {since}.")
-    for path in estimator or ():
-        since = "from now on" if ledger.allow_estimator(dataset, path) else "(as before)"
-        lines.append(f"{dataset}: Prefect's runs may import {path} {since}.")
+    codes = [Code("score", path) for path in score or ()] + [Code("estimator", path) for path in estimator or ()]
+    for code in codes:
+        since = "from now on" if ledger.allow_code(dataset, code) else "(as before)"
+        what = "may be scored by" if code.key == "score" else "Prefect's runs may import"
+        lines.append(f"{dataset}: {what} {code.path} {since}.")
     print_sentence(" ".join(lines))
 
 

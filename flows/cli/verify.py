@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from dpbo.flows.cli.running import is_there
 from dpbo.flows.cli.terminal import print_sentence
 from dpbo.flows.cli.words import lines_of
 from dpbo.flows.prefect_runtime.settings import Stores
@@ -84,7 +85,7 @@ def _in_ledger(release: Release) -> str:
     """
     url = Stores().ledger
     try:
-        standing = lookup.standing_of(release, url) if lookup.at_hand(url) else "another"
+        standing = lookup.standing_of(release, url) if is_there(url) else "another"
     except LedgerDamaged:
         raise
     except DpboError:

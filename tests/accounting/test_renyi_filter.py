@@ -35,6 +35,11 @@ def gaussian(epsilon, delta):
 GRID, TRAJECTORY = (pure(0.75), pure(0.25)), (gaussian(1.0, 1e-6),)
 
 
+def rho_of(budget):
+    """ρ* of a cap."""
+    return largest_rho(from_units(budget.epsilon_units), budget.delta_conversion)
+
+
 def total(draws):
     epsilon = None if any(e is None for e, _ in draws) else sum(e for e, _ in draws)
     return Total(epsilon, 0, sum(rho for _, rho in draws))
@@ -46,7 +51,7 @@ def admitted(draws, *, before=(), budget=CAP, filtered=True):
     account, n = account.after(before, spent), 0
     while True:
         spent, account = spent + total(draws), account.after(draws, total(draws))
-        if not budget.admits(spent, None, account if filtered else None):
+        if not budget.admits(spent, None, account if filtered else Filter(account.alpha, spent.rho_units)):
             return n
         n += 1
 
@@ -54,7 +59,7 @@ def admitted(draws, *, before=(), budget=CAP, filtered=True):
 def test_the_order_and_the_costs_of_the_usual_cap():
     """MATH's example: α* = 5.2300, α*ρ* = 2.8816, ε = 1 costs 0.9260 of it; an exponential mechanism less."""
     assert EMPTY.alpha == pytest.approx(5.2300, abs=5e-5)
-    assert EMPTY.alpha * from_units(CAP.rho_units) == pytest.approx(2.8816, abs=5e-5)
+    assert EMPTY.alpha * from_units(rho_of(CAP)) == pytest.approx(2.8816, abs=5e-5)
     assert EMPTY.alpha * from_units(draw_units(pure(1.0), EMPTY.alpha)) == pytest.approx(0.9260, abs=5e-5)
     gumbel = PrivateSelection(10, spent_units(1.0), 1.0, "exponential mechanism").spend("")
     (draw,) = draws_in([gumbel.to_json()])
@@ -96,10 +101,10 @@ def test_a_pure_draw_costs_what_randomised_response_does_rounded_up(epsilon, alp
 def test_gaussian_draws_alone_are_admitted_as_before(epsilon, delta, n):
     """Σr_i is Σρ_i, under the same ρ*: to the last unit."""
     budget = PrivacyBudget.of("d", epsilon=epsilon, delta=delta)
-    part = budget.rho_units // n
-    draws = [(None, part)] * (n - 1) + [(None, budget.rho_units - part * (n - 1))]
+    part = rho_of(budget) // n
+    draws = [(None, part)] * (n - 1) + [(None, rho_of(budget) - part * (n - 1))]
     account = Filter.of(budget.epsilon_units, delta).after(draws, total(draws))
-    assert account.units == budget.rho_units
+    assert account.units == rho_of(budget)
     assert budget.admits(total(draws), None, account)
     one_more = [*draws, (None, 1)]
     assert not budget.admits(total(one_more), None, account.after([(None, 1)], total([(None, 1)])))
@@ -115,7 +120,7 @@ def test_a_smaller_cap_holds_at_the_order_that_was_fixed():
     """Where entries of two caps were recovered the smaller holds; at the other's order it holds less than ρ*."""
     small = PrivacyBudget.of("d", epsilon=3.0, delta=1e-5)
     most = most_units(EMPTY.alpha, small.epsilon_units, small.delta_conversion)
-    assert 0 < most < small.rho_units
+    assert 0 < most < rho_of(small)
     epsilon = EMPTY.alpha * from_units(most) + math.log1p(-1 / EMPTY.alpha)
     epsilon -= math.log(EMPTY.alpha * 1e-5) / (EMPTY.alpha - 1)
     assert epsilon == pytest.approx(3.0, abs=1e-9)
@@ -235,7 +240,7 @@ def gaussian_by_its_own(game, draws):
 def apart(game, draws):
     """Unsound: pure and Gaussian draws in an account each."""
     pure_part, rho = [d for d in draws if d[0] is not None], sum(r for e, r in draws if e is None)
-    return sum(e for e, _ in pure_part) <= game.budget.epsilon_units and rho <= game.budget.rho_units
+    return sum(e for e, _ in pure_part) <= game.budget.epsilon_units and rho <= rho_of(game.budget)
 
 
 SHARES = [((1, 0.5, 0.25), (1, 0.5)), ((0.65, 0.35, 0.17), (0.68, 0.18)), ((0.58, 0.42), (0.4, 0.25))]

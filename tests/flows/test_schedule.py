@@ -34,7 +34,7 @@ def test_a_scheduled_day(tables, tmp_path):
     assert len(set(finished)) == len(finished) == len(released)
     unfinished = [run for run in day.runs if run.state not in ("Completed", REFUSED, MISSED)]
     assert len(account.entries) - len(finished) <= len(unfinished)  # only what the kill cut short
-    assert account.budget.admits(account.spent)
+    assert account.budget.admits(account.spent, account.unit, account.filtered)
     assert day.left_running == ()
     for store in ("prefect/prefect.db", "mlruns/mlflow.db", "mlruns/ledger.db"):
         assert (world.run / store).stat().st_size > 0

@@ -21,6 +21,7 @@ from dpbo_core.ledger.dataset_metadata import RECOVERED, write_fact
 from dpbo_core.ledger.history import Link, seal
 from dpbo_core.ledger.key import LedgerKey
 from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.ledger.operators import Code
 from dpbo_core.ledger.recovery import Recovered, accept, recover
 from dpbo_core.ledger.sources import PUBLIC, file_source
 from dpbo_core.ledger.store import LedgerStore
@@ -392,7 +393,7 @@ def test_what_another_ledgers_owner_allowed_is_not_allowed_here_and_what_was_pub
     other = spend_one(f"sqlite:///{here / 'other.db'}")
     other.allow("d", file_source(here / "v.csv"))
     other.publish("d", file_source(here / "v.csv", PUBLIC))
-    other.allow_score("d", "ours.scores.utility")
+    other.allow_code("d", Code("score", "ours.scores.utility"))
     spend(other, "b", 0.2)
     recover(url, exported(f"sqlite:///{here / 'other.db'}"))
     book = PrivacyLedger(url)

@@ -13,6 +13,7 @@ from worlds import Table, problem, smooth_table, with_method
 
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import NOTHING, compose
+from dpbo_core.accounting.renyi_filter import NOT_FILTERED
 from dpbo_core.errors import AssumptionNotAccepted, BudgetExceeded, MechanismRefused, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import InjectedNoise, OperatingSystemNoise
@@ -295,9 +296,11 @@ def test_a_cap_on_training_records_holds_spends_that_are_only_delta():
     total = NOTHING
     for _ in range(4):
         total += compose([spend])
-        assert budget.admits(total, PrivacyUnit.TRAINING_RECORD)
-    assert not budget.admits(total + compose([spend]), PrivacyUnit.TRAINING_RECORD)  # ε would hold it, δ does not
-    assert not budget.admits(compose([spend]), PrivacyUnit.VALIDATION_RECORD)
+        assert budget.admits(total, PrivacyUnit.TRAINING_RECORD, NOT_FILTERED)
+    assert not budget.admits(
+        total + compose([spend]), PrivacyUnit.TRAINING_RECORD, NOT_FILTERED
+    )  # ε would hold it, δ does not
+    assert not budget.admits(compose([spend]), PrivacyUnit.VALIDATION_RECORD, NOT_FILTERED)
     assert total.epsilon(budget.conversion_for(PrivacyUnit.TRAINING_RECORD)) == pytest.approx((4.0, 4e-6))
 
 

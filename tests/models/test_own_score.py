@@ -16,6 +16,7 @@ from dpbo_core import Categorical, PrivateSearch, evaluate_study
 from dpbo_core.errors import NoBudget, PolicyRefused, StudyInvalid
 from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.ledger.operators import Code
 from dpbo_core.ledger.sources import file_source
 from dpbo_core.models.scores.bounded_function import BoundedFunction
 from dpbo_core.preparation.data_split import public_sources
@@ -68,7 +69,7 @@ def opened(study, ledger, *scores):
 
     ledger.set_budget(opening_cap(study))
     for score in scores:
-        ledger.allow_score(study.privacy.dataset, score)
+        ledger.allow_code(study.privacy.dataset, Code("score", score))
 
 
 def allow_all(study, ledger, folder):
@@ -76,7 +77,7 @@ def allow_all(study, ledger, folder):
     for source in public_sources(study, folder):
         ledger.allow_reading(study.privacy.dataset, source)
     ledger.allow(study.privacy.dataset, file_source(folder / study.data.validation))
-    ledger.allow_estimator(study.privacy.dataset, study.model.estimator)
+    ledger.allow_code(study.privacy.dataset, Code("estimator", study.model.estimator))
 
 
 DOORS = {
@@ -141,18 +142,18 @@ def test_neither_before_there_is_a_cap(study, ledger, here):
         run_study(study("joblib.load"), ledger=ledger, folder=here)
     assert (ledger.accounts(), (here / MARK).exists()) == ((), False)
     with pytest.raises(NoBudget):
-        ledger.allow_score("people", "numpy.equal")
+        ledger.allow_code("people", Code("score", "numpy.equal"))
 
 
 def test_what_the_owner_allowed_is_scored_by_and_gets_no_text(study, ledger, here):
     spec = study("numpy.equal")
     opened(spec, ledger, "numpy:equal")
-    assert not ledger.allow_score("people", "numpy.equal")
+    assert not ledger.allow_code("people", Code("score", "numpy.equal"))
     release = run_study(spec, ledger=ledger, folder=here).release
     assert release.value["hyperparameters"]["C"] in (0.1, 1.0)
     assert ledger.accounts()[0].approvals.scores == ("numpy.equal",)
     hostile = study("joblib.load")
-    ledger.allow_score("people", "joblib.load")  # even so: an index is no path
+    ledger.allow_code("people", Code("score", "joblib.load"))  # even so: an index is no path
     with pytest.raises(StudyInvalid, match="fails, on the public training rows"):
         run_study(hostile, ledger=ledger, folder=here)
     assert not (here / MARK).exists()
@@ -162,7 +163,7 @@ def test_what_the_owner_allowed_is_scored_by_and_gets_no_text(study, ledger, her
 def test_what_is_no_path_is_not_allowed(study, ledger, path):
     opened(study("numpy.equal"), ledger)
     with pytest.raises(StudyInvalid, match="import path"):
-        ledger.allow_score("people", path)
+        ledger.allow_code("people", Code("score", path))
 
 
 def noted(truth, prediction):

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import pytest
 
 from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.ledger.operators import Code
 from dpbo_core.ledger.sources import PUBLIC, Source, file_source, grants
 from dpbo_core.preparation.references import references_of
 from dpbo_core.study_file import StudySpec
@@ -149,7 +150,7 @@ def test_a_ledger_lists_what_was_allowed(here, tables):
     (dataset,) = (account.budget.dataset for account in ledger.accounts())
     assert ledger.allow_reading(dataset, file_source(here / "t.csv", PUBLIC))
     assert not ledger.allow_reading(dataset, file_source(here / "t.csv", PUBLIC))
-    assert ledger.allow_estimator(dataset, "ours.models:net")
+    assert ledger.allow_code(dataset, Code("estimator", "ours.models:net"))
     approvals = ledger.accounts()[0].approvals
     assert approvals.readable == (str(here.resolve() / "t.csv"),)
     assert (approvals.estimators, approvals.a_day) == (("ours.models:net",), 500_000_000_000)
