@@ -98,7 +98,7 @@ def _model(opened: OpenObjective, path: Path) -> Submission:
 
 def _predictions(opened: OpenObjective, study: Path, path: Path) -> Submission:
     """Predictions of a file, which names them; the ledger remembers that the file is sensitive."""
-    columns = prediction_columns(opened.spec, opened.public)
+    columns = prediction_columns(opened.spec, opened.split, opened.public)
     table = predictions_file(opened.spec, path, columns)
     submission = submitted_predictions(opened.public, columns, os.path.relpath(path, study.parent), table)
     submission.check(opened.price.plan().guarantee)

@@ -2,7 +2,9 @@
 
 import json
 import pickle
+import shutil
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -14,7 +16,9 @@ from sklearn.tree import DecisionTreeClassifier
 from test_evaluate_flow import run  # noqa: F401  a fixture
 from test_evaluation import files, of_files
 from test_flow import flow_runs, server, task_runs, terminal  # noqa: F401  fixtures
+from test_one_query import dead_after
 
+from dpbo.flows.cli import objective as door
 from dpbo.flows.objective import close_privately, score_privately
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo_core import PrivateObjective
@@ -37,9 +41,13 @@ def spec(here):
     return StudySpec.from_dict(tables)
 
 
+def account():
+    (only,) = PrivacyLedger(Stores().ledger).accounts("clinic")
+    return only
+
+
 def entries():
-    (account,) = PrivacyLedger(Stores().ledger).accounts("clinic")
-    return [(entry.study, entry.method) for entry in account.entries]
+    return [(entry.study, entry.method) for entry in account().entries]
 
 
 def ask(run, depth):  # noqa: F811
@@ -174,6 +182,42 @@ def test_a_model_of_a_file_and_predictions_of_a_file_are_scored_once(here, accep
     assert submitted(run, "--predictions", "team.csv") == second | {"replayed": True}
     assert second["scores_left"] == 1
     assert entries() == [("clinic/objective", "objective")]
+
+
+def test_killed_after_every_write_what_is_handed_in_has_one_score_and_one_spend(
+    here, accepting, run, monkeypatch  # noqa: F811
+):
+    text, done, writes = Path("study.toml").read_text(), [], 0
+    while len(done) == writes:  # until a whole run has fewer writes than it takes to be killed
+        writes += 1
+        shutil.copy("team.csv", f"{writes}.csv")
+        asked = (("--model", "tree.skops"), ("--predictions", f"{writes}.csv"), ("--model", "tree.skops"))
+        Path("study.toml").write_text(text.replace("scores = 3", f'scores = 3\nedition = "k{writes}"'))
+        session = lambda: door._session(Path("study.toml"))  # noqa: E731
+        with dead_after(writes, monkeypatch) as done, suppress(BaseException):
+            for words in asked:
+                run("objective", "study.toml", *words)
+            session().close()
+        before = session().trajectory
+        scores = [submitted(run, *words) for words in asked]
+        assert session().trajectory[: len(before)] == before
+        assert [step["score"] for step in session().trajectory] == [one["score"] for one in scores[:2]]
+        assert scores[2] == scores[0] | {"replayed": True, "scores_left": scores[1]["scores_left"]}
+        release = session().close()
+        assert session().close() == release
+    assert writes >= 6  # the charge, a score, the file, a score, the release
+    assert len(entries()) == len({entry.edition for entry in account().entries}) == writes
+
+
+def test_predictions_of_the_parts_of_a_folder_are_refused_before_the_charge(here, accepting, run):  # noqa: F811
+    Path("parts").mkdir()
+    pd.read_csv("validation.csv").to_parquet("parts/1.parquet")
+    Path("study.toml").write_text(Path("study.toml").read_text().replace("validation.csv", "parts"))
+    code, _, err = run("objective", "study.toml", "--predictions", "team.csv")
+    assert (code, PrivacyLedger(Stores().ledger).accounts("clinic")) == (2, ())
+    assert "hand in the model" in " ".join(err.split())
+    exact = run("objective", "study.toml", "--model", "tree.skops")
+    assert exact[0] == 0
 
 
 def test_a_file_of_predictions_is_sensitive_from_then_on(here, accepting, run):  # noqa: F811

@@ -4,6 +4,7 @@ import ast
 import sys
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,7 @@ from dpbo_core.study_file import StudySpec, WatchSection
 
 ROOT = Path(__file__).resolve().parents[2]
 MOST_WRITES = 40
+ACCEPTS = ("public_models", "rowwise_predictions")
 
 
 class Place:
@@ -44,8 +46,8 @@ class Place:
         rows = np.random.default_rng(0).normal(size=(20, 2))
         write_csv(folder / "X.csv", rows)
         write_csv(folder / "Y.csv", -(rows**2).sum(axis=1, keepdims=True))
-        for dataset in ("people", "loop"):
-            self.ledger.set_budget(PrivacyBudget.of(dataset, epsilon=10_000.0, delta=1e-2))
+        for dataset, accepts in (("people", ()), ("loop", ACCEPTS)):
+            self.ledger.set_budget(PrivacyBudget.of(dataset, epsilon=10_000.0, delta=1e-2, accepts=accepts))
 
     @property
     def ledger(self):
@@ -79,16 +81,30 @@ class Place:
         )
         return replace(look, replayed=False)
 
-    def scored(self, edition):
+    def objective(self, edition, study, **settings):
         rng = np.random.default_rng(0)
         public, sensitive = rng.normal(size=(40, 2)), rng.normal(size=(30, 2))
         objective = PrivateObjective(
-            GaussianNB(), epsilon=1.0, delta=1e-6, dataset="loop", n_scores=3, edition=edition, ledger=self.url
-        )
+            GaussianNB(), epsilon=1.0, delta=1e-6, dataset="loop", n_scores=4, study=study, edition=edition,
+            ledger=self.url, **settings,
+        )  # fmt: skip
         labels = public[:, 0] > 0, sensitive[:, 0] > 0
-        objective.fit(public, labels[0], X_validation=sensitive, y_validation=labels[1])
+        return objective.fit(public, labels[0], X_validation=sensitive, y_validation=labels[1])
+
+    def scored(self, edition, **settings):
+        objective = self.objective(edition, settings.pop("study", "loop"), **settings)
         for smoothing in (1e-9, 1e-2):
             objective({"var_smoothing": smoothing})
+        objective.best()
+        return objective.close()
+
+    def submitted(self, edition, study="board", **settings):
+        """A model and predictions made elsewhere, beside a question."""
+        objective = self.objective(edition, study, accepts=ACCEPTS, **settings)
+        rng = np.random.default_rng(1)
+        objective.submit(GaussianNB().fit(rng.normal(size=(20, 2)), np.arange(20) % 2 == 0))
+        objective.submit_predictions(np.arange(30) % 2 == 0, name="a team's")
+        objective({"var_smoothing": 1e-2})
         return objective.close()
 
     def answered(self, edition):
@@ -108,7 +124,10 @@ KINDS = {  # how it is asked, what its name in the ledger ends with
     "a watch": (Place.watched, "clinic/watch"),
     "a published table": (Place.published, "people: table"),
     "an answer": (Place.answered, "people: answers"),
-    "scores for a loop": (Place.scored, "PrivateObjective/objective"),
+    "scores for a loop": (Place.scored, "loop/objective"),
+    "scores and a choice": (partial(Place.scored, study="choice", choice_share=0.3), "choice/objective"),
+    "submissions": (Place.submitted, "board/objective"),
+    "submissions, each charged": (partial(Place.submitted, study="each", pay_as_you_go=True), "each/objective"),
 }
 
 

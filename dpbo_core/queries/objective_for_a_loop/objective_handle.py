@@ -82,7 +82,7 @@ class ObjectiveHandle(ABC):
             NoScoresLeft, BudgetRefused, Sealed: as `ask`.
         """
         opened = self._opened_objective
-        columns = prediction_columns(opened.spec, opened.public)
+        columns = prediction_columns(opened.spec, opened.split, opened.public)
         table = predictions_in_memory(opened.spec, predictions, columns)
         return self._session.submit(submitted_predictions(opened.public, columns, name, table))
 

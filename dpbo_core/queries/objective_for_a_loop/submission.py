@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from dpbo_core import data
 from dpbo_core.data import Preprocessing
+from dpbo_core.data.addresses import place_of
 from dpbo_core.data.predictions import PredictionColumns, rows_of
 from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.data.table import Table, table_of
@@ -38,6 +39,7 @@ from dpbo_core.models.scorable import ScorableModel
 from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.models.scores.record import RecordScore
 from dpbo_core.models.scores.union import MarginScore
+from dpbo_core.preparation.data_split import FileSplit
 from dpbo_core.preparation.prediction_half import candidate_columns, names_classes
 from dpbo_core.preparation.public_half import PublicHalf, TableSplit, left_out
 from dpbo_core.preparation.sizes import check_n_validation
@@ -48,7 +50,8 @@ from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.queries.evaluation.evaluated_model import read_model
 from dpbo_core.queries.objective_for_a_loop.parameters import canonical_text, parameters_of
 from dpbo_core.scoring.in_memory import Objective, Scorer
-from dpbo_core.study_file import PersonFiles, PublicData, StudySpec
+from dpbo_core.scoring.partitioned import parts_of
+from dpbo_core.study_file import PersonFiles, PublicData, PublicFiles, StudySpec
 
 MODEL, TABLE = "submitted model", "submitted predictions"  # in the place of hyperparameters
 COLUMN = "prediction"
@@ -154,11 +157,12 @@ def submitted_predictions(
     return Submission(text, (ROWWISE_PREDICTIONS.name,), trainer.train(POINT), joined)
 
 
-def prediction_columns(spec: StudySpec, public: PublicHalf) -> PredictionColumns:
+def prediction_columns(spec: StudySpec, split: TableSplit, public: PublicHalf) -> PredictionColumns:
     """The columns of a table of predictions for this study: `prediction`, or `prediction:class` for probabilities.
 
     Raises:
-        StudyInvalid: its score is of a linear model's margins, or its number of records is private.
+        StudyInvalid: its score is of a linear model's margins, its number of records is private, or they are a
+            folder's, which are never in one table.
     """
     score, classes = _score_of_predictions(public), public.preprocessing.classes
     if isinstance(spec.data, PersonFiles):
@@ -166,6 +170,12 @@ def prediction_columns(spec: StudySpec, public: PublicHalf) -> PredictionColumns
             "predictions are handed in for n_validation records, and here their number is private",
             cause="data.n_persons counts each person once",
             remedy="hand in the model",
+        )
+    place = spec.data.validation if isinstance(spec.data, PublicFiles) else ""
+    if isinstance(split, FileSplit) and place and parts_of(place_of(split.folder, place)):
+        raise StudyInvalid(
+            "predictions are handed in for records of one file, and here they are the parts of a folder",
+            remedy="hand in the model, which is taken from part to part",
         )
     names = candidate_columns((COLUMN,), classes, score)[COLUMN]
     return PredictionColumns.of(names, public.target, classes, of_classes=names_classes(classes, score))
