@@ -72,12 +72,14 @@ class PrivateFlow:
         run: which ledger pays, who asks, in which folder.
         stores: where the ledger, the vaults and MLflow's store are.
         warnings: what could not be done beside the release.
+        registers: whether the final model becomes a version of MLflow's registered model of the study's name.
     """
 
     study: StudySpec
     run: Run
     stores: Stores
     warnings: Warnings
+    registers: bool = False
 
     @classmethod
     def begin(

@@ -17,7 +17,7 @@ UNNAMED = "Prefect's page does not name this run"
 
 
 def publish_release(
-    flow: PrivateFlow, release: Release, opened: StudyRun | ReplayedStudy | None = None, *, register: bool = False
+    flow: PrivateFlow, release: Release, opened: StudyRun | ReplayedStudy | None = None
 ) -> Tracked | None:
     """Train what was chosen, show the release in MLflow and on Prefect's page; None if MLflow does not show it.
 
@@ -25,7 +25,6 @@ def publish_release(
         flow: under way.
         release: recorded.
         opened: the study that released it, whose public half is at hand; it is read again where None.
-        register: make the final model a version of MLflow's registered model of the study's name.
     """
     study, run, stores, warnings = flow.study, flow.run, flow.stores, flow.warnings
     (account,) = run.ledger.accounts(study.privacy.dataset)
@@ -39,7 +38,7 @@ def publish_release(
                 "the final model could not be trained", lambda: train(study, run.folder, release, opened)
             )
             missing = ("the final model",) if len(warnings.lines) > before else ()
-        return publish(release, account, stores.tracking, model, register, missing)
+        return publish(release, account, stores.tracking, model, flow.registers, missing)
 
     tracked = warnings.tried("the release is recorded, but MLflow does not show it", logged)
     if tracked is not None and tracked.missing:

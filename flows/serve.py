@@ -5,7 +5,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -69,7 +69,7 @@ def tune_on_schedule(study: str, pad_steps: float = 0.0, register: bool = False)
     try:
         edition = edition_at(scheduled_study(path, os.environ.get(FROZEN)), fired)
         flow = PrivateFlow.begin(edition, str(path.parent), pad_steps).on_schedule()
-        result = tune(flow, register=register).result
+        result = tune(replace(flow, registers=register)).result
     except BudgetRefused as refused:
         message = refused.message()
     else:

@@ -1,5 +1,7 @@
 """The story of a private tune: public work, reserve, a task a step, finish, train the choice, show the release."""
 
+from dataclasses import replace
+
 from prefect import flow, get_run_logger
 
 from dpbo.flows.evaluate import n_tasks, report
@@ -53,10 +55,10 @@ def tune_privately(
         DpboError: nothing was charged: no release could be shown (a deleted experiment, a store out of order).
         Sealed: a step failed; run the study again and it continues.
     """
-    return tune(PrivateFlow.begin(study_of(study), folder, pad_steps), register=register)
+    return tune(replace(PrivateFlow.begin(study_of(study), folder, pad_steps), registers=register))
 
 
-def tune(flow: PrivateFlow, *, register: bool = False) -> Tuned:
+def tune(flow: PrivateFlow) -> Tuned:
     """The story itself, inside whatever Prefect flow runs it."""
     study, folder, warnings = flow.study, str(flow.run.folder), flow.warnings
     resolved = resolve(study, folder)
@@ -74,7 +76,7 @@ def tune(flow: PrivateFlow, *, register: bool = False) -> Tuned:
         n_steps = _stepped(opened, study) if isinstance(opened, StudyRun) else 0
         result = finish(opened)
         announce_release(study.name, result.release)
-        tracked = publish_release(flow, result.release, opened, register=register)
+        tracked = publish_release(flow, result.release, opened)
         n_recorded = n_prepared + n_steps + len((reserve, finish))
         if tracked is not None:  # published, and the final model was trained for it
             n_recorded += 1 + (not result.replayed and model_is_public(result.release))

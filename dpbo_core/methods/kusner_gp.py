@@ -23,7 +23,6 @@ can count.
 """
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -40,7 +39,7 @@ from dpbo_core.mechanisms.gaussian import observation_noise
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
 from dpbo_core.methods import kusner_pricing as pricing
-from dpbo_core.methods.contract import Draws, MethodTraits, Outlook
+from dpbo_core.methods.contract import MethodTraits, Outlook
 from dpbo_core.methods.pricing import guarantee_of
 from dpbo_core.methods.releasing import make_release
 from dpbo_core.methods.stated_search import (
@@ -62,50 +61,8 @@ from dpbo_core.theorems import kusner_2015, srinivas_2010
 from dpbo_core.theorems.kusner_2015 import Calibration
 
 
-class OnThePrior(ABC):
-    """The half that Algorithms 1 and 2 share: a stated prior, two outputs, T models on a private path."""
-
-    public_path: ClassVar = False  # the path follows scores that are not private
-    fits_lengthscale: ClassVar = False  # k₂ is fixed: nothing private may be fitted
-
-    cap_at_range: bool
-    score_center: float
-    score_spread: float
-    outputs: pricing.Outputs
-
-    @property
-    def scale(self) -> pricing.PriorScale:
-        """The public map between scores and the prior's units."""
-        return pricing.PriorScale(self.score_center, self.score_spread, capped=self.cap_at_range)
-
-    @property
-    def releases_hyperparameters(self) -> bool:
-        """Whether λ̃ is among the outputs."""
-        return self.outputs != "score"
-
-    def n_steps(self, problem: Problem) -> int:
-        """T, the number of models that are scored: `[search] steps`."""
-        return problem.search.steps
-
-    def draws(self, problem: Problem) -> Draws:
-        """The draws of the plan, each with its δ where the range does not cap it."""
-        return pricing.priced_draws(problem, self.scale, self.sensitivities(problem), self.score_draw)
-
-    def uncapped(self, problem: Problem) -> list[pricing.Output]:
-        """The outputs whose Δ rests on a theorem, since the score's range does not bound them as well."""
-        return [output for output, bound in self.sensitivities(problem).items() if not self.scale.binds(bound)]
-
-    @abstractmethod
-    def sensitivities(self, problem: Problem) -> dict[pricing.Output, float]:
-        """Δ of each output, in order, on the prior's scale."""
-
-    @abstractmethod
-    def score_draw(self, problem: Problem, sensitivity: float, epsilon_units: int) -> tuple[Spend, DiscreteLaplace]:
-        """The noise on the score with its spend, at its sensitivity on the prior's scale and its ε in 10⁻¹²."""
-
-
 @dataclass(frozen=True)
-class NoisyGP(OnThePrior):
+class NoisyGP(pricing.OnThePrior):
     """Algorithm 1 of Kusner et al.: Gaussian-process search on noisy observations, which releases λ̃ and ṽ.
 
     Attributes:
@@ -260,7 +217,7 @@ class NoisyGP(OnThePrior):
 
 
 @dataclass(frozen=True)
-class ExactGP(OnThePrior):
+class ExactGP(pricing.OnThePrior):
     """Algorithm 2 of Kusner et al.: branch and bound on exact scores, which releases f̃, or λ̃.
 
     Attributes:

@@ -19,9 +19,10 @@ range, or not at all.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -299,3 +300,45 @@ def checked_rate(problem: Problem, A: float, tau: float) -> float:
     return kusner_2015.theorem_5_rate(
         n_steps=T, dimension=problem.candidates.encoded.shape[1], rate_constant=A, decay_constant=tau
     )
+
+
+class OnThePrior(ABC):
+    """The half that Algorithms 1 and 2 share: a stated prior, two outputs, T models on a private path."""
+
+    public_path: ClassVar = False  # the path follows scores that are not private
+    fits_lengthscale: ClassVar = False  # k₂ is fixed: nothing private may be fitted
+
+    cap_at_range: bool
+    score_center: float
+    score_spread: float
+    outputs: Outputs
+
+    @property
+    def scale(self) -> PriorScale:
+        """The public map between scores and the prior's units."""
+        return PriorScale(self.score_center, self.score_spread, capped=self.cap_at_range)
+
+    @property
+    def releases_hyperparameters(self) -> bool:
+        """Whether λ̃ is among the outputs."""
+        return self.outputs != "score"
+
+    def n_steps(self, problem: Problem) -> int:
+        """T, the number of models that are scored: `[search] steps`."""
+        return problem.search.steps
+
+    def draws(self, problem: Problem) -> Draws:
+        """The draws of the plan, each with its δ where the range does not cap it."""
+        return priced_draws(problem, self.scale, self.sensitivities(problem), self.score_draw)
+
+    def uncapped(self, problem: Problem) -> list[Output]:
+        """The outputs whose Δ rests on a theorem, since the score's range does not bound them as well."""
+        return [output for output, bound in self.sensitivities(problem).items() if not self.scale.binds(bound)]
+
+    @abstractmethod
+    def sensitivities(self, problem: Problem) -> dict[Output, float]:
+        """Δ of each output, in order, on the prior's scale."""
+
+    @abstractmethod
+    def score_draw(self, problem: Problem, sensitivity: float, epsilon_units: int) -> tuple[Spend, DiscreteLaplace]:
+        """The noise on the score with its spend, at its sensitivity on the prior's scale and its ε in 10⁻¹²."""

@@ -74,14 +74,12 @@ class EstimatorFactory:
         Raises:
             StudyInvalid: the path, a parameter's name (with the nearest valid one) or its value, or no classifier.
         """
-        from sklearn.base import clone
-
         kind, wanted = self._class, {**self.params, **hyperparameters}
         try:
             signature = inspect.signature(kind).parameters
             open_ended = any(p.kind is p.VAR_KEYWORD for p in signature.values())
             first = {name for name in wanted if name in signature or (open_ended and "__" not in name)}
-            estimator = clone(kind(**{name: wanted[name] for name in first}))
+            estimator = cloned(kind(**{name: wanted[name] for name in first}))
             check_names(list(wanted), list(estimator.get_params(deep=True)), shown_as=self.import_path)
             estimator.set_params(**{name: value for name, value in wanted.items() if name not in first})
             seeded(estimator, self.seed)
@@ -99,6 +97,13 @@ class EstimatorFactory:
             StudyInvalid: anything `build` refuses, rows that are not a numeric table, or a failing fit.
         """
         return fitted(self.build(**hyperparameters), X, y, shown_as=self.import_path, columns=self.columns)
+
+
+def cloned(estimator: Any) -> Any:
+    """An unfitted copy of an estimator, by scikit-learn's own rule."""
+    from sklearn.base import clone
+
+    return clone(estimator)
 
 
 def check_names(names: list[str], valid: list[str], *, shown_as: str) -> None:

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from dpbo_core.data.named_columns import NamedColumn
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.estimator_allowlist.inspection import unlisted_part
-from dpbo_core.models.estimators import FittedEstimator, check_names, check_task, fitted, seeded
+from dpbo_core.models.estimators import FittedEstimator, check_names, check_task, cloned, fitted, seeded
 
 # scikit-learn's, but what they call is not, and may look at a whole batch or remember it
 BATCHWISE = ("FunctionTransformer", "PyFuncDistance", "PyFuncDistance32", "PyFuncDistance64")
@@ -65,9 +65,7 @@ class Prototype:
         Raises:
             StudyInvalid: a name it does not have, or a value it refuses.
         """
-        from sklearn.base import clone
-
-        estimator = clone(self.estimator)
+        estimator = cloned(self.estimator)
         check_names(list(hyperparameters), list(estimator.get_params(deep=True)), shown_as=self.name)
         estimator.set_params(**self.decoded(hyperparameters))
         check_task(estimator, self.name, regression=self.regression)
@@ -79,10 +77,8 @@ class Prototype:
 
     def unlisted(self) -> str:
         """What in it, with any value of an axis that is an object, is not on the list; "" for nothing."""
-        from sklearn.base import clone
-
         values = [value for names in self.decode.values() for value in names.values()]
-        return next(filter(None, map(unlisted_part, [clone(self.estimator), *values])), "")
+        return next(filter(None, map(unlisted_part, [cloned(self.estimator), *values])), "")
 
     def identity(self) -> str:
         """A hash of class and parameters, the same in every process.
@@ -91,10 +87,9 @@ class Prototype:
             StudyInvalid: a parameter cannot be pickled.
         """
         import joblib
-        from sklearn.base import clone
 
         try:
-            digest: str = joblib.hash([type(self.estimator).__module__, self.name, clone(self.estimator)])
+            digest: str = joblib.hash([type(self.estimator).__module__, self.name, cloned(self.estimator)])
         except Exception:  # noqa: BLE001  a parameter's own pickling may raise anything
             digest = ""
         if not digest:

@@ -11,7 +11,7 @@ from dpbo_core.data.preprocessing import Preprocessing
 from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.data.table_parts import TableParts, parts_fingerprint
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.estimators import check_names
+from dpbo_core.models.estimators import check_names, cloned
 from dpbo_core.models.import_path import estimator_named
 from dpbo_core.models.prototype import Prototype
 from dpbo_core.scoring.partitioned import files_of
@@ -150,9 +150,7 @@ def named_prototype(spec: StudySpec, folder: str | Path) -> Prototype | None:
     """
     if not spec.model.names_object:
         return None
-    from sklearn.base import clone
-
-    estimator = clone(estimator_named(spec.model.estimator, folder))
+    estimator = cloned(estimator_named(spec.model.estimator, folder))
     check_names(list(spec.model.params), list(estimator.get_params(deep=True)), shown_as=spec.model.estimator)
     estimator.set_params(**spec.model.params)
     return Prototype(estimator, spec.search.seed, spec.model.regression)

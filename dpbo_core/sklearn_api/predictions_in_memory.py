@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from dpbo_core.data.files import no_core_dumps
 from dpbo_core.data.frames import Frame
@@ -90,7 +90,7 @@ class PredictionSplit:
                 people = [person_in_memory(value) for value in self.predictions.values(self.spec.privacy.person)]
         else:
             table = prediction_table(
-                self.spec, self.functions or {}, self.predictions, self.truth, self.target, sensitive=True
+                self.spec, self.functions or {}, self.predictions, self.truth, self.target, source="X"
             )
         if self.marks is not None:
             self.marks.remember(table, self._row_names)
@@ -103,16 +103,22 @@ class PredictionSplit:
 
 
 def prediction_table(
-    spec: StudySpec, functions: Functions, records: Any, truth: Any, target: str, *, sensitive: bool
+    spec: StudySpec,
+    functions: Functions,
+    records: Any,
+    truth: Any,
+    target: str,
+    *,
+    source: Literal["X", "X_public"],
 ) -> Table:
     """The table of what each candidate's function predicts for the records, and the target.
 
-    Of sensitive records nothing that a function raises, prints or warns is told. Where it fails it is asked again
+    Of the sensitive X nothing that a function raises, prints or warns is told. Where it fails it is asked again
     with one half of the records and with the other, and so on: a record that makes it fail is without a prediction,
     which scores the constant, and no other is.
 
     Raises:
-        StudyInvalid: of public records, a function fails or answers in another shape.
+        StudyInvalid: of X_public, a function fails or answers in another shape.
     """
     values = list(truth)
     columns: dict[str, Any] = {}
@@ -120,7 +126,7 @@ def prediction_table(
         width = len(names)
         with contained():
             predictions = _predicted(functions[name], records, 0, len(values), width)
-            if predictions is None and sensitive:
+            if predictions is None and source == "X":
                 predictions = _by_halves(functions[name], records, len(values), width)
         if predictions is None:
             raise StudyInvalid(
@@ -129,7 +135,7 @@ def prediction_table(
                 remedy="return one prediction a record, or of more than two classes a probability of each",
             )
         columns |= {column: [row[place] for row in predictions] for place, column in enumerate(names)}
-    return table_of({**columns, target: values}, source="X" if sensitive else "X_public")
+    return table_of({**columns, target: values}, source=source)
 
 
 def _predicted(function: Callable[[Any], Any], records: Any, start: int, length: int, width: int) -> Rows | None:

@@ -5,6 +5,7 @@ are paid for together, so the whole loop has one guarantee, whatever it asks and
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,6 +24,7 @@ from dpbo_core.sklearn_api.search_study import split_of, two_tables
 from dpbo_core.study_file.evaluation import ObjectiveSection
 
 
+@dataclass(eq=False, repr=False)
 class PrivateObjective(ObjectiveHandle):
     """The private score of hyperparameters, as a function: for a search that is not ours.
 
@@ -67,51 +69,31 @@ class PrivateObjective(ObjectiveHandle):
         (True, 1, ['C'])
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        *,
-        epsilon: float,
-        delta: float,
-        dataset: str,
-        n_scores: int,
-        budget: tuple[float, float] | None = None,
-        scoring: str | Callable[[Any, Any], float] = OF_CLASSES,
-        choice_share: float = 0.0,
-        ledger: str | None = None,
-        score_bounds: tuple[float, float] | None = None,
-        error_bound: float | None = None,
-        class_shares: Mapping[Any, float] | None = None,
-        person: str | None = None,
-        max_records_per_person: int = 1,
-        n_persons: int | None = None,
-        accepts: tuple[str, ...] = (),
-        rowwise: str | None = None,
-        study: str = "PrivateObjective",
-        edition: str = "1",
-        random_state: int | None = 0,
-        pay_as_you_go: bool = False,
-    ) -> None:
-        self.estimator = estimator
-        self.epsilon = epsilon
-        self.delta = delta
-        self.dataset = dataset
-        self.section = ObjectiveSection(int(n_scores), float(choice_share))
-        self.budget = budget
-        self.scoring = scoring
-        self.ledger = ledger
-        self.score_bounds = score_bounds
-        self.error_bound = error_bound
-        self.class_shares = class_shares
-        self.person = person
-        self.max_records_per_person = max_records_per_person
-        self.n_persons = n_persons
-        self.accepts = accepts
-        self.rowwise = rowwise
-        self.study = study
-        self.edition = edition
-        self.random_state = random_state
-        self.pay_as_you_go = pay_as_you_go
+    estimator: Any
+    _: KW_ONLY
+    epsilon: float
+    delta: float
+    dataset: str
+    n_scores: int
+    budget: tuple[float, float] | None = None
+    scoring: str | Callable[[Any, Any], float] = OF_CLASSES
+    choice_share: float = 0.0
+    ledger: str | None = None
+    score_bounds: tuple[float, float] | None = None
+    error_bound: float | None = None
+    class_shares: Mapping[Any, float] | None = None
+    person: str | None = None
+    max_records_per_person: int = 1
+    n_persons: int | None = None
+    accepts: tuple[str, ...] = ()
+    rowwise: str | None = None
+    study: str = "PrivateObjective"
+    edition: str = "1"
+    random_state: int | None = 0
+    pay_as_you_go: bool = False
+
+    def __post_init__(self) -> None:
+        self.section = ObjectiveSection(int(self.n_scores), float(self.choice_share))
         # of a search of ours, which there is none of
         self.search_space: dict[str, Any] = {}
         self.method, self.options = AUTO, None

@@ -8,7 +8,7 @@ record of the validation set, before or after `fit`.
 import warnings
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -53,6 +53,7 @@ def _best_has(verb: str) -> Callable[["PrivateSearch"], bool]:
     return check
 
 
+@dataclass(eq=False, repr=False)
 class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """Search `search_space` for the hyperparameters that score best on a SENSITIVE validation set.
 
@@ -131,64 +132,34 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         (['C'], 1.0, False)
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        search_space: Mapping[str, Any],
-        *,
-        epsilon: float,
-        delta: float,
-        dataset: str,
-        budget: tuple[float, float] | None = None,
-        method: str = "auto",
-        n_steps: int = 20,
-        n_candidates: int = 256,
-        scoring: str | Callable[[Any, Any], float] = OF_CLASSES,
-        score_bounds: tuple[float, float] | None = None,
-        error_bound: float | None = None,
-        class_shares: Mapping[Any, float] | None = None,
-        person: str | None = None,
-        max_records_per_person: int = 1,
-        n_persons: int | None = None,
-        options: Mapping[str, Any] | None = None,
-        accepts: tuple[str, ...] = (),
-        rowwise: str | None = None,
-        study: str = "PrivateSearch",
-        edition: str = "1",
-        random_state: int | None = 0,
-        ledger: str | None = None,
-        refit: bool = True,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        error_score: str = "raise",
-    ) -> None:
-        self.estimator = estimator
-        self.search_space = search_space
-        self.epsilon = epsilon
-        self.delta = delta
-        self.dataset = dataset
-        self.budget = budget
-        self.method = method
-        self.n_steps = n_steps
-        self.n_candidates = n_candidates
-        self.scoring = scoring
-        self.score_bounds = score_bounds
-        self.error_bound = error_bound
-        self.class_shares = class_shares
-        self.person = person
-        self.max_records_per_person = max_records_per_person
-        self.n_persons = n_persons
-        self.options = options
-        self.accepts = accepts
-        self.rowwise = rowwise
-        self.study = study
-        self.edition = edition
-        self.random_state = random_state
-        self.ledger = ledger
-        self.refit = refit
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.error_score = error_score
+    estimator: Any
+    search_space: Mapping[str, Any]
+    _: KW_ONLY
+    epsilon: float
+    delta: float
+    dataset: str
+    budget: tuple[float, float] | None = None
+    method: str = "auto"
+    n_steps: int = 20
+    n_candidates: int = 256
+    scoring: str | Callable[[Any, Any], float] = OF_CLASSES
+    score_bounds: tuple[float, float] | None = None
+    error_bound: float | None = None
+    class_shares: Mapping[Any, float] | None = None
+    person: str | None = None
+    max_records_per_person: int = 1
+    n_persons: int | None = None
+    options: Mapping[str, Any] | None = None
+    accepts: tuple[str, ...] = ()
+    rowwise: str | None = None
+    study: str = "PrivateSearch"
+    edition: str = "1"
+    random_state: int | None = 0
+    ledger: str | None = None
+    refit: bool = True
+    n_jobs: int | None = None
+    verbose: int = 0
+    error_score: str = "raise"
 
     def fit(
         self,

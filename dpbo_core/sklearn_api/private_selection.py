@@ -7,6 +7,7 @@ noisy score.
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 from sklearn.base import BaseEstimator
@@ -31,6 +32,7 @@ from dpbo_core.study_file.study import CANDIDATE
 TARGET = "the target"
 
 
+@dataclass(eq=False, repr=False)
 class PrivateSelection(BaseEstimator):  # type: ignore[misc]
     """Choose among `candidates` by their predictions for sensitive records.
 
@@ -82,46 +84,25 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
         'good'
     """
 
-    def __init__(
-        self,
-        candidates: Sequence[str] | Mapping[str, Callable[[Any], Any]],
-        *,
-        epsilon: float,
-        dataset: str,
-        labels: Sequence[Any] | None = None,
-        scoring: str = OF_CLASSES,
-        delta: float = 0.0,
-        budget: tuple[float, float] | None = None,
-        method: str = AUTO,
-        n_steps: int = 20,
-        error_bound: float | None = None,
-        class_shares: Mapping[str, float] | None = None,
-        person: str | None = None,
-        max_records_per_person: int = 1,
-        options: Mapping[str, Any] | None = None,
-        accepts: tuple[str, ...] = (),
-        study: str = "PrivateSelection",
-        edition: str = "1",
-        ledger: str | None = None,
-    ) -> None:
-        self.candidates = candidates
-        self.epsilon = epsilon
-        self.dataset = dataset
-        self.labels = labels
-        self.scoring = scoring
-        self.delta = delta
-        self.budget = budget
-        self.method = method
-        self.n_steps = n_steps
-        self.error_bound = error_bound
-        self.class_shares = class_shares
-        self.person = person
-        self.max_records_per_person = max_records_per_person
-        self.options = options
-        self.accepts = accepts
-        self.study = study
-        self.edition = edition
-        self.ledger = ledger
+    candidates: Sequence[str] | Mapping[str, Callable[[Any], Any]]
+    _: KW_ONLY
+    epsilon: float
+    dataset: str
+    labels: Sequence[Any] | None = None
+    scoring: str = OF_CLASSES
+    delta: float = 0.0
+    budget: tuple[float, float] | None = None
+    method: str = AUTO
+    n_steps: int = 20
+    error_bound: float | None = None
+    class_shares: Mapping[str, float] | None = None
+    person: str | None = None
+    max_records_per_person: int = 1
+    options: Mapping[str, Any] | None = None
+    accepts: tuple[str, ...] = ()
+    study: str = "PrivateSelection"
+    edition: str = "1"
+    ledger: str | None = None
 
     def fit(self, X: Any, y: Any, *, X_public: Any = None, y_public: Any = None) -> Self:
         """Score every candidate, choose, release.
@@ -150,12 +131,14 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
                 cause="what a function is given need not have columns",
                 remedy="make a table of predictions with the column, and name the candidates",
             )
-        spec = self._spec(len(y) if functions is not None else predictions.n_records, public=X_public is not None)
+        spec = self._spec(
+            len(y) if functions is not None else predictions.n_records, None if X_public is None else "X_public"
+        )
         public = None
         if X_public is not None and functions is None:
             public = frame_of(X_public, y_public, shown_as="X_public").table(target_name=TARGET, source="X_public")
         elif X_public is not None and functions is not None:
-            public = prediction_table(spec, functions, X_public, y_public, TARGET, sensitive=False)
+            public = prediction_table(spec, functions, X_public, y_public, TARGET, source="X_public")
         shared = X_public is not None and aliased((X_public, y_public), (X, y))
         marks = RowMarks.of(ledger_url(self.ledger), self.dataset)
         split = PredictionSplit(spec, predictions, y, functions, public, TARGET, aliased=shared, marks=marks)
@@ -179,7 +162,7 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
             n_validation: the number of sensitive records.
             public: whether there will be public predictions too.
         """
-        spec = self._spec(n_validation, public=public)
+        spec = self._spec(n_validation, "X_public" if public else None)
         return advise(planning_problem(spec), spec.method, spec.options)
 
     def _names(self) -> tuple[str, ...]:
@@ -188,8 +171,8 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
             raise StudyInvalid("the candidates are no list of names", remedy='write ["small", "large"]')
         return tuple(self.candidates)
 
-    def _spec(self, n_validation: int, *, public: bool) -> StudySpec:
-        """The study that these parameters describe."""
+    def _spec(self, n_validation: int, public: str | None) -> StudySpec:
+        """The study that these parameters describe, with the name of its public table, if there is one."""
         model = {
             "estimator": PREDICTIONS,
             "score": self.scoring,
@@ -203,7 +186,7 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
                 n_validation,
                 TARGET,
                 None if self.labels is None else tuple(self.labels),
-                "X_public" if public else None,
+                public,
             ),
             model=read_model({key: value for key, value in model.items() if value is not None}),
             space={CANDIDATE: AxisSection(values=self._names())},

@@ -1,5 +1,6 @@
 """What stands before the model in `best_estimator_`: the public preprocessing, or a data frame's own columns."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -13,12 +14,17 @@ from dpbo_core.data.named_columns import CANNOT, data_frame
 from dpbo_core.errors import StudyInvalid
 
 
-class PublicEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """A transformer of a table to numbers: gaps at the training mean, a 0/1 feature for each category of a text."""
+@dataclass(eq=False, repr=False)
+class PublicTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """A transformer that is fitted to a public table, some of whose columns it leaves out."""
 
-    def __init__(self, *, ignore: tuple[str, ...] = (), regression: bool = False) -> None:
-        self.ignore = ignore
-        self.regression = regression
+    _: KW_ONLY
+    ignore: tuple[str, ...] = ()
+    regression: bool = False
+
+
+class PublicEncoder(PublicTransformer):
+    """A transformer of a table to numbers: gaps at the training mean, a 0/1 feature for each category of a text."""
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn means and categories from the public X (n, d); y (n,) says only which task it is."""
@@ -53,12 +59,8 @@ class PublicEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return np.array(self._fitted.feature_names, dtype=object)
 
 
-class PublicColumns(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class PublicColumns(PublicTransformer):
     """A transformer that hands a data frame on with the public table's columns and types, without those ignored."""
-
-    def __init__(self, *, ignore: tuple[str, ...] = (), regression: bool = False) -> None:
-        self.ignore = ignore
-        self.regression = regression
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the types of the public X (n, d); y (n,) says only which task it is."""

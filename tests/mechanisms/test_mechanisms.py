@@ -99,7 +99,7 @@ def test_a_batch_costs_each_draw_what_it_costs_alone():
     from opendp.domains import atom_domain, vector_domain
     from opendp.metrics import absolute_distance, l1_distance, l2_distance
 
-    make, integer, absolute = opendp(), atom_domain(T="i64"), absolute_distance(T="i64")
+    make, integer, absolute = opendp().measurements, atom_domain(T="i64"), absolute_distance(T="i64")
     for sensitivity in (1, 3, 2**24, 2**53 + 1, 2**61 - 1):
         for scale in (0.5, 7.0, 2.0**55):
             together = make.make_gaussian(vector_domain(integer), l2_distance(T="i64"), scale=scale)

@@ -418,7 +418,7 @@ def test_a_record_that_a_function_fails_on_costs_itself_alone(function, frame):
     def asked(X):
         named = {"a": function if not frame else lambda table: function(table.to_numpy())}
         given = pd.DataFrame(X) if frame else X
-        return prediction_table(spec, named, given, ["yes"] * 37, "target", sensitive=True).columns["a"]
+        return prediction_table(spec, named, given, ["yes"] * 37, "target", source="X").columns["a"]
 
     before, after, others = asked(rows), asked(other), np.arange(37) != 5
     assert all(type(cell) is not str for cell in before)
