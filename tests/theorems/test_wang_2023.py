@@ -293,6 +293,54 @@ def test_poisson_holds_for_adaptive_selections_enumerated():
     )
 
 
+def test_lemma_a_5_holds_for_any_law_of_the_number_of_trials():
+    """Its bound, with the pointwise bounds on a trial's law, of K on 1 to 5 with any masses, over every history."""
+    rng, alpha, (lower, upper) = np.random.default_rng(7), 2.0, (0.7, 1.3)
+    t = np.linspace(0.0, 1.0, 101)
+    for _ in range(12):
+        mass = rng.dirichlet(np.full(5, 0.5))
+        slope = np.polynomial.Polynomial([0.0, *mass]).deriv()  # f', f the generating function of K
+        M = rng.dirichlet(np.ones(3), size=2)
+        N = M * np.exp(rng.uniform(-0.8, 0.8, size=M.shape))
+        N /= N.sum(axis=1, keepdims=True)
+        density, other = (extreme(rng.integers(0, 2, 97), lower, upper) for _ in range(2))
+        lean = min(upper / 2, 1 - lower / 2)
+        most = np.maximum(lean * M[0] + (1 - lean) * M[1], lean * M[1] + (1 - lean) * M[0])  # P₊(y)
+        least = np.minimum(lean * N[0] + (1 - lean) * N[1], lean * N[1] + (1 - lean) * N[0])  # P′₋(y)
+        between = [(np.cumsum(w) - w)[:, None] + t * w[:, None] for w in (most, least)]
+        ratio = slope(between[0]) ** alpha * slope(between[1]) ** (1 - alpha)
+        base = max(renyi(M[i], N[i], alpha) for i in range(2))
+        bound = base + (alpha * math.log(upper / lower) + math.log(ratio.max())) / (alpha - 1)
+        assert renyi(outputs(M, mass, density), outputs(N, mass, other), alpha) <= bound
+
+
+@pytest.mark.parametrize("law", ["negative binomial", "Poisson"])
+def test_all_trials_miss_candidates_of_prior_mass_p_with_probability_f_of_1_less_cp_at_most(law):
+    """The utility bound: the second of two candidates, p = ½, missed by searches that go by what came before."""
+    rng, (lower, upper), p = np.random.default_rng(9), (0.7, 1.3), 0.5
+    if law == "Poisson":
+        masses = [ps.poisson_mass(k, mean=0.6) for k in range(8)]
+        bound = ps.poisson_generating_function(1 - lower * p, mean=0.6)
+    else:
+        masses = [0.0, *(ps.negative_binomial_mass(k, shape=1.0, gamma=0.75) for k in range(1, 8))]
+        bound = ps.negative_binomial_generating_function(1 - lower * p, shape=1.0, gamma=0.75)
+    tables = [rng.integers(0, 2, 97) for _ in range(6)] + [np.ones(97, dtype=int)]  # the last leans away always
+    missed = []
+    for table in tables:
+        density, outcomes = extreme(table, lower, upper), rng.dirichlet(np.ones(3))  # of the first candidate
+        histories, missed_all = {(): 1.0}, masses[0]
+        for mass in masses[1:]:
+            histories = {
+                (*history, y): chance * density(history)[0] * outcomes[y]
+                for history, chance in histories.items()
+                for y in range(3)
+            }
+            missed_all += mass * sum(histories.values())
+        missed.append(missed_all)
+        assert missed_all <= bound
+    assert missed[-1] == pytest.approx(bound, abs=1e-3)  # K > 7 is left out
+
+
 def test_a_cap_on_k_costs_its_tail():
     assert ps.capped_delta(epsilon=0.0, tail=1e-6) == pytest.approx(2e-6)
     assert ps.capped_delta(epsilon=2.0, tail=1e-6) == pytest.approx((1 + math.e**2) * 1e-6)
