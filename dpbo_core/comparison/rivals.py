@@ -23,6 +23,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from dp_accounting import GaussianDpEvent
+from dp_accounting.dp_event import RepeatAndSelectDpEvent
+from dp_accounting.rdp import RdpAccountant
 from numpy.typing import NDArray
 
 from dpbo_core.bo.acquisition import UCB
@@ -132,9 +135,6 @@ def change(problem: Problem) -> float:
 
 def selection_noise(problem: Problem) -> float:
     """The least σ, to one part in 10⁴ and rounded up, at which `uniform_selection` is (ε, δ)-private."""
-    from dp_accounting import GaussianDpEvent
-    from dp_accounting.dp_event import RepeatAndSelectDpEvent
-    from dp_accounting.rdp import RdpAccountant
 
     def epsilon_at(ratio: float) -> float:
         event = RepeatAndSelectDpEvent(GaussianDpEvent(ratio), float(problem.search.steps), math.inf)

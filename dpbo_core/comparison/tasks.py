@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.datasets import make_classification
 
 from dpbo_core.data import Encoded, bundled
 from dpbo_core.models.estimator_trainer import EstimatorTrainer
@@ -190,8 +191,6 @@ def digits() -> tuple[Problem, Encoded]:
 
 def trees() -> tuple[Problem, Encoded]:
     """The problem of tuning a decision tree, and its 10,000 validation records: 3,000 public, 288 settings."""
-    from sklearn.datasets import make_classification
-
     X, y = make_classification(
         13_000, n_features=20, n_informative=8, n_redundant=4, flip_y=0.15, class_sep=0.8, random_state=1
     )
@@ -208,8 +207,6 @@ def boosting() -> tuple[Problem, Encoded]:
 
     The public half is small and misleads: what it says is best is not.
     """
-    from sklearn.datasets import make_classification
-
     X, y = make_classification(
         20_600, n_features=12, n_informative=6, n_redundant=2, n_clusters_per_class=4, flip_y=0.05, random_state=2
     )

@@ -13,6 +13,7 @@ numbers, texts and tuples as one object, so that their identity tells what they 
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
@@ -57,8 +58,6 @@ def _memory(tables: list[Any]) -> Iterator[Memory]:
 
 
 def _of_table(table: Any) -> Iterator[Memory]:
-    import narwhals.stable.v2 as nw
-
     arrow = nw.dependencies.get_pyarrow()
     try:
         frame = nw.from_native(table, allow_series=True, eager_only=True, pass_through=True)
@@ -79,8 +78,6 @@ def _of_table(table: Any) -> Iterator[Memory]:
 
 def _of_column(column: Any) -> Iterator[Memory]:
     """One column of pandas, polars or Arrow."""
-    import narwhals.stable.v2 as nw
-
     arrow, polars = nw.dependencies.get_pyarrow(), nw.dependencies.get_polars()
     if isinstance(column, np.ndarray):
         yield np.asarray(column)

@@ -8,6 +8,7 @@ text in the database's own encoding, unconverted: a text that is no UTF-8 costs 
 """
 
 import io
+import logging
 import os
 import struct
 from collections.abc import Callable
@@ -177,8 +178,6 @@ def _connected(place: QueryAddress) -> Any:
     A study names the host, so the environment's password is never sent to it as it is, nor as a hash that serves in
     its place: a server that asks for that is refused, unless it proved its name by a certificate.
     """
-    import logging
-
     import psycopg
 
     logging.getLogger(LOUD).setLevel(logging.CRITICAL + 1)

@@ -12,6 +12,7 @@ from enum import Enum
 from functools import cached_property
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 
 from dpbo_core.data.raw_cells import Cells, array_values, series_cells, series_values
@@ -116,8 +117,6 @@ def frame_of(X: Any, y: Any, *, shown_as: str, width: int | None = None, count: 
     Raises:
         StudyInvalid: it is no such table, or y has another number of records.
     """
-    import narwhals.stable.v2 as nw
-
     try:
         native = nw.from_native(X, eager_only=True, pass_through=True)
     except Exception:  # noqa: BLE001  a name twice, or a table of a kind that must be collected first
@@ -198,8 +197,6 @@ def _target(y: Any, shown_as: str) -> Any:
     Raises:
         StudyInvalid: it is no column at all.
     """
-    import narwhals.stable.v2 as nw
-
     try:
         native = nw.from_native(_in_series(y), allow_series=True, eager_only=True, pass_through=True)
     except Exception:  # noqa: BLE001  a frame with a name twice, or one that must be collected first
@@ -216,8 +213,6 @@ def _target(y: Any, shown_as: str) -> Any:
 
 def _in_series(y: Any) -> Any:
     """A bare array of pandas or Arrow as a series, which gives one value where it cannot give all."""
-    import narwhals.stable.v2 as nw
-
     pandas, arrow = nw.dependencies.get_pandas(), nw.dependencies.get_pyarrow()
     if pandas is not None and isinstance(y, pandas.Index | pandas.api.extensions.ExtensionArray):
         return pandas.Series(y)

@@ -4,6 +4,7 @@ A header line that is missing makes the first RECORD the header, so the messages
 nothing they found there, until half of the training columns are among the names.
 """
 
+import difflib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -107,7 +108,5 @@ def _quoted(names: Collection[str]) -> str:
 
 
 def _nearest(name: str, names: Collection[str]) -> str:
-    import difflib
-
     close = difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
     return f" (the nearest name is {close[0]!r})" if close else ""

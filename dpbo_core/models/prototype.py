@@ -44,11 +44,10 @@ class Prototype:
     @property
     def takes_columns(self) -> bool:
         """Whether it chooses columns by itself, as a Pipeline may: then it is given a table's own."""
-        from sklearn.compose import ColumnTransformer
-        from sklearn.pipeline import Pipeline
+        from sklearn import compose, pipeline
 
         parts = [self.estimator, *_parts(list(self.estimator.get_params(deep=True).values()))]
-        return any(isinstance(part, Pipeline | ColumnTransformer) for part in parts)
+        return any(isinstance(part, pipeline.Pipeline | compose.ColumnTransformer) for part in parts)
 
     @property
     def name(self) -> str:

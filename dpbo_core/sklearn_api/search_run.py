@@ -8,6 +8,8 @@ elsewhere one after the other.
 import sys
 from dataclasses import dataclass
 
+from joblib import Parallel, delayed
+
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods.contract import Released
@@ -106,8 +108,6 @@ def done_by(n_jobs: int, study: ResolvedStudy, data: DataSplit, ledger: PrivacyL
     Raises:
         StudyInvalid: a candidate cannot be trained.
     """
-    from joblib import Parallel, delayed
-
     public = data.public(study.problem)
     if ledger.release_of(study.key(public.fingerprint).fingerprint) is not None:
         return None

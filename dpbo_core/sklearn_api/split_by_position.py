@@ -11,6 +11,7 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
@@ -76,8 +77,6 @@ def _of_own_types(X: Any) -> Any:
     A category that no public row has is none. A column of texts is one of numbers, truth values or ISO times where
     all of its public rows are: one text among the sensitive rows made it one of texts. Times are in microseconds.
     """
-    import pandas as pd
-
     X = X.infer_objects() if isinstance(X, pd.DataFrame) else X
     try:
         frame = nw.from_native(X, eager_only=True, pass_through=True)
@@ -104,8 +103,6 @@ def _own_values(series: Any) -> Any:
 
     None where it has that type.
     """
-    import pandas as pd
-
     native = series.to_native()
     if isinstance(getattr(native, "dtype", None), pd.CategoricalDtype):
         there = native.cat.remove_unused_categories()

@@ -15,6 +15,8 @@ compare, they price nothing.
 
 import math
 
+from scipy.special import log_ndtr
+
 _ROUNDING = 4e-15  # a few units in the last place, times the size of a logarithm; always applied towards privacy
 
 
@@ -24,8 +26,6 @@ def theorem_8_delta(*, sigma: float, epsilon: float, sensitivity: float) -> floa
     Holds when: the noise is continuous Gaussian, independent in each coordinate. Neighbours: those of Δ.
     Source: Theorem 8. Erratum: none. In logarithms, so that a δ of 1e-300 has its digits.
     """
-    from scipy.special import log_ndtr
-
     t = sensitivity / sigma
     first, second = float(log_ndtr(t / 2.0 - epsilon / t)), float(log_ndtr(-t / 2.0 - epsilon / t))
     error = _ROUNDING * (2.0 + abs(first) + abs(second) + epsilon)  # of either logarithm, both arguments included

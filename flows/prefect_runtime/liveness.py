@@ -80,17 +80,16 @@ def _held(path: Path) -> bool:
 
 def _set_crashed(run_id: str) -> None:
     """Set a flow run and its unfinished tasks to Crashed; a run that the server has forgotten is left alone."""
+    from prefect import exceptions, states
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
-    from prefect.exceptions import ObjectNotFound
-    from prefect.states import Crashed
 
     run = UUID(run_id)
-    with get_client(sync_client=True) as client, suppress(ObjectNotFound):
+    with get_client(sync_client=True) as client, suppress(exceptions.ObjectNotFound):
         recorded = client.read_flow_run(run)
         if recorded.state is not None and recorded.state.is_final():
             return
         for task in client.read_task_runs(flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=[run]))):
             if task.state is not None and not task.state.is_final():
-                client.set_task_run_state(task.id, Crashed(message=MESSAGE), force=True)
-        client.set_flow_run_state(run, Crashed(message=MESSAGE), force=True)
+                client.set_task_run_state(task.id, states.Crashed(message=MESSAGE), force=True)
+        client.set_flow_run_state(run, states.Crashed(message=MESSAGE), force=True)

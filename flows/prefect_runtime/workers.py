@@ -62,8 +62,7 @@ WIDTH = 16  # bytes of an integer; a sum is below 2**127 by far
 def cluster(n_workers: int) -> "LocalCluster":
     """Start a cluster of `n_workers` processes and their scheduler, under SETTINGS."""
     import dask
-    from distributed import LocalCluster
-    from distributed.security import Security
+    from distributed import LocalCluster, Security
 
     with ONE_AT_A_TIME, dask.config.set(SETTINGS):  # its settings are the process's
         return LocalCluster(n_workers=n_workers, security=Security.temporary(), **CLUSTER)

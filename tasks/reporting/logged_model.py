@@ -22,8 +22,8 @@ from dpbo_core.queries.evaluation import KIND as EVALUATION
 from dpbo_core.queries.evaluation.repair import PRICE, Repair
 
 if TYPE_CHECKING:
+    from mlflow.models import ModelSignature
     from mlflow.tracking import MlflowClient
-    from mlflow.types import Schema
 
 FOLDER, REPAIRED = "model", "repaired"  # the second is the repaired one's alias too
 COMPARES = "warn_dependency_requirement_mismatches"
@@ -115,8 +115,6 @@ def save_served(model: FinalModel, data: Path, folder: Path) -> None:
     """
     import mlflow.pyfunc
     import pandas as pd
-    from mlflow.models import ModelSignature
-    from mlflow.types import ParamSchema, ParamSpec
 
     needs = ["numpy", "pandas"]
     if not isinstance(model.model, LinearModel) and not is_linear(model.model.estimator):
@@ -127,11 +125,7 @@ def save_served(model: FinalModel, data: Path, folder: Path) -> None:
             loader_module=dpbo_served_model.__name__.rpartition(".")[2],
             data_path=str(data),
             code_paths=[str(dpbo_served_model.__file__)],
-            signature=ModelSignature(
-                inputs=_inputs(model),
-                outputs=_outputs(model),
-                params=ParamSchema([ParamSpec("predict_method", "string", dpbo_served_model.PREDICT)]),
-            ),
+            signature=_signature(model),
             input_example=pd.DataFrame(model.example()),
             pip_requirements=[f"{name}=={version(name)}" for name in needs],
         )
@@ -158,25 +152,23 @@ def _requirements_not_compared() -> Iterator[None]:
             setattr(environment, COMPARES, original)
 
 
-def _inputs(model: FinalModel) -> "Schema":
-    """The signature's inputs: columns by name, a text for each that holds texts, anything for a number.
+def _signature(model: FinalModel) -> "ModelSignature":
+    """Inputs by name, a text for each column that holds texts, anything for a number; one class or number a row.
 
     MLflow refuses whole numbers and truth values where a signature says double, so that a table straight from a CSV
     file would not do; the module reads them all.
     """
-    from mlflow.types import ColSpec, Schema
+    from mlflow.models import ModelSignature
+    from mlflow.types import ColSpec, ParamSchema, ParamSpec, Schema, TensorSpec
     from mlflow.types.schema import AnyType
 
-    features = model.preprocessing.features
-    return Schema([ColSpec("string" if isinstance(one, Category) else AnyType(), one.name) for one in features])
-
-
-def _outputs(model: FinalModel) -> "Schema":
-    """The signature's output: one class or number a row."""
-    from mlflow.types import Schema, TensorSpec
-
-    classes = np.array(model.classes or [0.0])
-    return Schema([TensorSpec(np.dtype(str if classes.dtype.kind == "U" else float), (-1,))])
+    features, classes = model.preprocessing.features, np.array(model.classes or [0.0])
+    columns = [ColSpec("string" if isinstance(one, Category) else AnyType(), one.name) for one in features]
+    return ModelSignature(
+        inputs=Schema(columns),
+        outputs=Schema([TensorSpec(np.dtype(str if classes.dtype.kind == "U" else float), (-1,))]),
+        params=ParamSchema([ParamSpec("predict_method", "string", dpbo_served_model.PREDICT)]),
+    )
 
 
 def register(store: Store, run_id: str, release: Release) -> None:

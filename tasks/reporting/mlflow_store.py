@@ -234,11 +234,10 @@ def _sql_store(uri: str, root: Path) -> Any:
 def _make_relative(store: Any, experiment: int) -> None:
     """Set an experiment's location before its first run takes it over; MLflow's client would make it absolute."""
     from mlflow.store.tracking.dbmodels.models import SqlExperiment
-    from sqlalchemy.orm import Session
 
-    with Session(store.engine) as session, session.begin():
-        row: Any = session.get(SqlExperiment, experiment)
-        row.artifact_location = LOCATION
+    here = sa.update(SqlExperiment).where(SqlExperiment.experiment_id == experiment)
+    with store.engine.begin() as connection:
+        connection.execute(here.values(artifact_location=LOCATION))
 
 
 def _make(path: Path) -> None:

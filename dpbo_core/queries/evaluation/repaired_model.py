@@ -46,18 +46,17 @@ def repaired_model(evaluated: EvaluatedModel, repair: Repair, loss: str | None) 
 
 def _in_scikit_learn(estimator: Any, repair: Repair) -> Any:
     """The estimator with changed coefficients behind a fixed threshold; None where it cannot carry them."""
-    from sklearn.frozen import FrozenEstimator
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.model_selection import FixedThresholdClassifier
-    from sklearn.pipeline import Pipeline
+    from sklearn import frozen, linear_model, model_selection, pipeline
 
     changed = deepcopy(estimator)
-    last = changed.steps[-1][1] if type(changed) is Pipeline else changed
-    if type(last) is not LogisticRegression or repair.probability is None:
+    last = changed.steps[-1][1] if type(changed) is pipeline.Pipeline else changed
+    if type(last) is not linear_model.LogisticRegression or repair.probability is None:
         return None
     last.coef_ = repair.slope * last.coef_
     last.intercept_ = repair.slope * last.intercept_ + repair.intercept
     at_least = math.nextafter(repair.probability, 1.0)  # scikit-learn flags at its threshold, a report above it
-    behind = FixedThresholdClassifier(FrozenEstimator(changed), threshold=at_least, response_method="predict_proba")
+    behind = model_selection.FixedThresholdClassifier(
+        frozen.FrozenEstimator(changed), threshold=at_least, response_method="predict_proba"
+    )
     rows = np.zeros((2, last.n_features_in_))
     return behind.fit(rows, [0, 1])  # fits nothing: the estimator is frozen

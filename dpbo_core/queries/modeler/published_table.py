@@ -7,6 +7,7 @@
 """
 
 import hashlib
+import io
 import json
 import math
 from collections.abc import Mapping
@@ -40,10 +41,9 @@ def table_bytes(table: PublishedTable) -> bytes:
     footer = {"publication": table.publication, "noise_scale": table.noise_scale, "promise": table.guarantee}
     columns = {f"z{j}": np.ascontiguousarray(column) for j, column in enumerate(table.rows.T)}
     arrow = pa.table(columns).replace_schema_metadata({_FOOTER: json.dumps(footer, allow_nan=False)})
-    sink = pa.BufferOutputStream()
-    pq.write_table(arrow, sink)
-    content: bytes = sink.getvalue().to_pybytes()
-    return content
+    file = io.BytesIO()
+    pq.write_table(arrow, file)
+    return file.getvalue()
 
 
 def content_digest(content: bytes) -> str:
@@ -74,11 +74,10 @@ def read_published(path: Path) -> tuple[PublishedTable, str]:
 
 
 def _parsed(content: bytes) -> PublishedTable | None:
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        arrow = pq.read_table(pa.BufferReader(content))
+        arrow = pq.read_table(io.BytesIO(content))
         footer = json.loads(arrow.schema.metadata[_FOOTER])
         wanted = [f"z{j}" for j in range(arrow.num_columns)]
         rows = np.column_stack([arrow.column(name).to_numpy() for name in wanted]).astype(np.float64, copy=False)
