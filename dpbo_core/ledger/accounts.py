@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from dpbo_core.accounting import admission
-from dpbo_core.accounting.account import ASKED, Account, Entry, Totals, cap_in, facts_hash, filter_of
+from dpbo_core.accounting.account import ASKED, Account, Entry, cap_in, facts_hash, filter_of
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import NOTHING, Total
 from dpbo_core.accounting.renyi_filter import Draw, draws_in
@@ -65,6 +65,14 @@ SPENT = (
     )
     .where(RESERVATIONS.c.dataset == sa.bindparam("dataset"))
     .group_by(RESERVATIONS.c.unit)
+)
+UNRELEASED = (
+    sa.select(DRAWS.c.reservation, DRAWS.c.what)
+    .join(RESERVATIONS)
+    .where(
+        RESERVATIONS.c.dataset == sa.bindparam("dataset"),
+        DRAWS.c.reservation.not_in(sa.select(RELEASES.c.reservation)),
+    )
 )
 
 
@@ -133,8 +141,8 @@ def spent_of(connection: sa.Connection, dataset: str) -> tuple[Total, frozenset[
 
 
 @row_decoding()
-def sealed_totals(writer: Writer, dataset: str) -> Totals:
-    """The totals that the dataset's newest entry carries, once the tables agree with them.
+def check_sealed(writer: Writer, dataset: str) -> None:
+    """Return if the tables agree with the totals that the dataset's newest entry carries.
 
     So a raised cap, a spend that was made smaller, however old, a row that was put in or taken out, are refused
     before a study is admitted. What is not looked at here `dpbo budget verify` finds.
@@ -159,7 +167,6 @@ def sealed_totals(writer: Writer, dataset: str) -> Totals:
     others = [what for what, (in_tables, in_history) in compared.items() if in_tables != in_history]
     if others:
         raise writer.differs(f"{' and '.join(others)} of dataset {dataset!r} is not what its history sealed")
-    return sealed
 
 
 @row_decoding()
@@ -167,19 +174,6 @@ def draws_of(connection: sa.Connection, dataset: str) -> Counter[Draw]:
     """The draws reserved on the dataset, counted by price."""
     query = sa.select(RESERVATIONS.c.spends).where(RESERVATIONS.c.dataset == dataset)
     return Counter(draw for spends in connection.scalars(query) for draw in draws_in(spends))
-
-
-def _recorded_of(connection: sa.Connection, reservations: list[int]) -> dict[int, tuple[str, ...]]:
-    """Reservation → the names of its recorded draws.
-
-    Raises:
-        TypeError: a cell holds what was never written.
-    """
-    query = sa.select(DRAWS.c.reservation, DRAWS.c.what).where(DRAWS.c.reservation.in_(reservations))
-    names: dict[int, tuple[str, ...]] = {}
-    for reservation, what in connection.execute(query) if reservations else ():
-        names[count_of(reservation)] = (*names.get(reservation, ()), text_of(what))
-    return names
 
 
 def _entry(row: Any, recorded: tuple[str, ...], asked_by: str) -> Entry:
@@ -217,7 +211,9 @@ def account_of(connection: sa.Connection, budget: PrivacyBudget) -> DatasetAccou
     dataset = budget.dataset
     query = sa.select(RESERVATIONS, RELEASES.c.released_at).join(RELEASES, isouter=True)
     rows = connection.execute(query.where(RESERVATIONS.c.dataset == dataset).order_by(RESERVATIONS.c.id)).all()
-    recorded = _recorded_of(connection, [row.id for row in rows if row.released_at is None])
+    recorded: dict[int, tuple[str, ...]] = {}  # of studies that have not released
+    for number, what in connection.execute(UNRELEASED, {"dataset": dataset}):
+        recorded[count_of(number)] = (*recorded.get(number, ()), text_of(what))
     asked = {item: text_of(value["by"]) for item, value in facts_about(connection, dataset, ASKED).items()}
     entries = tuple(_entry(row, recorded.get(row.id, ()), asked.get(row.fingerprint, "")) for row in rows)
     opened = connection.execute(CAP, {"dataset": dataset}).one()
@@ -270,10 +266,12 @@ def dataset_with_cap(
     """The dataset and the cap that pays for it: opened now if the owner asks, or served it under a template.
 
     Raises:
+        LedgerDamaged: what the tables say of the dataset is not what the history sealed.
         StudyInvalid: `cap` is not the cap that the dataset has.
         PolicyRefused: an operator would open it.
     """
     dataset = Dataset(name, account_named(writer.connection, name))
+    check_sealed(writer, dataset.account)
     budget = cap_of(writer.connection, dataset.account)
     served = None if budget is not None else template_of(writer.connection, name, sources)
     if served is not None:

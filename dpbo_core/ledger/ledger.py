@@ -26,12 +26,12 @@ from dpbo_core.ledger.accounts import (
     DatasetAccount,
     account_of,
     cap_of,
+    check_sealed,
     dataset_named,
     dataset_with_cap,
     draws_of,
     no_budget,
     open_cap,
-    sealed_totals,
 )
 from dpbo_core.ledger.charge import Caller, Charge, QueryKey
 from dpbo_core.ledger.dataset_metadata import (
@@ -318,7 +318,7 @@ class PrivacyLedger(RecordedStudies):
         with self._store.writing() as writer:  # of which nothing is written: totals are checked as for a charge
             name = charge.key.dataset
             account = account_named(writer.connection, name)
-            sealed_totals(writer, account)
+            check_sealed(writer, account)
             budget = cap_of(writer.connection, account)
             if budget is None and policy.template_of(writer.connection, name, charge.sources) is not None:
                 return
@@ -339,7 +339,6 @@ class PrivacyLedger(RecordedStudies):
     ) -> int:
         """The number of the reservation, made in this transaction or before; `guarantees` are of all in it."""
         key, plan = charge.key, charge.plan
-        sealed_totals(writer, account_named(writer.connection, key.dataset))
         dataset, budget = dataset_with_cap(writer, key.dataset, charge.cap, charge.sources, caller)
         if budget is None:
             raise no_budget(key.dataset)

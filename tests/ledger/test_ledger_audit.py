@@ -363,7 +363,7 @@ def test_what_a_database_cannot_do_is_a_letter(used, monkeypatch):
     def fails(*_):
         raise sa.exc.OperationalError("INSERT secret", {}, Exception("disk full of secrets"))
 
-    monkeypatch.setattr("dpbo_core.ledger.ledger.sealed_totals", fails)
+    monkeypatch.setattr("dpbo_core.ledger.accounts.check_sealed", fails)
     with pytest.raises(DpboError, match="cannot be used") as caught:
         book.reserve(Charge(key("z"), plan(0.1)), noise=SYSTEM)
     assert "secret" not in str(caught.value)
