@@ -115,6 +115,11 @@ def rests(release: Release) -> Iterable[str]:
         yield f"Assumption {name}, taken on by the study's author: {assumption.statement if assumption else ''}"
     if "score_bound" in release.facts:
         yield f"The score is {release.facts['score_bound']}."
+    if is_report(release) and "roc" in release.value:
+        yield (
+            "A model that is repaired from this report, its probabilities and threshold, has no further price: it "
+            "follows from what is shown here and from public records."
+        )
     if not guarantee.assumptions:
         yield "No assumption about the data: the guarantee is unconditional."
     earlier = release.facts.get(LEARNED_FROM)
