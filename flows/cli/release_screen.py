@@ -11,6 +11,7 @@ from dpbo.tasks.reporting.noise_words import noise_in_words
 from dpbo_core.accounting.account import Account
 from dpbo_core.privacy.displayed_metric import DisplayedMetric, displayed_metric
 from dpbo_core.privacy.release import LEARNED_FROM, Release
+from dpbo_core.queries.evaluation import FOUR_COUNTS
 
 if TYPE_CHECKING:
     from dpbo.tasks.reporting import Tracked
@@ -62,9 +63,12 @@ def print_repair(repair: "Repair") -> None:
         rows.append(
             (name.replace("_", " "), *(interval_cells(side) for side in (before, repair.after["metrics"][name])))
         )
-    for name in ("recall", "precision", "specificity"):
-        sides = (repair.before["confusion"][name], repair.after["confusion"][name])
-        rows.append((name, *map(interval_cells, sides)))
+    sides = repair.before["confusion"], repair.after["confusion"]
+    rates, counts = ("recall", "precision", "specificity"), FOUR_COUNTS
+    rows += [(name, *(interval_cells(side[name]) for side in sides)) for name in rates]
+    rows += [
+        (name.replace("_", " "), *(interval_cells(side["counts"][name], 0) for side in sides)) for name in counts
+    ]
     screen.table(("repair", "before (noise, 90%)", "after (noise, 90%)"), rows, left=1)
     bins = zip(repair.before["calibration"], repair.after["calibration"], strict=True)
     reliability = [
@@ -87,12 +91,12 @@ def print_repair(repair: "Repair") -> None:
     )
 
 
-def interval_cells(cell: Mapping[str, Any]) -> str:
+def interval_cells(cell: Mapping[str, Any], digits: int = 3) -> str:
     """A figure with its noise interval in one cell."""
     if cell["value"] is None or cell["noise_interval"] is None:
         return "–"
     low, high = cell["noise_interval"]
-    return f"{cell['value']:.3f} ({low:.3f} … {high:.3f})"
+    return f"{cell['value']:.{digits}f} ({low:.{digits}f} … {high:.{digits}f})"
 
 
 def _percent(share: float | None) -> str:

@@ -55,10 +55,13 @@ def draw_repair(repair: Repair) -> "Figure":
         figure.subplots(1, 2), ("before", "after"), (repair.before, repair.after), strict=True
     ):
         _reliability(axes, side)
-        loss = side["metrics"].get("mean_log_loss", {}).get("value")
-        axes.set_title(title if loss is None else f"{title}: log-loss {loss:.3f}", fontsize=10)
+        shown = (
+            (name, side["metrics"].get(name, {}).get("value")) for name in ("mean_log_loss", "calibration_error")
+        )
+        figures = ", ".join(f"{name.replace('_', ' ')} {value:.3f}" for name, value in shown if value is not None)
+        axes.set_title(f"{title}: {figures}" if figures else title, fontsize=10)
         plain(axes)
-    figure.supxlabel(in_picture(f"{OPTIMISTIC}; {PRICE}"), fontsize=6, color=NOISE)
+    figure.supxlabel("\n".join(map(in_picture, (OPTIMISTIC, PRICE))), fontsize=6, color=NOISE)
     return figure
 
 

@@ -15,7 +15,7 @@ from dpbo.tasks.reporting.certificate_words import limits, meaning, rests, value
 from dpbo.tasks.reporting.evaluation_picture import is_report
 from dpbo.tasks.reporting.receipt import release_text
 from dpbo_core.privacy.release import Release
-from dpbo_core.queries.evaluation import AT_THRESHOLD
+from dpbo_core.queries.evaluation import AT_THRESHOLD, FOUR_COUNTS
 
 Figures = Mapping[str, Any]
 READING = (
@@ -92,12 +92,11 @@ def _groups(groups: Figures) -> str:
 
 def _thresholds(confusion: Sequence[Figures]) -> str:
     """The table of counts and figures at every threshold, as HTML."""
-    counts = ("true_positives", "false_positives", "false_negatives", "true_negatives")
     header = ("above", "TP", "FP", "FN", "TN", *(name.replace("_", " ") for name in AT_THRESHOLD))
     rows = (
         (
             _number(row["threshold"]) + (" (the model's own)" if row["own"] else ""),
-            *(f"{row[name]:.0f}" for name in counts),
+            *(f"{row[name]:.0f}" for name in FOUR_COUNTS),
             *(_number(row[name]["value"]) for name in AT_THRESHOLD),
         )
         for row in confusion

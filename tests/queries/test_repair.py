@@ -106,9 +106,25 @@ def test_before_and_after_are_shown_and_the_ranks_stay(public):
     assert after["auc"] == before["auc"]
     assert mended.after["confusion"]["recall"]["value"] > 0.88
     assert mended.threshold in table.kind.edges
+    counts = mended.after["confusion"]["counts"]
+    for name, exact in (("true_positives", y[z > mended.threshold].sum()), ("false_negatives", None)):
+        low, high = counts[name]["noise_interval"]
+        assert low <= counts[name]["value"] <= high
+        assert exact is None or low - 20 <= exact <= high + 20
     document = mended.to_json()
     assert "optimistic" in document["optimism"]
     assert document["price"].startswith("no further price")
+
+
+def test_a_bin_without_public_records_says_no_probability(public):
+    z, y = drawn_from(np.random.default_rng(7), 3_000, 0.6, -1.0)
+    table = noised_table(public, z, y, np.random.default_rng(8))
+    unseen = (None, *table.kind.predicted[1:])
+    mended = repair(replace(table, kind=replace(table.kind, predicted=unseen)), public, None)
+    assert [mended.before["calibration"][0]["predicted"], mended.after["calibration"][0]["predicted"]] == [
+        None,
+        None,
+    ]
 
 
 def test_a_costly_miss_lowers_the_threshold(public):

@@ -159,6 +159,30 @@ def test_the_report_of_one_table(url):  # noqa: F811
     assert (same.replayed, same.release.release_id) == (True, report.release.release_id)
 
 
+def test_a_report_mends_probabilities_and_threshold_at_no_price(url):  # noqa: F811
+    rng = np.random.default_rng(5)
+
+    def records(slope, intercept):
+        z = pd.DataFrame({"z": rng.normal(size=2_000)})
+        return z, (rng.random(2_000) < 1.0 / (1.0 + np.exp(-slope * z["z"] - intercept))).astype(int)
+
+    (X, public), (z, shifted) = records(3.0, 0.0), records(1.0, -1.5)
+    given = {"X_validation": z, "y_validation": shifted}
+    found = search(url, inner=LogisticRegression(), scoring="log_loss", error_bound=3.0, budget=(5.0, 1e-5))
+    found.fit(X, public, **given)
+    plain, before = found.evaluate(X, public, **given, epsilon=2.0), spent(url)
+    report = found.evaluate(X, public, **given, epsilon=2.0, repair=True, threshold="recall=0.8")
+    assert (report.replayed, report.release, spent(url)) == (True, plain.release, before)
+    assert (plain.repair, plain.repaired_model) == (None, None)
+    own = found.predict_proba(z)[:, 1].mean()
+    mended = report.repaired_model.predict_proba(z)[:, 1].mean()
+    assert abs(mended - shifted.mean()) < 0.05 < abs(own - shifted.mean())
+    flagged = report.repaired_model.predict(z) == 1
+    assert flagged[shifted == 1].mean() >= 0.8
+    with pytest.raises(StudyInvalid, match="states a threshold, and repairs nothing"):
+        found.evaluate(X, public, **given, epsilon=2.0, threshold="recall=0.8")
+
+
 # --- settings
 
 

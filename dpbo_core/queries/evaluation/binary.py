@@ -14,7 +14,8 @@
 A quotient whose divisor is no number of records above 0 is NaN. As JSON:
 
 roc           false and true positive rate at every edge, from (0, 0) to (1, 1)
-confusion     at every edge: the four counts, recall, precision, specificity, F1, accuracy, lift
+confusion     at every edge: the four counts, recall, precision, specificity, F1, accuracy, lift; at the model's own
+              the counts with their intervals
 calibration   bin by bin: what the model says, what was so
 """
 
@@ -27,7 +28,7 @@ from numpy.typing import NDArray
 
 from dpbo_core.models.output_shape import Verb
 from dpbo_core.models.scores.record import Scores
-from dpbo_core.queries.evaluation import AT_THRESHOLD
+from dpbo_core.queries.evaluation import AT_THRESHOLD, FOUR_COUNTS
 from dpbo_core.queries.evaluation.binary_bins import AucTies, auc_ties, expected, threshold_of, variance
 from dpbo_core.queries.evaluation.histogram_cells import HistogramCells, class_bins
 from dpbo_core.queries.evaluation.report_kind import (
@@ -50,7 +51,7 @@ OF_WHOM = {  # shares, and of how many
     "flagged_share": "read",
     "positive_share": "read",
 }
-COUNTS = ("positives", "negatives", "read", "flagged", "true_positives", "false_positives", "records")
+COUNTS = ("positives", "negatives", "read", "flagged", *FOUR_COUNTS, "records")
 LEAST = 1e-9  # a probability below this is taken for this, in a log-loss
 UNBOUNDED = (
     "mean_log_loss",
@@ -219,6 +220,11 @@ class Binary(ReportKind):
                 "true_negatives": max(0.0, N - FP[j]),
             }
             | {name: estimates.figure(f"at {name}", j) for name in AT_THRESHOLD}
+            | (
+                {"counts": {name: estimates.figure(f"at {name}", j) for name in FOUR_COUNTS}}
+                if edge == self.threshold
+                else {}
+            )
             for j, edge in enumerate(self.edges)
         ]
 
@@ -281,6 +287,8 @@ def at_edges(negatives: Reals, positives: Reals) -> Figures:
     return {
         "true_positives": TP,
         "false_positives": FP,
+        "false_negatives": P - TP,
+        "true_negatives": N - FP,
         "recall": recall,
         "specificity": ratio(N - FP, N),
         "precision": precision,

@@ -162,7 +162,10 @@ def repair(table: NoisedTable, public: PublicRecords, threshold: str | None) -> 
     if threshold is not None:
         edge, sentence = _edge(table, kind, likely, threshold)
         why.append(sentence)
-    predicted = kind.predicted if binned is None else tuple(binned.shares(slope, intercept)[0].tolist())
+    predicted = kind.predicted
+    if binned is not None and predicted is not None:
+        mended = binned.shares(slope, intercept)[0].tolist()
+        predicted = tuple(None if old is None else new for old, new in zip(predicted, mended, strict=True))
     after = report(replace(table, kind=replace(kind, predicted=predicted, threshold=edge)))
     probability = None if binned is None else _probability(edge, slope, intercept, public)
     return Repair(slope, intercept, edge, probability, tuple(why), _shown(before), _shown(after))
