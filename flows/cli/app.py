@@ -46,6 +46,7 @@ VERBS = {  # in the order of --help: the module that has it, and its line there
     "status": ("status", "Say what runs, what ran last and what is left."),
     "doctor": ("doctor", "Look whether this machine is fit."),
     "verify": ("verify", "Recompute a release's price, and check its receipt."),
+    "pool": ("pool", "Sum one model's reports of several sites."),
     "keys": ("keys", "Make the key that signs receipts."),
     "compare": ("compare", "Measure every method on public data alone."),
     "score": ("tune", "Choose among predictions made elsewhere."),
@@ -59,6 +60,7 @@ FIRST = 9  # of them are what most people need; the rest stands under "also"
 
 WITH_A_RESULT = {
     "show", "status", "tune", "score", "evaluate", "objective", "watch", "plan", "compare", "curate", "model",
+    "pool",
 }  # fmt: skip
 
 

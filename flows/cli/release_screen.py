@@ -143,7 +143,7 @@ def print_release(
             f"For new data give the {'evaluation' if 'metrics' in release.value else 'study'} a new edition."
         )
     screen.say()
-    print_figures(screen, release)
+    print_figures(screen, release.value)
     left = [] if account is None else [("budget", account_line(account))]
     screen.facts([*_facts(release, screen, best), *left, ("look", look)])
 
@@ -160,7 +160,7 @@ def _facts(release: Release, screen: Screen, best: Mapping[str, Any] | None) -> 
         scores = screen.spark([point["score"] for point in value["trajectory"]])
         facts.append(("seen", f"{scores}   private scores, step by step"))
     facts += [(named(name), named(_number(item))) for name, item in value.items() if _plain(name, item)]
-    facts += [*_report_verdict(value), *report_facts(release, screen, best)]
+    facts += [*_report_verdict(value), *report_facts(value, release.facts, screen, best)]
     return [
         *facts,
         ("guarantee", named(guarantee.in_words())),

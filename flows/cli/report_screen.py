@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from dpbo.flows.cli.terminal import Screen, named
-from dpbo_core.privacy.release import Release
 from dpbo_core.queries.evaluation import AT_THRESHOLD
 
 TITLES = {  # by which people know them; other figures go by their names
@@ -40,12 +39,11 @@ MOST_CLASSES = 10  # a matrix of more is in --json and on the page
 WIDEST = 5  # characters of a class's name at the head of a column
 
 
-def print_figures(screen: Screen, release: Release) -> None:
+def print_figures(screen: Screen, value: Mapping[str, Any]) -> None:
     """Print tables of a report's figures, and by group how far they are from all other records.
 
-    Nothing of another release.
+    Nothing of another release's value.
     """
-    value = release.value
     if not isinstance(value.get("metrics"), dict):
         return
     if "roc" in value:
@@ -88,24 +86,23 @@ def _print_parts(
 
 
 def report_facts(
-    release: Release, screen: Screen, best: Mapping[str, Any] | None = None
+    value: Mapping[str, Any], facts: Mapping[str, Any], screen: Screen, best: Mapping[str, Any] | None = None
 ) -> Iterator[tuple[str, str]]:
     """Rows with the ROC curve, the threshold, how to read the figures; none for another release."""
-    value = release.value
     if "roc" in value:
         yield "ROC", _roc(screen, value["roc"])
     if "metrics" in value and "roc" not in value:
         yield from _kind_facts(value)
     if "roc" in value and "table" in value:
-        yield "threshold", _threshold(value, _counted(release))
+        yield "threshold", _threshold(value, _counted(facts))
     if best is not None:
-        yield "best", _best(best, _counted(release))
+        yield "best", _best(best, _counted(facts))
     if "metrics" in value:
-        if "n_persons" in release.facts:
-            yield "persons", ONCE.format(n=release.facts["n_persons"])
-        yield "intervals", READING.format(counted=_counted(release))
-    if "optimism" in release.facts:
-        yield "optimism", named(release.facts["optimism"])
+        if "n_persons" in facts:
+            yield "persons", ONCE.format(n=facts["n_persons"])
+        yield "intervals", READING.format(counted=_counted(facts))
+    if "optimism" in facts:
+        yield "optimism", named(facts["optimism"])
 
 
 def _kind_facts(value: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -208,9 +205,9 @@ def _at(points: list[dict[str, Any]], rate: float) -> float:
     return y0
 
 
-def _counted(release: Release) -> str:
+def _counted(facts: Mapping[str, Any]) -> str:
     """What the report counts: persons or records."""
-    return "persons" if "n_persons" in release.facts else "records"
+    return "persons" if "n_persons" in facts else "records"
 
 
 def _threshold(value: Mapping[str, Any], counted: str) -> str:

@@ -55,14 +55,7 @@ def check_certificate(file: Path) -> str:
         CertificateFalse: its numbers do not support its guarantee.
         LedgerDamaged: the ledger here recorded it, and is older than it was.
     """
-    text = "\n".join(
-        lines_of(file, remedy="take release.json from mlruns/artifacts/RUN/artifacts, or from dpbo ui")
-    )
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError):
-        document = None
-    release = read_certificate(document, CERTIFIED)
+    release = release_of(file)
     price = recompute(release, CERTIFIED)
     kind = (
         f"ε = {price.epsilon:.6g}" if price.delta == 0.0 else f"(ε, δ) = ({price.epsilon:.6g}, {price.delta:.6g})"
@@ -75,6 +68,22 @@ def check_certificate(file: Path) -> str:
         f"{release.study}, edition {release.edition}: {draws} {kind}.{by_price} {release.guarantee.in_words()}"
     )
     return printable(sentence + near + in_ledger)
+
+
+def release_of(file: Path) -> Release:
+    """The release in a file.
+
+    Raises:
+        StudyInvalid: it is none.
+    """
+    text = "\n".join(
+        lines_of(file, remedy="take release.json from mlruns/artifacts/RUN/artifacts, or from dpbo ui")
+    )
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        document = None
+    return read_certificate(document, CERTIFIED)
 
 
 def _in_ledger(release: Release) -> str:

@@ -414,7 +414,7 @@ def test_a_release_says_whom_it_protects_and_its_certificate_holds(tmp_path):
     assert "persons" in found.facts["sampling"]
     assert not {"n_validation", "max_records_per_person"} & set(found.facts)
     assert evaluate_study(spec, ledger=ledger, folder=tmp_path).replayed
-    told = dict(report_facts(found, Screen()))
+    told = dict(report_facts(found.value, found.facts, Screen()))
     assert told["persons"].startswith("each of 120 counts once")
     assert "of the persons lie above it" in told["threshold"]
     assert "these very persons" in told["intervals"]

@@ -207,6 +207,13 @@ class Binary(ReportKind):
             "predicted": None if self.predicted is None else list(self.predicted),
         }
 
+    @classmethod
+    def from_json(cls, table: Mapping[str, Any]) -> "Binary":
+        """The bins of a table, with what public records said of each."""
+        ties = AucTies(table["within"], table["within_error"], table["untied"])
+        predicted = None if table["predicted"] is None else tuple(table["predicted"])
+        return cls(tuple(table["edges"]), table["threshold"], ties, predicted)
+
     def _confusion(self, estimates: Estimates) -> list[dict[str, Any]]:
         N, P = estimates.cells.sum(axis=(0, -1)).tolist()
         TP, FP = (estimates.values[f"at {name}"].tolist() for name in ("true_positives", "false_positives"))

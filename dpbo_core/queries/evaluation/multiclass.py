@@ -14,6 +14,7 @@ predicted has no precision; its F1 is 0. As JSON: confusion (true class x predic
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -181,6 +182,11 @@ class Multiclass(ReportKind):
     def to_json(self) -> dict[str, Any]:
         """The kind, and its classes."""
         return {"kind": "classes", "classes": list(self.classes)}
+
+    @classmethod
+    def from_json(cls, table: Mapping[str, Any]) -> "Multiclass":
+        """The classes of a table."""
+        return cls(tuple(table["classes"]))
 
     def _matrix(self, estimates: Estimates) -> list[dict[str, Any]]:
         """Noise has one law in every cell; the sampling of a count is that of its share of all records."""

@@ -24,7 +24,7 @@ From a sum of absolute values, which noise raises, the mean rise is taken away, 
 quantile to either side, so that they hold more often than the others.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,6 +100,10 @@ class NoisedTable:
                 figures |= {f"gap {name}": one[name] - rest[name] for name in kind.of_a_group}
             return figures
 
+    def noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Reals:
+        """Simulated noise of the table's own law, in records or persons."""
+        return simulated_noise(rng, self.scale, shape, self.weight)
+
     def estimates(self) -> Estimates:
         """Every figure of the released table, with its noise interval and its sampling interval."""
         kind, counts = self.kind, self.shifted(self.counts)
@@ -107,7 +111,7 @@ class NoisedTable:
         shares = positive / positive.sum() if positive.sum() > 0.0 else np.full(len(counts), 1.0 / len(counts))
 
         def noised(rng: np.random.Generator, size: int) -> Reals:
-            z = simulated_noise(rng, self.scale, (size, len(counts)), self.weight)
+            z = self.noise(rng, (size, len(counts)))
             return self.shifted(counts + np.concatenate([z, -z]))  # its law is symmetric
 
         def sampled(rng: np.random.Generator, size: int) -> Reals:
@@ -159,6 +163,13 @@ class NoisedTable:
             whose = {"n_persons": self.n_records, "weight": self.weight}
         facts = {"noise_scale": self.scale, **self.kind.to_json()}
         return {**whose, **facts, "groups": list(self.groups), "drawn": list(self.drawn)}
+
+    @classmethod
+    def from_json(cls, table: Mapping[str, Any], kind: type[ReportKind]) -> "NoisedTable":
+        """The table that `to_json` wrote, of a kind."""
+        n_records = table["n_persons"] if "n_persons" in table else table["n_records"]
+        groups, drawn = tuple(table["groups"]), tuple(table["drawn"])
+        return cls(n_records, table["noise_scale"], kind.from_json(table), groups, drawn, table.get("weight", 1))
 
 
 def report(table: NoisedTable) -> dict[str, Any]:

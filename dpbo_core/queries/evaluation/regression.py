@@ -22,6 +22,7 @@ As JSON: errors (bin by bin), binning (where errors are clipped, what bins can h
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -223,6 +224,12 @@ class Regression(ReportKind):
         bins = {name: list(values) for name, values in asdict(self.bins).items()}
         facts = {"edges": list(self.edges), "bound": self.bound, "bins": bins, "variance": self.variance}
         return {"kind": "errors", **facts}
+
+    @classmethod
+    def from_json(cls, table: Mapping[str, Any]) -> "Regression":
+        """The bins of a table, with what public records said of each."""
+        bins = PublicBins(**{name: tuple(values) for name, values in table["bins"].items()})
+        return cls(tuple(table["edges"]), table["bound"], bins, table["variance"])
 
     def _means(self, n: Reals) -> dict[str, Reals]:
         r, q = np.array(self.bins.means), np.array(self.bins.squares)

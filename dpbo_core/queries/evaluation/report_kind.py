@@ -229,3 +229,8 @@ class ReportKind(Protocol):
     def to_json(self) -> dict[str, Any]:
         """Its public facts, as they stand in the table's JSON."""
         ...
+
+    @classmethod
+    def from_json(cls, table: Mapping[str, Any]) -> Self:
+        """The kind whose public facts stand in a table's JSON."""
+        ...

@@ -47,6 +47,7 @@ class EvaluationRequest:
         grouping: None for the whole alone.
         key: under which the ledger keeps the release.
         model: a saved one, or the release whose model will be trained.
+        digest: of that model, which is public.
         folder: the folder that the study's data paths are relative to.
     """
 
@@ -56,6 +57,7 @@ class EvaluationRequest:
     grouping: Grouping | None
     key: QueryKey
     model: Release | FinalModel
+    digest: str
     folder: str | Path = "."
 
     def evaluated_model(self) -> EvaluatedModel:
@@ -96,7 +98,7 @@ def request_of(spec: StudySpec, run: Run, model: str | Path | None, epsilon: flo
         )
     final, digest = read_model(model)
     grouping = query.grouping(final.preprocessing)
-    return EvaluationRequest(query, table, public, grouping, query.key(digest, grouping), final, run.folder)
+    return EvaluationRequest(query, table, public, grouping, query.key(digest, grouping), final, digest, run.folder)
 
 
 def request_of_released(
@@ -120,7 +122,7 @@ def request_of_released(
             remedy="run dpbo tune first, or name a saved model",
         )
     grouping = query.grouping(public.preprocessing)
-    return EvaluationRequest(query, table, public, grouping, query.key(digest, grouping), tuned)
+    return EvaluationRequest(query, table, public, grouping, query.key(digest, grouping), tuned, digest)
 
 
 def digest_of_released(study: QueryKey) -> str:

@@ -252,6 +252,7 @@ class OpenEvaluation:
         chosen_here = isinstance(self.request.model, Release)  # these records helped to choose the model
         return {
             "model": "released" if chosen_here else "of a file",
+            "model_digest": self.request.digest,
             "estimator": type(model.estimator if isinstance(model, FittedEstimator) else model).__name__,
             **averaged_facts(problem),
             **({"bins": len(table.kind.to_json()["edges"]) + 1} if table.kind.has_bins else {}),
