@@ -39,7 +39,14 @@ class Factory(Protocol):
         """Of the data frame that they are given; None where they are given numbers."""
         ...
 
-    def train(self, X: NDArray[np.float64], y: NDArray[Any], /, **hyperparameters: Any) -> FittedEstimator:
+    def train(
+        self,
+        X: NDArray[np.float64],
+        y: NDArray[Any],
+        weights: NDArray[np.float64] | None = None,
+        /,
+        **hyperparameters: Any,
+    ) -> FittedEstimator:
         """Train the model of λ from a cold start, whatever was trained before."""
         ...
 
@@ -58,6 +65,7 @@ class EstimatorTrainer:
     score: RecordScore | PairScore = field(default_factory=Correct)
     listed: bool = False
     enforced: bool = False
+    weights: NDArray[np.float64] | None = field(default=None, repr=False)
     _modules: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict, repr=False)
     _public_scores: dict[tuple[Any, ...], float] = field(default_factory=dict, repr=False)
     _tried: set[str] = field(default_factory=set, repr=False)
@@ -88,11 +96,16 @@ class EstimatorTrainer:
             StudyInvalid: it cannot be built or trained, or as `held`.
         """
         if self.listed or not self.enforced:
-            return self.held(self.factory.train(self.X, self.truth, **point))
+            return self.held(self.fitted(slice(None), point))
         columns = self.factory.columns
         estimator = IsolatedEstimator.of_bytes(self._elsewhere(isolated_training, point, 0))
         stand_in = np.array(self.X[0], dtype=np.float64 if columns is None else object)
         return self.held(FittedEstimator(estimator, stand_in, columns=columns))
+
+    def fitted(self, rows: "slice | NDArray[np.bool_]", point: Mapping[str, Any]) -> FittedEstimator:
+        """A cold start at `point` on some of the rows, in this process."""
+        weights = None if self.weights is None else self.weights[rows]
+        return self.factory.train(self.X[rows], self.truth[rows], weights, **point)
 
     def held(self, fitted: FittedEstimator) -> FittedEstimator:
         """A fitted estimator that predicts row by row: tried on these public rows, or enforced.
@@ -160,7 +173,7 @@ class EstimatorTrainer:
     def _elsewhere(self, work: "Work", point: Mapping[str, Any], seed: int) -> NDArray[Any]:
         pickled_form(self.factory, "the estimator")
         check_importable(modules_of(self.factory))
-        plain = EstimatorTrainer(self.X, self.truth, self.factory, self.score)
+        plain = EstimatorTrainer(self.X, self.truth, self.factory, self.score, weights=self.weights)
         return numbers_of(work, plain, dict(point), seed)
 
     def cross_validated(self, point: Mapping[str, Any], seed: int) -> NDArray[np.int64]:
@@ -171,7 +184,7 @@ class EstimatorTrainer:
         folds, steps = fold_of(classes, seed=seed), np.empty(len(classes), dtype=np.int64)
         for fold in range(folds.max() + 1):
             out = folds == fold
-            fitted = self.factory.train(self.X[~out], self.truth[~out], **point)
+            fitted = self.fitted(~out, point)
             scores = fitted.scores(self.X[out], self.truth[out], self.score)
             steps[out] = to_grid(scores, self.score.score_range, broken_score=0.0)
         return steps
@@ -183,7 +196,7 @@ class EstimatorTrainer:
             out = folds == fold
             if one_class(self.truth, out):
                 continue
-            fitted = self.factory.train(self.X[~out], self.truth[~out], **point)
+            fitted = self.fitted(~out, point)
             ranked, _ = with_cells(fitted, score, self.X[~out])
             tables.append(ranked.table(self.X[out], self.truth[out], score))
         return auc_of(np.array(tables))
@@ -199,7 +212,7 @@ def cross_validated_steps(trainer: EstimatorTrainer, point: Mapping[str, Any], s
 
 def isolated_training(trainer: EstimatorTrainer, point: Mapping[str, Any], _seed: int) -> NDArray[np.uint8]:
     """The estimator at `point`, fitted from scratch in this process, to hand over."""
-    return isolated(trainer.factory.train(trainer.X, trainer.truth, **point).by_rows()).to_bytes()
+    return isolated(trainer.fitted(slice(None), point).by_rows()).to_bytes()
 
 
 def _public_area(trainer: EstimatorTrainer, point: Mapping[str, Any], seed: int) -> NDArray[np.float64]:

@@ -90,13 +90,15 @@ class EstimatorFactory:
         check_task(estimator, self.import_path, regression=self.regression)
         return estimator
 
-    def train(self, X: ArrayLike, y: ArrayLike, /, **hyperparameters: Any) -> "FittedEstimator":
-        """Fit a new estimator (a cold start) on the public rows X (n, d) and classes or targets y (n,).
+    def train(
+        self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None, /, **hyperparameters: Any
+    ) -> "FittedEstimator":
+        """Fit a new estimator (a cold start) on public rows X (n, d), classes or targets y and weights (n,) if any.
 
         Raises:
             StudyInvalid: anything `build` refuses, rows that are not a numeric table, or a failing fit.
         """
-        return fitted(self.build(**hyperparameters), X, y, shown_as=self.import_path, columns=self.columns)
+        return fitted(self.build(**hyperparameters), X, y, weights, shown_as=self.import_path, columns=self.columns)
 
 
 def cloned(estimator: Any) -> Any:
@@ -134,11 +136,14 @@ def fitted(
     estimator: Any,
     X: ArrayLike,
     y: ArrayLike,
+    weights: ArrayLike | None = None,
     *,
     shown_as: str,
     columns: tuple[NamedColumn, ...] | None = None,
 ) -> "FittedEstimator":
     """`estimator` (unfitted, and ours to fit) trained on public rows; as a data frame, if `columns` are given.
+
+    Rows count by their public `weights` (n,), if any.
 
     Raises:
         StudyInvalid: rows that are not a numeric table, or a failing fit.
@@ -146,11 +151,25 @@ def fitted(
     try:
         rows = np.array(X, dtype=np.float64 if columns is None else object)
         stand_in = rows[0].copy()
-        estimator.fit(rows if columns is None else data_frame(columns, rows), np.asarray(y))
+        table = rows if columns is None else data_frame(columns, rows)
+        estimator.fit(table, np.asarray(y), **weight_parameters(estimator, weights))
     except Exception as error:  # noqa: BLE001  anything may come; the rows are public, so its message may be shown
         remedy = CORRECT_MODEL if columns is None else PREPARE_COLUMNS
         raise _refused(shown_as, "could not be trained", error, remedy) from None
     return FittedEstimator(estimator, stand_in, columns=columns)
+
+
+def weight_parameters(estimator: Any, weights: ArrayLike | None) -> dict[str, Any]:
+    """The parameters of `fit` that weights (n,) are; of a Pipeline those of its last step, if nothing is routed."""
+    from sklearn import get_config
+    from sklearn.pipeline import Pipeline
+
+    if weights is None:
+        return {}
+    if isinstance(estimator, Pipeline) and not get_config()["enable_metadata_routing"]:
+        last, step = estimator.steps[-1]
+        return {f"{last}__{name}": value for name, value in weight_parameters(step, weights).items()}
+    return {"sample_weight": np.asarray(weights)}
 
 
 def check_task(estimator: Any, shown_as: str, *, regression: bool) -> None:

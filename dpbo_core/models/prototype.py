@@ -70,9 +70,11 @@ class Prototype:
         check_task(estimator, self.name, regression=self.regression)
         return seeded(estimator, self.seed)
 
-    def train(self, X: ArrayLike, y: ArrayLike, /, **hyperparameters: Any) -> FittedEstimator:
-        """A cold start on public rows."""
-        return fitted(self.build(hyperparameters), X, y, shown_as=self.name, columns=self.columns)
+    def train(
+        self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None, /, **hyperparameters: Any
+    ) -> FittedEstimator:
+        """A cold start on public rows, with their weights (n,) if any."""
+        return fitted(self.build(hyperparameters), X, y, weights, shown_as=self.name, columns=self.columns)
 
     def unlisted(self) -> str:
         """What in it, with any value of an axis that is an object, is not on the list; "" for nothing."""

@@ -101,6 +101,7 @@ def fitted_half(
     *,
     factory: Prototype | None = None,
     function: Callable[[Any, Any], float] | None = None,
+    sample_weight: NDArray[np.float64] | None = None,
 ) -> PublicHalf:
     """The public half of a study: preprocessing fitted to its public table, and the problem with its trainer.
 
@@ -111,6 +112,7 @@ def fitted_half(
         fitted: the study's preprocessing, fitted to them.
         factory: of estimators; by the study's import path where None.
         function: the user's score function, where the study has one: nothing is imported here.
+        sample_weight: (n,) what each training record counts when an estimator is trained; alike where None.
 
     Raises:
         StudyInvalid: the training data cannot be used as the study says.
@@ -140,6 +142,7 @@ def fitted_half(
             score,
             listed=not problem.unlisted,
             enforced=model.enforced,
+            weights=sample_weight,
         )
         problem = replace(problem, trainer=trainer)
     if isinstance(problem.score, PairScore):

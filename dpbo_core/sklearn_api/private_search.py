@@ -23,9 +23,11 @@ from dpbo_core.advice.advise import Advice, advise
 from dpbo_core.data.frames import frame_of
 from dpbo_core.ledger.address import ledger_url
 from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.models.estimators import weight_parameters
 from dpbo_core.models.scores.union import OF_CLASSES
 from dpbo_core.preparation.public_half import left_out
 from dpbo_core.preparation.resolve import planning_problem, resolve
+from dpbo_core.problem.problem import DEFAULT_DELTA
 from dpbo_core.queries.evaluation.run import EvaluationResult
 from dpbo_core.sklearn_api.axes import axes_of, sections_of
 from dpbo_core.sklearn_api.public_encoder import PublicColumns, PublicEncoder
@@ -69,7 +71,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         search_space: name → `Real`, `Integer` or `Categorical`; (axis, {"kernel": "rbf"}) exists only there. A list
             or array of values, scipy's `uniform`, `loguniform` and `randint` stand for the axis of their range.
         epsilon: ε of this search in total.
-        delta: δ of this search in total; 0 leaves the pure methods.
+        delta: δ of this search in total; a method without δ spends none of it, and 0 leaves those methods.
         dataset: the budget's name. Data that share people share a name.
         budget: (ε, δ) of the data set's cap, set at its first use; without any cap the ledger refuses.
         method: "auto" takes what the advice recommends, from public facts alone.
@@ -136,7 +138,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     search_space: Mapping[str, Any]
     _: KW_ONLY
     epsilon: float
-    delta: float
+    delta: float = DEFAULT_DELTA
     dataset: str
     budget: tuple[float, float] | None = None
     method: str = "auto"
@@ -169,6 +171,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         X_validation: Any = None,
         y_validation: Any = None,
         validation_size: float | None = None,
+        sample_weight: Any = None,
     ) -> Self:
         """Search, release, and train the best model on the public data.
 
@@ -182,6 +185,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 It declares ALL OTHER ROWS PUBLIC: models are trained on them, and no ε protects them. Give the
                 table in the same order every time, new rows at its end. The dataset's first study fixes the share:
                 another one is refused, and so is a table with fewer rows.
+            sample_weight: (n,) what each row of X counts in training, PUBLIC; a score counts validation rows alike.
 
         Raises:
             StudyInvalid: something cannot be used as it is, X_validation sharing memory with X, say. Nothing inside
@@ -192,7 +196,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         check_settings(self)
         if validation_size is None or y is None:  # of one table's targets some are sensitive
             public_target(self.estimator, y)
-        tables = two_tables(self, X, y, X_validation, y_validation, validation_size)
+        tables = two_tables(self, X, y, X_validation, y_validation, validation_size, sample_weight)
         X, y = tables.X, public_target(self.estimator, tables.y)
         frame_of(X, y, shown_as="X")
         validate_data(self, X, reset=True, skip_check_array=True)
@@ -216,7 +220,9 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             kind = PublicColumns if split.takes_columns else PublicEncoder
             encoder = kind(ignore=tuple(left_out(spec)), regression=spec.model.regression)
             progress.say("training at what was chosen, on the public rows")
-            self.best_estimator_ = Pipeline([("encode", encoder), ("model", prototype.build(named))]).fit(X, y)
+            rows, model = encoder.fit_transform(X, y), prototype.build(named)
+            model.fit(rows, y, **weight_parameters(model, tables.weights))
+            self.best_estimator_ = Pipeline([("encode", encoder), ("model", model)])
         if not spec.model.regression:
             self.classes_ = np.unique(y)
         if tables.rows is not None:
@@ -277,6 +283,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         X_validation: Any = None,
         y_validation: Any = None,
         validation_size: float | None = None,
+        sample_weight: Any = None,
         epsilon: float,
         edition: str = "1",
         bins: int | None = None,
@@ -298,6 +305,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             X_validation: SENSITIVE records, those of `fit` or others, with the columns of X, `person` and `group`.
             y_validation: their classes or targets.
             validation_size: as in `fit`, for one table X, y.
+            sample_weight: as in `fit`.
             epsilon: ε of the report, on top of the search's.
             edition: of the question; another is another spend.
             bins: of the decision values or errors; from public facts where None.
@@ -315,7 +323,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             Sealed: something failed on sensitive data; nothing of it is told, and a rerun continues.
         """
         check_is_fitted(self)
-        tables = two_tables(self, X, y, X_validation, y_validation, validation_size)
+        tables = two_tables(self, X, y, X_validation, y_validation, validation_size, sample_weight)
         validate_data(self, tables.X, reset=False, skip_check_array=True)
         split = split_of(self, tables, ledger_url(self.ledger), group)
         section = EvaluationSection(

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_regressor
-from sklearn.utils import column_or_1d
+from sklearn.utils import _safe_indexing, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _num_samples
 
 from dpbo_core.advice.choosing import AUTO
 from dpbo_core.data.aliasing import aliased
@@ -99,6 +100,8 @@ def public_target(estimator: Any, y: Any) -> NDArray[Any]:
         )
     check_predicts(estimator)
     target = column_or_1d(y, warn=True)
+    if target.dtype == object and all(isinstance(one, bool | int | float | np.number) for one in target.tolist()):
+        target = np.array(target.tolist())  # numbers that a data frame held as objects
     if not is_regressor(estimator):
         check_classification_targets(target)
     return np.asarray(target)
@@ -136,6 +139,7 @@ class TwoTables:
         y_validation: their classes or targets.
         rows: positions of the sensitive rows in the one table that was divided; None where two were passed.
         share: of that table's rows that are sensitive; None where two were passed.
+        weights: (n,) of the PUBLIC records, where they count differently in training.
     """
 
     X: Any
@@ -144,10 +148,17 @@ class TwoTables:
     y_validation: Any
     rows: NDArray[np.int64] | None = None
     share: float | None = None
+    weights: NDArray[np.float64] | None = None
 
 
 def two_tables(
-    search: Any, X: Any, y: Any, X_validation: Any, y_validation: Any, validation_size: float | None
+    search: Any,
+    X: Any,
+    y: Any,
+    X_validation: Any,
+    y_validation: Any,
+    validation_size: float | None,
+    sample_weight: Any = None,
 ) -> TwoTables:
     """The public table and the sensitive one, as the call passed them or as `validation_size` divides one.
 
@@ -167,7 +178,9 @@ def two_tables(
                 cause=f"person = {search.person!r} says that somebody has several",
                 remedy="divide the table by persons yourself, and give X_validation and y_validation",
             )
-        return TwoTables(*halves(X, y, validation_size), float(validation_size))
+        X_rest, y_rest, X_taken, y_taken, taken = halves(X, y, validation_size)
+        weights = checked_weights(sample_weight, _num_samples(X), but=taken)
+        return TwoTables(X_rest, y_rest, X_taken, y_taken, taken, float(validation_size), weights)
     if X_validation is None or y_validation is None:
         raise StudyInvalid(
             "there is no validation set",
@@ -177,7 +190,33 @@ def two_tables(
             "fit(X, y, validation_size=0.3), which declares all other rows public; evaluate(...) then says "
             "privately what the released model is worth",
         )
-    return TwoTables(X, y, X_validation, y_validation)
+    weights = checked_weights(sample_weight, _num_samples(X))
+    return TwoTables(X, y, X_validation, y_validation, weights=weights)
+
+
+def checked_weights(
+    sample_weight: Any, n: int, *, but: NDArray[np.int64] | None = None
+) -> NDArray[np.float64] | None:
+    """What n rows count in training, without those at the sensitive positions `but`; None where they count alike.
+
+    Raises:
+        StudyInvalid: they are not n numbers, or a public row's is not finite or below 0.
+    """
+    if sample_weight is None:
+        return None
+    if _num_samples(sample_weight) != n:
+        raise StudyInvalid(f"sample_weight is not {n} numbers", remedy="give one for each row of X")
+    public = np.arange(n) if but is None else np.delete(np.arange(n), but)  # no other is looked at
+    try:
+        weights = np.array([float(weight) for weight in _safe_indexing(sample_weight, public)], dtype=np.float64)
+        usable = bool(np.isfinite(weights).all() and (weights >= 0.0).all())
+    except (TypeError, ValueError):
+        usable = False
+    if not usable:
+        raise StudyInvalid(
+            "the weight of a public row is no finite number of at least 0", remedy="give one for each row of X"
+        )
+    return weights
 
 
 def split_of(search: Any, tables: TwoTables, ledger_url: str, group: str | None = None) -> FrameSplit:
@@ -217,6 +256,7 @@ def split_of(search: Any, tables: TwoTables, ledger_url: str, group: str | None 
         aliased=aliased((tables.X, tables.y), (tables.X_validation, tables.y_validation)),
         beside=() if group is None or group in training.names else (group,),
         division=None if share is None else Division(share, training.n_records + validation.n_records),
+        weights=tables.weights,
         marks=marks,
     )
 

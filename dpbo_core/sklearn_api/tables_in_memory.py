@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import is_regressor
 
 from dpbo_core.data import Preprocessing
@@ -52,6 +53,7 @@ class FrameSplit:
         beside: columns of the validation table alone, which are no features.
         division: how one table was divided into the two; None where two were given.
         marks: of rows that were sensitive before; None for a dataset that was declared public.
+        weights: (n,) of the public rows, where they count differently in training.
     """
 
     spec: StudySpec
@@ -64,6 +66,7 @@ class FrameSplit:
     beside: tuple[str, ...] = ()
     division: Division | None = None
     marks: RowMarks | None = None
+    weights: NDArray[np.float64] | None = None
 
     @property
     def takes_columns(self) -> bool:
@@ -92,8 +95,17 @@ class FrameSplit:
             fitted = named_map(self.spec, table, self.target, self.training.hints())
         else:
             fitted = fitted_map(self.spec, table, self.target)
-        public = fitted_half(self.spec, problem, table, fitted, factory=self.prototype, function=self.score)
-        identity = "\n".join([public.fingerprint, self.prototype.identity()])
+        public = fitted_half(
+            self.spec,
+            problem,
+            table,
+            fitted,
+            factory=self.prototype,
+            function=self.score,
+            sample_weight=self.weights,
+        )
+        weights = [] if self.weights is None else [hashlib.sha256(self.weights.tobytes()).hexdigest()]
+        identity = "\n".join([public.fingerprint, self.prototype.identity(), *weights])
         return replace(public, fingerprint=hashlib.sha256(identity.encode()).hexdigest())
 
     def sources(self) -> tuple[Source, ...]:

@@ -162,7 +162,7 @@ class _Factory:
     def __init__(self, act):
         self.act = act
 
-    def train(self, X, y, /, **_):
+    def train(self, X, y, weights=None, /, **_):
         from dpbo_core.models.estimators import fitted
 
         return fitted(Hostile(self.act), X, y, shown_as="hostile")

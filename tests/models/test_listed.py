@@ -174,7 +174,7 @@ def test_what_fitting_put_in_is_refused_before_it_scores(monkeypatch):
     """A study names an estimator by its path; what comes out of training is held to what that stood for."""
 
     class Factory:
-        def train(self, X, y, /, **_):
+        def train(self, X, y, weights=None, /, **_):
             model = LogisticRegression().fit(X, y)
             model.extra_ = zoo.Plain()
             from dpbo_core.models.estimators import FittedEstimator

@@ -28,7 +28,7 @@ class Factory:
     make: Any
     columns: Any = None
 
-    def train(self, X, y, /, **_):
+    def train(self, X, y, weights=None, /, **_):
         return fitted(self.make(), X, y, shown_as="zoo")
 
 

@@ -284,3 +284,61 @@ def test_under_auto_what_does_not_exist_is_no_attribute(url):  # noqa: F811
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert spent(url) == 10**12
+
+
+# --- weights of public rows
+
+
+WEIGHTS = np.where(np.arange(len(X)) % 5 == 0, 9.0, 0.5)
+
+
+def trained(monkeypatch):
+    """The weights and the numbers of rows of each training."""
+    calls, fit_it = [], LogisticRegression.fit
+
+    def fit_and_note(self, rows, y, sample_weight=None):
+        calls.append((len(y), None if sample_weight is None else np.asarray(sample_weight).tolist()))
+        return fit_it(self, rows, y, sample_weight)
+
+    monkeypatch.setattr(LogisticRegression, "fit", fit_and_note)
+    return calls
+
+
+@pytest.mark.parametrize("routed", [False, True])
+@pytest.mark.parametrize("piped", [False, True])
+def test_public_rows_count_by_their_weight_in_every_training(url, monkeypatch, routed, piped):  # noqa: F811
+    calls = trained(monkeypatch)
+    with config_context(enable_metadata_routing=routed):
+        model = LogisticRegression()
+        model = model.set_fit_request(sample_weight=True) if routed else model
+        model, name = (make_pipeline(model), "logisticregression__C") if piped else (model, "C")
+        mine = search(url, inner=model, space={name: Categorical([0.1, 1.0])}, accepts=("rowwise_predictions",))
+        weighed = mine.fit(X, Y, validation_size=0.5, sample_weight=WEIGHTS)
+        public = WEIGHTS[~validated_on(len(X), 0.5)].tolist()
+        assert calls
+        assert all(weights == public for _, weights in calls)
+        last = weighed.best_estimator_[-1]
+        last = last[-1] if piped else last
+        rows = weighed.best_estimator_[0].transform(X[~validated_on(len(X), 0.5)])
+        alone = LogisticRegression(C=last.C).fit(rows, Y[~validated_on(len(X), 0.5)], public)
+        np.testing.assert_allclose(last.coef_, alone.coef_)
+        again = search(url, inner=model, space={name: Categorical([0.1, 1.0])}, accepts=("rowwise_predictions",))
+        assert not again.fit(X, Y, validation_size=0.5).replayed_  # other weights are another study
+        report = weighed.evaluate(X, Y, validation_size=0.5, sample_weight=WEIGHTS, epsilon=0.5)
+        assert report.release.guarantee.epsilon == 0.5
+
+
+def test_a_weight_is_a_public_number_and_no_sensitive_rows_is_looked_at(url):  # noqa: F811
+    chosen = validated_on(len(X), 0.5)
+    hostile = [object() if sensitive else 1.0 for sensitive in chosen]
+    assert search(url).fit(X, Y, validation_size=0.5, sample_weight=hostile).best_score_ is not None
+    for wrong in ([1.0] * 3, [-1.0] * len(X), [float("nan")] * len(X), ["one"] * len(X)):
+        with pytest.raises(StudyInvalid, match="weight"):
+            search(url, edition="2").fit(X, Y, validation_size=0.5, sample_weight=wrong)
+
+
+def test_numbers_that_a_frame_holds_as_objects_are_numbers(url):  # noqa: F811
+    as_objects = search(url).fit(X, Y.astype(object), validation_size=0.5)
+    assert as_objects.classes_.tolist() == [0, 1, 2]
+    with pytest.warns(UserWarning, match="nothing was drawn"):
+        assert search(url).fit(X, Y, validation_size=0.5).release_ == as_objects.release_

@@ -169,7 +169,7 @@ def _out_of_fold(
     outcome = np.full(len(folds), math.nan)
     for fold in range(folds.max() + 1):
         out = folds == fold
-        without = trainer.factory.train(trainer.X[~out], trainer.truth[~out], **point)
+        without = trainer.fitted(~out, point)
         outcome[out] = _outcome(without, trainer.X[out], verb)
     return outcome
 
