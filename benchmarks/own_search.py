@@ -1,6 +1,6 @@
-"""Optuna's TPE on a private objective beside `auto`, on tasks that no default was chosen by.
+"""Optuna's TPE on a private objective beside `auto`, on kinds of tasks that no default was chosen by.
 
-    python -m benchmarks.shifted_tasks FOLDER 40-40 task …     the tasks, a split that nothing else uses
+    python -m benchmarks.held_back_tasks FOLDER 20261126 6     the tasks, three splits of each
     python -m benchmarks.own_search FOLDER [REPETITIONS]       a line a task and ε
 
 | symbol | name here | meaning |

@@ -3,7 +3,7 @@
 2,000 coin flips are hidden, so that no model is better than 0.5 on new records. The cheater hands in 500 random
 models and lets them vote by how far their scores stood from 0.5 (Blum and Hardt, 2015: the boosting attack). On the
 exact board the vote rises far above 0.5 on the hidden records: it has learned their labels. On the private board
-the scores say too little of any one record. `python examples/board.py` prints both and draws the picture.
+the scores say too little of any one record. `python examples/board.py` prints both and five ranks.
 """
 
 import sys
@@ -45,6 +45,24 @@ def cheat(ledger, submissions=SUBMISSIONS, seed=0):
     return rising_vote(votes, exact, truth), rising_vote(votes, private, truth), board
 
 
+def ranking(scores):
+    """Lines of a board: rank, name, released score and its 90% interval, the best first.
+
+    Down to the first whose interval ends below that of the rank's first they share it: they cannot be told apart.
+
+    Args:
+        scores: by name, as the private objective released them.
+    """
+    lines, rank, end = [], 0, np.inf
+    for place, (name, score) in enumerate(sorted(scores.items(), key=lambda item: -item[1].value), start=1):
+        low, high = score.interval
+        apart = high < end
+        rank, end = (place, low) if apart else (rank, end)
+        said = "" if apart else f"   cannot be told apart from rank {rank}'s first"
+        lines.append(f"{rank:4}  {name}  {score.value:.3f}  ({low:.3f} to {high:.3f}){said}")
+    return lines
+
+
 def draw(exact, private, path):
     """The picture of both rises."""
     from matplotlib.figure import Figure
@@ -71,5 +89,7 @@ if __name__ == "__main__":
         exact, private, board = cheat(f"sqlite:///{folder}/ledger.db")
         print(f"exact board:   the cheater reaches {exact[-1]:.3f} on {RECORDS:,} coin flips")
         print(f"private board: the cheater reaches {private[-1]:.3f}; {board.guarantee_.in_words()}")
+        first = {f"model {number}": board.ask({"random_state": number}) for number in range(5)}
+        print("\n".join(ranking(first)))
     if len(sys.argv) > 1:
         draw(exact, private, Path(sys.argv[1]))

@@ -13,6 +13,7 @@ from typing import Any
 from dpbo.tasks.reporting.noise_words import noise_in_words
 from dpbo.tasks.reporting.posterior_picture import band_by_step
 from dpbo_core.accounting.account import Account, Balance, balance_after
+from dpbo_core.bo.score_map import NORMAL_90
 from dpbo_core.privacy.release import Release
 
 LONGEST = 500  # characters MLflow takes for a parameter
@@ -25,13 +26,18 @@ UNNAMEABLE = re.compile(r"[^\w\-.: ]")  # what MLflow takes in no name; of its s
 def metrics(release: Release, account: Account) -> list[Any]:
     """All metrics of a release: its score and the account, a report's figures, the trajectory by step.
 
+    A step's score has the ends that its noise leaves nine times in ten.
+
     Their time is that of the release, so that publishing again writes the same rows and none twice.
     """
     balance = balance_after(account, release.release_id)
     rows, place = by_edition(release, balance), _place(balance)
     rows += [(f"evaluation/{name}", figure["value"], place) for name, figure in _figures(release)]
     for point in release.value.get("trajectory", []):
+        bar = NORMAL_90 * release.noise_of_one
         rows.append(("trajectory/score", point["score"], point["step"]))
+        rows += [(f"trajectory/score_{end}", point["score"] + half, point["step"]) for end, half in
+                 zip(ENDS, (-bar, bar), strict=True)]  # fmt: skip
     for step, (mean, half) in enumerate(band_by_step(release), start=1):
         rows += [(f"trajectory/{name}", number, step) for name, number in
                  (("posterior", mean), ("low", mean - half), ("high", mean + half))]  # fmt: skip

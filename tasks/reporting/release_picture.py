@@ -1,5 +1,6 @@
 """The picture of a release: what was tried and seen through the noise, and what was chosen."""
 
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from dpbo.tasks.reporting.escaping import in_picture
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
 LOG_TEN = 2.302585092994046  # a Laplace variable stays within so many scales nine times in ten
 INK, NOISE, CHOICE = "#1f2933", "#7b8794", "#c2410c"
+WIDEST = 120  # characters of a caption's line
 
 
 def draw(release: Release) -> "Figure":
@@ -26,7 +28,7 @@ def draw(release: Release) -> "Figure":
         _one_score(figure.subplots(), release)
     title = in_picture(f"{release.study} · edition {release.edition} · {release.method}")
     figure.suptitle(title, color=INK, fontweight="bold")
-    figure.supxlabel(in_picture(release.guarantee.in_words()), fontsize=8, color=NOISE)
+    figure.supxlabel(in_picture(fill(release.guarantee.in_words(), WIDEST)), fontsize=8, color=NOISE)
     return figure
 
 
@@ -43,17 +45,16 @@ def _by_step(axes: "Axes", release: Release) -> None:
 
 
 def _by_hyperparameter(axes: "Axes", release: Release) -> None:
-    """Draw scores over the first numeric hyperparameter; logarithmic where the values span two decades."""
-    points = release.value["trajectory"]
-    numeric = [
-        name
-        for name in points[0]["hyperparameters"]
-        if all(type(point["hyperparameters"].get(name)) in (int, float) for point in points)
-    ]
+    """Draw scores over the first numeric hyperparameter; logarithmic where the values span two decades.
+
+    What was handed in, or has not the axis, is left out.
+    """
+    numeric = [name for name, value in release.value["hyperparameters"].items() if type(value) in (int, float)]
     if not numeric:
         axes.set_visible(False)
         return
     name = numeric[0]
+    points = [p for p in release.value["trajectory"] if type(p["hyperparameters"].get(name)) in (int, float)]
     xs = [p["hyperparameters"][name] for p in points]
     axes.scatter(xs, [p["score"] for p in points], color=NOISE, s=18, label="what was tried")
     if min(xs) > 0 and max(xs) / min(xs) > 100:

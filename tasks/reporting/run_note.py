@@ -74,7 +74,8 @@ def _metrics(release: Release, account: Account) -> str:
         "release": "`release/…` is the score that was released, with the ends of its interval",
         "budget": "`budget/…` is the dataset's ε that is spent after this study, and what is left",
         "trajectory": "`trajectory/…` has numbers for every step, of which this page shows the last: its noised "
-        f"score{searched if 'trajectory/posterior' in keys else ''}",
+        "score, with the ends that its noise leaves it, 90%, `score_low` and `score_high`"
+        f"{searched if 'trajectory/posterior' in keys else ''}",
         "evaluation": "`evaluation/…` are the figures of the report",
     }
     there = {key.partition("/")[0] for key in keys}

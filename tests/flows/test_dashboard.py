@@ -36,7 +36,8 @@ from dpbo_core.study_file import StudySpec
 LEFT = ("budget/spent", "budget/left")
 CHARTED = {  # where the metric is the score itself; in every method a name means the same
     *("release/score", "release/score_low", "release/score_high", *LEFT),
-    *("trajectory/score", "trajectory/posterior", "trajectory/low", "trajectory/high"),
+    *("trajectory/score", "trajectory/score_low", "trajectory/score_high"),
+    *("trajectory/posterior", "trajectory/low", "trajectory/high"),
 }
 
 

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 import skops.io
 import tomli_w
+from mlflow.tracking import MlflowClient
 from sklearn.tree import DecisionTreeClassifier
 from test_evaluate_flow import run  # noqa: F401  a fixture
 from test_evaluation import files, of_files
@@ -136,6 +137,13 @@ def test_a_flow_has_a_task_for_each_score_and_shows_the_release(here, spec, serv
     assert [one.name.partition("-")[0] for one in task_runs(*flow_runs("score privately"))].count("score") == 2
     closed = close_privately(spec)
     assert closed.tracked is not None
+    client = MlflowClient(Stores().tracking)
+    for end, by in (("", 0.0), ("_low", -1.645), ("_high", 1.645)):
+        series = client.get_metric_history(closed.tracked.run_id, f"trajectory/score{end}")
+        bars = [one.value + by * one.noise for one in scored.scores]
+        assert [point.value for point in sorted(series, key=lambda point: point.step)] == pytest.approx(
+            bars, abs=1e-4
+        )
     assert closed.warnings == ()
     assert [step["score"] for step in closed.release.value["trajectory"]] == [one.value for one in scored.scores]
     assert close_privately(spec).release == closed.release

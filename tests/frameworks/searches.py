@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_iris
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import RandomForestClassifier, VotingClassifier
 from sklearn.linear_model import SGDClassifier
 from sklearn.svm import SVC
 
@@ -31,17 +31,20 @@ def objective(tmp_path):
 
 
 def test_optunas_conditional_search_space(objective):
+    """The classifier is one of the trial's choices: the other is dropped, by a text."""
     optuna = pytest.importorskip("optuna")
-    asked = {name: objective(cls) for name, cls in {"forest": RandomForestClassifier(n_estimators=10)}.items()}
+    asked = objective(VotingClassifier([("svc", SVC()), ("forest", RandomForestClassifier(n_estimators=10))]))
 
     def of_trial(trial):
+        if trial.suggest_categorical("classifier", ["SVC", "RandomForest"]) == "SVC":
+            return asked({"forest": "drop", "svc__C": trial.suggest_float("svc_c", 1e-10, 1e10, log=True)})
         depth = int(trial.suggest_float("rf_max_depth", 2, 32, log=True))
-        return asked["forest"]({"max_depth": depth})
+        return asked({"svc": "drop", "forest__max_depth": depth})
 
-    study = optuna.create_study(direction="maximize")
+    study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=0))
     study.optimize(of_trial, n_trials=12, catch=(NoScoresLeft,))
-    assert study.best_value in [trial.value for trial in study.trials]
-    assert set(asked["forest"].best()) == {"max_depth"}
+    assert {trial.params["classifier"] for trial in study.trials} == {"SVC", "RandomForest"}
+    assert "drop" in asked.best().values()
 
 
 def test_optunas_parallel_trials(objective):
