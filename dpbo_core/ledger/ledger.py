@@ -85,10 +85,6 @@ class PrivacyLedger(RecordedStudies):
         (5000000000000, ())
     """
 
-    def __init__(self, url: str) -> None:
-        super().__init__(url)
-        self._url = url
-
     @property
     def is_ours(self) -> bool:
         """Whether this process may be the owner's: its account owns the ledger's file.

@@ -56,7 +56,7 @@ class RecordedStudies:
     """
 
     def __init__(self, url: str) -> None:
-        self._store = LedgerStore(url)
+        self._store, self._url = LedgerStore(url), url
 
     @contextmanager
     def _reading(self) -> Iterator[sa.Connection]:

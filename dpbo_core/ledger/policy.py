@@ -210,13 +210,6 @@ def check_charged(
 ) -> None:
     """A study's sensitive source is its dataset's, or becomes so because the owner asks.
 
-    Args:
-        source: of a study.
-        approved: every source in the ledger.
-        dataset: the study's.
-        budget: the cap that pays.
-        caller: who asks.
-
     Raises:
         PolicyRefused: it is another dataset's, another one than before, or not the owner asks.
     """

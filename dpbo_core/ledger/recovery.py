@@ -21,10 +21,11 @@ anew by the next study, under the rules that hold here.
 import hashlib
 import json
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -49,12 +50,14 @@ from dpbo_core.ledger.history import (
     RESTORATION,
     Link,
     OtherKeys,
+    Place,
     broken_links,
     changed,
     links,
     row_decoding,
     unlike_tables,
 )
+from dpbo_core.ledger.key import LedgerKey
 from dpbo_core.ledger.schema import DATASET_FACTS, DATASETS, DRAWS, RELEASES, RESERVATIONS
 from dpbo_core.ledger.store import LedgerStore
 from dpbo_core.ledger.writer import Writer, utc_now
@@ -62,7 +65,6 @@ from dpbo_core.privacy.plan import Spend
 
 RECOVERY = "recoveries"  # a note in the history alone
 Row = Mapping[str, Any]
-T = TypeVar("T")
 
 
 @dataclass
@@ -96,8 +98,11 @@ def accept(url: str, copy: tuple[Link, ...] = ()) -> Recovered | None:
         store = opened(url)
     else:
         return None
-    keys, beside = _unless_damaged(store.keys) or (), _unless_damaged(store.guard.beside.read)
-    records = {"beside": beside, "of_user": store.guard.of_user()}
+    keys: tuple[LedgerKey, ...] = ()
+    records: dict[str, Place | None] = {"beside": None, "of_user": store.guard.of_user()}
+    with suppress(LedgerDamaged):  # of the file beside the ledger: a person said to go on
+        keys = store.keys()
+        records["beside"] = store.guard.beside.read()
     with store.writing() as writer, row_decoding():
         history = links(writer.connection)
         problems = unsound(history, keys, OtherKeys.ACCEPTED, differences=unlike_tables(history, writer.connection))
@@ -136,14 +141,6 @@ def _add(writer: Writer, history: list[Link], copy: tuple[Link, ...]) -> Recover
     if work.added != Recovered():
         writer.note(RECOVERY, {"recovered_at": utc_now(), "copy": copy[-1].hash, **asdict(work.added)})
     return work.added
-
-
-def _unless_damaged(read: Callable[[], T]) -> T | None:
-    """The content of the file beside the ledger; None if it cannot be read: a person said to go on."""
-    try:
-        return read()
-    except LedgerDamaged:
-        return None
 
 
 def _as_ours(connection: sa.Connection, copy: tuple[Link, ...]) -> Iterator[Link]:

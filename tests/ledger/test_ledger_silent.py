@@ -183,10 +183,11 @@ def test_a_server_that_stops_before_the_commit_loses_nothing_and_charges_once(se
 
 WRITER = """
 import sys
+from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger
-sys.path.insert(0, {tests!r})
+sys.path[:0] = {tests!r}
 from test_ledger import SYSTEM, key, plan
-claim = PrivacyLedger({url!r}).reserve(key(), plan(0.25), noise=SYSTEM)
+claim = PrivacyLedger({url!r}).reserve(Charge(key(), plan(0.25)), noise=SYSTEM)
 def draw():
     print("drawing", flush=True)
     sys.stdin.readline()
@@ -204,7 +205,7 @@ def test_a_writer_that_stopped_blocks_the_others_for_seconds_alone(server):
     url, _ = server
     book = PrivacyLedger(url)
     book.set_budget(PrivacyBudget.of("d", epsilon=1.0, delta=1e-6))
-    code = WRITER.format(tests=str(Path(__file__).parents[1]), url=url)
+    code = WRITER.format(tests=[str(folder) for folder in Path(__file__).parents[:2]], url=url)
     writer = subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ
     )
