@@ -113,12 +113,12 @@ def cross_validate_candidate(
 
 @dataclass(frozen=True)
 class Remembering:
-    """A trainer that was given some models and scores; it works out the others itself."""
+    """A trainer that has some models and public scores; it works out the others, and keeps the scores."""
 
     trainer: Trainer
     models: Mapping[str, Model]
-    scores: Mapping[Scored, float]
-    steps: Mapping[Scored, NDArray[np.int64]]
+    scores: dict[Scored, float]
+    steps: dict[Scored, NDArray[np.int64]]
 
     @property
     def n_records(self) -> int:
@@ -131,14 +131,18 @@ class Remembering:
         return self.trainer.train(point) if model is None else model
 
     def public_score(self, point: Mapping[str, Value], *, seed: int) -> float:
-        """The score given for `point` under this seed, or one worked out now."""
-        score = self.scores.get((named(point), seed))
-        return self.trainer.public_score(point, seed=seed) if score is None else score
+        """The score of `point` under this seed, worked out once."""
+        key = named(point), seed
+        if key not in self.scores:
+            self.scores[key] = self.trainer.public_score(point, seed=seed)
+        return self.scores[key]
 
     def public_steps(self, point: Mapping[str, Value], *, seed: int) -> NDArray[np.int64]:
-        """Each public record's score given for `point` under this seed, or worked out now."""
-        steps = self.steps.get((named(point), seed))
-        return self.trainer.public_steps(point, seed=seed) if steps is None else steps
+        """Each public record's score of `point` under this seed, worked out once."""
+        key = named(point), seed
+        if key not in self.steps:
+            self.steps[key] = self.trainer.public_steps(point, seed=seed)
+        return self.steps[key]
 
 
 def remembering(problem: Problem, precomputed: Precomputed | None) -> Problem:
@@ -227,16 +231,14 @@ class PublicWork:
 
     def search(self) -> int:
         """All that the public search looks at, once what is known of it is there; how many scores are known now."""
-        problem = remembering(self._problem, Precomputed(scores=self._scores))
-        method = self._study.method
-        if problem.trainer is None or method.traits.prepare is None:
+        problem, method = remembering(self._problem, Precomputed(scores=self._scores)), self._study.method
+        trainer = problem.trainer
+        if not isinstance(trainer, Remembering) or method.traits.prepare is None:
             return len(self._scores)
-        noting = _Noting(problem.trainer)
-        ready = method.traits.prepare(method, replace(problem, trainer=noting))
-        method.start(ready, self._study.plan)  # pairs look at single records
+        method.start(method.traits.prepare(method, problem), self._study.plan)  # pairs look at single records
         places = {named(point): index for index, point in enumerate(problem.candidates.points)}
-        self._scores |= {places[name]: score for name, score in noting.scores.items()}
-        self._steps |= {places[name]: steps for name, steps in noting.steps.items()}
+        self._scores |= {places[name]: score for (name, _), score in trainer.scores.items()}
+        self._steps |= {places[name]: steps for (name, _), steps in trainer.steps.items()}
         return len(self._scores)
 
     def train(self, indices: Sequence[int]) -> int:
@@ -251,29 +253,6 @@ class PublicWork:
     def done(self) -> Precomputed:
         """What a study is opened with."""
         return Precomputed(self._models, self._scores, self._steps, tried=True)
-
-
-class _Noting:
-    """A trainer that notes what was looked at of public records."""
-
-    def __init__(self, trainer: Trainer) -> None:
-        self._trainer, self.n_records = trainer, trainer.n_records
-        self.scores: dict[str, float] = {}
-        self.steps: dict[str, NDArray[np.int64]] = {}
-
-    def train(self, point: Mapping[str, Value]) -> Model:
-        """As the trainer does."""
-        return self._trainer.train(point)
-
-    def public_score(self, point: Mapping[str, Value], *, seed: int) -> float:
-        """As the trainer does, noted."""
-        self.scores[named(point)] = self._trainer.public_score(point, seed=seed)
-        return self.scores[named(point)]
-
-    def public_steps(self, point: Mapping[str, Value], *, seed: int) -> NDArray[np.int64]:
-        """As the trainer does, noted."""
-        self.steps[named(point)] = self._trainer.public_steps(point, seed=seed)
-        return self.steps[named(point)]
 
 
 def _chunks(indices: Sequence[int]) -> Chunks:

@@ -1,20 +1,27 @@
-"""What a study and its data's owner must have said before a charge: the cap, the sources, assumptions by name."""
+"""What a study and its data's owner must have said before a charge: the cap, the sources, assumptions by name.
 
-from collections.abc import Iterable
+Whatever a study can name is in `references_of`, by which one rule decides what Prefect's runs may touch, so that a
+new key is decided upon (`tests/preparation/test_references.py` walks the fields of every section). A host is named
+by its table's address, and an environment by nothing.
+"""
+
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import AssumptionNotAccepted, PolicyRefused
 from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.ledger.operators import Code, References
 from dpbo_core.ledger.policy import unallowed_score
 from dpbo_core.ledger.sources import MODEL, PUBLIC, Source
+from dpbo_core.models.estimator_allowlist.classes import PREDICTORS
 from dpbo_core.models.import_path import file_beside
-from dpbo_core.preparation.data_split import allowed_score, public_sources
-from dpbo_core.preparation.references import references_of
+from dpbo_core.preparation.data_split import allowed_score, public_sources, sources_of
 from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS, STATED_BY_CALLING
 from dpbo_core.privacy.plan import PrivacyPlan
+from dpbo_core.problem.model import PredictionsSection
 from dpbo_core.study_file import FunctionSection, StudySpec
 from dpbo_core.study_file.study import relation_of
 
@@ -64,6 +71,31 @@ def approve_study(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path)
     named = references_of(spec, folder)
     estimators = tuple(code.path for code in named.code if code.key == "estimator")
     ledger.approve(spec.privacy.dataset, opening_cap(spec), named.sources, estimators)
+
+
+def references_of(spec: StudySpec, folder: str | Path, *beside: Source) -> References:
+    """What a study names; nothing is opened or imported.
+
+    Args:
+        spec: the study.
+        folder: the folder that its paths are relative to.
+        beside: what is read beside what a tune of it reads: a saved model, or the table of a look.
+    """
+    return References((*sources_of(spec, folder), *beside), tuple(_code_of(spec)))
+
+
+def _code_of(spec: StudySpec) -> Iterator[Code]:
+    """Its import paths, but for estimators that are ours or on the list: those are trusted whoever names them."""
+    model = spec.model
+    if not (model.ours or isinstance(model, PredictionsSection) or model.estimator in PREDICTORS):
+        yield Code("estimator", model.estimator)
+    if isinstance(model, FunctionSection):
+        yield Code("score", model.score)
+    if spec.search.own_acquisition:
+        yield Code("acquisition", spec.search.acquisition)
+    for key, value in spec.options.items():
+        if isinstance(value, str) and ("." in value or ":" in value):
+            yield Code(f"method.{key}", value)
 
 
 def check_policy(spec: StudySpec, run: Run, *beside: Source) -> None:

@@ -6,7 +6,7 @@ record of the validation set, before or after `fit`.
 """
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
@@ -31,7 +31,6 @@ from dpbo_core.problem.problem import DEFAULT_DELTA
 from dpbo_core.queries.evaluation.run import EvaluationResult
 from dpbo_core.sklearn_api.axes import axes_of, sections_of
 from dpbo_core.sklearn_api.public_encoder import PublicColumns, PublicEncoder
-from dpbo_core.sklearn_api.search_results import cv_results
 from dpbo_core.sklearn_api.search_run import Progress, evaluate_search, run_search
 from dpbo_core.sklearn_api.search_study import (
     check_settings,
@@ -42,6 +41,8 @@ from dpbo_core.sklearn_api.search_study import (
     two_tables,
 )
 from dpbo_core.study_file import EvaluationSection, PublicFiles
+
+ABSENT = object()  # a hyperparameter that a point does not have
 
 
 def _best_has(verb: str) -> Callable[["PrivateSearch"], bool]:
@@ -257,7 +258,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         points = self._points()
         if not points:
             raise AttributeError("there are no cv_results_: no step was released, only what was chosen")
-        return cv_results(points, [step["score"] for step in self.trajectory_ or ()])
+        return _cv_results(points, [step["score"] for step in self.trajectory_ or ()])
 
     def advise(self, X: Any, y: Any, *, n_validation: int | None = None) -> Advice:
         """The price and the expected error of every method, from public facts alone. Charges nothing.
@@ -389,3 +390,26 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             {name: decode.get(name, {}).get(value, value) for name, value in step["hyperparameters"].items()}
             for step in getattr(self, "trajectory_", None) or ()
         ]
+
+
+def _cv_results(points: Sequence[Mapping[str, Any]], scores: Sequence[float]) -> dict[str, Any]:
+    """scikit-learn's `cv_results_` of released scores; `param_…` is masked where a point lacks it.
+
+    Args:
+        points: hyperparameters of each step, (T,).
+        scores: their private scores as released, (T,).
+    """
+    names = sorted({name for point in points for name in point})
+    columns = {f"param_{name}": _masked([point.get(name, ABSENT) for point in points]) for name in names}
+    released = np.array(scores, dtype=np.float64)
+    ranks = np.array([1 + int((released > score).sum()) for score in released])
+    return {"params": list(points), **columns, "mean_test_score": released, "rank_test_score": ranks}
+
+
+def _masked(values: list[Any]) -> Any:
+    """An array of `values`, (T,), masked where one is ABSENT."""
+    column: Any = np.ma.masked_all(len(values), dtype=object)  # type: ignore[no-untyped-call]
+    for i, value in enumerate(values):
+        if value is not ABSENT:
+            column[i] = value
+    return column

@@ -12,16 +12,12 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger.address import TEAM_SETTING, team_address
 from dpbo_core.ledger.postgres_timeouts import patient_url
-
-if TYPE_CHECKING:
-    import sqlalchemy as sa
 
 PREFECT_SETTING = "PREFECT_API_DATABASE_CONNECTION_URL"
 CREATION_LOCK = 0x6470626E  # an advisory lock: two processes must not make the same tables at once
@@ -86,7 +82,7 @@ def lead_prefect(url: str) -> None:
     os.environ.setdefault(PREFECT_SETTING, databases(url).prefect)
 
 
-def _create(connection: "sa.Connection", name: str) -> None:
+def _create(connection: sa.Connection, name: str) -> None:
     """Create the database `name` if it is missing."""
     existing = connection.scalar(sa.text("SELECT 1 FROM pg_database WHERE datname = :name"), {"name": name})
     if not existing:

@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Iterable
-from typing import Any
 
+from dpbo.tasks.reporting.escaping import in_words
 from dpbo.tasks.reporting.evaluation_picture import is_report
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
 from dpbo_core.privacy.displayed_metric import displayed_metric
@@ -49,18 +49,18 @@ def value_rows(release: Release) -> Iterable[tuple[str, str]]:
     metric = displayed_metric(release)
     if metric is not None:
         less = "" if metric.greater_is_better else " (less is better)"
-        yield f"{metric.name.replace('_', ' ')}{less}", _number(metric.value)
+        yield f"{metric.name.replace('_', ' ')}{less}", in_words(metric.value)
         if metric.interval is not None:
             yield "90% interval", "{:.3f} … {:.3f}".format(*metric.interval)
         if metric.baseline is not None:
-            yield f"the same for every record, by {metric.baseline_set}", _number(metric.baseline)
+            yield f"the same for every record, by {metric.baseline_set}", in_words(metric.baseline)
     yield from figure_rows(release)
 
 
 def choice_rows(release: Release) -> Iterable[tuple[str, str]]:
     """Name and text of each chosen hyperparameter."""
     for name, item in release.value.get("hyperparameters", {}).items():
-        yield name, _number(item)
+        yield name, in_words(item)
 
 
 def figure_rows(release: Release) -> Iterable[tuple[str, str]]:
@@ -155,8 +155,3 @@ def _records_of_one(guarantee: PrivacyGuarantee, at_most: str) -> str:
         f"Whoever owns at most {at_most} {whole} is protected as stated; that nobody owns more is the word of the "
         "data's owner, which nothing checks."
     )
-
-
-def _number(item: Any) -> str:
-    """A number to six digits; another value as text."""
-    return f"{item:.6g}" if isinstance(item, float) else str(item)

@@ -19,3 +19,8 @@ def in_picture(text: object) -> str:
 def in_markdown(text: object) -> str:
     """Text escaped for a description or note that MLflow and Prefect render."""
     return ESCAPED.sub(r"\\\1", printable(str(text))).translate(ENTITIES)
+
+
+def in_words(item: object) -> str:
+    """A number to six digits; another value as text. Not escaped."""
+    return f"{item:.6g}" if isinstance(item, float) else str(item)

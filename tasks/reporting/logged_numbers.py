@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
+from dpbo.tasks.reporting.escaping import in_words
 from dpbo.tasks.reporting.noise_words import noise_in_words
 from dpbo.tasks.reporting.posterior_picture import band_by_step
 from dpbo_core.accounting.account import Account, Balance, balance_after
@@ -85,8 +86,8 @@ def params(release: Release) -> list[Any]:
         "noise": noise_in_words(release),
         **{f"release.{name}": item for name, item in release.value.get("hyperparameters", {}).items()},
     }
-    public = {name: _short(item) for name, item in facts.items() if name not in ("options", "space", *own)}
-    options = {f"option.{name}": _short(item) for name, item in facts.get("options", {}).items()}
+    public = {name: in_words(item) for name, item in facts.items() if name not in ("options", "space", *own)}
+    options = {f"option.{name}": in_words(item) for name, item in facts.get("options", {}).items()}
     return [
         Param(_key(name), str(item)[:LONGEST]) for name, item in (own | public | options | _ends(release)).items()
     ]
@@ -124,11 +125,6 @@ def _scores(value: Any) -> Iterator[tuple[str, float]]:
         yield metric["name"], metric["value"]
         ends = zip(ENDS, metric["interval"] or (), strict=False)
         yield from ((f"{metric['name']}_{end}", number) for end, number in ends)
-
-
-def _short(item: Any) -> str:
-    """A number to six digits; another value as text."""
-    return f"{item:.6g}" if isinstance(item, float) else str(item)
 
 
 def _key(name: str) -> str:

@@ -21,7 +21,6 @@ from dpbo_core.ledger.postgres_timeouts import make_patient_by_name, named
 from dpbo_core.privacy.atomically import create_atomically
 
 if TYPE_CHECKING:
-    import sqlalchemy as sa
     from mlflow.entities import Experiment, LoggedModel
     from mlflow.tracking import MlflowClient
 

@@ -9,7 +9,7 @@ import pytest
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.operators import Code
 from dpbo_core.ledger.sources import PUBLIC, Source, file_source, grants
-from dpbo_core.preparation.references import references_of
+from dpbo_core.preparation.preconditions import references_of
 from dpbo_core.study_file import StudySpec
 
 # A text or a table of a study that names nothing outside it; any other is in `references_of`.
