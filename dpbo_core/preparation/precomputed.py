@@ -111,7 +111,7 @@ def cross_validate_candidate(
     return _read(json.dumps(spec.to_dict(), sort_keys=True), str(folder), allowed_score).problem.public_score(index)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Remembering:
     """A trainer that has some models and public scores; it works out the others, and keeps the scores."""
 
