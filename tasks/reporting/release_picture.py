@@ -28,7 +28,7 @@ def draw(release: Release) -> "Figure":
         _one_score(figure.subplots(), release)
     title = in_picture(f"{release.study} · edition {release.edition} · {release.method}")
     figure.suptitle(title, color=INK, fontweight="bold")
-    figure.supxlabel(in_picture(fill(release.guarantee.in_words(), WIDEST)), fontsize=8, color=NOISE)
+    figure.supxlabel(fill(in_picture(release.guarantee.in_words()), WIDEST), fontsize=8, color=NOISE)
     return figure
 
 

@@ -3,6 +3,7 @@
 import itertools
 import math
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -30,6 +31,7 @@ from test_private_objective import (
     table,
 )
 
+from dpbo.tasks.reporting.release_picture import draw
 from dpbo_core import NoScoresLeft, PrivacyBudget, PrivacyLedger, PrivateObjective, StudyInvalid
 from dpbo_core.accounting.composition import largest_rho
 from dpbo_core.errors import AssumptionNotAccepted
@@ -193,6 +195,18 @@ def test_the_same_again_costs_nothing_and_one_too_many_is_refused(url):
         ["submitted model"],
         ["submitted predictions"],
     ]
+
+
+def test_a_picture_shows_what_has_an_axis_beside_what_was_handed_in(url):
+    asked = objective(url, accepts=BOTH)
+    asked.submit_predictions(TRUTH, name="a")
+    scores = [asked({"max_depth": depth}) for depth in (1, 4)]
+    release = asked.close()
+    value = {**release.value, "hyperparameters": {"max_depth": 4}}
+    figure = draw(replace(release, value=value))
+    assert figure.axes[1].get_visible()
+    assert figure.axes[1].collections[0].get_offsets().tolist() == [[1.0, scores[0]], [4.0, scores[1]]]
+    assert max(map(len, figure.get_supxlabel().splitlines())) <= 120
 
 
 def test_each_is_paid_for_by_itself_where_scores_are(url):
