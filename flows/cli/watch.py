@@ -23,7 +23,7 @@ from dpbo_core.preparation.run import Run
 from dpbo_core.queries.watch.looks import open_look
 from dpbo_core.queries.watch.power import SOON
 from dpbo_core.queries.watch.recorded_looks import Look
-from dpbo_core.queries.watch.watching import WatchPlan, plan_watch
+from dpbo_core.queries.watch.watching import WEEK, WatchPlan, plan_watch
 from dpbo_core.study_file import StudySpec, WatchSection
 from dpbo_core.study_file.toml_file import read_study
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from dpbo.flows.watch import Watched
 
 ALARM = 5  # the exit code of a look that alarms, where it is asked for
-WEEK = 7  # days
 ALL = " All looks together, up to and including the first alarm."
 
 
@@ -284,6 +283,12 @@ def _compared(plan: WatchPlan) -> Iterator[tuple[str, str]]:
             "alarms a year",
         )
     yield "advised", "one table a look" if plan.advised == 1 else f"--pool {plan.advised}"
+    if plan.compared[1].verdict != "good" and plan.recurring:
+        yield (
+            "people",
+            "who may come again counts in every table of a pool; where each is in one table alone, "
+            'accepts = ["rows_in_one_table"] before the first tune takes that noise away',
+        )
 
 
 def _days(chances: tuple[float, ...]) -> str:

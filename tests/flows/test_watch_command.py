@@ -60,6 +60,7 @@ def test_the_command_says_what_to_expect_without_paying(here, study, run):  # no
     assert [*told["compared"]] == ["1", "7", "30"]
     assert str(told["advised_pool"]) in told["compared"]
     assert "pool 7" in words
+    assert "rows_in_one_table" in words
     assert entries() == [("clinic", "1", 1.0)]
 
 

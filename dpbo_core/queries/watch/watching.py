@@ -53,7 +53,8 @@ EVIDENCE = Evidence(
     "2017, Theorem 4)",
 )
 
-CADENCES = (1, 7, 30)  # tables, one a day: a day, a week, a month
+WEEK = 7  # days
+CADENCES = (1, WEEK, 30)  # tables, one a day: a day, a week, a month
 ROUNDING = 1e-9  # of a reference that was put back from the metric's unit
 
 
@@ -189,6 +190,7 @@ class WatchPlan:
         power: how often it errs.
         smallest: the least fall that it would find fairly at this price.
         compared: how it would err that looked every day at the last w tables, w → that.
+        recurring: whether one person is charged for in every table of a pool.
         open: whether it is open already.
     """
 
@@ -200,6 +202,7 @@ class WatchPlan:
     power: Power
     smallest: float
     compared: Mapping[int, Power]
+    recurring: bool
     open: bool
 
     @property
@@ -226,6 +229,7 @@ def plan_watch(
     Args, Raises: as `look_once`; a study that released nothing yet is planned with the widest scores there are.
     """
     watch = planned_watch(study, Run(ledger, folder), section_of(study, section)).with_threshold()
+    problem, accepts = watch.public.problem, watch.spec.accepts
     terms, measure, spread = watch.terms, watch.measure, watch.spread
     noise = terms.noise(measure, terms.least_records, spread)
     theta = (terms.threshold or 0) * measure.unit
@@ -238,6 +242,7 @@ def plan_watch(
         power=power(terms.drop, noise, theta),
         smallest=smallest_drop(noise),
         compared={pool: _power_of(watch, pool) for pool in CADENCES},
+        recurring=rows_in_pool(problem, WEEK, accepts) > problem.max_records_per_person,
         open=watch.fixed,
     )
 
