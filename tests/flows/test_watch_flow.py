@@ -139,7 +139,7 @@ def test_an_alarm_without_room_for_a_tune_stands_and_says_so(here, study, events
 def test_what_fails_near_the_records_says_nothing_of_them(here, study, monkeypatch):  # noqa: F811
     with monkeypatch.context() as broken:
         secret = "record 17 earns 987654321"
-        broken.setattr(todays_table, "sensitive_half", lambda *_: (_ for _ in ()).throw(ValueError(secret)))
+        broken.setattr(todays_table, "sensitive_half", lambda *_, **__: (_ for _ in ()).throw(ValueError(secret)))
         with pytest.raises(Sealed):
             watch_privately(study, "monday")
     failed = flow_runs("watch privately")[0]
