@@ -11,8 +11,8 @@ from dpbo.flows.private_flow import PrivateFlow
 from dpbo.flows.publishing import UNNAMED, publish_release
 from dpbo.tasks import policies
 from dpbo.tasks.evaluating import evaluate, prepare
-from dpbo.tasks.reporting import Tracked
 from dpbo.tasks.reporting.champion import champion_after
+from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.reporting.mlflow_run import log_repaired
 from dpbo_core.errors import BudgetRefused, StudyInvalid
 from dpbo_core.preparation.data_split import is_partitioned

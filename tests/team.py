@@ -178,7 +178,7 @@ def port_is_free(port):
 
 def make_store(folder):
     """A release in the team's store; and beside it an experiment whose root is the curator's folder."""
-    from dpbo.tasks.reporting import log_release
+    from dpbo.tasks.reporting.mlflow_run import log_release
     from dpbo.tasks.reporting.mlflow_store import open_store
     from dpbo_core.final_model.train import train_final
     from dpbo_core.ledger.ledger import PrivacyLedger

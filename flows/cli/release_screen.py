@@ -14,7 +14,7 @@ from dpbo_core.privacy.release import LEARNED_FROM, Release
 from dpbo_core.queries.evaluation import FOUR_COUNTS
 
 if TYPE_CHECKING:
-    from dpbo.tasks.reporting import Tracked
+    from dpbo.tasks.reporting.mlflow_lookup import Tracked
     from dpbo_core.privacy.release import StudyResult
     from dpbo_core.queries.evaluation.repair import Repair
     from dpbo_core.queries.evaluation.run import EvaluationResult

@@ -155,7 +155,7 @@ def test_what_is_unexpected_is_one_line_too(dpbo, study, monkeypatch):
 def test_the_release_prints_and_serialises(here, tables, capsys):
     """The screens of a release, without Prefect: every key of the documented JSON, no NaN."""
     from dpbo.flows.tune import Tuned
-    from dpbo.tasks.reporting import Tracked
+    from dpbo.tasks.reporting.mlflow_lookup import Tracked
 
     book = PrivacyLedger(f"sqlite:///{here / 'ledger.db'}")
     for kind, keys in {

@@ -18,8 +18,8 @@ from conftest import STUDY
 from markdown_it import MarkdownIt
 from worlds import Memory, mostly_slow, problem, smooth_table, with_method
 
-from dpbo.tasks.reporting import find_release, log_release
 from dpbo.tasks.reporting.certificate_words import guess
+from dpbo.tasks.reporting.mlflow_run import find_release, log_release
 from dpbo.tasks.reporting.mlflow_store import NOTE_TAG
 from dpbo.tasks.reporting.posterior_picture import band_by_step, slice_through_choice
 from dpbo.tasks.reporting.release_page import page

@@ -44,7 +44,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:this report will not be usable")
 def makers(tmp_path_factory):
     """What prints each screen of a released study; nothing of it changes the ledger."""
     from dpbo.flows.tune import Tuned
-    from dpbo.tasks.reporting import Tracked
+    from dpbo.tasks.reporting.mlflow_lookup import Tracked
 
     tables = copy.deepcopy(STUDY)
     tables["study"]["name"] = "[red]trial[/]"
@@ -112,7 +112,7 @@ def test_no_line_ends_in_blanks(screens):
 
 def test_the_noise_of_each_mechanism_is_said(here, tables, capsys):
     from dpbo.flows.tune import Tuned
-    from dpbo.tasks.reporting import Tracked
+    from dpbo.tasks.reporting.mlflow_lookup import Tracked
 
     tables["study"]["method"] = "private_grid"
     tables.pop("method", None)

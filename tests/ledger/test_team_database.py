@@ -235,7 +235,7 @@ def run_once(url, edition, here):
 
 def publish_once(url, edition, here):
     """A release in the ledger and in MLflow, as the flow's tasks leave it, without a server of Prefect's."""
-    from dpbo.tasks.reporting import log_release
+    from dpbo.tasks.reporting.mlflow_run import log_release
     from dpbo_core.ledger.ledger import PrivacyLedger
 
     with pytest.MonkeyPatch.context() as patch:

@@ -322,16 +322,6 @@ def test_hostile_rows_are_incorrect_and_leave_the_others_alone(path):
     assert found[untouched].tolist() == expected[untouched].tolist()
 
 
-def test_predict_never_sees_a_row_that_is_not_finite_in_single_precision():
-    """Some estimators take NaN and answer; others would raise for the whole batch."""
-    seen = []
-    X = np.ones((40, 2))
-    X[: len(HOSTILE), 1] = HOSTILE
-    found = right(fitted(lambda rows: seen.append(rows.astype(np.float32))), X, np.ones(40))
-    assert all(np.isfinite(rows).all() for rows in seen)
-    assert found.tolist() == [False] * len(HOSTILE) + [True] * (40 - len(HOSTILE))
-
-
 def test_a_row_that_raises_is_incorrect_and_alone_in_it():
     def hook(X):
         if (X[:, 1] == 7.0).any():
@@ -411,15 +401,6 @@ def test_any_label_and_any_cell_counts_as_incorrect_and_never_raises():
     assert right(fitted(), cells, np.ones(9)).tolist() == [True, True, *[False] * 7]
     frame = pd.DataFrame({"a": [1.0, "x", None], "b": [1.0, 1.0, 1.0]})
     assert right(fitted(), frame, [1, 1, 1]).tolist() == [True, False, False]
-
-
-def test_string_classes():
-    X, y = world()
-    names = np.where(y == 1, "yes", "no")
-    model = EstimatorFactory("sklearn.linear_model.LogisticRegression").train(X, names)
-    numbers = EstimatorFactory("sklearn.linear_model.LogisticRegression").train(X, y)
-    assert right(model, X, names).tolist() == right(numbers, X, y).tolist()
-    assert not right(model, X, np.full(len(X), "maybe")).any()
 
 
 def test_nothing_a_prediction_says_gets_out():

@@ -1,6 +1,5 @@
 """The two losses, O_λ and its derivatives, B, and the certificates' formulas, against 50-digit arithmetic."""
 
-import itertools
 import math
 
 import mpmath
@@ -9,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.linear.certificates import default_tolerance, gap_certificate, gradient_certificate, row_norm
 from dpbo_core.models.linear.losses import (
     Hinge,
@@ -18,7 +16,6 @@ from dpbo_core.models.linear.losses import (
     hessian,
     loss_named,
     objective,
-    row_blocks,
 )
 
 MARGINS = [0.0, 1e-320, 1e-300, 1e-17, 1e-8, 0.3, 1.0, 2.0, 17.0, 36.9, 37.0, 700.0, 745.0, 1e4, 1e300, 1.7e308]
@@ -104,27 +101,6 @@ def test_hessian_is_the_plain_formula_whatever_the_blocks(n, d):
     plain = np.einsum("i,ij,ik->jk", curvatures, Z, Z, optimize=True) / n + 0.3 * np.eye(d)
     H = hessian(Z, curvatures, 0.3)
     np.testing.assert_allclose(H, plain, rtol=1e-12, atol=1e-15)
-
-
-def test_hessian_is_the_derivative_of_the_gradient():
-    Z, w, v = signed_rows(30, 5), np.linspace(-2, 2, 5), np.ones(5)
-    h = 1e-6
-    rise = (gradient(Z, w + h * v, 0.1, Logistic()) - gradient(Z, w - h * v, 0.1, Logistic())) / (2 * h)
-    np.testing.assert_allclose(hessian(Z, Logistic().curvatures(Z @ w), 0.1) @ v, rise, rtol=1e-8)
-
-
-@given(st.integers(1, 50_000), st.integers(1, 2_000_000))
-def test_blocks_cover_every_row_once(n, d):
-    blocks = row_blocks(n, d)
-    assert blocks[0].start == 0
-    assert blocks[-1].stop == n
-    assert all(a.stop == b.start for a, b in itertools.pairwise(blocks))
-    assert max(b.stop - b.start for b in blocks) <= 4096
-
-
-def test_unknown_loss_is_refused():
-    with pytest.raises(StudyInvalid, match=r"'squared'.*hinge"):
-        loss_named("squared")
 
 
 def test_default_tolerance_is_above_the_gap_floor_and_falls_with_lambda():
