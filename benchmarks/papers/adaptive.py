@@ -79,7 +79,7 @@ def _said(found: tuple[float, float] | None, form: str) -> str:
 
 
 def plot(known: Known) -> None:
-    """What each arm gains over uniform trials, by γ, in either box."""
+    """What each arm gains over uniform trials, by γ, in either box, beside what the paper's tables gain."""
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.4), constrained_layout=True, sharey=True)
@@ -89,13 +89,19 @@ def plot(known: Known) -> None:
         for name in wang.BLACK
         if name != "uniform"
     ]
-    for axis, title, arms in ((axes[0], "one ε for everything", white), (axes[1], "black box", black)):
+    papers = np.subtract(wang.PRINTED_1["gaussian_process"], wang.PRINTED_1["uniform"])
+    losses = np.subtract(wang.PRINTED_2["uniform"], wang.PRINTED_2["C = 1.5"])
+    for axis, title, arms, theirs, table in (
+        (axes[0], "one ε for everything", white, papers, "Table 1"),
+        (axes[1], "black box", black, losses, "Table 2, C = 1.5 (of its own loss)"),
+    ):
         for name, key, mode, over, end, sign in arms:
             gains = [_gain(known, f"{key}/{g}{mode}", f"{over}/{g}{end}", sign) for g in wang.GAMMAS]
             seen = [(g, *gain) for g, gain in zip(wang.GAMMAS, gains, strict=True) if gain is not None]
             if seen:
                 g, mean, error = zip(*seen, strict=True)
                 axis.errorbar(g, mean, 2.0 * np.array(error), marker="o", capsize=2, label=name)
+        axis.plot(wang.GAMMAS, theirs, "*", color="black", markersize=9, label=f"the paper, {table}")
         axis.axhline(0.0, color="black", linewidth=0.8)
         axis.set(title=title, xlabel="γ of the geometric number of trials", xscale="log")
         if axis.get_legend_handles_labels()[0]:

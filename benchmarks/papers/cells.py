@@ -1,6 +1,7 @@
 """What was worked out so far: one cell a line of a printed table, kept as its single runs, to be resumed.
 
 docs/evidence/printed_numbers.json      {key: {"runs": [one number a run], "curve": [mean by step] or absent}}
+                                        {key: {"count": …, "mean": …, "error": …}} of more than SINGLE runs
 
 Every run of a cell has a seed of its own, so a cell can be extended, and any single run made again.
 """
@@ -16,7 +17,7 @@ from dpbo_core.privacy.atomically import replace_atomically
 
 ROOT = Path(__file__).parent.parent.parent
 STATE = ROOT / "docs" / "evidence" / "printed_numbers.json"
-DIGITS = 5
+DIGITS, SINGLE = 5, 1000
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Cell:
 class Known:
     """The cells that are worked out, whole."""
 
-    kept: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    kept: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @classmethod
     def read(cls) -> "Known":
@@ -47,33 +48,39 @@ class Known:
 
     def has(self, cell: Cell) -> bool:
         """Whether all its runs are there."""
-        return len(self.kept.get(cell.key, {}).get("runs", ())) == cell.runs
+        entry = self.kept.get(cell.key, {})
+        return int(entry.get("count", len(entry.get("runs", ())))) == cell.runs
 
     def work_out(self, cell: Cell) -> None:
         """All runs of a cell, written at once."""
         found = [cell.run(i) for i in range(cell.runs)]
         curves = [one for one in found if hasattr(one, "__len__")]
-        entry = {"runs": [round(float(one[-1] if curves else one), DIGITS) for one in found]}
+        entry: dict[str, Any] = {"runs": [round(float(one[-1] if curves else one), DIGITS) for one in found]}
         if curves:
             entry["curve"] = [round(sum(column) / len(curves), DIGITS) for column in zip(*curves, strict=True)]
+        if cell.runs > SINGLE:
+            mean, error = _moments(entry["runs"])
+            entry = {"count": cell.runs, "mean": round(mean, DIGITS), "error": round(error, DIGITS)}
         self.kept[cell.key] = entry
         replace_atomically(STATE, (json.dumps(self.kept, sort_keys=True, indent=0) + "\n").encode())
 
     def mean(self, key: str) -> tuple[float, float] | None:
         """Mean and standard error; None where it was not run."""
-        runs = self.kept.get(key, {}).get("runs")
-        if not runs:
-            return None
-        mean = sum(runs) / len(runs)
-        spread = math.sqrt(sum((one - mean) ** 2 for one in runs) / max(1, len(runs) - 1))
-        return mean, spread / math.sqrt(len(runs))
+        entry = self.kept.get(key, {})
+        if "count" in entry:
+            return entry["mean"], entry["error"]
+        return _moments(entry["runs"]) if entry.get("runs") else None
 
     def excess(self, key: str, over: str) -> tuple[float, float] | None:
-        """Mean and standard error of the difference, run by run."""
+        """Mean and standard error of the difference, run by run, over the runs that both have."""
         one, other = (self.kept.get(name, {}).get("runs") for name in (key, over))
-        if not one or not other or len(one) != len(other):
+        if not one or not other:
             return None
-        apart = [a - b for a, b in zip(one, other, strict=True)]
-        mean = sum(apart) / len(apart)
-        spread = math.sqrt(sum((a - mean) ** 2 for a in apart) / max(1, len(apart) - 1))
-        return mean, spread / math.sqrt(len(apart))
+        return _moments([a - b for a, b in zip(one, other, strict=False)])
+
+
+def _moments(runs: list[float]) -> tuple[float, float]:
+    """Mean and standard error."""
+    mean = sum(runs) / len(runs)
+    spread = math.sqrt(sum((one - mean) ** 2 for one in runs) / max(1, len(runs) - 1))
+    return mean, spread / math.sqrt(len(runs))
