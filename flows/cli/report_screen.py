@@ -28,8 +28,9 @@ BESIDE = 15  # columns to its left
 STEPS = " ▁▂▃▄▅▆▇█"
 RATES = (0.01, 0.05, 0.1, 0.2, 0.5)  # of false positives, where it is listened to
 READING = (
-    "noise: what the noise, whose law is known, leaves open of the figure of these very {counted}; sampling: what "
-    "so many {counted}, if drawn independently, leave open of all such {counted}; nine times in ten each"
+    "noise: what the noise, whose law is known, leaves open of the figure of these very {counted}; and sampling: "
+    "what noise and so many {counted}, if drawn independently, leave open together of all such {counted}; nine "
+    "times in ten each"
 )
 ONCE = (
     "each of {n:,} counts once, whatever number of records: of c records each weighs 1/c; who is not there counts "
@@ -60,7 +61,7 @@ def _print_parts(
 ) -> None:
     """Print the named figures, then the classes, then each group by one figure; `digits` writes a value."""
     rows = [(_title(name), *_figure(value["metrics"][name], digits)) for name in names]
-    screen.table(("figure", "value", "noise, 90%", "sampling, 90%"), rows, left=1)
+    screen.table(("figure", "value", "noise, 90%", "and sampling, 90%"), rows, left=1)
     if "classes" in value:
         screen.say()
         header = ("class", "of all", "recall", "noise, 90%", "precision", "noise, 90%")
@@ -78,10 +79,10 @@ def _print_parts(
             for name, group in groups.items()
         ]
         if "roc" in value:
-            header = ("group", "of all", "recall", "from the others", "noise, 90%", "sampling, 90%")
+            header = ("group", "of all", "recall", "from the others", "noise, 90%", "and sampling, 90%")
         else:
             of = _title(figure).removeprefix("mean ")
-            header = ("group", "of all", of, "from others", "noise, 90%", "sampling")
+            header = ("group", "of all", of, "from others", "noise, 90%", "and sampling")
         screen.table(header, gaps, left=1)
 
 
@@ -94,6 +95,8 @@ def report_facts(
     if "metrics" in value and "roc" not in value:
         yield from _kind_facts(value)
     if "roc" in value and "table" in value:
+        if value["positive_class"] is not None:
+            yield "positive", f"the class {named(value['positive_class'])}"
         yield "threshold", _threshold(value, _counted(facts))
     if best is not None:
         yield "best", _best(best, _counted(facts))

@@ -19,14 +19,17 @@ from dpbo_core.queries.evaluation import AT_THRESHOLD, FOUR_COUNTS
 
 Figures = Mapping[str, Any]
 READING = (
-    "<p>Noise: what the noise, whose law is known, leaves open of the figure of these very records. Sampling: what "
-    "so many records leave open of all such records, as if they were independent draws. Nine times in ten each.</p>"
+    "<p>Noise: what the noise, whose law is known, leaves open of the figure of these very records. And sampling: "
+    "what noise and so many records, as if they were independent draws, leave open together of all such records. "
+    "Nine times in ten each.</p>"
 )
 
 
 def tables(value: Figures) -> str:
     """The tables of a report as HTML; everything in it is escaped."""
-    parts = [_section("The figures", READING + _metrics(value["metrics"]))]
+    positive = value.get("positive_class")
+    whose = "" if positive is None else f"<p>Positive is the class {escape(positive)}.</p>"
+    parts = [_section("The figures", READING + whose + _metrics(value["metrics"]))]
     if value["groups"]:
         parts.append(_section("Groups", _groups(value["groups"])))
     if "roc" not in value:
@@ -47,7 +50,7 @@ def _of_classes(value: Figures) -> str:
         for cell in value["classes"]
         for figure in figures
     )
-    one_by_one = _table(("class", "figure", "value", "noise, 90%", "sampling, 90%"), rows)
+    one_by_one = _table(("class", "figure", "value", "noise, 90%", "and sampling, 90%"), rows)
     records = _section("Records, by true class (rows) and predicted class", _table(("", *names), matrix))
     return records + _section("Class by class", one_by_one)
 
@@ -69,14 +72,14 @@ def _of_errors(value: Figures) -> str:
         )
         for row in value["errors"]
     )
-    header = ("error", "public mean", "records", "noise, 90%", "sampling, 90%")
+    header = ("error", "public mean", "records", "noise, 90%", "and sampling, 90%")
     return _section("Errors", read + _table(header, rows))
 
 
 def _metrics(metrics: Figures) -> str:
     """The table of figures, as HTML."""
     rows = ((name.replace("_", " "), *_figure(cell)) for name, cell in metrics.items())
-    return _table(("figure", "value", "noise, 90%", "sampling, 90%"), rows)
+    return _table(("figure", "value", "noise, 90%", "and sampling, 90%"), rows)
 
 
 def _groups(groups: Figures) -> str:
@@ -86,7 +89,7 @@ def _groups(groups: Figures) -> str:
         for name, cell in groups.items()
         for figure in cell["gaps"]
     )
-    header = ("group", "figure", "value", "less that of all others", "noise, 90%", "sampling, 90%")
+    header = ("group", "figure", "value", "less that of all others", "noise, 90%", "and sampling, 90%")
     return _table(header, rows)
 
 
@@ -115,7 +118,7 @@ def _calibration(bins: Sequence[Figures]) -> str:
         )
         for row in bins
     )
-    return _table(("decision value", "predicted", "observed", "noise, 90%", "sampling, 90%", "records"), rows)
+    return _table(("decision value", "predicted", "observed", "noise, 90%", "and sampling, 90%", "records"), rows)
 
 
 def _figure(cell: Figures) -> tuple[str, str, str]:

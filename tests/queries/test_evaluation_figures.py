@@ -10,7 +10,17 @@ from sklearn import metrics
 
 from dpbo_core.queries.evaluation import report_kind
 from dpbo_core.queries.evaluation.binary import Binary, best_threshold
-from dpbo_core.queries.evaluation.binary_bins import CHOOSES, SAYS, AucTies, auc, auc_ties, half, variance
+from dpbo_core.queries.evaluation.binary_bins import (
+    CHOOSES,
+    SAYS,
+    STEPS,
+    AucTies,
+    PublicSteps,
+    auc,
+    auc_ties,
+    half,
+    variance,
+)
 from dpbo_core.queries.evaluation.histogram_cells import class_bins, with_groups
 from dpbo_core.queries.evaluation.noised_table import NoisedTable, report, simulated_noise
 from dpbo_core.queries.evaluation.report_kind import PublicRecords, TableSize, wilson
@@ -25,13 +35,20 @@ def population(rng, m, share, distance=1.2):
     return rng.normal(size=m) + distance * y, y.astype(int)
 
 
+def nobodys(edges):
+    """Of no public records."""
+    return PublicSteps.of(np.zeros(0), np.zeros(0, dtype=bool), edges)
+
+
 def table_of(
     values, labels, *, edges=EDGES, threshold=0.0, scale=1e-9, groups=None, names=(), predicted=None, ties=TIES
 ):
     n_cells = 2 * (len(edges) + 1)
     cells = with_groups(class_bins(values, labels, edges), groups, n_cells)
     drawn = np.bincount(cells, minlength=1 + n_cells * max(1, len(names)))
-    return NoisedTable(len(values), scale, Binary(edges, threshold, ties, predicted), names, tuple(drawn.tolist()))
+    steps = PublicSteps(*[((1, *[0] * (STEPS - 1)),) * (len(edges) + 1)] * 2)  # all records of a bin tie
+    kind = Binary(edges, threshold, ties, predicted, steps, "sick")
+    return NoisedTable(len(values), scale, kind, names, tuple(drawn.tolist()))
 
 
 def noised(table, rng, scale):
@@ -143,7 +160,7 @@ def test_the_best_threshold_is_that_of_least_cost():
 
 
 def test_the_shift_sums_to_m_and_is_the_nearest_table_that_does():
-    table = NoisedTable(10, 2.0, Binary((0.0,), 0.0, TIES, None), (), (1, 5, -2, 3, 7))
+    table = NoisedTable(10, 2.0, Binary((0.0,), 0.0, TIES, None, nobodys((0.0,))), (), (1, 5, -2, 3, 7))
     shifted = table.shifted(np.array(table.drawn, dtype=float))
     assert shifted.sum() == pytest.approx(10.0)
     assert np.ptp(shifted - np.array(table.drawn)) == pytest.approx(0.0)
@@ -250,16 +267,33 @@ def sampling_covered(runs, *, m, share, seed):
     whole = table_of(values, labels)
     truth, held = whole.figures(whole.counts), dict.fromkeys(names, 0)
     for _ in range(runs):
-        sampling = table_of(*population(rng, m, share)).estimates().sampling
+        sampling = noised(table_of(*population(rng, m, share)), rng, 2.0).estimates().sampling
         for name in names:
             held[name] += bool(sampling[name][0] <= truth[name] <= sampling[name][1])
     return {name: count / runs for name, count in held.items()}
 
 
 @pytest.mark.slow
-def test_sampling_intervals_cover_the_population(few_draws):
-    found = sampling_covered(150, m=1000, share=0.36, seed=11)
+@pytest.mark.parametrize("m", [200, 1000])
+def test_sampling_intervals_cover_the_population_with_the_noise(few_draws, m):
+    found = sampling_covered(150, m=m, share=0.36, seed=11)
     assert all(0.82 <= share <= 0.97 for share in found.values()), found
+
+
+def test_average_precision_is_that_of_the_values_themselves(few_draws):
+    """Not only that of the bins, which is .04 below it here."""
+    rng, off, held = np.random.default_rng(16), [], 0
+    for _ in range(25):
+        public, (values, labels) = public_records(rng, 1000, 0.1, 1.45), centred(rng, 1000, 0.1, 1.45)
+        kind = Binary.of(public, expected(public, n_records=1000, scale=2.0).edges)
+        cells = class_bins(values, labels, kind.edges)
+        exact = NoisedTable(1000, 1e-9, kind, (), tuple(np.bincount(cells, minlength=1 + math.prod(kind.shape))))
+        truth = metrics.average_precision_score(labels, values)
+        off.append(float(exact.figures(exact.counts)["average_precision"]) - truth)
+        low, high = noised(exact, rng, 2.0).estimates().noise["average_precision"]
+        held += bool(np.isnan(low) or low <= truth <= high)
+    assert abs(np.mean(off)) < 0.015
+    assert held >= 19  # a true 90% falls below with probability .3%
 
 
 def held_auc(runs, *, m, share, distance=1.45, rounded=None, seed=15):

@@ -32,7 +32,7 @@ from dpbo_core.preparation.resolve import resolve
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.privacy.unit import NeighboringRelation
 from dpbo_core.queries.evaluation.binary import Binary, BinaryCells
-from dpbo_core.queries.evaluation.binary_bins import AucTies
+from dpbo_core.queries.evaluation.binary_bins import AucTies, PublicSteps
 from dpbo_core.queries.evaluation.certified import CERTIFIED
 from dpbo_core.queries.evaluation.counting import Counter, count_persons, count_persons_of_parts
 from dpbo_core.queries.evaluation.histogram_cells import ENTRY, MOST, WEIGHT, PersonCells
@@ -539,7 +539,8 @@ def covered(runs, *, people, seed):
         return PersonCells.of(Persons(names, owners), cells).table(15, n)
 
     def table(counts, n, scale):
-        kind = Binary(edges, 0.0, AucTies(0.5, 0.0, 0.0), None)
+        steps = PublicSteps.of(np.zeros(0), np.zeros(0, dtype=bool), edges)
+        kind = Binary(edges, 0.0, AucTies(0.5, 0.0, 0.0), None, steps)
         return NoisedTable(n, scale, kind, (), tuple(counts.tolist()), weight=WEIGHT)
 
     law = table(drawn(400_000), 400_000, 1.0)

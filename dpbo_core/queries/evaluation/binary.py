@@ -7,7 +7,7 @@
 | P_b, N_b | `positives`, `negatives` | of each bin, ascending; the cells are [negatives, positives] | (…, B) |
 | TP_j, FP_j | — | above edge j: Σ_{b>j} of them | (…, B − 1) |
 | AUC | `auc` | Σ_b P_b (Σ_{a<b} N_a + c N_b)/(PN), c = `ties.ranked` | (…) |
-| AP | `average_precision` | Σ_b (P_b/P)·precision of everything from bin b upwards | (…) |
+| AP | `average_precision` | Σ_s (P_s/P)·precision from step s upwards, bins cut as public records lie | (…) |
 | ECE | `calibration_error` | Σ_b |P_b − p_b n_b|/Σ n_b, p_b the public mean probability of the bin | (…) |
 | — | `mean_log_loss` | −Σ_b (P_b log p_b + N_b log(1 − p_b))/Σ n_b | (…) |
 
@@ -29,7 +29,16 @@ from numpy.typing import NDArray
 from dpbo_core.models.output_shape import Verb
 from dpbo_core.models.scores.record import Scores
 from dpbo_core.queries.evaluation import AT_THRESHOLD, FOUR_COUNTS
-from dpbo_core.queries.evaluation.binary_bins import AucTies, auc_ties, expected, threshold_of, variance
+from dpbo_core.queries.evaluation.binary_bins import (
+    AucTies,
+    PublicSteps,
+    auc_ties,
+    average_precision,
+    expected,
+    from_above,
+    threshold_of,
+    variance,
+)
 from dpbo_core.queries.evaluation.histogram_cells import HistogramCells, class_bins
 from dpbo_core.queries.evaluation.report_kind import (
     Estimates,
@@ -93,12 +102,16 @@ class Binary(ReportKind):
         threshold: the model's own, one of the edges.
         ties: what public records say of pairs within a bin.
         predicted: mean probability of the public records in each bin, as the model has it; None without one.
+        steps: how public records lie within each bin.
+        positive_class: what people call it.
     """
 
     edges: tuple[float, ...]
     threshold: float
     ties: AucTies
     predicted: tuple[float | None, ...] | None
+    steps: PublicSteps
+    positive_class: str | None = None
 
     title = "two classes"
     metrics = (
@@ -123,8 +136,11 @@ class Binary(ReportKind):
     @classmethod
     def of(cls, public: PublicRecords, edges: tuple[float, ...]) -> "Binary":
         """With what public records say of pairs and of probabilities within each bin."""
-        ties = auc_ties(public.outcome, public.truth == 1, edges)
-        return cls(edges, threshold_of(public.verb), ties, _predicted(public, edges))
+        records = public.outcome, public.truth == 1, edges
+        steps = PublicSteps.of(*records)
+        positive_class = public.classes[-1] if public.classes else None
+        ties, predicted = auc_ties(*records), _predicted(public, edges)
+        return cls(edges, threshold_of(public.verb), ties, predicted, steps, positive_class)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -140,20 +156,33 @@ class Binary(ReportKind):
         """Of counts (…, 2, B): scalars (…); "at …" one an edge, "in …" one a bin."""
         negatives, positives = cells[..., 0, :], cells[..., 1, :]
         figures = _of_bins(negatives, positives, self.ties.ranked)
+        figures["average_precision"] = self._average_precision(negatives, positives)
         figures |= {f"at {name}": values for name, values in at_edges(negatives, positives).items()}
         figures |= {name: figures[f"at {name}"][..., self.own] for name in (*AT_THRESHOLD, "flagged")}
         figures["balanced_accuracy"] = (figures["recall"] + figures["specificity"]) / 2.0
         records = negatives + positives
         figures["in records"], figures["in observed"] = records, ratio(positives, records)
         if self.predicted is not None:
-            p = np.array([0.0 if value is None else value for value in self.predicted])
-            stated = np.array([value is not None for value in self.predicted])
-            off = np.where(stated, np.abs(positives - p * records), 0.0).sum(axis=-1)
+            p, stated = self._stated
             loss = -(positives * np.log(np.clip(p, LEAST, 1.0)) + negatives * np.log(np.clip(1.0 - p, LEAST, 1.0)))
-            n_stated = np.where(stated, records, 0.0).sum(axis=-1)
-            figures["calibration_error"] = ratio(off, n_stated)
-            figures["mean_log_loss"] = ratio(np.where(stated, loss, 0.0).sum(axis=-1), n_stated)
+            figures |= self.rises(cells, cells)
+            figures["mean_log_loss"] = ratio((stated * loss).sum(axis=-1), (stated * records).sum(axis=-1))
         return figures
+
+    def rises(self, moves: Reals, cells: Reals) -> Figures:
+        """Σ_b |P_b − p_b n_b| of the moves, over the records of the cells."""
+        if self.predicted is None:
+            return {}
+        p, stated = self._stated
+        off = np.abs(moves[..., 1, :] - p * moves.sum(axis=-2))
+        return {"calibration_error": ratio((stated * off).sum(axis=-1), (stated * cells.sum(axis=-2)).sum(axis=-1))}
+
+    @property
+    def _stated(self) -> tuple[Reals, Reals]:
+        """The mean probability of each bin, and 1 where the public records say it, else 0; (B,) each."""
+        predicted = self.predicted or ()
+        stated = np.array([value is not None for value in predicted], dtype=np.float64)
+        return np.array([0.0 if value is None else value for value in predicted]), stated
 
     def group_figures(self, cells: Reals) -> Figures:
         """`of_a_group` and their numbers of records, of counts (…, 2, B)."""
@@ -163,7 +192,7 @@ class Binary(ReportKind):
         return {name: figures[name] for name in (*self.of_a_group, "positives", "negatives", "read", "flagged")}
 
     def spreads(self, cells: Reals) -> Figures:
-        """Of each AUC for its pairs within bins: as these records spread, and as `ties.ranked` errs."""
+        """Of each AUC for its pairs within bins: as these records spread, and as `ties.ranked` errs; of `steps`."""
 
         def spread(bins: Reals) -> Reals:
             N, P = bins[..., 0, :], bins[..., 1, :]
@@ -174,7 +203,16 @@ class Binary(ReportKind):
             )
 
         whole, one = cells.sum(axis=0), spread(cells)
-        return {"auc": spread(whole), "of auc": one, "gap auc": np.hypot(one, spread(whole - cells))}
+        N, P = whole
+        precise = np.nan_to_num(average_precision(*self.steps.drawn(P, N), self.ties.untied).std())
+        aucs = {"auc": spread(whole), "of auc": one, "gap auc": np.hypot(one, spread(whole - cells))}
+        return aucs | {"average_precision": precise}
+
+    def _average_precision(self, negatives: Reals, positives: Reals) -> Reals:
+        """Of counts (…, B), as public records lie within bins."""
+        of_positives, of_negatives = self.steps.shares()
+        in_steps = positives[..., None] * of_positives, negatives[..., None] * of_negatives
+        return average_precision(*(one.reshape(*one.shape[:-2], -1) for one in in_steps), self.ties.untied)
 
     def denominators(self, values: Figures) -> Figures:
         """Shares of the flagged, of a class or of all that could be read; at an edge, in a bin, of a group."""
@@ -189,8 +227,9 @@ class Binary(ReportKind):
         return (-1.0 if name.startswith("gap ") else 0.0), np.inf if name in UNBOUNDED else 1.0
 
     def parts(self, estimates: Estimates) -> dict[str, Any]:
-        """ROC curve, confusion at every edge, calibration."""
+        """The positive class, ROC curve, confusion at every edge, calibration."""
         return {
+            "positive_class": self.positive_class,
             "roc": _roc(self.edges, estimates.values),
             "confusion": self._confusion(estimates),
             "calibration": [] if self.predicted is None else self._calibration(self.predicted, estimates),
@@ -204,6 +243,7 @@ class Binary(ReportKind):
             "within": self.ties.ranked,
             "within_error": self.ties.error,
             "untied": self.ties.untied,
+            "steps": {name: [list(bin_) for bin_ in bins] for name, bins in vars(self.steps).items()},
             "predicted": None if self.predicted is None else list(self.predicted),
         }
 
@@ -289,7 +329,7 @@ def best_threshold(
 def at_edges(negatives: Reals, positives: Reals) -> Figures:
     """What flagging all above each edge comes to, (…, B − 1)."""
     P, N = positives.sum(axis=-1, keepdims=True), negatives.sum(axis=-1, keepdims=True)
-    TP, FP = _from_above(positives)[..., 1:], _from_above(negatives)[..., 1:]
+    TP, FP = from_above(positives)[..., 1:], from_above(negatives)[..., 1:]
     recall, precision = ratio(TP, P), ratio(TP, TP + FP)
     return {
         "true_positives": TP,
@@ -311,21 +351,13 @@ def _of_bins(negatives: Reals, positives: Reals, ranked: float) -> dict[str, Rea
     P, N = positives.sum(axis=-1), negatives.sum(axis=-1)
     below = negatives.cumsum(axis=-1) - (1.0 - ranked) * negatives
     pairs = np.where((P > 0.0) & (N > 0.0), P * N, np.nan)
-    upwards = _from_above(positives)
-    precise = np.where(positives == 0.0, 0.0, positives * ratio(upwards, upwards + _from_above(negatives)))
     return {
         "positives": P,
         "negatives": N,
         "read": P + N,
         "positive_share": ratio(P, P + N),
         "auc": (positives * below).sum(axis=-1) / pairs,
-        "average_precision": ratio(precise.sum(axis=-1), P),
     }
-
-
-def _from_above(bins: Reals) -> Reals:
-    """Σ over each bin and those above it, (…, B)."""
-    return np.asarray(np.flip(np.flip(bins, axis=-1).cumsum(axis=-1), axis=-1))
 
 
 def _roc(edges: tuple[float, ...], figures: Figures) -> list[dict[str, float | None]]:

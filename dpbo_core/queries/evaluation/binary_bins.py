@@ -13,6 +13,7 @@
 | P_b, N_b | — | positives and negatives in bin b | (B,) |
 | c | `AucTies.ranked` | share of the pairs within a bin that are ranked right, ties half | scalar |
 | υ | `AucTies.untied` | variance of such a share, over that if no two values were equal | scalar in [0, 1] |
+| K | `STEPS` | steps of a bin, for average precision (`PublicSteps`) | scalar |
 | v | `variance` | Σ_b P_b N_b (P_b + N_b + 1)/12, of the number of pairs ranked right within bins | scalar |
 
 The edges are quantiles of the public values, each class weighing one half, and the model's own threshold. More bins
@@ -39,6 +40,7 @@ from dpbo_core.queries.evaluation.report_kind import (
     PublicRecords,
     Reals,
     TableSize,
+    ratio,
     verdict,
 )
 
@@ -46,6 +48,8 @@ LADDER = (4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128)
 TIES = 1.0 / 3.0  # of the noise, that ties may cost where the public records mislead
 AUC_LIMITS, RECALL_LIMITS = (0.01, 0.025), (0.025, 0.05)  # errors that are good, and usable
 CHOOSES, SAYS = 0, 1
+STEPS = 8  # K
+DRAWS, SEED = 200, 21  # of records within bins, for how far average precision is open
 UNKNOWN_ERROR = 12.0**-0.5  # of a share of which nothing is known
 
 
@@ -87,16 +91,21 @@ def expected(public: PublicRecords, size: TableSize, n_bins: int | None) -> Expe
 
 def _edges(values: Reals, positive: NDArray[np.bool_], threshold: float, n_bins: int) -> tuple[float, ...]:
     """Quantiles with both classes weighing one half, and the model's own threshold; ascending, each once."""
+    last = values.max(initial=-math.inf)  # above the last edge there is somebody
+    inner = {float(edge) for edge in _quantiles(values, positive, n_bins) if edge < last}
+    return tuple(sorted(inner | {threshold}))
+
+
+def _quantiles(values: Reals, positive: NDArray[np.bool_], n_parts: int) -> Reals:
+    """The values between so many parts, with both classes weighing one half; of no records none."""
     if not len(values):
-        return (threshold,)
+        return values
     counts = np.bincount(positive, minlength=2)
     weights = np.where(positive, 1.0 / max(1, counts[1]), 1.0 / max(1, counts[0]))
     order = np.argsort(values, kind="stable")
     reached = np.cumsum(weights[order])
-    at = np.searchsorted(reached, reached[-1] * np.arange(1, n_bins) / n_bins)
-    quantiles = values[order][np.minimum(at, len(values) - 1)]
-    inner = {float(edge) for edge in quantiles if edge < values.max()}  # above the last edge there is somebody
-    return tuple(sorted(inner | {threshold}))
+    at = np.searchsorted(reached, reached[-1] * np.arange(1, n_parts) / n_parts)
+    return np.asarray(values[order][np.minimum(at, len(values) - 1)])
 
 
 def _errors(
@@ -167,6 +176,61 @@ def auc_ties(values: Reals, positive: NDArray[np.bool_], edges: tuple[float, ...
     ranked = (auc(values, positive) * P * N - below) / pairs
     error = min((untied * float(variance(counts[0], counts[1]))) ** 0.5 / pairs, UNKNOWN_ERROR)
     return AucTies(min(max(float(ranked), 0.0), 1.0), error, untied)
+
+
+@dataclass(frozen=True)
+class PublicSteps:
+    """How the public records of each bin lie in its steps, ascending: what average precision takes them to be like.
+
+    Attributes:
+        positives: how many, of each bin in each of its K steps.
+        negatives: how many, of each bin in each of its K steps.
+    """
+
+    positives: tuple[tuple[int, ...], ...]
+    negatives: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, values: Reals, positive: NDArray[np.bool_], edges: tuple[float, ...]) -> "PublicSteps":
+        """Steps of equally many records, as far as values that are equal allow."""
+        bins, rows = np.searchsorted(np.array(edges), values), []
+        for b in range(len(edges) + 1):
+            inside, classes = values[bins == b], positive[bins == b]
+            at = np.searchsorted(_quantiles(inside, classes, STEPS), inside)
+            rows.append([tuple(np.bincount(at[classes == y], minlength=STEPS).tolist()) for y in (True, False)])
+        return cls(*(tuple(column) for column in zip(*rows, strict=True)))
+
+    def shares(self) -> tuple[Reals, Reals]:
+        """The share of each step among the positives and among the negatives of its bin, (B, K)."""
+        positives, negatives = (counts / counts.sum(axis=1, keepdims=True) for counts in self._counts())
+        return positives, negatives
+
+    def drawn(self, positives: Reals, negatives: Reals) -> tuple[Reals, Reals]:
+        """So many records of each bin (B,) in steps as records like the public ones may lie, (DRAWS, B·K)."""
+        rng, steps = np.random.default_rng(SEED), []
+        for records, public, shares in zip((positives, negatives), self._counts(), self.shares(), strict=True):
+            others = rng.multinomial(public.sum(axis=1), shares, size=(DRAWS, len(shares)))
+            whole = np.rint(np.maximum(records, 0.0)).astype(np.int64)
+            steps.append(rng.multinomial(whole, others / others.sum(axis=-1, keepdims=True)).reshape(DRAWS, -1))
+        return steps[0].astype(np.float64), steps[1].astype(np.float64)
+
+    def _counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Both classes' counts, (B, K); of a class without public records in a bin one in each of its steps."""
+        counts = (np.array(of_class, dtype=np.int64) for of_class in (self.positives, self.negatives))
+        positives, negatives = (np.where(one.any(axis=1, keepdims=True), one, 1) for one in counts)
+        return positives, negatives
+
+
+def average_precision(positives: Reals, negatives: Reals, untied: float) -> Reals:
+    """Of records in steps (…, S), ascending; a positive has its own step before it if all in it tie, else half."""
+    hits, others = (from_above(one) - untied / 2.0 * one for one in (positives, negatives))
+    precise = np.where(positives == 0.0, 0.0, positives * ratio(hits, hits + others))
+    return ratio(precise.sum(axis=-1), positives.sum(axis=-1))
+
+
+def from_above(bins: Reals) -> Reals:
+    """Σ over each and those above it, along the last axis."""
+    return np.asarray(np.flip(np.flip(bins, axis=-1).cumsum(axis=-1), axis=-1))
 
 
 def variance(positives: Reals, negatives: Reals) -> Reals:

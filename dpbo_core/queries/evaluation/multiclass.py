@@ -33,6 +33,7 @@ from dpbo_core.queries.evaluation.report_kind import (
     Reals,
     ReportKind,
     TableSize,
+    Z,
     figure_json,
     ratio,
     verdict,
@@ -189,10 +190,11 @@ class Multiclass(ReportKind):
         return cls(tuple(table["classes"]))
 
     def _matrix(self, estimates: Estimates) -> list[dict[str, Any]]:
-        """Noise has one law in every cell; the sampling of a count is that of its share of all records."""
+        """Noise has one law in every cell; a count is a share of all records, with the variance of that noise."""
         M, m = estimates.cells.sum(axis=0), estimates.n_records
         noise = [end - estimates.values["cell"] for end in estimates.noise["cell"]]
-        low, high = (end * m for end in wilson(M / m, np.full(M.shape, float(m))))
+        variance = ((noise[1] - noise[0]) / (2.0 * Z)) ** 2
+        low, high = (end * m for end in wilson(M / m, np.full(M.shape, float(m)), (variance, 0.0, 0.0)))
         return [
             {
                 "true": true,

@@ -10,20 +10,22 @@
 | θ(t) | `figures(t)` | a figure of a table t | of its kind |
 | z | — | simulated noise of the released table's own law, shifted alike | (C,) |
 | — | noise interval | θ(t̃) − the 95% and 5% quantiles of θ(t̃ + z) − θ(t̃) | |
-| — | sampling interval | of a share, Wilson's; else the same with tables of m records drawn from t̃ for t̃ + z | |
+| s | — | m records drawn by the shares of t̃, less what is expected of them | (C,) |
+| — | sampling interval | of a share, `wilson`'s with the noise's own variances; else the same with t̃ + z + s | |
 
 The first is about the figure of the very records that were counted; the second about that of all records of their
-kind, as if the counted ones were independent draws and t̃ had no noise. What bins leave open of a figure its kind
-says (`spreads`), and it is added as normal. Both simulations begin with a fixed seed: they are post-processing, and
-anyone finds the same.
+kind, as if the counted ones were independent draws: it holds noise and sampling together. What bins leave open of a
+figure its kind says (`spreads`), and it is added as normal. Both simulations begin with a fixed seed: they are
+post-processing, and anyone finds the same.
 
 Where each person counts once, m persons are drawn, each in one cell. Whose records lie in several cells spreads
 less (Jensen), so that the sampling interval, and what the bins leave open, then hold more often.
 
-From a sum of absolute values, which noise raises, the mean rise is taken away, and its intervals reach the 95%
-quantile to either side, so that they hold more often than the others.
+From a sum of absolute values, which noise raises, the mean rise is taken away, and its intervals reach as far down
+as what was added could have raised it (the triangle inequality), so that they hold more often than the others.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -115,46 +117,66 @@ class NoisedTable:
             return self.shifted(counts + np.concatenate([z, -z]))  # its law is symmetric
 
         def sampled(rng: np.random.Generator, size: int) -> Reals:
-            return rng.multinomial(self.n_records, shares, size=2 * size).astype(np.float64)
+            drawn = rng.multinomial(self.n_records, shares, size=2 * size)
+            return noised(rng, size) + drawn - self.n_records * shares
 
         values, spreads = dict(self.figures(counts)), kind.spreads(self.split(counts))
         names = [name for name in values if not name.startswith((LOW, HIGH))]
-        intervals: list[dict[str, Interval]] = []
-        rises: dict[str, Reals] = {}
-        for draws, middle, beside in (
-            (noised, values, spreads),
-            (sampled, self.figures(shares * self.n_records), spreads if kind.bins_hide_from_sampling else {}),
-        ):
-            added = self._added(draws, middle, beside)
-            intervals.append({name: self._interval(name, values[name], middle, added) for name in names})
-            rises = rises or {name: added[name][2] for name in kind.raised if name in added}
-        every = np.asarray(float(self.n_records))
-        denominators = {**kind.denominators(values), "unread_share": every, "of records_share": every}
-        intervals[1] |= {
-            name: wilson(values[name], whole) for name, whole in denominators.items() if name in values
-        }
+        added = [self._added(draws, values, spreads) for draws in (noised, sampled)]
+        intervals = [{name: self._interval(name, values[name], values, one) for name in names} for one in added]
+        rises = {name: added[0][name][2] for name in kind.raised if name in added[0]}
+        intervals[1] |= self._of_shares(values)
         values |= {name: np.maximum(0.0, values[name] - rise) for name, rise in rises.items()}
         figures = {name: np.clip(values[name], *kind.limits(name)) for name in names}
         return Estimates(figures, intervals[0], intervals[1], self.split(counts), self.n_records)
+
+    def _of_shares(self, values: Figures) -> dict[str, Interval]:
+        """The sampling interval of each figure that is a share, by the exact variances of its noise."""
+        unit = np.eye(len(self.drawn))
+        units, of_all = self.figures(unit), {"unread_share", "of records_share"} & values.keys()
+        wholes, of_units = self.kind.denominators(values), self.kind.denominators(units)
+        wholes = {**wholes, **{name: np.asarray(float(self.n_records)) for name in of_all}}
+        intervals = {}
+        for name in values.keys() & wholes.keys():
+            share = units[name] * self.n_records if name in of_all else np.nan_to_num(units[name])
+            whole = np.ones(len(unit)) if name in of_all else of_units[name]
+            whole = np.broadcast_to(whole.reshape(*whole.shape, *[1] * (share.ndim - whole.ndim)), share.shape)
+            part, whole = (one - one.mean(axis=0) for one in (share * whole, whole))  # as the table is shifted
+            noise = [
+                noise_variance(self.scale, self.weight) * each.sum(axis=0)
+                for each in (part**2, part * whole, whole**2)
+            ]
+            intervals[name] = wilson(values[name], wholes[name], noise)
+        return intervals
 
     def _interval(self, name: str, value: Reals, middle: Figures, added: dict[str, Spread]) -> Interval:
         if LOW + name in added:
             low, high = LOW + name, HIGH + name
             return np.asarray(middle[low] + added[low][0]), np.asarray(middle[high] + added[high][1])
         low_end, high_end, _ = added[name]
-        upper = value + high_end if name in self.kind.raised else value - low_end
         limits = self.kind.limits(name)
-        return np.clip(value - high_end, *limits), np.clip(upper, *limits)
+        return np.clip(value - high_end, *limits), np.clip(value - low_end, *limits)
 
     def _added(self, draws: Draws, middle: Figures, beside: Figures) -> dict[str, Spread]:
-        """5% and 95% quantiles of what the draws add to each figure, and their mean; with `beside`, normal."""
-        normal = np.random.default_rng(SEED + 1).standard_normal
+        """5% and 95% quantiles of what the draws add to each figure, and their mean; with `beside`, normal.
+
+        What is raised may have risen by as much as these draws could raise it, and fallen by as much as they add.
+        """
+        kind, counts = self.kind, self.shifted(self.counts)
+        axes, normal = tuple(range(-1 - len(kind.shape), 0))[:1], np.random.default_rng(SEED + 1).standard_normal
+        whole, rises = self.split(counts).sum(axis=axes), {name: [] for name in kind.raised}
         pieces: dict[str, list[Reals]] = {name: [] for name in middle}
         for tables in _blocks(draws, len(self.drawn)):
             for name, values in self.figures(tables).items():
                 more = normal(values.shape) * beside[name] if name in beside else 0.0
                 pieces[name].append(values - middle[name] + more)
-        return {name: _spread(np.concatenate(parts)) for name, parts in pieces.items()}
+            for name, values in kind.rises(self.split(tables - counts).sum(axis=axes), whole).items():
+                rises[name].append(values)
+        added = {name: _spread(np.concatenate(parts)) for name, parts in pieces.items()}
+        for name in rises.keys() & added.keys():
+            _, high, mean = added[name]
+            added[name] = -high, _spread(np.concatenate(rises[name]))[1], mean
+        return added
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, with every public fact."""
@@ -193,6 +215,12 @@ def simulated_noise(rng: np.random.Generator, scale: float, shape: tuple[int, ..
         return np.asarray(np.rint(rng.laplace(scale=scale * weight, size=shape)) / weight)
     p = -np.expm1(-1.0 / (scale * weight))
     return np.asarray((rng.geometric(p, shape) - rng.geometric(p, shape)) / weight, dtype=np.float64)
+
+
+def noise_variance(scale: float, weight: int = 1) -> float:
+    """Of that noise."""
+    p = -math.expm1(-1.0 / (scale * weight))
+    return 2.0 * (1.0 - p) / (p * weight) ** 2
 
 
 def _blocks(draws: Draws, width: int) -> Iterator[Reals]:

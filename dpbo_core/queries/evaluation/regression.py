@@ -99,7 +99,6 @@ class Regression(ReportKind):
     title = "a regression"
     metrics = ("mae", *ABSOLUTE, "bias", "rmse", "r2_public_baseline", *QUANTILES, "unread_share")
     of_a_group = ("mae", "bias")
-    bins_hide_from_sampling = True
 
     @classmethod
     def expected(cls, public: PublicRecords, size: TableSize, n_bins: int | None) -> ExpectedErrors:

@@ -11,7 +11,7 @@ and after the draw alike, of whatever edges the table was drawn with.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self
 
@@ -110,13 +110,25 @@ def ratio(part: Reals, whole: Reals) -> Reals:
     return np.asarray(np.where(whole > 0.0, part / np.where(whole > 0.0, whole, 1.0), np.nan))
 
 
-def wilson(share: Reals, whole: Reals) -> Interval:
-    """Of a share of so many records, its interval at LEVEL; NaN where there are none."""
+def wilson(share: Reals, whole: Reals, noise: Sequence[Reals | float] = (0.0, 0.0, 0.0)) -> Interval:
+    """Of a share r = T/W, where T − r·W is normal with variance W·r(1 − r) and that of noise: the r within Z of 0.
+
+    Args:
+        share: r.
+        whole: W; NaN where it is not above 0.
+        noise: variance of T's noise, its covariance with W's, variance of W's; without noise it is Wilson's (1927).
+    """
     with np.errstate(all="ignore"):
-        n, p = np.where(whole > 0.0, whole, np.nan), np.clip(share, 0.0, 1.0)
-        middle = (p + Z**2 / (2.0 * n)) / (1.0 + Z**2 / n)
-        half = Z / (1.0 + Z**2 / n) * np.sqrt(p * (1.0 - p) / n + (Z / (2.0 * n)) ** 2)
-    return np.clip(middle - half, 0.0, 1.0), np.clip(middle + half, 0.0, 1.0)
+        W, (of_part, both, of_whole) = (
+            np.where(whole > 0.0, whole, np.nan),
+            (Z**2 * np.asarray(one) for one in noise),
+        )
+        T = np.clip(share, 0.0, 1.0) * W
+        a, b, c = W**2 + Z**2 * W - of_whole, T * W + Z**2 * W / 2.0 - both, T**2 - of_part
+        root = np.sqrt(np.maximum(b**2 - a * c, 0.0))
+        low, high = (np.clip(end / a, 0.0, 1.0) for end in (b - root, b + root))
+        open_ended = a <= 0.0  # the noise may be all of W
+        return np.where(open_ended, 0.0, low), np.where(open_ended, 1.0, high)
 
 
 @dataclass(frozen=True)
@@ -168,7 +180,6 @@ class ReportKind(Protocol):
         raised: figures that are sums of absolute values, which noise raises.
         has_threshold: whether costs and a prevalence choose a threshold of it.
         has_bins: whether a number of bins can be asked for.
-        bins_hide_from_sampling: whether what `spreads` says is added to sampling intervals too.
     """
 
     title: ClassVar[str]
@@ -177,7 +188,6 @@ class ReportKind(Protocol):
     raised: ClassVar[tuple[str, ...]] = ()
     has_threshold: ClassVar[bool] = False
     has_bins: ClassVar[bool] = True
-    bins_hide_from_sampling: ClassVar[bool] = False
 
     @classmethod
     def expected(cls, public: PublicRecords, size: TableSize, n_bins: int | None) -> ExpectedErrors:
@@ -212,6 +222,10 @@ class ReportKind(Protocol):
 
     def spreads(self, cells: Reals) -> Figures:  # noqa: ARG002  without bins nothing is left open
         """Standard deviations of what bins leave open, of "of" and "gap" figures too; of counts (G, *shape)."""
+        return {}
+
+    def rises(self, moves: Reals, cells: Reals) -> Figures:  # noqa: ARG002  where nothing is raised
+        """By how much moves (…, *shape) of counts `cells` raise each of `raised` at most."""
         return {}
 
     def denominators(self, values: Figures) -> Figures:  # noqa: ARG002  where no figure is a share
