@@ -6,7 +6,7 @@ Twelve cells: 200, 1,000 and 10,000 records, of which 3, 10 and 36% are positive
 are not like the public ones (20% positive, and the model ranks them worse). Each draw is of new records, with noise
 of the mechanism's law at ε = 1; 2,000 new public records choose the bins. "both" is the interval that is said to
 hold the figure of all such records, `sampling_interval`: of AUC and average precision the exact ones of the
-population, of other figures those of its bins. "noise" is said to hold the figure of the counted records themselves.
+population, of other figures those of its bins. "noise" is said to hold the figure of the counted records.
 Where a report says nothing of a figure it has not said anything untrue, and counts as holding; in how many draws a
 figure is told stands beside it.
 """

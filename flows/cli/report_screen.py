@@ -95,8 +95,8 @@ def report_facts(
     if "metrics" in value and "roc" not in value:
         yield from _kind_facts(value)
     if "roc" in value and "table" in value:
-        if value["positive_class"] is not None:
-            yield "positive", f"the class {named(value['positive_class'])}"
+        if value["table"]["positive_class"] is not None:
+            yield "positive", f"the class {named(value['table']['positive_class'])}"
         yield "threshold", _threshold(value, _counted(facts))
     if best is not None:
         yield "best", _best(best, _counted(facts))

@@ -27,7 +27,7 @@ READING = (
 
 def tables(value: Figures) -> str:
     """The tables of a report as HTML; everything in it is escaped."""
-    positive = value.get("positive_class")
+    positive = value["table"].get("positive_class")
     whose = "" if positive is None else f"<p>Positive is the class {escape(positive)}.</p>"
     parts = [_section("The figures", READING + whose + _metrics(value["metrics"]))]
     if value["groups"]:

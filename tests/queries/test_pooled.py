@@ -12,14 +12,16 @@ from test_evaluation import files, final_model, of_files
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.queries.evaluation.binary import Binary
-from dpbo_core.queries.evaluation.binary_bins import AucTies
+from dpbo_core.queries.evaluation.binary_bins import AucTies, PublicSteps
 from dpbo_core.queries.evaluation.noised_table import NoisedTable, report, simulated_noise
 from dpbo_core.queries.evaluation.pooled import FALSE_ALARMS, PooledTable, disagreement, pool
 from dpbo_core.queries.evaluation.run import evaluate_study
 from dpbo_core.queries.tuning.run import run_study
 from dpbo_core.study_file import StudySpec
 
-KIND = Binary(tuple(np.linspace(-1.0, 1.0, 9)), 0.0, AucTies(0.5, 0.0, 1.0), None)  # 10 bins
+EDGES = tuple(np.linspace(-1.0, 1.0, 9).tolist())
+NOBODYS = PublicSteps.of(np.zeros(0), np.zeros(0, dtype=bool), EDGES)
+KIND = Binary(EDGES, 0.0, AucTies(0.5, 0.0, 1.0), None, NOBODYS)  # 10 bins
 RUNS = 200
 
 

@@ -227,17 +227,17 @@ class Binary(ReportKind):
         return (-1.0 if name.startswith("gap ") else 0.0), np.inf if name in UNBOUNDED else 1.0
 
     def parts(self, estimates: Estimates) -> dict[str, Any]:
-        """The positive class, ROC curve, confusion at every edge, calibration."""
+        """ROC curve, confusion at every edge, calibration."""
         return {
-            "positive_class": self.positive_class,
             "roc": _roc(self.edges, estimates.values),
             "confusion": self._confusion(estimates),
             "calibration": [] if self.predicted is None else self._calibration(self.predicted, estimates),
         }
 
     def to_json(self) -> dict[str, Any]:
-        """Edges, threshold, ties and probabilities."""
+        """The positive class, edges, threshold, ties and probabilities."""
         return {
+            "positive_class": self.positive_class,
             "edges": list(self.edges),
             "threshold": self.threshold,
             "within": self.ties.ranked,
@@ -252,7 +252,8 @@ class Binary(ReportKind):
         """The bins of a table, with what public records said of each."""
         ties = AucTies(table["within"], table["within_error"], table["untied"])
         predicted = None if table["predicted"] is None else tuple(table["predicted"])
-        return cls(tuple(table["edges"]), table["threshold"], ties, predicted)
+        steps = PublicSteps(*(tuple(map(tuple, table["steps"][name])) for name in ("positives", "negatives")))
+        return cls(tuple(table["edges"]), table["threshold"], ties, predicted, steps, table["positive_class"])
 
     def _confusion(self, estimates: Estimates) -> list[dict[str, Any]]:
         N, P = estimates.cells.sum(axis=(0, -1)).tolist()

@@ -25,7 +25,6 @@ From a sum of absolute values, which noise raises, the mean rise is taken away, 
 as what was added could have raised it (the triangle inequality), so that they hold more often than the others.
 """
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -125,28 +124,34 @@ class NoisedTable:
         added = [self._added(draws, values, spreads) for draws in (noised, sampled)]
         intervals = [{name: self._interval(name, values[name], values, one) for name in names} for one in added]
         rises = {name: added[0][name][2] for name in kind.raised if name in added[0]}
-        intervals[1] |= self._of_shares(values)
+        intervals[1] |= self._of_shares(noised, values)
         values |= {name: np.maximum(0.0, values[name] - rise) for name, rise in rises.items()}
         figures = {name: np.clip(values[name], *kind.limits(name)) for name in names}
         return Estimates(figures, intervals[0], intervals[1], self.split(counts), self.n_records)
 
-    def _of_shares(self, values: Figures) -> dict[str, Interval]:
-        """The sampling interval of each figure that is a share, by the exact variances of its noise."""
-        unit = np.eye(len(self.drawn))
-        units, of_all = self.figures(unit), {"unread_share", "of records_share"} & values.keys()
-        wholes, of_units = self.kind.denominators(values), self.kind.denominators(units)
-        wholes = {**wholes, **{name: np.asarray(float(self.n_records)) for name in of_all}}
+    def _of_shares(self, noised: Draws, values: Figures) -> dict[str, Interval]:
+        """The sampling interval of each figure that is a share, by the variances of the noise in both its parts.
+
+        The parts are linear in the table, so that the noise in them is that of a table where no whole is near 0.
+        """
+        counts, full = self.shifted(self.counts), LARGE * max(1.0, self.scale)
+        every = {name: np.asarray(float(self.n_records)) for name in ("unread_share", "of records_share")}
+        wholes = {name: one for name, one in {**self.kind.denominators(values), **every}.items() if name in values}
+        pieces: dict[str, list[Reals]] = {name: [] for name in wholes}
+        for tables in _blocks(noised, len(counts)):
+            figures = self.figures(tables - counts + full)
+            of = {**self.kind.denominators(figures), **every}
+            for name, parts in pieces.items():
+                whole = of[name].reshape(*of[name].shape, *[1] * (figures[name].ndim - of[name].ndim))
+                parts.append(np.stack([figures[name] * whole, np.broadcast_to(whole, figures[name].shape)]))
         intervals = {}
-        for name in values.keys() & wholes.keys():
-            share = units[name] * self.n_records if name in of_all else np.nan_to_num(units[name])
-            whole = np.ones(len(unit)) if name in of_all else of_units[name]
-            whole = np.broadcast_to(whole.reshape(*whole.shape, *[1] * (share.ndim - whole.ndim)), share.shape)
-            part, whole = (one - one.mean(axis=0) for one in (share * whole, whole))  # as the table is shifted
+        for name, whole in wholes.items():
+            part, of_whole = np.concatenate(pieces[name], axis=1)
+            part, of_whole = part - part.mean(axis=0), of_whole - of_whole.mean(axis=0)
             noise = [
-                noise_variance(self.scale, self.weight) * each.sum(axis=0)
-                for each in (part**2, part * whole, whole**2)
+                (one * other).mean(axis=0) for one, other in ((part, part), (part, of_whole), (of_whole, of_whole))
             ]
-            intervals[name] = wilson(values[name], wholes[name], noise)
+            intervals[name] = wilson(values[name], whole, noise)
         return intervals
 
     def _interval(self, name: str, value: Reals, middle: Figures, added: dict[str, Spread]) -> Interval:
@@ -215,12 +220,6 @@ def simulated_noise(rng: np.random.Generator, scale: float, shape: tuple[int, ..
         return np.asarray(np.rint(rng.laplace(scale=scale * weight, size=shape)) / weight)
     p = -np.expm1(-1.0 / (scale * weight))
     return np.asarray((rng.geometric(p, shape) - rng.geometric(p, shape)) / weight, dtype=np.float64)
-
-
-def noise_variance(scale: float, weight: int = 1) -> float:
-    """Of that noise."""
-    p = -math.expm1(-1.0 / (scale * weight))
-    return 2.0 * (1.0 - p) / (p * weight) ** 2
 
 
 def _blocks(draws: Draws, width: int) -> Iterator[Reals]:
