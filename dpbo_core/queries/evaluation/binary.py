@@ -210,9 +210,11 @@ class Binary(ReportKind):
 
     def _average_precision(self, negatives: Reals, positives: Reals) -> Reals:
         """Of counts (…, B), as public records lie within bins."""
-        of_positives, of_negatives = self.steps.shares()
-        in_steps = positives[..., None] * of_positives, negatives[..., None] * of_negatives
-        return average_precision(*(one.reshape(*one.shape[:-2], -1) for one in in_steps), self.ties.untied)
+        ofP, ofN = self.steps.shares()
+        P, N = (
+            (one[..., None] * of).reshape(*one.shape[:-1], -1) for one, of in ((positives, ofP), (negatives, ofN))
+        )
+        return average_precision(P, N, self.ties.untied)
 
     def denominators(self, values: Figures) -> Figures:
         """Shares of the flagged, of a class or of all that could be read; at an edge, in a bin, of a group."""

@@ -117,7 +117,7 @@ class NoisedTable:
 
         def sampled(rng: np.random.Generator, size: int) -> Reals:
             drawn = rng.multinomial(self.n_records, shares, size=2 * size)
-            return noised(rng, size) + drawn - self.n_records * shares
+            return np.asarray(noised(rng, size) + drawn - self.n_records * shares)
 
         values, spreads = dict(self.figures(counts)), kind.spreads(self.split(counts))
         names = [name for name in values if not name.startswith((LOW, HIGH))]
@@ -169,7 +169,8 @@ class NoisedTable:
         """
         kind, counts = self.kind, self.shifted(self.counts)
         axes, normal = tuple(range(-1 - len(kind.shape), 0))[:1], np.random.default_rng(SEED + 1).standard_normal
-        whole, rises = self.split(counts).sum(axis=axes), {name: [] for name in kind.raised}
+        whole = self.split(counts).sum(axis=axes)
+        rises: dict[str, list[Reals]] = {name: [] for name in kind.raised}
         pieces: dict[str, list[Reals]] = {name: [] for name in middle}
         for tables in _blocks(draws, len(self.drawn)):
             for name, values in self.figures(tables).items():
