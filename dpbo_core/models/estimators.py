@@ -14,7 +14,6 @@ A prediction that looks at the other rows of its batch would give one record a h
 the same shape, at the same position, whatever it was.
 """
 
-import difflib
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +27,7 @@ from dpbo_core.data import Encoded
 from dpbo_core.data.named_columns import CANNOT, NamedColumn, data_frame
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.containment import contained
-from dpbo_core.models.import_path import estimator_class
+from dpbo_core.models.import_path import check_names, estimator_class
 from dpbo_core.models.isolated_estimator import IsolatedEstimator
 from dpbo_core.models.linear.fit import LinearModel, SoftmaxModel
 from dpbo_core.models.order_independent import scores_by_content
@@ -108,27 +107,11 @@ def cloned(estimator: Any) -> Any:
     return clone(estimator)
 
 
-def check_names(names: list[str], valid: list[str], *, shown_as: str) -> None:
-    """Every hyperparameter is a parameter of the estimator.
-
-    Raises:
-        StudyInvalid: one is not; names the nearest.
-    """
-    for name in names:
-        if name not in valid:
-            by_case = {other.lower(): other for other in valid}
-            near = difflib.get_close_matches(name.lower(), by_case, n=1, cutoff=0.0)
-            raise StudyInvalid(
-                f"{shown_as} has no parameter {name!r}",
-                cause="a misspelt name in [space] or [model]",
-                remedy=f"the nearest valid name is {by_case[near[0]]!r}" if near else "it takes no parameters",
-            )
-
-
 def seeded(estimator: Any, seed: int) -> Any:
     """The estimator with `seed` in every `random_state` left free."""
     parameters = estimator.get_params(deep=True)
-    free = [name for name, value in parameters.items() if _is_seed(name) and value is None]
+    seeds = [name for name in parameters if name.rpartition("__")[2] == "random_state"]
+    free = [name for name in seeds if parameters[name] is None]
     return estimator.set_params(**dict.fromkeys(free, seed)) if free else estimator
 
 
@@ -161,12 +144,11 @@ def fitted(
 
 def weight_parameters(estimator: Any, weights: ArrayLike | None) -> dict[str, Any]:
     """The parameters of `fit` that weights (n,) are; of a Pipeline those of its last step, if nothing is routed."""
-    from sklearn import get_config
-    from sklearn.pipeline import Pipeline
+    from sklearn import get_config, pipeline
 
     if weights is None:
         return {}
-    if isinstance(estimator, Pipeline) and not get_config()["enable_metadata_routing"]:
+    if isinstance(estimator, pipeline.Pipeline) and not get_config()["enable_metadata_routing"]:
         last, step = estimator.steps[-1]
         return {f"{last}__{name}": value for name, value in weight_parameters(step, weights).items()}
     return {"sample_weight": np.asarray(weights)}
@@ -448,10 +430,6 @@ def _numeric(X: ArrayLike, d: int) -> NDArray[np.float64]:
             if cells.shape == (d,):
                 rows[i] = cells
         return rows
-
-
-def _is_seed(name: str) -> bool:
-    return name.rpartition("__")[2] == "random_state"
 
 
 Scores = Callable[[FittedEstimator, NDArray[Any], NDArray[Any], RecordScore], NDArray[np.float64]]

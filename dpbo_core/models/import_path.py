@@ -6,6 +6,7 @@ may not name one (`study.run.refuse_beside`). Such a module is known by a hash o
 another module, and a class that is defined in it another class.
 """
 
+import difflib
 import hashlib
 import importlib
 import inspect
@@ -233,3 +234,20 @@ def _looked_up(
     look: Callable[[], Mapping[str, list[str]]], _: tuple[tuple[str, int], ...]
 ) -> Mapping[str, list[str]]:
     return look()
+
+
+def check_names(names: list[str], valid: list[str], *, shown_as: str) -> None:
+    """Every hyperparameter is a parameter of the estimator.
+
+    Raises:
+        StudyInvalid: one is not; names the nearest.
+    """
+    for name in names:
+        if name not in valid:
+            by_case = {other.lower(): other for other in valid}
+            near = difflib.get_close_matches(name.lower(), by_case, n=1, cutoff=0.0)
+            raise StudyInvalid(
+                f"{shown_as} has no parameter {name!r}",
+                cause="a misspelt name in [space] or [model]",
+                remedy=f"the nearest valid name is {by_case[near[0]]!r}" if near else "it takes no parameters",
+            )

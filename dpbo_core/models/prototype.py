@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike
 from dpbo_core.data.named_columns import NamedColumn
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.estimator_allowlist.inspection import unlisted_part
-from dpbo_core.models.estimators import FittedEstimator, check_names, check_task, cloned, fitted, seeded
+from dpbo_core.models.estimators import FittedEstimator, check_task, cloned, fitted, seeded
+from dpbo_core.models.import_path import check_names
 
 # scikit-learn's, but what they call is not, and may look at a whole batch or remember it
 BATCHWISE = ("FunctionTransformer", "PyFuncDistance", "PyFuncDistance32", "PyFuncDistance64")

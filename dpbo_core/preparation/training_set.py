@@ -11,8 +11,8 @@ from dpbo_core.data.preprocessing import Preprocessing
 from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.data.table_parts import TableParts, parts_fingerprint
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.estimators import check_names, cloned
-from dpbo_core.models.import_path import estimator_named
+from dpbo_core.models.estimators import cloned
+from dpbo_core.models.import_path import check_names, estimator_named
 from dpbo_core.models.prototype import Prototype
 from dpbo_core.scoring.partitioned import files_of
 from dpbo_core.study_file import (

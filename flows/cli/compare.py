@@ -8,6 +8,7 @@ import typer
 from dpbo.flows.cli.running import own_server
 from dpbo.flows.cli.studies import check_public_here
 from dpbo.flows.cli.terminal import Screen, print_result
+from dpbo.flows.prefect_runtime.owner import owners_terminal
 from dpbo.flows.prefect_runtime.settings import quiet_environment
 from dpbo_core.comparison.measuring import epsilons_of, names_of
 from dpbo_core.comparison.own_task import read_task
@@ -42,7 +43,6 @@ def compare(
         read_task(task)
     quiet_environment()
     from dpbo.flows.compare import compare_methods
-    from dpbo.flows.prefect_runtime.owner import owners_terminal
 
     with own_server(), owners_terminal():
         comparison = compare_methods(repetitions, str(out), names, epsilons, own)

@@ -159,9 +159,7 @@ def answers_if_fit(
 
     `versions` and `kind` are the packages and the processor of the curator's host.
     """
-    from distributed import get_worker
-
-    fit = own_packages() == versions and not worker_problems(kind, get_worker())
+    fit = own_packages() == versions and not worker_problems(kind, _worker())
     return answers_of(work, parts, n_workers) if fit else []
 
 
@@ -170,11 +168,16 @@ def checked() -> Callable[..., list[bytes]]:
     return partial(answers_if_fit, own_packages(), processor())
 
 
-def _memory() -> PartCache[Any]:
-    """The parts that this worker keeps; they end with it."""
+def _worker() -> Any:
+    """The worker of Dask that this process is."""
     from distributed import get_worker
 
-    worker: Any = get_worker()
+    return get_worker()
+
+
+def _memory() -> PartCache[Any]:
+    """The parts that this worker keeps; they end with it."""
+    worker = _worker()
     if not hasattr(worker, MEMORY):
         setattr(worker, MEMORY, PartCache())
     memory: PartCache[Any] = getattr(worker, MEMORY)
