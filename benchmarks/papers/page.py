@@ -219,7 +219,7 @@ def figures(known: Known) -> None:
         _, steps, r, printed = kharkovskii.SETTINGS[name]
         axis.plot(*_curve(known, kharkovskii.key(name)), color="black", label="the rows themselves")
         axis.plot(
-            1.03 * steps, kharkovskii.ROWS[name], "*", color="black", clip_on=False, label="★ the paper, at the end"
+            1.03 * steps, kharkovskii.ROWS[name], "*", color="black", clip_on=False, label="the paper, at the end"
         )
         for number, (log_epsilon, beyond) in enumerate(printed.items()):
             mark = ", lifted" if kharkovskii.lifted(name, log_epsilon, r) else ""

@@ -36,6 +36,18 @@ def test_the_columns_that_are_lifted_are_the_papers(name):
     assert [kharkovskii.lifted(name, log_epsilon, r) for log_epsilon in printed] == [False, True, True]
 
 
+def test_whether_too_large_an_r_hurts_is_what_was_seen():
+    known, seen = Known.read(), {"synthetic": [], "loans": [], "property": []}
+    for number, (of, log_epsilon, dims, _) in kharkovskii.NUMBERED.items():
+        over = kharkovskii.key(of, log_epsilon, kharkovskii.LARGEST[number])
+        lifted = [r for r in dims if kharkovskii.lifted(of, log_epsilon, r)]
+        seen[of] += [known.excess(kharkovskii.key(of, log_epsilon, r), over) for r in lifted]
+    assert all(0.055 < loss < 0.105 and loss > 2.0 * error for loss, error in seen["synthetic"])
+    assert all(abs(loss) < 2.0 * error for loss, error in seen["loans"])
+    assert all(loss < error for loss, error in seen["property"])
+    assert sum(loss < -2.0 * error for loss, error in seen["property"]) >= 3
+
+
 def test_adaptive_or_uniform_is_what_the_data_say():
     known = Known.read()
     assert adaptive.PAGE.read_text() == adaptive.page(known)
