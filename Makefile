@@ -15,6 +15,8 @@
 # make docs    build the site into build/site and fail on a warning (needs the group `docs`)
 # make docs-run  run what the site shows and takes minutes, and its notebooks
 # make frameworks  install LightGBM, XGBoost, PyTorch and skorch, and run what is tested and shown with them
+# make demo    three hospitals, eight vendors, one search and one cheater, exact and private; its page of pictures goes to
+#              docs/pictures/demo.png (five minutes on two idle cores, no network)
 # make bench   time every part beside its peers; the figures go to docs/tables/performance.txt (a quarter of an hour)
 # make compare  every method beside its rivals on public data; the figures go to docs/tables/comparison.txt (hours)
 # make papers  every printed number of the three papers beside ours, in docs/tables/printed_numbers.txt and adaptive.txt;
@@ -31,7 +33,7 @@ STAMP  := $(VENV)/.installed
 # Processes that tests and measurements start find the package compiled, wherever this is set for other reasons.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup tune test one planted audit intruder supply deployment newest pythons look check pages bench compare papers docs docs-run frameworks format \
+.PHONY: setup tune test one planted audit intruder supply deployment newest pythons look check pages demo bench compare papers docs docs-run frameworks format \
 	lock clean
 
 setup: $(STAMP)
@@ -126,6 +128,9 @@ pages: $(STAMP)
 format: $(STAMP)
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
+
+demo: $(STAMP)
+	@OMP_NUM_THREADS=1 $(BIN)/python examples/demo.py docs/pictures/demo.png
 
 bench: $(STAMP)
 	@$(BIN)/python -m benchmarks

@@ -14,6 +14,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from test_show import released  # noqa: F401  a fixture
 
+from dpbo.tasks.reporting import log_release
+from dpbo_core.ledger.ledger import PrivacyLedger
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -137,6 +140,18 @@ def test_the_private_key_is_its_owners_alone_and_nothing_repeats_it(dpbo, signed
     private.chmod(0o640)
     code, out, err = dpbo("show", "trial", "--out", "again.json")
     assert (code, "can be read by others" in err, Path("again.json").exists()) == (2, True, False)
+
+
+def test_mlflow_has_the_receipt_beside_the_release_and_never_the_key(dpbo, signed, here):
+    (account,) = PrivacyLedger(f"sqlite:///{here / 'mlruns' / 'ledger.db'}").accounts("people")
+    tracked = log_release(signed, account, f"sqlite:///{here / 'mlruns' / 'mlflow.db'}")
+    assert not tracked.missing
+    for name in ("release.json", "release.intoto.json", "release.pub"):
+        (artifact,) = (here / "mlruns").rglob(name)
+        assert artifact.read_bytes() == (here / name).read_bytes()
+    secret = Path("mlruns/signing.key").read_bytes().splitlines()[1]
+    others = [path for path in (here / "mlruns").rglob("*") if path.is_file() and path.name != "signing.key"]
+    assert not any(secret in path.read_bytes() for path in others)
 
 
 def test_without_a_key_a_release_is_written_alone(dpbo, released):  # noqa: F811
