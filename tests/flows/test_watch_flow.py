@@ -181,7 +181,7 @@ def test_a_missed_look_is_skipped_and_leaves_no_trace(here, study, monkeypatch):
 
 def test_a_scheduled_look_may_ask_for_what_its_owner_allowed(here, study, monkeypatch):  # noqa: F811
     """Run by Prefect, not at its owner's terminal: another file than before is refused, whoever names it."""
-    monkeypatch.setattr("dpbo.flows.private_flow.caller", lambda: Caller.OPERATOR)
+    monkeypatch.setattr("dpbo.flows.private_flow.caller", lambda _: Caller.OPERATOR)
     monkeypatch.setattr("dpbo.flows.private_flow.refuse_job_variables", lambda: None)
     assert look_at(NOON, monkeypatch).is_completed()
     (here / "2026-11-22.csv").write_bytes((here / "validation.csv").read_bytes())
