@@ -7,6 +7,7 @@
     │   ├── NoBudget                       the dataset has no cap yet
     │   ├── EvidenceRefuted                the guarantee asked for is known to be false
     │   ├── PolicyRefused                  the owner's policy: whose file, whose cap, who may open one
+    │   ├── SpendUseless                   its own plan expects nothing of it, and nobody said "anyway"
     │   ├── NoScoresLeft                   a private objective was asked for more scores than were paid for
     │   └── NoiseNotPrivate                the noise would come from an injected or seeded source
     ├── AssumptionNotAccepted          4   a theorem's hypothesis nobody has taken on
@@ -89,6 +90,19 @@ class NoBudget(BudgetRefused):
 
 class PolicyRefused(BudgetRefused):
     """The owner's policy says no: another dataset's file, a name like another's, a run that is not the owner's."""
+
+
+class SpendUseless(BudgetRefused):
+    """What would be charged is useless by its own plan, and nobody said that it is to be spent anyway."""
+
+    def __init__(self, reason: str, *, cause: str = "", remedy: str = "") -> None:
+        super().__init__(
+            reason,
+            cause=cause or "few records, a small ε, or many scores for it; nothing was charged",
+            remedy=remedy
+            or "change that (dpbo plan says what to expect); or spend it all the same, with --anyway, or "
+            "with anyway = true in [privacy] where a schedule or Prefect runs the study",
+        )
 
 
 class EvidenceRefuted(BudgetRefused):

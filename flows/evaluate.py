@@ -1,4 +1,4 @@
-"""The story of an evaluation: what is public first, the warning before the spend, one draw, show the report."""
+"""The story of an evaluation: what is public first, one draw, show the report."""
 
 from prefect import flow
 
@@ -94,7 +94,6 @@ def report(
     if isinstance(opened, EvaluationResult):
         result = opened
     else:
-        flow.warnings.warn_before_spend(opened.plan.expected.warning)
         drawn = evaluate(opened, flow.scored_by(workers))
         if isinstance(drawn, BudgetRefused):
             raise announce_refusal(drawn, flow.study)

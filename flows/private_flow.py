@@ -3,7 +3,6 @@
 What fails beside a release is a warning here, and never a reason to keep the release from whoever paid for it.
 """
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,8 +12,9 @@ from prefect import get_run_logger
 
 from dpbo.flows.prefect_runtime.owner import asked_by, at_the_terminal, caller, refuse_job_variables
 from dpbo.flows.prefect_runtime.settings import Stores, check_prefect_settings
+from dpbo.flows.useless_spend import ask_or_refuse, refuse
 from dpbo.tasks.reporting.mlflow_lookup import check_target
-from dpbo_core.errors import DpboError, printable
+from dpbo_core.errors import DpboError
 from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.sources import MODEL, file_source
@@ -41,15 +41,6 @@ class Warnings:
         if line and line not in self.lines:
             self.lines.append(line)
             get_run_logger().warning("%s", line)
-
-    def warn_before_spend(self, line: str) -> None:
-        """Warn on standard error where the owner is at a terminal and can stop the run; elsewhere add the line."""
-        if line and at_the_terminal():
-            sys.stderr.write(f"dpbo: warning: {printable(line)}\n")
-            sys.stderr.flush()
-            get_run_logger().warning("%s", line)
-        else:
-            self.add(line)
 
     def tried(self, what: str, work: Callable[[], T]) -> T | None:
         """The result of `work`; or None and a warning: the words of our own errors, of others the type."""
@@ -111,6 +102,7 @@ class PrivateFlow:
             caller=caller(ledger),
             time_quantum=time_quantum,
             before_charge=partial(check_showable, study.privacy.dataset, stores, warnings),
+            consent=partial(ask_or_refuse if at_the_terminal() else refuse, study),
             asked_by=asked_by(),
         )
         if run.caller is not Caller.OWNER:

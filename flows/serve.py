@@ -28,10 +28,12 @@ from dpbo.flows.prefect_runtime.server import LoopbackServer, is_outage, wait_fo
 from dpbo.flows.prefect_runtime.settings import Stores, prefect_settings, refuse_folder_settings
 from dpbo.flows.private_flow import PrivateFlow
 from dpbo.flows.tune import tune
+from dpbo.flows.useless_spend import refuse
 from dpbo.tasks import policies
 from dpbo_core.errors import BudgetRefused
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.preparation.preconditions import approve_study, refuse_beside
+from dpbo_core.preparation.public_advice import useless_study
 from dpbo_core.preparation.resolve import plan_study
 from dpbo_core.privacy.release import StudyResult
 from dpbo_core.queries.tuning.schedule import planned_for_schedule
@@ -169,6 +171,7 @@ def serve(path: Path, schedule: Schedule, *, pad_steps: float, register: bool) -
 
     Raises:
         StudyInvalid: the study cannot be planned, or its names hold fields that no run fills.
+        SpendUseless: each run's answer would be noise, and the study does not say anyway.
         PolicyRefused: its dataset's name or a file of it is another dataset's.
         DpboError: no Prefect server answers, and none can be started; or one answers whoever asks, without `trust`.
     """
@@ -176,6 +179,7 @@ def serve(path: Path, schedule: Schedule, *, pad_steps: float, register: bool) -
     check_fields(spec)
     refuse_beside(spec, path.parent)
     plan_study(spec, path.parent)
+    refuse(spec, useless_study(spec, path.parent))
     parameters = {"study": os.path.relpath(path), "pad_steps": pad_steps, "register": register}
     planned = planned_for_schedule(spec).budget
     each = "an edition"

@@ -64,7 +64,7 @@ def tune(flow: PrivateFlow) -> Tuned:
     resolved = resolve(study, folder)
     warnings.tried(UNNAMED, lambda: name_run(study))
     evaluates = asks_for_evaluation(study)
-    follow_up = last_step(resolved, flow.run, warnings.warn_before_spend) if evaluates else None
+    follow_up = last_step(resolved, flow.run) if evaluates else None
     n_scoring = workers_for(resolved.method) if is_partitioned(study, folder) else 0
     with alive(flow.stores.running), workers(n_scoring) as scoring:
         precomputed, n_prepared = prepared(resolved, folder, flow.run.ledger)

@@ -24,6 +24,7 @@ from dpbo.flows.serve import (
     print_line,
     served,
 )
+from dpbo.flows.useless_spend import refuse
 from dpbo.flows.watch import Watched, section_of, watch
 from dpbo.tasks import policies
 from dpbo_core.errors import BudgetRefused
@@ -31,7 +32,7 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.name_patterns import filled_at
 from dpbo_core.problem.reading import to_table
 from dpbo_core.queries.watch.recorded_looks import WatchOver
-from dpbo_core.queries.watch.watching import plan_watch
+from dpbo_core.queries.watch.watching import drowned, plan_watch
 from dpbo_core.study_file import WatchSection
 from dpbo_core.study_file.toml_file import read_study
 
@@ -105,12 +106,14 @@ def serve_watch(
 
     Raises:
         StudyInvalid: the study is not tuned yet, or its names hold fields that no run fills.
+        SpendUseless: the watch would find nothing, and the study does not say anyway.
         PolicyRefused: its dataset's name or a file of it is another dataset's.
         DpboError: no Prefect server answers, and none can be started; or one answers whoever asks, without `trust`.
     """
     spec = read_study(path)
     refuse_fields(spec)
-    plan_watch(spec, ledger=PrivacyLedger(Stores().ledger), folder=path.parent, section=wanted)
+    plan = plan_watch(spec, ledger=PrivacyLedger(Stores().ledger), folder=path.parent, section=wanted)
+    refuse(spec, "" if plan.open else drowned(plan.terms, plan.noise, plan.power))
     section = None if wanted is None else to_table(wanted)
     parameters = {"study": os.path.relpath(path), "wanted": section, "retune": retune, "pad": pad}
     served(

@@ -29,7 +29,7 @@ settings.load_profile("unhurried")
 
 STUDY = {
     "study": {"name": "trial", "method": "private_trajectory"},
-    "privacy": {"dataset": "people", "epsilon": 1.0, "delta": 1e-6},
+    "privacy": {"dataset": "people", "epsilon": 1.0, "delta": 1e-6, "anyway": True},  # small: some are useless
     "budget": {"epsilon": 3.0, "delta": 1e-5},
     "data": {"source": "breast_cancer", "validation_share": 0.5},
     "model": {"estimator": "logistic", "score": "sigmoid", "steepness": 10.0},

@@ -15,7 +15,7 @@ from dpbo_core.preparation.run import Run
 LIMIT = 1e6  # of the caps: thousands of editions fit
 BASE = {
     "study": {"name": "probed", "method": "private_grid"},
-    "privacy": {"dataset": "people", "epsilon": 1.0, "delta": 1e-9},
+    "privacy": {"dataset": "people", "epsilon": 1.0, "delta": 1e-9, "anyway": True},
     "budget": {"epsilon": LIMIT, "delta": 1e-5},
     "data": {"training": "train.csv", "validation": "validation.csv", "n_validation": 24, "target": "ill"},
     "model": {"estimator": "logistic", "score": "sigmoid"},

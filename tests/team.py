@@ -32,7 +32,7 @@ def make_team(made):
     (made / "validation.csv").chmod(0o600)
     study = {
         "study": {"name": "nightly", "method": "private_grid"},
-        "privacy": {"dataset": "people", "epsilon": 1.0},
+        "privacy": {"dataset": "people", "epsilon": 1.0, "anyway": True},
         "budget": {"epsilon": 3.0},
         "data": {"training": "training.csv", "validation": "validation.csv", "n_validation": 81, "target": "ill"},
         "model": {"estimator": "logistic", "score": "accuracy"},

@@ -211,6 +211,18 @@ def advise(problem: Problem, own_kind: str, options: Mapping[str, Any]) -> Advic
     return Advice(choice, (*lines, *elsewhere), problem.positives, problem.n_public, problem.spread, chosen)
 
 
+def why_useless(method: AnyMethod, problem: Problem) -> str:
+    """Why `dpbo plan` calls a method useless on a problem, by the same numbers; "" where it does not."""
+    line = _line(method, problem, None)
+    if line.verdict != "useless":
+        return ""
+    gain = "" if problem.baseline is None else f"; {one_digit(line.score_range - problem.baseline):g} is to gain"
+    return (
+        f"this study's answer would be noise: an error of {line.expected_error:.1g} is expected of a score between "
+        f"0 and {line.score_range:g}{gain}"
+    )
+
+
 def check_scoring(problem: Problem) -> None:
     """This machine can score each record in a process of its own, where the study says so.
 

@@ -12,11 +12,13 @@ from pathlib import Path
 
 import numpy as np
 
+from dpbo_core.advice.advise import why_useless
 from dpbo_core.data import Table
 from dpbo_core.data.features import class_values
 from dpbo_core.data.values import positions
 from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.preparation.data_split import public_half, training_table
+from dpbo_core.preparation.resolve import resolve
 from dpbo_core.preparation.training_set import training_parts
 from dpbo_core.problem.named_score import score_of, score_on
 from dpbo_core.space.candidates import sobol_subset
@@ -70,6 +72,17 @@ def public_baseline(spec: StudySpec, folder: str | Path) -> float | None:
     if isinstance(spec.data, SensitiveData) or spec.model.own_score:  # of a function there is none
         return None
     return public_half(spec, folder).problem.baseline
+
+
+def useless_study(spec: StudySpec, folder: str | Path) -> str:
+    """Why `dpbo plan` calls the study's own method useless; "" where it does not, or its training set is sensitive.
+
+    Raises:
+        StudyInvalid: the public training file cannot be used as the study says.
+    """
+    resolved = resolve(spec, folder)
+    unread = isinstance(spec.data, SensitiveData) or spec.model.own_score or not _has_records(spec)
+    return why_useless(resolved.method, resolved.problem if unread else public_half(spec, folder).problem)
 
 
 def _has_records(spec: StudySpec) -> bool:

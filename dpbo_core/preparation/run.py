@@ -1,6 +1,7 @@
 """One run of a private query: which ledger pays, who asks, where noise comes from, how durations are padded."""
 
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,11 @@ def at_once() -> None:
     """A first charge that waits for nothing."""
 
 
+def warn(useless: str) -> None:
+    """Python's own warning that what is about to be charged is useless, for whoever calls us from Python."""
+    warnings.warn(useless, stacklevel=2)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Run:
     """Everything about a private query that is not the query: decided once, at the front door.
@@ -34,6 +40,7 @@ class Run:
         workers: who scores the parts of a partitioned validation set; this process where None.
         scheduled: whether this is one run of a schedule, whose search begins with what earlier runs released.
         before_charge: called before a first charge; refuses by raising.
+        consent: called before a first charge that its own plan calls useless, with why; refuses by raising.
         asked_by: who asks, in words, for the ledger.
 
     Raises:
@@ -48,6 +55,7 @@ class Run:
     workers: Workers | None = None
     scheduled: bool = False
     before_charge: Callable[[], None] = at_once
+    consent: Callable[[str], object] = warn
     asked_by: str = ""
 
     def __post_init__(self) -> None:

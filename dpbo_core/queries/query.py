@@ -40,9 +40,11 @@ class PrivateQuery(Charge):
     Attributes:
         draws: of the plan, each with the mechanism that makes it; a mechanism whose size is private, or known late,
             stands for one of any size at the same price.
+        useless: why its own plan, from public facts alone, calls it useless; "" where it does not.
     """
 
     draws: Draws = ()
+    useless: str = ""
 
     def release(self, value: Mapping[str, Any], standing: str, facts: Mapping[str, Any] | None = None) -> Release:
         """The release of `value`, not recorded yet, with this query's key, price and guarantee.
@@ -162,12 +164,15 @@ def charged(query: PrivateQuery, run: Run, *follow_ups: PrivateQuery) -> Charged
 
     Raises:
         BudgetRefused, PolicyRefused, AssumptionNotAccepted, StudyInvalid, LedgerDamaged: nothing was charged.
-        DpboError: `run.before_charge` refuses; nothing was charged.
+        DpboError: `run.consent` or `run.before_charge` refuses; nothing was charged.
     """
     for one in (query, *follow_ups):
         try_out(one.draws)
     library_version()  # read here: a release states it, and after the reservation nothing public is looked up
     if run.ledger.reserved(query.key.fingerprint) is None:
+        useless = "; ".join(one.useless for one in (query, *follow_ups) if one.useless)
+        if useless:
+            run.consent(useless)
         run.before_charge()
     reservation = run.ledger.reserve(
         query, *follow_ups, noise=standing_of(run.source), caller=run.caller, asked_by=run.asked_by

@@ -43,7 +43,8 @@ class PrivacySection(Section):
 
     Without `person` k is the owner's word, and the unit is one record. With it k is enforced from that column of
     the validation file: whatever a person has beyond k records scores a constant, and the unit is the person. Where
-    [data] says `n_persons`, each person's mean counts once, and there is no k.
+    [data] says `n_persons`, each person's mean counts once, and there is no k. `anyway`: what the plan calls
+    useless is charged without a question; no part of what makes a study another.
     """
 
     heading: ClassVar[str] = "privacy"
@@ -54,6 +55,7 @@ class PrivacySection(Section):
         int, at_least(1, "give the largest number of validation records one person may own, at least 1")
     ] = 1
     person: Annotated[str | None, check_name] = None
+    anyway: bool | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

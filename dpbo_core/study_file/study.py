@@ -207,8 +207,17 @@ class StudySpec:
         data = (
             replace(self.data, memory_limit=None) if isinstance(self.data, PublicFiles | PersonFiles) else self.data
         )
-        search = replace(self.search, one_pass=None)
-        return replace(self, evaluation=None, watch=None, objective=None, budget=budget, data=data, search=search)
+        search, privacy = replace(self.search, one_pass=None), replace(self.privacy, anyway=None)
+        return replace(
+            self,
+            evaluation=None,
+            watch=None,
+            objective=None,
+            budget=budget,
+            data=data,
+            search=search,
+            privacy=privacy,
+        )
 
     @classmethod
     def from_dict(cls, tables: Mapping[str, Any]) -> "StudySpec":

@@ -21,7 +21,7 @@ from typer.core import TyperGroup
 
 from dpbo.flows.cli.interrupted import CODE, interrupt_on_termination, stopped
 from dpbo.flows.cli.terminal import Screen, lenient, print_message
-from dpbo.flows.cli.words import Plain, of_each_with_a_result, of_every_command
+from dpbo.flows.cli.words import Plain, of_each_that_spends, of_each_with_a_result, of_every_command
 from dpbo_core.errors import DpboError, StudyInvalid
 
 OBJECTS = 100_000  # that are made between two searches for garbage; imports make many, and none
@@ -62,6 +62,7 @@ WITH_A_RESULT = {
     "show", "status", "tune", "score", "evaluate", "objective", "watch", "plan", "compare", "curate", "model",
     "pool",
 }  # fmt: skip
+SPENDS = {"tune", "score", "evaluate", "objective", "watch"}
 
 
 class Verbs(TyperGroup):
@@ -85,6 +86,8 @@ class Verbs(TyperGroup):
         add_options(command, of_every_command)
         if name in WITH_A_RESULT:
             add_options(command, of_each_with_a_result)
+        if name in SPENDS:
+            add_options(command, of_each_that_spends)
         return name, command, rest
 
 

@@ -4,6 +4,7 @@ import json as reader
 import os
 from collections.abc import Mapping
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +16,7 @@ from dpbo.flows.cli.studies import study_of_one_run
 from dpbo.flows.cli.terminal import Screen, named, print_result
 from dpbo.flows.cli.words import Study
 from dpbo.flows.prefect_runtime.settings import quiet_environment
+from dpbo.flows.useless_spend import ask_or_refuse
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.sources import MODEL, Source, file_source
 from dpbo_core.preparation.run import Run
@@ -87,7 +89,7 @@ def objective(
 
 def _session(path: Path, *beside: Source) -> ScoreSession:
     spec = study_of_one_run(path)
-    run = Run(own_ledger(), path.parent)
+    run = Run(own_ledger(), path.parent, consent=partial(ask_or_refuse, spec))
     return ScoreSession(objective_of_study(spec, run, *beside), run)
 
 

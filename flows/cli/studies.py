@@ -1,9 +1,11 @@
 """What a command may read of a study file: the study of one run, one that has released, files that are public."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from dpbo.flows.cli.running import is_there, ledger_here
+from dpbo.flows.cli.words import ANYWAY
 from dpbo.flows.prefect_runtime.requested_study import refuse_fields
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo_core.errors import StudyInvalid
@@ -25,14 +27,14 @@ def check_public_here(sources: Iterable[Source]) -> None:
 
 
 def study_of_one_run(path: Path) -> StudySpec:
-    """The study in `path`, whose names hold no fields that a schedule fills.
+    """The study in `path`, whose names hold no fields that a schedule fills; with --anyway it says so too.
 
     Raises:
         StudyInvalid: it cannot be read, or they do.
     """
     study = read_study(path)
     refuse_fields(study)
-    return study
+    return replace(study, privacy=replace(study.privacy, anyway=True)) if ANYWAY.get() else study
 
 
 def released_study(

@@ -22,6 +22,7 @@ from dpbo.flows.cli.terminal import Screen, print_result
 from dpbo.flows.cli.words import Explain, Port, Study, TrustServer, check_padding
 from dpbo.flows.prefect_runtime.settings import quiet_environment
 from dpbo.flows.tuned import Tuned
+from dpbo.flows.useless_spend import ask_or_refuse
 from dpbo_core.accounting.account import Account
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.preparation.run import Run
@@ -111,7 +112,10 @@ def run(path: Path, *, pad_steps: float = 0.0, register: bool = False) -> tuple[
     replay = None if register else replayed(study, folder)
     if replay is not None:
         return replay
-    check_first(study, Run(own_ledger(), folder))
+    useless: list[str] = []
+    check_first(study, Run(own_ledger(), folder, consent=useless.append))
+    if useless:
+        study = ask_or_refuse(study, useless[0])
 
     def flow() -> Tuned:
         from dpbo.flows.tune import tune_privately

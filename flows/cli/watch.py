@@ -23,7 +23,7 @@ from dpbo_core.preparation.run import Run
 from dpbo_core.queries.watch.looks import open_look
 from dpbo_core.queries.watch.power import SOON
 from dpbo_core.queries.watch.recorded_looks import Look
-from dpbo_core.queries.watch.watching import WEEK, WatchPlan, plan_watch
+from dpbo_core.queries.watch.watching import WEEK, WatchPlan, drowned, plan_watch
 from dpbo_core.study_file import StudySpec, WatchSection
 from dpbo_core.study_file.toml_file import read_study
 
@@ -265,11 +265,9 @@ def _terms(terms: Any) -> dict[str, Any]:
 def _sentence(plan: WatchPlan) -> str:
     """What to expect of a watch, in a sentence."""
     power, terms = plan.power, plan.terms
-    at = f"at {plan.records:,} records"
-    if power.verdict == "useless":
-        return f"{at} a fall of {terms.drop:g} drowns; it would find one of {plan.smallest:.2g}"
-    return (
-        f"{at} a fall of {terms.drop:g} is seen within {len(power.seen)} days with {_share(power.seen[-1])}; "
+    return drowned(terms, plan.noise, power) or (
+        f"at {plan.records:,} records a fall of {terms.drop:g} is seen within {len(power.seen)} days "
+        f"with {_share(power.seen[-1])}; "
         f"{_share(power.false_alarms)} false alarms a year"
     )
 

@@ -2,6 +2,7 @@
 
 import os
 import re
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +21,7 @@ TrustServer = Annotated[
     typer.Option("--trust-server", help="Use a server that asks nobody for a password. It can run code as you."),
 ]
 
+ANYWAY: ContextVar[bool] = ContextVar("what its plan calls useless is spent on", default=False)
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -60,6 +62,26 @@ def of_each_with_a_result(
     ] = False,
 ) -> None:
     """Hold the option of the commands whose result can be one object: `print_result` prints it."""
+
+
+def _set_anyway(ctx: typer.Context, value: bool) -> None:
+    """Let the studies that this command reads be spent on even where their plan calls that useless."""
+    before = ANYWAY.set(value)
+    ctx.call_on_close(lambda: ANYWAY.reset(before))
+
+
+def of_each_that_spends(
+    anyway: Annotated[
+        bool,
+        typer.Option(
+            "--anyway",
+            help="Spend it even where its own plan calls that useless.",
+            callback=_set_anyway,
+            expose_value=False,
+        ),
+    ] = False,
+) -> None:
+    """Hold the option of the commands that charge a budget: `study_of_one_run` reads it."""
 
 
 def seconds(text: str) -> float:

@@ -333,25 +333,6 @@ def test_the_price_is_said_without_paying_it(here, asked, run):
     assert entries() == [("clinic", 1.0)]
 
 
-def test_what_will_not_be_usable_is_said_before_it_is_paid(here, asked, run, monkeypatch):
-    """On standard error, at once: when the ledger is asked, it was already said. Here it goes no further."""
-    from dpbo_core.queries.evaluation.run import OpenEvaluation
-
-    tuned_only(asked)
-    said, written, write = [], [], sys.stderr.write
-
-    def finish(*_, **__):
-        said.append("this report will not be usable" in written[0])
-        raise DpboError("far enough")
-
-    monkeypatch.setattr(OpenEvaluation, "finish", finish)
-    monkeypatch.setattr("sys.stderr.write", lambda text: (written.append(text), write(text))[1])
-    code, _, err = run("evaluate", "study.toml", "--epsilon", "0.05")
-    assert (code, said) == (1, [True])
-    assert err.count("this report will not be usable") == 1
-    assert "600 records" in err
-
-
 REFUSALS = (
     ("--epsilon", "30", 3, "limit is"),
     ("--epsilon", "-1", 2, "no privacy level"),

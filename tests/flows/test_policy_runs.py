@@ -52,7 +52,7 @@ def study(folder, tables):
     def write(edition="1", dataset="clinic", validation="v.csv", *, budget=True, **privacy):
         made = tables | {
             "study": {"name": "trial", "method": "private_grid", "edition": edition},
-            "privacy": {"dataset": dataset, "epsilon": 0.5, **privacy},
+            "privacy": {"dataset": dataset, "epsilon": 0.5, "anyway": True, **privacy},
             "data": {"training": "train.csv", "validation": validation, "n_validation": 60, "target": "y"},
             "space": {"lambda": {"low": 1e-3, "high": 1.0, "log": True, "points": 2}},
         }

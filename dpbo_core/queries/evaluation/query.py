@@ -176,10 +176,14 @@ class EvaluationQuery:
         mechanism = self.mechanism(size)
         return ((mechanism.spend(DRAW), mechanism),)
 
-    def priced(self, key: QueryKey, plan: PrivacyPlan, sources: tuple[Source, ...], size: int = 1) -> PrivateQuery:
+    def priced(
+        self, key: QueryKey, plan: PrivacyPlan, sources: tuple[Source, ...], size: int = 1, useless: str = ""
+    ) -> PrivateQuery:
         """The private query of a table of `size` cells on the records of `sources`."""
         per_person = self.spec.privacy.max_records_per_person
-        return PrivateQuery(key, plan, sources, opening_cap(self.spec), per_person, draws=self.draws(size))
+        return PrivateQuery(
+            key, plan, sources, opening_cap(self.spec), per_person, draws=self.draws(size), useless=useless
+        )
 
     def grouping(self, fitted: Preprocessing) -> Grouping | None:
         """The column of groups with its public categories: those listed, or those of the public training set.

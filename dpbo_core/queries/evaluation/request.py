@@ -5,8 +5,6 @@ evaluation has a key, and a price, before the study has begun. Both are charged 
 when the model is there, the evaluation takes its own reservation over.
 """
 
-import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -161,24 +159,17 @@ def check_header(
         )
 
 
-def warn(line: str) -> None:
-    """Python's own way to say it, where there is something to say."""
-    if line:
-        warnings.warn(line, stacklevel=3)
-
-
 def asks_for_evaluation(spec: StudySpec) -> bool:
     """Whether the study has a last step: its [evaluation] states a price."""
     return spec.evaluation is not None and spec.evaluation.epsilon is not None
 
 
-def last_step(resolved: ResolvedStudy, run: Run, announce: Callable[[str], None] = warn) -> FollowUp:
+def last_step(resolved: ResolvedStudy, run: Run) -> FollowUp:
     """What `open_study` reserves beside the study: its evaluation, after everything of it that can be refused was.
 
     Args:
         resolved: a study with [evaluation].
         run: in whose folder its data are.
-        announce: called with what the plan warns of, before anything is spent; "" where it does not.
     """
 
     def evaluation(public: PublicHalf) -> tuple[PrivateQuery, ...]:
@@ -195,8 +186,8 @@ def last_step(resolved: ResolvedStudy, run: Run, announce: Callable[[str], None]
         check_accepted(spec, plan, problem.unlisted)
         split = FileSplit(spec, run.folder)
         check_header(query, FileTable(split), public, grouping, evaluated.columns)
-        announce(expected_errors(query, evaluated, grouping).warning)
+        useless = expected_errors(query, evaluated, grouping).warning
         key = query.key(digest_of_released(resolved.key(public.fingerprint)), grouping)
-        return (query.priced(key, plan, split.sources()),)
+        return (query.priced(key, plan, split.sources(), useless=useless),)
 
     return evaluation

@@ -45,7 +45,6 @@ from dpbo_core.queries.evaluation.request import (
     expected_errors,
     last_step,
     request_of,
-    warn,
 )
 from dpbo_core.queries.query import charged, replay
 from dpbo_core.queries.tuning.run import open_study
@@ -127,7 +126,6 @@ def evaluate_study(
     opened = open_evaluation(study, run, model=model, epsilon=epsilon)
     if isinstance(opened, EvaluationResult):
         return opened
-    warn(opened.plan.expected.warning)
     return opened.finish(run)
 
 
@@ -233,7 +231,13 @@ class OpenEvaluation:
 
     def _released(self, run: Run) -> Release:
         request, query, cells = self.request, self.request.query, self.counter.cells
-        priced = query.priced(request.key, self.plan.price, request.table.split.sources(), self.counter.size)
+        priced = query.priced(
+            request.key,
+            self.plan.price,
+            request.table.split.sources(),
+            self.counter.size,
+            self.plan.expected.warning,
+        )
         charge = charged(priced, run)
         ((spend, mechanism),) = priced.draws
         outcome = charge.draw(

@@ -17,6 +17,7 @@ import math
 from dataclasses import dataclass
 
 from dpbo_core.accounting.composition import largest_rho
+from dpbo_core.advice.advise import verdict_of
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.exponential import PrivateSelection
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
@@ -91,6 +92,16 @@ class ObjectivePrice:
             assumptions=(PUBLIC_QUESTIONS.name, *(name for name in self.submitted if name not in own)),
         )
         return PrivacyPlan(guarantee, tuple(spend for spend, _ in self.draws()))
+
+    @property
+    def useless(self) -> str:
+        """Why a score of these would be noise, from public facts alone; "" where it would not."""
+        scale, spread = self.scores()[0].spend(score_name(1)).noise_scale, self.problem.aggregate.spread
+        if verdict_of(scale, 0.0, spread) != "useless":
+            return ""
+        return (
+            f"these scores would be useless: each has noise of scale {scale:.2g}, and they differ by {spread:.2g}"
+        )
 
     def _total(self) -> int:
         if self.problem.delta == 0.0:

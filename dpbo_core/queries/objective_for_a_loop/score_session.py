@@ -92,7 +92,14 @@ class OpenObjective:
         price = self.price
         k = price.problem.max_records_per_person
         return PrivateQuery(
-            self.key, price.plan(), self.split.sources(), self.cap, k, until_released=True, draws=price.draws()
+            self.key,
+            price.plan(),
+            self.split.sources(),
+            self.cap,
+            k,
+            until_released=True,
+            draws=price.draws(),
+            useless=price.useless,
         )
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
+from dpbo_core.advice.advise import why_useless
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.charge import WarmStart
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -126,7 +127,8 @@ class StudyRun(Opaque):
 def check_first(spec: StudySpec, run: Run) -> None:
     """Refuse what a study's words, its files' headers and its ledger refuse, before anything is read or trained.
 
-    A study of that name and edition that was charged before is not asked for its room again.
+    A study of that name and edition that was charged before is not asked for its room again. Where it is useless by
+    its words alone, consent is asked for here; where the PUBLIC file says so too, before the charge.
 
     Raises: as `open_study`; nothing was charged.
     """
@@ -145,6 +147,9 @@ def check_first(spec: StudySpec, run: Run) -> None:
         spec.privacy.max_records_per_person,
     )
     run.ledger.check_room(charge)
+    useless = why_useless(resolved.method, resolved.problem)
+    if useless:
+        run.consent(useless)
 
 
 def open_study(
@@ -205,6 +210,7 @@ def open_study(
             warm_start,
             resolved.to_json(),
             draws,
+            why_useless(resolved.method, public.problem),
         )
         charge = charged(query, run, *(() if follow_up is None else follow_up(replace(public, problem=plain))))
         if charge.warm_start != warm_start:  # another process charged it first, and what that began with stands

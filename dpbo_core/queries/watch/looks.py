@@ -138,6 +138,7 @@ class OpenLook:
             opening_cap(watch.spec),
             watch.spec.privacy.max_records_per_person,
             draws=tuple((part.spend(""), part) for part in (mechanism.of_threshold, mechanism.of_comparison)),
+            useless=f"this watch would be useless: {watch.useless}" if watch.useless else "",
         )
 
     def finish(self, run: Run, vaults: str | Path) -> Look:

@@ -69,6 +69,7 @@ class Watching:
         tuned: the study's release; None where it is only planned.
         terms: those that were fixed, or those asked for.
         fixed: whether they were.
+        useless: why it would find nothing; "" where it would, or where it is open.
     """
 
     spec: StudySpec
@@ -77,6 +78,7 @@ class Watching:
     tuned: Release | None
     terms: Terms
     fixed: bool
+    useless: str = ""
 
     @property
     def measure(self) -> MeanMeasure | PairMeasure:
@@ -110,7 +112,9 @@ class Watching:
             return self
         noise = self.terms.noise(self.measure, self.terms.least_records, self.spread)
         theta = int(best_threshold(self.terms.drop, noise) / self.measure.unit)
-        return replace(self, terms=replace(self.terms, threshold=theta))
+        terms = replace(self.terms, threshold=theta)
+        useless = drowned(terms, noise, power(terms.drop, noise, theta * self.measure.unit))
+        return replace(self, terms=terms, useless=useless)
 
     def model(self) -> Model:
         """The released model, trained on the public set."""
@@ -254,6 +258,14 @@ def _power_of(watch: Watching, pool: int) -> Power:
     least = max(1, terms.least_records // terms.pool) * pool
     asked = replace(terms, rows=rows, pool=pool, least_records=least)
     return power(terms.drop, asked.noise(measure_of(problem, rows), least, watch.spread))
+
+
+def drowned(terms: Terms, noise: Noise, expected: Power) -> str:
+    """Why a watch is useless, in words; "" where it is not."""
+    if expected.verdict != "useless":
+        return ""
+    found = f"it would find one of {smallest_drop(noise):.2g}"
+    return f"at {terms.least_records:,} records a fall of {terms.drop:g} drowns; {found}"
 
 
 def section_of(study: StudySpec, section: WatchSection | None) -> WatchSection:

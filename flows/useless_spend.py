@@ -1,0 +1,36 @@
+"""Before a first charge that its own plan calls useless: a question on the owner's terminal, a refusal elsewhere.
+
+A study that says `anyway = true` in [privacy] is asked nothing; `--anyway` says it for one command.
+"""
+
+import sys
+from dataclasses import replace
+
+from dpbo_core.errors import SpendUseless, printable
+from dpbo_core.study_file import StudySpec
+
+
+def ask_or_refuse(study: StudySpec, useless: str) -> StudySpec:
+    """The study, which says anyway: it did before, or whoever sits at the terminal does now.
+
+    Raises:
+        SpendUseless: neither; nothing was charged.
+    """
+    if study.privacy.anyway:
+        return study
+    if sys.stdin.isatty() and sys.stderr.isatty():
+        sys.stderr.write(f"{printable(useless)}.\nNothing was charged yet. Spend it anyway? [y/N] ")
+        sys.stderr.flush()
+        if sys.stdin.readline().strip().lower() in ("y", "yes"):
+            return replace(study, privacy=replace(study.privacy, anyway=True))
+    raise SpendUseless(useless)
+
+
+def refuse(study: StudySpec, useless: str) -> None:
+    """Return where the study says anyway: nobody is asked where Prefect runs it, or a schedule.
+
+    Raises:
+        SpendUseless: it does not; nothing was charged.
+    """
+    if useless and not study.privacy.anyway:
+        raise SpendUseless(useless)

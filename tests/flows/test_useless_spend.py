@@ -1,0 +1,140 @@
+"""What its own plan calls useless is charged only where the study, or somebody at a terminal, says anyway."""
+
+import io
+from functools import partial
+
+import pytest
+import tomli_w
+from test_evaluate_flow import run
+from test_evaluation import files, of_files
+
+from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo.flows.serve import Schedule, serve
+from dpbo.flows.useless_spend import ask_or_refuse, refuse
+from dpbo.flows.watch_schedule import serve_watch
+from dpbo_core.errors import SpendUseless
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.preparation.run import Run
+from dpbo_core.queries.evaluation.run import OpenEvaluation, open_evaluation
+from dpbo_core.queries.objective_for_a_loop.open_objective import objective_of_study
+from dpbo_core.queries.objective_for_a_loop.score_session import ScoreSession
+from dpbo_core.queries.tuning.run import open_study, run_study
+from dpbo_core.queries.watch.looks import OpenLook, open_look
+from dpbo_core.study_file import StudySpec
+
+GOOD, BAD = 5.0, 0.001
+NO_SERVER = Schedule("0 2 * * *", None, 1, trust=False)
+
+
+def tables(epsilon, anyway=None):
+    """A study, its evaluation, watch and objective; an ε of 0.001 is worth nothing at 300 records."""
+    of = of_files(budget={"epsilon": 100.0, "delta": 1e-5})
+    of["privacy"] |= {"epsilon": epsilon, "delta": 1e-6}
+    del of["privacy"]["anyway"]
+    if anyway is not None:
+        of["privacy"]["anyway"] = anyway
+    return of | {
+        "evaluation": {"epsilon": BAD},
+        "watch": {"drop": 0.02, "epsilon": 1.0},
+        "objective": {"scores": 3},
+    }
+
+
+@pytest.fixture
+def spec(here):
+    """A study by its ε and whether it says anyway; its files and its ledger are here, and one that is released."""
+    files(here)
+    Stores().make_folder()
+    run_study(
+        StudySpec.from_dict(tables(GOOD) | {"study": {"name": "good", "method": "private_grid"}}), ledger=book()
+    )
+    run_study(StudySpec.from_dict(tables(GOOD)), ledger=book())
+
+    def named(epsilon, anyway=None):
+        (here / "study.toml").write_text(tomli_w.dumps(tables(epsilon, anyway)))
+        return StudySpec.from_dict(tables(epsilon, anyway))
+
+    return named
+
+
+def book():
+    return PrivacyLedger(Stores().ledger)
+
+
+def charges():
+    (account,) = book().accounts("clinic")
+    return len(account.entries)
+
+
+def by_tune(spec, asked):
+    open_study(spec, asked)
+
+
+def by_evaluation(spec, asked):
+    opened = open_evaluation(spec, asked)
+    if isinstance(opened, OpenEvaluation):
+        opened.finish(asked)
+
+
+def by_watch(spec, asked):
+    opened = open_look(spec, asked, name="monday")
+    if isinstance(opened, OpenLook):
+        opened.finish(asked, Stores().vaults)
+
+
+def by_objective(spec, asked):
+    ScoreSession(objective_of_study(spec, asked), asked).ask({"lambda": 0.1})
+
+
+SPENDS = ((by_tune, BAD), (by_evaluation, GOOD), (by_watch, GOOD), (by_objective, BAD))
+
+
+@pytest.mark.parametrize(("spend", "epsilon"), SPENDS, ids=[spend.__name__[3:] for spend, _ in SPENDS])
+def test_what_its_plan_calls_useless_is_charged_only_where_somebody_says_anyway(spec, spend, epsilon):
+    before, study = charges(), spec(epsilon)
+    for consent in (ask_or_refuse, refuse):
+        with pytest.raises(SpendUseless, match="--anyway") as refused:
+            spend(study, Run(book(), consent=partial(consent, study)))
+        assert refused.value.exit_code == 3
+        assert charges() == before
+    said = spec(epsilon, anyway=True)
+    spend(said, Run(book(), consent=partial(refuse, said)))
+    assert charges() == before + 1
+    spend(study, Run(book(), consent=partial(refuse, study)))  # the same query, charged before: it goes on
+    assert charges() == before + 1
+
+
+@pytest.mark.parametrize(("answer", "charged"), [("y\n", 1), ("n\n", 0), ("\n", 0), ("", 0)])
+def test_a_terminal_is_asked(spec, monkeypatch, answer, charged):
+    before, study, said = charges(), spec(BAD), io.StringIO()
+    for name, stream in (("stdin", io.StringIO(answer)), ("stderr", said)):
+        stream.isatty = lambda: True
+        monkeypatch.setattr(f"sys.{name}", stream)
+    try:
+        by_tune(study, Run(book(), consent=partial(ask_or_refuse, study)))
+    except SpendUseless:
+        assert not charged
+    assert charges() == before + charged
+    assert "would be noise" in said.getvalue()
+    assert said.getvalue().endswith("Spend it anyway? [y/N] ")
+
+
+def test_the_command_refuses_and_a_schedule_refuses_to_begin(spec, here, run):
+    before = charges()
+    spec(BAD)
+    code, out, err = run("tune", "study.toml")
+    assert (code, out) == (3, "")
+    assert err.count("\n") == 1
+    assert "Usual cause: " in err
+    assert "--anyway" in err
+    with pytest.raises(SpendUseless):
+        serve(here / "study.toml", NO_SERVER, pad_steps=0.0, register=False)
+    spec(GOOD)
+    with pytest.raises(SpendUseless):
+        serve_watch(here / "study.toml", None, NO_SERVER, pad=0.0, retune=False)
+    assert charges() == before
+
+
+def test_a_caller_from_python_is_warned(spec):
+    with pytest.warns(UserWarning, match="would be noise"):
+        by_tune(spec(BAD), Run(book()))
