@@ -30,6 +30,7 @@ def tables(epsilon, anyway=None):
     """A study, its evaluation, watch and objective; an ε of 0.001 is worth nothing at 300 records."""
     of = of_files(budget={"epsilon": 100.0, "delta": 1e-5})
     of["privacy"] |= {"epsilon": epsilon, "delta": 1e-6}
+    of["study"]["edition"] = f"of {epsilon}"
     del of["privacy"]["anyway"]
     if anyway is not None:
         of["privacy"]["anyway"] = anyway
