@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 import tomli_w
-from test_evaluate_flow import run
+from test_evaluate_flow import run  # noqa: F401  a fixture
 from test_evaluation import files, of_files
 
 from dpbo.flows.prefect_runtime.settings import Stores
@@ -120,7 +120,7 @@ def test_a_terminal_is_asked(spec, monkeypatch, answer, charged):
     assert said.getvalue().endswith("Spend it anyway? [y/N] ")
 
 
-def test_the_command_refuses_and_a_schedule_refuses_to_begin(spec, here, run):
+def test_the_command_refuses_and_a_schedule_refuses_to_begin(spec, here, run):  # noqa: F811
     before = charges()
     spec(BAD)
     code, out, err = run("tune", "study.toml")
