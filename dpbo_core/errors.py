@@ -100,8 +100,8 @@ class SpendUseless(BudgetRefused):
             reason,
             cause=cause or "few records, a small ε, or many scores for it; nothing was charged",
             remedy=remedy
-            or "change that (dpbo plan says what to expect), or spend it with --anyway; where a schedule or Prefect "
-            "runs the study, with anyway = true in [privacy]",
+            or "change that (dpbo plan says what to expect), or spend it with --anyway; where Prefect or a "
+            "schedule runs it, with anyway = true in [privacy]",
         )
 
 
