@@ -264,8 +264,8 @@ def drowned(terms: Terms, noise: Noise, expected: Power) -> str:
     """Why a watch is useless, in words; "" where it is not."""
     if expected.verdict != "useless":
         return ""
-    found = f"it would find one of {smallest_drop(noise):.2g}"
-    return f"at {terms.least_records:,} records a fall of {terms.drop:g} drowns; {found}"
+    least = f"it would find one of {smallest_drop(noise):.2g}"
+    return f"at {terms.least_records:,} records a fall of {terms.drop:g} drowns; {least}"
 
 
 def section_of(study: StudySpec, section: WatchSection | None) -> WatchSection:
