@@ -15,12 +15,13 @@ from dpbo.tasks.reporting.noise_words import noise_in_words
 from dpbo.tasks.reporting.posterior_picture import band_by_step
 from dpbo_core.accounting.account import Account, Balance, balance_after
 from dpbo_core.bo.score_map import NORMAL_90
+from dpbo_core.privacy.displayed_metric import displayed_metric
 from dpbo_core.privacy.release import Release
 
 LONGEST = 500  # characters MLflow takes for a parameter
 LONGEST_NAME = 250
-GROUPS = ("budget/", "release/", "trajectory/", "evaluation/")
 ENDS = ("low", "high")
+GROUPS = ("budget/", "release/", "trajectory/", "evaluation/")
 UNNAMEABLE = re.compile(r"[^\w\-.: ]")  # what MLflow takes in no name; of its slashes the groups' alone stay
 
 
@@ -47,7 +48,7 @@ def metrics(release: Release, account: Account) -> list[Any]:
 
 def by_edition(release: Release, balance: Balance | None) -> list[tuple[str, float, int]]:
     """Name, value and place in the account of what is drawn edition by edition: the score, and what is left."""
-    rows = [(f"release/{name}", number, _place(balance)) for name, number in _scores(release.value)]
+    rows = [(f"release/{name}", number, _place(balance)) for name, number in _scores(release)]
     return rows if balance is None else rows + budget_rows(balance)
 
 
@@ -89,7 +90,8 @@ def params(release: Release) -> list[Any]:
     public = {name: in_words(item) for name, item in facts.items() if name not in ("options", "space", *own)}
     options = {f"option.{name}": in_words(item) for name, item in facts.get("options", {}).items()}
     return [
-        Param(_key(name), str(item)[:LONGEST]) for name, item in (own | public | options | _ends(release)).items()
+        Param(_key(name), str(item)[:LONGEST])
+        for name, item in (own | public | options | _shown(release) | _ends(release)).items()
     ]
 
 
@@ -114,17 +116,27 @@ def _ends(release: Release) -> dict[str, str]:
     }
 
 
-def _scores(value: Any) -> Iterator[tuple[str, float]]:
-    """Name and value of the score with its interval, and of its metric where that is another number."""
-    if "score" not in value:
+def _shown(release: Release) -> dict[str, str]:
+    """The score as people are shown it: its metric's name, value, 90% interval and baseline, as parameters."""
+    metric = displayed_metric(release)
+    if metric is None:
+        return {}
+    ends = {} if metric.interval is None else {"metric.interval": "{:.4f} … {:.4f}".format(*metric.interval)}
+    constant = {} if metric.baseline is None else {"metric.baseline": f"{metric.baseline:.4f}"}
+    return {"metric.name": metric.name, "metric.value": f"{metric.value:.4f}", **ends, **constant}
+
+
+def _scores(release: Release) -> Iterator[tuple[str, float]]:
+    """Name and value of the score in its range, of what was drawn where that is outside, and of another metric."""
+    value, top, metric = release.value, release.facts.get("score_range"), displayed_metric(release)
+    if metric is None:
         return
-    yield "score", value["score"]
-    yield from ((f"score_{end}", number) for end, number in zip(ENDS, value.get("interval") or (), strict=False))
-    metric = value.get("metric")
-    if metric is not None and metric["value"] != value["score"]:
-        yield metric["name"], metric["value"]
-        ends = zip(ENDS, metric["interval"] or (), strict=False)
-        yield from ((f"{metric['name']}_{end}", number) for end, number in ends)
+    score = value["score"] if top is None else min(max(value["score"], 0.0), float(top))
+    yield "score", score
+    if score != value["score"]:
+        yield "raw_score", value["score"]
+    if "metric" in value and value["metric"]["value"] != value["score"]:
+        yield metric.name, metric.value
 
 
 def _key(name: str) -> str:

@@ -41,9 +41,10 @@ Every number here is a **differentially private release**; no raw validation sco
 
 * Open a run: its page begins with what came out and how sure it is, what was tuned, what may be concluded about a
   person, what is left, and how the model is used. A run named after a study alone is the one above its editions.
-* `release/score` is what a study edition released, with its noise (it may lie outside the score's range) and the
-  ends of its 90% interval; `release/NAME`, with NAME the metric's (`release/log_loss`), is the same in the metric's
-  own unit where that is another number. Its step is the edition's place in the dataset's account.
+* `release/score` is what a study edition released, with its noise, put back into the score's range
+  (`release/raw_score` where the noise took it out); `release/NAME`, with NAME the metric's (`release/log_loss`), is
+  the same in the metric's own unit where that is another number; the parameter `metric.interval` is its 90%
+  interval. Its step is the edition's place in the dataset's account.
 * `budget/spent` and `budget/left` are ε of the dataset's account after the edition.
 * `trajectory/…` is its private trajectory: at each step the noised score, and what the scores so far say of that
   step's candidate (`posterior`, with its 90% band `low` … `high`).

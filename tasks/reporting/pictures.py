@@ -154,16 +154,17 @@ def save_pictures(release: Release, account: Account | None, folder: Path) -> tu
     figures["budget"] = lambda: None if account is None else draw_budget(account)
     figures["burn_down"] = lambda: None if account is None else draw_burn_down(account)
     folder.mkdir(parents=True, exist_ok=True)
-    saved, failed = [], []
+    files: list[Path] = []
+    failed: list[str] = []
     for name, make in figures.items():
         try:
-            saved += _saved(make, folder / f"{name}.png")
+            files += saved(make, folder / f"{name}.png")
         except Exception:  # noqa: BLE001  matplotlib's, its backends' and its fonts'; the caller says what is missing
             failed.append(f"the picture {name}")
-    return saved, tuple(failed)
+    return files, tuple(failed)
 
 
-def _saved(make: "Callable[[], Figure | None]", path: Path) -> list[Path]:
+def saved(make: "Callable[[], Figure | None]", path: Path) -> list[Path]:
     """Save the figure that `make` draws; no file where it draws none."""
     from matplotlib import rc_context
 

@@ -71,7 +71,7 @@ def _metrics(release: Release, account: Account) -> str:
     keys = [metric.key for metric in metrics(release, account)]
     searched = ", and where the search took that candidate's score to be: `posterior`, between `low` and `high`"
     sentences = {
-        "release": "`release/…` is the score that was released, with the ends of its interval",
+        "release": "`release/…` is the score that was released; the parameter `metric.interval` is its interval",
         "budget": "`budget/…` is the dataset's ε that is spent after this study, and what is left",
         "trajectory": "`trajectory/…` has numbers for every step, of which this page shows the last: its noised "
         "score, with the ends that its noise leaves it, 90%, `score_low` and `score_high`"

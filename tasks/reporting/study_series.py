@@ -5,21 +5,26 @@ evaluations and watches are its children. All that it holds, they hold.
 """
 
 import json
-from datetime import datetime
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from math import isfinite
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from dpbo.tasks.reporting.escaping import in_markdown
+from dpbo.tasks.reporting.escaping import in_markdown, in_picture
 from dpbo.tasks.reporting.logged_numbers import as_metrics, budget_rows, by_edition, metric
 from dpbo.tasks.reporting.mlflow_lookup import RELEASE_TAG, Tracked, place_of
 from dpbo.tasks.reporting.mlflow_store import NOTE_TAG, Store, open_store
+from dpbo.tasks.reporting.pictures import saved
+from dpbo.tasks.reporting.release_picture import CHOICE, INK, NOISE, plain, sheet
 from dpbo_core.accounting.account import Account, balance_after, balances
 from dpbo_core.privacy.release import Release
 from dpbo_core.queries.watch import KIND as WATCH
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from dpbo_core.queries.watch.recorded_looks import Look
 
 
@@ -31,9 +36,10 @@ STATE = "dpbo.watch"  # what a watch says, and since when
 ALARM = "watch/alarm"  # 0 or 1, its step the look's number, its time when it was recorded
 ID = 16  # digits of a fingerprint that name what MLflow shows of it
 NOTE = """\
-**Every edition of the study {study}**, on the dataset {dataset}: under *Model metrics*, the score by edition with \
-its 90% interval (`release/…`) and what is left of the dataset's budget (`budget/left`), by place in the dataset's \
-account. Each edition is a run below this one, and its page begins with what it released."""
+**Every edition of the study {study}**, on the dataset {dataset}: `plots/editions.png` has the score by date with \
+its 90% interval and a constant answer's, `editions.json` the same as a table, and the charts under *Model \
+metrics* what is left of the dataset's budget (`budget/left`), by place in the dataset's account. Each edition is \
+a run below this one, and its page begins with what it released."""
 
 
 def series_of(store: Store, experiment: str, study: str, dataset: str) -> str:
@@ -57,7 +63,61 @@ def extend(store: Store, run_id: str, release: Release, account: Account) -> Non
     series: Any = store.client.get_run(run_id).data.tags.get(PARENT)
     rows = by_edition(release, balance_after(account, release.release_id))
     store.client.log_batch(series, metrics=as_metrics(release, rows))
+    experiment = store.client.get_run(series).info.experiment_id
+    editions = sorted(_editions(store, experiment, series), key=lambda edition: str(edition["date"]))
+    with TemporaryDirectory() as scratch:
+        if editions:
+            table = {"columns": [*editions[0]], "data": [[*edition.values()] for edition in editions]}
+            (file := Path(scratch) / "editions.json").write_text(json.dumps(table, ensure_ascii=False))
+            store.put(series, file)
+            for picture in saved(lambda: draw_editions(editions), Path(scratch) / "editions.png"):
+                store.put(series, picture, "plots")
     store.client.set_terminated(series, "FINISHED")
+
+
+def _editions(store: Store, experiment: str, series: str) -> Iterator[dict[str, Any]]:
+    """Of each edition that released a score what people compare, as MLflow's tables have it."""
+    below = f"tags.`{PARENT}` = '{series}' AND tags.`{KIND}` = 'edition'"
+    for run in store.client.search_runs([experiment], below, max_results=LARGEST_PAGE):
+        text = run.data.params
+        if "metric.value" not in text:
+            continue
+        low, _, high = text.get("metric.interval", "").partition(" … ")
+        point = run.data.metrics.get("release/score")
+        moments = store.client.get_metric_history(run.info.run_id, "release/score") if point is not None else []
+        yield {
+            "date": datetime.fromtimestamp(moments[0].timestamp / 1000, UTC).isoformat()[:23] if moments else "",
+            "edition": run.data.tags["dpbo.edition"],
+            "method": run.data.tags["dpbo.method"],
+            "metric": text["metric.name"],
+            "value": float(text["metric.value"]),
+            "low": float(low) if low else None,
+            "high": float(high) if high else None,
+            "constant answer": float(text["metric.baseline"]) if "metric.baseline" in text else None,
+            "epsilon": float(text["epsilon"]),
+        }
+
+
+def draw_editions(editions: list[dict[str, Any]]) -> "Figure":
+    """A figure of the score by edition, with its 90% interval and the constant answer's.
+
+    Args:
+        editions: of a study, by date, as its table has them.
+    """
+    figure = sheet(3.2)
+    axes, places = figure.subplots(), range(len(editions))
+    for place, edition in zip(places, editions, strict=True):
+        if edition["low"] is not None:
+            axes.plot([place, place], [edition["low"], edition["high"]], color=NOISE, lw=6, alpha=0.35)
+        axes.plot(place, edition["value"], "o", color=CHOICE)
+        if edition["constant answer"] is not None:
+            axes.plot([place - 0.3, place + 0.3], [edition["constant answer"]] * 2, color=INK, lw=1)
+    labels = [f"{in_picture(edition['edition'])}\n{edition['date'][:10]}" for edition in editions]
+    axes.set_xticks([*places], labels, fontsize=8)
+    axes.set(xlim=(-0.6, len(editions) - 0.4), ylabel=in_picture(editions[-1]["metric"].replace("_", " ")))
+    axes.set_title("Each edition's score, its 90% interval, and a constant answer's (the line)", fontsize=9)
+    plain(axes)
+    return figure
 
 
 def log_looks(look: "Look", account: Account, tracking_uri: str) -> Tracked:

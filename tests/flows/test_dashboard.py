@@ -19,6 +19,7 @@ from markdown_it import MarkdownIt
 from worlds import Memory, mostly_slow, problem, smooth_table, with_method
 
 from dpbo.tasks.reporting.certificate_words import guess
+from dpbo.tasks.reporting.logged_numbers import by_edition
 from dpbo.tasks.reporting.mlflow_run import find_release, log_release
 from dpbo.tasks.reporting.mlflow_store import NOTE_TAG
 from dpbo.tasks.reporting.posterior_picture import band_by_step, slice_through_choice
@@ -35,7 +36,7 @@ from dpbo_core.study_file import StudySpec
 
 LEFT = ("budget/spent", "budget/left")
 CHARTED = {  # where the metric is the score itself; in every method a name means the same
-    *("release/score", "release/score_low", "release/score_high", *LEFT),
+    *("release/score", "release/raw_score", *LEFT),
     *("trajectory/score", "trajectory/score_low", "trajectory/score_high"),
     *("trajectory/posterior", "trajectory/low", "trajectory/high"),
 }
@@ -85,7 +86,7 @@ def test_every_number_is_the_releases_own(shown):
     assert second.data.metrics["budget/spent"] > metrics["budget/spent"]
     places = [client.get_metric_history(r.info.run_id, "budget/spent")[0].step for r in (run, second)]
     assert places == [1, 2]
-    assert set(metrics) == CHARTED
+    assert set(metrics) | {"release/raw_score"} == CHARTED
     history = {name: [(m.step, m.value) for m in client.get_metric_history(run.info.run_id, f"trajectory/{name}")]
                for name in ("score", "posterior", "low", "high")}  # fmt: skip
     assert [value for _, value in history["score"]] == [p["score"] for p in release.value["trajectory"]]
@@ -172,7 +173,15 @@ def test_runs_are_found_by_guarantee_study_edition_and_method_and_stand_below_th
     (series,) = client.search_runs([first.info.experiment_id], "tags.`dpbo.kind` = 'study'")
     assert {run.data.tags["mlflow.parentRunId"] for run in (first, second)} == {series.info.run_id}
     assert (series.info.run_name, series.info.status) == ("trial", "FINISHED")
-    assert set(series.data.metrics) == {"release/score", "release/score_low", "release/score_high", *LEFT}
+    assert set(series.data.metrics) - {"release/raw_score"} == {"release/score", *LEFT}
+    table = json.loads(Path(client.download_artifacts(series.info.run_id, "editions.json")).read_text())
+    rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
+    assert [row["edition"] for row in rows] == ["1", "2"]
+    for row, run in zip(rows, (first, second), strict=True):
+        assert row["value"] == pytest.approx(run.data.metrics["release/score"], abs=1e-4)
+        assert row["low"] < row["high"]
+        assert run.data.params["metric.interval"] == f"{row['low']:.4f} … {row['high']:.4f}"
+    assert Path(client.download_artifacts(series.info.run_id, "plots/editions.png")).stat().st_size > 5000
     for name in ("release/score", *LEFT):
         points = client.get_metric_history(series.info.run_id, name)
         assert [(p.step, p.value) for p in points] == [
@@ -180,6 +189,16 @@ def test_runs_are_found_by_guarantee_study_edition_and_method_and_stand_below_th
             (2, second.data.metrics[name]),
         ]
     assert "Every edition of the study trial" in series.data.tags[NOTE_TAG]
+
+
+def test_a_chart_has_a_score_that_can_be_and_the_drawn_one_beside_it(released):
+    """A score of 6.94 in [0, 1] stood in the chart."""
+    drawn = {**released.value, "score": 6.94, "interval": [5.9, 7.9]}
+    drawn.pop("metric", None)
+    beyond = replace(released, value=drawn)
+    assert by_edition(beyond, None) == [("release/score", 1.0, 0), ("release/raw_score", 6.94, 0)]
+    inside = replace(released, value={**drawn, "score": 0.6})
+    assert by_edition(inside, None) == [("release/score", 0.6, 0)]
 
 
 def test_a_guess_is_right_as_often_as_the_guarantee_allows(released):
