@@ -143,6 +143,7 @@ class MethodAdvice:
             "evidence": self.evidence,
             "verdict": self.verdict,
             "why": self.why,
+            **({"condition": self.condition} if self.condition else {}),
             **({} if self.seconds is None else {"estimated_seconds": self.seconds}),
             **({} if self.useful_from is None else {"useful_from": self.useful_from}),
         }
@@ -253,7 +254,12 @@ def _line(method: AnyMethod, problem: Problem, beside: Expected | None) -> Metho
         why += (
             f"; in simulations its choice loses {loss.caption}, and it errs by {loss.score_error:.1g} on the score"
         )
-        if beside is not None and loss.low > beside.low and loss.high > beside.high:
+        if (
+            beside is not None
+            and loss.low > beside.low
+            and loss.high > beside.high
+            and None not in (loss.range, beside.range)
+        ):
             cost = f"about {one_digit(loss.high - beside.high):g} more than the one to choose"
             why += f"; showing every score costs {cost}" if method.traits.shows_all else f"; {cost}"
     spread = problem.aggregate.spread
@@ -269,8 +275,11 @@ def _line(method: AnyMethod, problem: Problem, beside: Expected | None) -> Metho
         why += f"; {useful_in_words(problem, least)}"
     if evidence.refuted:
         verdict, why = "refused", f"{evidence.note}; it runs only on a dataset declared public"
+    elif verdict == "good" and method.traits.condition:
+        why = f"good only if {method.traits.condition}: {why}"
     elif outlook.noise_scale >= spread:
         why = f"the noise reaches the score's whole range: {why}"
+    ends = None if loss is None else loss.range
     return MethodAdvice(
         kind=method.kind,
         epsilon=None if evidence.refuted else guarantee.epsilon,
@@ -279,7 +288,7 @@ def _line(method: AnyMethod, problem: Problem, beside: Expected | None) -> Metho
         score_range=G,
         expected_error=error_expected,
         expected_regret=regret,
-        expected_regret_range=None if loss is None else (one_digit(loss.low), one_digit(loss.high)),
+        expected_regret_range=None if ends is None else (one_digit(ends[0]), one_digit(ends[1])),
         regret_caption="" if loss is None else loss.short,
         options=options,
         trainings=outlook.trainings,

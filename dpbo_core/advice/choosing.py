@@ -14,7 +14,7 @@ from dpbo_core.methods import METHODS, AnyMethod, check_scored_in_public, counts
 from dpbo_core.problem.problem import Problem
 
 AUTO = "auto"
-EVENLY = ", half of the records positive"
+EVENLY = ", as if half of the records were positive"
 TIE = 1.1  # the table's means are known to about a tenth
 DROWNED = 12.0  # records at ε = 1: a choice's noise is then a quarter of the range
 
@@ -124,10 +124,12 @@ def choice_of(forms: list[tuple[AnyMethod, Expected]], problem: Problem) -> Choi
     evenly = EVENLY if counts_pairs(problem) else ""
     facts = f"{problem.averaged}, ε = {problem.epsilon:g}, {len(problem.candidates)} candidates{evenly}"
     if best.n_steps(problem) > 1 or len(problem.candidates) == 1:
-        why = f"of {len(forms)} ways it is expected to lose least with this noise ({facts})"
+        n_methods = len({form.kind for form, _ in forms})
+        why = f"of {len(forms)} forms of {n_methods} methods it is expected to lose least with this noise ({facts})"
     else:
         why = f"no private choice is expected to be better than the public one with this noise ({facts})"
-    why += f": {loss.caption} below the best, least where the public set is like yours, most where it misleads"
+    why += f": {loss.caption} below the best"
+    why += "" if loss.range is None else ", least where the public set is like yours, most where it misleads"
     if others:
         second, other = others[0]
         why += f"; before {_in_short(second)}, {other.caption}"

@@ -71,7 +71,7 @@ def print_every_method(spec: StudySpec, advice: Advice) -> None:
         )
         cells = ["–" if number is None else f"{number:.3g}" for number in numbers]
         cells.insert(3, line.regret_caption or "–")
-        rows.append((line.kind, f"[{VERDICT_STYLE[line.verdict]}]{line.verdict}[/]", *cells))
+        rows.append((line.kind, f"[{VERDICT_STYLE[line.verdict]}]{_conditional(line)}[/]", *cells))
     screen.table(HEADER, rows, left=2)
     screen.say(
         "\nloses: how far the chosen hyperparameters are expected to stay below the best candidate, least if the "
@@ -121,7 +121,13 @@ def _expectations(spec: StudySpec, advice: Advice, best: MethodAdvice) -> list[t
 def _outcome(line: MethodAdvice) -> str:
     """How far its choice is expected to stay below the best, and what that and its score's noise come to."""
     error = f"error {line.expected_error:.1g}"
-    return f"{line.regret_caption} below the best, {error}" if line.regret_caption else error
+    how_far = "an unknown way" if line.regret_caption == "unknown" else line.regret_caption
+    return f"{how_far} below the best, {error}" if how_far else error
+
+
+def _conditional(line: MethodAdvice) -> str:
+    """Its verdict in a table's cell; its sentence below says on what condition it is good."""
+    return "good, if …" if line.verdict == "good" and line.condition else line.verdict
 
 
 def _beside(line: MethodAdvice) -> str:

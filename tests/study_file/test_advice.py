@@ -12,7 +12,7 @@ from worlds import mostly_slow
 from dpbo_core.advice import expected_loss
 from dpbo_core.advice.advise import advise
 from dpbo_core.advice.choosing import choose
-from dpbo_core.advice.expected_loss import DEGREES, RECORDS, expected
+from dpbo_core.advice.expected_loss import DEGREES, RECORDS, UNHELD, expected
 from dpbo_core.advice.expected_loss import rows as table_rows
 from dpbo_core.comparison.rivals import run_on
 from dpbo_core.comparison.tasks import ScoreTable, on_table
@@ -74,7 +74,7 @@ def test_auto_is_one_of_the_calibrated_methods_and_says_why(tables, tmp_path):
     release = result.release
     assert release.method in ("private_grid", "public")
     assert release.method == advise_study(spec).recommended
-    assert "below the best, least where" in release.facts["chosen_by_advice"]
+    assert "below the best" in release.facts["chosen_by_advice"]
     assert release.guarantee == plan_study(spec).guarantee
     (account,) = book.accounts("people")
     assert [entry.method for entry in account.entries] == [release.method]
@@ -191,6 +191,9 @@ def test_a_range_spans_ten_at_most_and_is_said_with_one_digit():
             found = expected(form, synthetic(d=2, size=100, steps=20, m=m))
             assert found.low <= found.high
             assert found.high + 5e-4 <= 10.001 * (found.low + 5e-4)
+            if named(form) in UNHELD:
+                assert (found.range, found.short) == (None, "unknown")
+                continue
             assert max(len(word.strip("0.")) for word in found.caption.split() if word[0].isdigit()) == 1
 
 
@@ -354,13 +357,11 @@ def test_a_plan_that_counts_the_public_file_says_narrower_things_of_the_same_cho
     unknown, few, many = (advise_study(spec, n_public=n) for n in (None, 60, 5000))
     assert few.recommended == many.recommended == unknown.recommended
     assert few.choice.options == many.choice.options == unknown.choice.options
-    ranges = [
-        {line.kind: line.expected_regret_range for line in told.methods}["public"] for told in (many, unknown, few)
-    ]
-    assert ranges[0][1] <= ranges[1][1] <= ranges[2][1] > ranges[0][1]
+    ranges = [{line.kind: line.expected_regret for line in told.methods}["public"] for told in (many, unknown, few)]
+    assert ranges[0] <= ranges[1] <= ranges[2] > ranges[0]
     assert few.to_json()["public_records"] == 60
     assert "public_records" not in unknown.to_json()
-    assert few.choice.why != many.choice.why  # the reason is about this public set
+    assert few.best.expected_regret != many.best.expected_regret  # it is about this public set
 
 
 @pytest.mark.parametrize(
