@@ -191,7 +191,7 @@ def test_a_range_spans_ten_at_most_and_is_said_with_one_digit():
             found = expected(form, synthetic(d=2, size=100, steps=20, m=m))
             assert found.low <= found.high
             assert found.high + 5e-4 <= 10.001 * (found.low + 5e-4)
-            if named(form) in UNHELD:
+            if named(form).rpartition("/")[2] in UNHELD:
                 assert (found.range, found.short) == (None, "unknown")
                 continue
             assert max(len(word.strip("0.")) for word in found.caption.split() if word[0].isdigit()) == 1
