@@ -161,7 +161,9 @@ def test_a_wrong_transcript_is_caught(folder, monkeypatch):
 def test_every_page_is_in_the_site_and_every_picture_is_made_by_a_script():
     site = (ROOT / "mkdocs.yml").read_text()
     scripts = "\n".join(
-        path.read_text() for part in ("benchmarks", "tests/audit", "tasks") for path in (ROOT / part).rglob("*.py")
+        path.read_text()
+        for part in ("benchmarks", "tests/audit", "tasks", "examples")
+        for path in (ROOT / part).rglob("*.py")
     )
     for page in (ROOT / "docs").rglob("*.md"):
         assert f": {page.relative_to(ROOT / 'docs').as_posix()}\n" in site, page.name
