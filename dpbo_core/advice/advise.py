@@ -143,7 +143,6 @@ class MethodAdvice:
             "evidence": self.evidence,
             "verdict": self.verdict,
             "why": self.why,
-            **({"condition": self.condition} if self.condition else {}),
             **({} if self.seconds is None else {"estimated_seconds": self.seconds}),
             **({} if self.useful_from is None else {"useful_from": self.useful_from}),
         }
