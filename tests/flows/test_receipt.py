@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from test_show import released  # noqa: F401  a fixture
 
-from dpbo.tasks.reporting import log_release
+from dpbo.tasks.reporting.mlflow_run import log_release
 from dpbo_core.ledger.ledger import PrivacyLedger
 
 ROOT = Path(__file__).parents[2]
