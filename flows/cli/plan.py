@@ -127,7 +127,7 @@ def _outcome(line: MethodAdvice) -> str:
 
 def _conditional(line: MethodAdvice) -> str:
     """Its verdict in a table's cell; its sentence below says on what condition it is good."""
-    return "good, if …" if line.verdict == "good" and line.condition else line.verdict
+    return "if alike" if line.verdict == "good" and line.condition else line.verdict
 
 
 def _beside(line: MethodAdvice) -> str:

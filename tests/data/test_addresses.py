@@ -27,8 +27,9 @@ from dpbo_core.preparation.data_split import public_half
 from dpbo_core.preparation.named_sources import named_source
 from dpbo_core.queries.evaluation.run import evaluate_study
 from dpbo_core.queries.tuning.run import run_study
+from dpbo_core.queries.watch.terms import Terms
 from dpbo_core.queries.watch.todays_table import todays_table
-from dpbo_core.study_file import StudySpec
+from dpbo_core.study_file import StudySpec, WatchSection
 
 CANARY = "canary-7f3e9a41c0"
 PG = "postgresql://db.example/ehr?query="
@@ -399,7 +400,8 @@ def test_a_report_and_a_look_read_the_same_rows(here, tables, database):
     report = evaluate_study(study, ledger=ledger, folder=here)
     assert 0.5 < report.release.value["metrics"]["accuracy"]["value"] < 1.5
     public = public_half(study, here)
-    table = todays_table(study, here, public, address("select x, ward, y from positives"))
+    section = WatchSection(drop=0.1, epsilon=1.0, table=address("select x, ward, y from positives"))
+    table = todays_table(study, here, public, section, Terms(0.1, 1.0, 2, 0.9, 1))
     assert table.n == int(pd.read_csv(here / "v.csv")["y"].sum())
     assert table.sources()[0].name.endswith("#public.positives")
 

@@ -599,6 +599,9 @@ def test_the_fingerprint_sees_every_value_and_no_format(tmp_path: Path) -> None:
     assert len({prints[0], *(fingerprint(table_of(other)) for other in others)}) == 9
 
 
+IN_MEMORY = ("aliasing.py", "frames.py")  # whose readers have a table of such a library already
+
+
 def test_the_room_imports_numpy_and_its_errors_and_nothing_else_on_the_way_in() -> None:
     heavy, house = (
         {"narwhals", "pandas", "psycopg", "pyarrow", "sklearn"},
@@ -614,7 +617,8 @@ def test_the_room_imports_numpy_and_its_errors_and_nothing_else_on_the_way_in() 
                 if root == "dpbo_core":
                     assert name in house or name.startswith("dpbo_core.data"), (file.name, name)
                 else:
-                    assert root not in heavy or node not in tree.body, (file.name, name)
+                    later = root not in heavy or node not in tree.body or file.name in IN_MEMORY
+                    assert later, (file.name, name)
                     assert root in heavy | {"numpy"} or root in __import__("sys").stdlib_module_names, (
                         file.name,
                         name,

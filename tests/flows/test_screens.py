@@ -275,7 +275,7 @@ def test_methods_are_listed_when_asked_for_and_the_studys_own_always(tables, cap
     spec = StudySpec.from_dict({**tables, "method": {}})
     print_every_method(spec, advise_study(spec))
     printed = capsys.readouterr().out
-    assert len(re.findall(r"^ \w+ +(?:good|poor|useless|refused) ", printed, re.M)) == 8
+    assert len(re.findall(r"^ \w+ +(?:good|poor|useless|refused|if alike) ", printed, re.M)) == 8
     assert re.search(r"^ exact_gp +refused ", printed, re.M)
     print_advice(spec, advise_study(spec))
     printed = capsys.readouterr().out

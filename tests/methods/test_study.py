@@ -243,9 +243,9 @@ def test_a_private_path_fits_no_estimator_in_a_step(on_files, tmp_path, kind, mo
     """A fit takes longer at some points than at others, and a step's duration is seen."""
     fits, honest = [], EstimatorFactory.train
 
-    def counted(factory, X, y, /, **point):
+    def counted(factory, X, y, weights=None, /, **point):
         fits.append(point)
-        return honest(factory, X, y, **point)
+        return honest(factory, X, y, weights, **point)
 
     monkeypatch.setattr(EstimatorFactory, "train", counted)
     on_files["model"] = {"estimator": "sklearn.tree.DecisionTreeClassifier", "score": "accuracy"}
