@@ -3,7 +3,8 @@
 import os
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated
 
@@ -307,7 +308,7 @@ def notices(training: Path, table: Table, person: str | None) -> Iterator[tuple[
     for column, values in table.columns.items():
         some = values[present(values)].tolist()[:1000]
         rows = len(some) / max(1, len(set(some)))
-        if IDENTIFIER.search(column):
+        if IDENTIFIER.search(column) or _in_groups(some):
             if person is None and rows > REPEATED:
                 yield (
                     "people",
@@ -320,6 +321,12 @@ def notices(training: Path, table: Table, person: str | None) -> Iterator[tuple[
                 if sum(bool(re.fullmatch(form, str(one))) for one in some) > MOST * len(some)
             )
             yield from (("texts", f"{named(column)} holds {what}") for what in forms)
+
+
+def _in_groups(values: Sequence[object]) -> bool:
+    """Whether many values stand in one run of rows each, as those of a person do: 1, 1, 1, 2, 2, 2, 3, …"""
+    runs = sum(one != other for one, other in pairwise(values)) + 1
+    return runs == len(set(values)) > CATEGORIES_AT_MOST
 
 
 def print_written(spec: StudySpec, out: Path, noticed: Iterable[tuple[str, str]]) -> None:

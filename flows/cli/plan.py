@@ -9,6 +9,7 @@ from dpbo.flows.cli.terminal import Screen, named, print_result
 from dpbo.flows.cli.words import Study
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo_core.advice.advise import Advice, MethodAdvice, beside_spread
+from dpbo_core.advice.expected_loss import UNKNOWN
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.preparation.data_split import allowed_score, public_sources
 from dpbo_core.preparation.public_advice import public_baseline, public_share, public_spread
@@ -101,7 +102,7 @@ def _print_head(screen: Screen, spec: StudySpec, advice: Advice) -> None:
 
 def _expectations(spec: StudySpec, advice: Advice, best: MethodAdvice) -> list[tuple[str, str]]:
     """What to expect of the method to choose, its price, and beside it the study's own and any with a condition."""
-    choice = "a choice " if best.regret_caption else ""
+    choice = "a choice " if best.regret_caption not in ("", UNKNOWN) else ""
     expected = f"{_verdict(best)}{choice}{_outcome(best)} (score from 0 to {best.score_range:g})"
     if best.condition:
         expected += f", if {best.condition}"
@@ -121,8 +122,9 @@ def _expectations(spec: StudySpec, advice: Advice, best: MethodAdvice) -> list[t
 def _outcome(line: MethodAdvice) -> str:
     """How far its choice is expected to stay below the best, and what that and its score's noise come to."""
     error = f"error {line.expected_error:.1g}"
-    how_far = "an unknown way" if line.regret_caption == "unknown" else line.regret_caption
-    return f"{how_far} below the best, {error}" if how_far else error
+    if line.regret_caption == UNKNOWN:
+        return f"{error}; how near the best its choice is, is not known"
+    return f"{line.regret_caption} below the best, {error}" if line.regret_caption else error
 
 
 def _conditional(line: MethodAdvice) -> str:

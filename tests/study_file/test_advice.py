@@ -358,8 +358,12 @@ def test_a_plan_that_counts_the_public_file_says_narrower_things_of_the_same_cho
     unknown, few, many = (advise_study(spec, n_public=n) for n in (None, 60, 5000))
     assert few.recommended == many.recommended == unknown.recommended
     assert few.choice.options == many.choice.options == unknown.choice.options
-    ranges = [{line.kind: line.expected_regret for line in told.methods}["public"] for told in (many, unknown, few)]
-    assert ranges[0] <= ranges[1] <= ranges[2]
+    by_kind = [{line.kind: line for line in told.methods} for told in (many, unknown, few)]
+    lost = [lines["public"].expected_regret for lines in by_kind]
+    ranges = [lines["private_grid"].expected_regret_range for lines in by_kind]
+    assert lost[0] <= lost[1] <= lost[2]
+    assert ranges[0][1] <= ranges[1][1] <= ranges[2][1] > ranges[0][1]
+    assert few.choice.why != many.choice.why  # the reason is about this public set
     assert few.to_json()["public_records"] == 60
     assert "public_records" not in unknown.to_json()
 
