@@ -14,7 +14,8 @@ them, wide enough to hold nine in ten losses of `benchmarks/shift.py`'s tasks. O
 of `UNHELD` held fewer (the public best 56%, a trajectory with a public prior 64%, a flat one's end 18%): "unknown"
 stands for them. A base measure's, which "auto" takes, held 97% of 96 cells and 96% of 288 splits
 (`benchmarks/held_back_tasks.py`, seed 20261125), though the table was simulated before a doubt had a floor for
-shift. Between its nodes log r and log e are linear in log d, log N′, log n and log m̃; beyond them the nearest node speaks, except that e goes on as 1/m̃.
+shift. Between its nodes log r and log e are linear in log d, log N′, log n and log m̃; beyond them the nearest node
+speaks, except that e goes on as 1/m̃.
 """
 
 import csv

@@ -8,6 +8,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from sklearn import config_context
+from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -342,3 +343,14 @@ def test_numbers_that_a_frame_holds_as_objects_are_numbers(url):  # noqa: F811
     assert as_objects.classes_.tolist() == [0, 1, 2]
     with pytest.warns(UserWarning, match="nothing was drawn"):
         assert search(url).fit(X, Y, validation_size=0.5).release_ == as_objects.release_
+
+
+def test_a_pipeline_of_columns_that_scores_records_alone_is_evaluated_too(url):  # noqa: F811
+    """A listed one was asked without its data frame, and every report of it was refused."""
+    columns = make_column_transformer((StandardScaler(), list(X.columns[:4])))
+    piped, name = make_pipeline(columns, LogisticRegression()), "logisticregression__C"
+    alone = search(url, inner=piped, space={name: Categorical([0.1, 1.0])}, rowwise="enforced")
+    alone.fit(X, Y == 1, validation_size=0.5)
+    report = alone.evaluate(X, Y == 1, validation_size=0.5, epsilon=1.0).release
+    assert (report.guarantee.epsilon, report.guarantee.assumptions) == (1.0, ())
+    assert 0.5 < report.value["metrics"]["auc"]["value"] <= 1.0

@@ -95,7 +95,8 @@ class EvaluatedModel:
             if section.enforced:
                 from dpbo_core.models.one_by_one.enforced_model import alone
 
-                model = replace(model, alone=alone(model.estimator, self.X, self.public.truth, cells, needed_by={}))
+                how = alone(model.by_rows(), self.X, self.public.truth, cells, needed_by={})
+                model = replace(model, alone=how)
             else:
                 check_rowwise(model, self.X, needs=self.public.verb)
                 model = replace(model, alone=None)
