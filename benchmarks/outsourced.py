@@ -140,15 +140,15 @@ def curve(task: Task, Z: Any, rng: Any, noise_scale: float, steps: int = T) -> A
 
 def curves(tasks: list[Task], make: Any) -> Any:
     """(runs, T): `make(X, rng)` gives the table and its noise scale."""
-    found = []
+    regrets = []
     for number, task in enumerate(tasks):
         Z, noise = make(task.X, np.random.default_rng((2, number)))
-        found.append(curve(task, Z, np.random.default_rng((1, number)), noise))
-    return np.array(found)
+        regrets.append(curve(task, Z, np.random.default_rng((1, number)), noise))
+    return np.array(regrets)
 
 
-def said(found: Any) -> str:
-    last = found[:, -1]
+def in_words(regrets: Any) -> str:
+    last = regrets[:, -1]
     return f"{last.mean():.3f} ± {last.std(ddof=1) / math.sqrt(len(last)):.3f}"
 
 
@@ -157,27 +157,28 @@ def main(runs: int, figure: str | None) -> None:
     sigma_min = smallest(X)
     tasks = [drawn(X, np.random.default_rng((0, number)), LENGTHSCALE) for number in range(runs)]
     plain = curves(tasks, Plain())
-    print(f"{runs} runs, T = {T}, ℓ = {LENGTHSCALE:g}; σ_min = {sigma_min:.2f}; non-private {said(plain)}\n")
+    print(f"{runs} runs, T = {T}, ℓ = {LENGTHSCALE:g}; σ_min = {sigma_min:.2f}; non-private {in_words(plain)}\n")
     for log_epsilon, dims in TABLES.items():
         epsilon = math.exp(log_epsilon)
         largest = largest_projection_dim(epsilon=epsilon, delta=DELTA, singular_value=sigma_min)
         print(f"ε = e^{log_epsilon}: largest r with σ_min ≥ ω is {largest}")
         for r, printed in zip(dims, PRINTED[log_epsilon], strict=True):
-            found = curves(tasks, Published(epsilon, r))
+            regrets = curves(tasks, Published(epsilon, r))
             mark = "  (lifted)" if Published(epsilon, r).lifts(X) else ""
-            print(f"  published r = {r:2d}   {said(found)}   the paper {printed:.3f}{mark}", flush=True)
-        found = curves(tasks, Sound(epsilon))
-        print(f"  sound              {said(found)}   more than non-private: {(found - plain)[:, -1].mean():.3f}\n")
+            print(f"  published r = {r:2d}   {in_words(regrets)}   the paper {printed:.3f}{mark}", flush=True)
+        regrets = curves(tasks, Sound(epsilon))
+        more = (regrets - plain)[:, -1].mean()
+        print(f"  sound              {in_words(regrets)}   more than non-private: {more:.3f}\n")
     hoo = [branin(X)] * runs
-    print(f"Branin–Hoo, ℓ = {hoo[0].lengthscale:.1f}: non-private {said(curves(hoo, Plain()))}")
+    print(f"Branin–Hoo, ℓ = {hoo[0].lengthscale:.1f}: non-private {in_words(curves(hoo, Plain()))}")
     for log_epsilon in (0.0, 1.1, 2.0):
         epsilon = math.exp(log_epsilon)
         theirs = curves(hoo, Published(epsilon, 10))
         ours = curves(hoo, Sound(epsilon))
-        print(f"  ε = e^{log_epsilon}: published r = 10 {said(theirs)}, sound {said(ours)}", flush=True)
+        print(f"  ε = e^{log_epsilon}: published r = 10 {in_words(theirs)}, sound {in_words(ours)}", flush=True)
     wide = [drawn(X, np.random.default_rng((0, number)), 8.0) for number in range(runs)]
     goal, free = curves(wide, Sound(math.exp(1.1))), curves(wide, Plain())
-    print(f"\nℓ = 8, ε = e^1.1: sound {said(goal)}, non-private {said(free)}", end="")
+    print(f"\nℓ = 8, ε = e^1.1: sound {in_words(goal)}, non-private {in_words(free)}", end="")
     print(f", difference {(goal - free)[:, -1].mean():.3f} ± {(goal - free)[:, -1].std() / math.sqrt(runs):.3f}")
     sizes()
     if figure:
@@ -212,9 +213,12 @@ def draw(path: str, tasks: list[Task], plain: Any) -> None:
             "published, r = 10 (not private)": curves(tasks, Published(epsilon, 10)),
             "sound": curves(tasks, Sound(epsilon)),
         }
-        print(f"ε = {name}: " + "; ".join(f"{label} {said(found)}" for label, found in lines.items()), flush=True)
-        for label, found in lines.items():
-            axis.plot(range(1, T + 1), found.mean(axis=0), label=label)
+        print(
+            f"ε = {name}: " + "; ".join(f"{label} {in_words(regrets)}" for label, regrets in lines.items()),
+            flush=True,
+        )
+        for label, regrets in lines.items():
+            axis.plot(range(1, T + 1), regrets.mean(axis=0), label=label)
         axis.set(title=f"ε = {name}", xlabel="rows asked", yscale="log")
     axes[0].set_ylabel("simple regret / σ_y")
     axes[0].legend(frameon=False, fontsize=8)

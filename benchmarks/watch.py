@@ -63,10 +63,10 @@ def main() -> None:
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 4_000
     for accuracy in (0.9, 0.86, 0.8):
         for name, pool, rows, days in WATCHES:
-            found, false = of_watch(accuracy, pool, rows, days, runs)
-            spread = [2.0 * math.sqrt(share * (1.0 - share) / runs) for share in (found, false)]
+            sighted, false = of_watch(accuracy, pool, rows, days, runs)
+            spread = [2.0 * math.sqrt(share * (1.0 - share) / runs) for share in (sighted, false)]
             print(
-                f"accuracy {accuracy}  {name:<24} within {days:>2} days: found {found:.3f} ± {spread[0]:.3f}"
+                f"accuracy {accuracy}  {name:<24} within {days:>2} days: found {sighted:.3f} ± {spread[0]:.3f}"
                 f"  false {false:.3f} ± {spread[1]:.3f}",
                 flush=True,
             )

@@ -12,15 +12,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from threadpoolctl import threadpool_limits
 
 from benchmarks.papers import adaptive, kharkovskii, page, wang
-from benchmarks.papers.cells import Known
+from benchmarks.papers.cells import Results
 
 
 def main(words: list[str]) -> None:
     """As above."""
     minutes = float(words.pop(words.index("--minutes") + 1)) if "--minutes" in words else 60.0
-    prefixes, known = tuple(word for word in words if not word.startswith("--")), Known.read()
+    prefixes, results = tuple(word for word in words if not word.startswith("--")), Results.read()
     cells = [*kharkovskii.cells(), *wang.cells()]
-    left = [c for c in cells if not known.has(c) and (not prefixes or c.key.startswith(prefixes))]
+    left = [c for c in cells if not results.has(c) and (not prefixes or c.key.startswith(prefixes))]
     end = time.monotonic() + 60.0 * minutes
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns) as bar:
@@ -29,10 +29,10 @@ def main(words: list[str]) -> None:
             if time.monotonic() > end:
                 break
             bar.update(task, description=cell.key)
-            known.work_out(cell)
+            results.work_out(cell)
             bar.advance(task)
-    page.write(known)
-    adaptive.write(known)
+    page.write(results)
+    adaptive.write(results)
 
 
 if __name__ == "__main__":

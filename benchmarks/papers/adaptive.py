@@ -5,7 +5,7 @@
 import numpy as np
 
 from benchmarks.papers import wang
-from benchmarks.papers.cells import ROOT, Known
+from benchmarks.papers.cells import ROOT, Results
 
 PAGE, PICTURE = ROOT / "docs" / "tables" / "adaptive.txt", ROOT / "docs" / "pictures" / "dp_hypo.png"
 PAPER = "c = 0.75, C = 2, β = 1"
@@ -27,24 +27,24 @@ FIXED = """The same at a fixed number of trials T (200 runs):
 """
 
 
-def write(known: Known) -> None:
+def write(results: Results) -> None:
     """The page and its plot."""
-    PAGE.write_text(page(known))
-    plot(known)
+    PAGE.write_text(page(results))
+    plot(results)
 
 
-def page(known: Known) -> str:
+def page(results: Results) -> str:
     """The whole page."""
     gammas = [f"γ = {gamma:g}" for gamma in wang.GAMMAS]
     white = {name: [f"{key}/{g}{mode}" for g in wang.GAMMAS] for name, key, mode in _white_arms()}
     uniform = [f"wang/table1/uniform/{g}/equal" for g in wang.GAMMAS]
-    parts = [WHITE_BOX, _table(known, gammas, uniform, white, 1.0)]
+    parts = [WHITE_BOX, _table(results, gammas, uniform, white, 1.0)]
     for lead, place, columns, marks in (
         (BLACK_BOX, "table2", gammas, wang.GAMMAS),
         (FIXED, "figure1/right", [f"T = {K}" for K in wang.FIXED], wang.FIXED),
     ):
         black = {name: [f"wang/{place}/{name}/{mark}" for mark in marks] for name in wang.BLACK}
-        parts += [lead, _table(known, columns, black.pop("uniform"), black, -1.0)]
+        parts += [lead, _table(results, columns, black.pop("uniform"), black, -1.0)]
     return "".join(parts).rstrip() + "\n"
 
 
@@ -56,29 +56,33 @@ def _white_arms() -> list[tuple[str, str, str]]:
     ]
 
 
-def _table(known: Known, columns: list[str], uniform: list[str], arms: dict[str, list[str]], sign: float) -> str:
+def _table(
+    results: Results, columns: list[str], uniform: list[str], arms: dict[str, list[str]], sign: float
+) -> str:
     """Uniform trials, then what each arm has more (sign 1) or less (−1) of the same."""
     lines = ["| | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
-    lines.append("| uniform | " + " | ".join(_said(known.mean(key), "{:.4f} ± {:.4f}") for key in uniform) + " |")
+    lines.append(
+        "| uniform | " + " | ".join(_in_words(results.mean(key), "{:.4f} ± {:.4f}") for key in uniform) + " |"
+    )
     for name, keys in arms.items():
-        cells = [_gain(known, key, over, sign) for key, over in zip(keys, uniform, strict=True)]
-        lines.append(f"| {name} | " + " | ".join(_said(cell, "{:+.4f} ± {:.4f}") for cell in cells) + " |")
+        cells = [_gain(results, key, over, sign) for key, over in zip(keys, uniform, strict=True)]
+        lines.append(f"| {name} | " + " | ".join(_in_words(cell, "{:+.4f} ± {:.4f}") for cell in cells) + " |")
     return "\n".join(lines) + "\n\n"
 
 
-def _gain(known: Known, key: str, over: str, sign: float) -> tuple[float, float] | None:
-    found = known.excess(key, over)
-    return None if found is None else (sign * found[0], found[1])
+def _gain(results: Results, key: str, over: str, sign: float) -> tuple[float, float] | None:
+    outcome = results.excess(key, over)
+    return None if outcome is None else (sign * outcome[0], outcome[1])
 
 
-def _said(found: tuple[float, float] | None, form: str) -> str:
-    if found is None:
+def _in_words(outcome: tuple[float, float] | None, form: str) -> str:
+    if outcome is None:
         return "not tried"
-    said = form.format(*found)
-    return f"**{said}**" if "+" in form and abs(found[0]) > 2.0 * found[1] else said
+    text = form.format(*outcome)
+    return f"**{text}**" if "+" in form and abs(outcome[0]) > 2.0 * outcome[1] else text
 
 
-def plot(known: Known) -> None:
+def plot(results: Results) -> None:
     """What each arm gains over uniform trials, by γ, in either box, beside what the paper's tables gain."""
     import matplotlib.pyplot as plt
 
@@ -96,7 +100,7 @@ def plot(known: Known) -> None:
         (axes[1], "black box", black, losses, "Table 2, C = 1.5 (of its own loss)"),
     ):
         for name, key, mode, over, end, sign in arms:
-            gains = [_gain(known, f"{key}/{g}{mode}", f"{over}/{g}{end}", sign) for g in wang.GAMMAS]
+            gains = [_gain(results, f"{key}/{g}{mode}", f"{over}/{g}{end}", sign) for g in wang.GAMMAS]
             seen = [(g, *gain) for g, gain in zip(wang.GAMMAS, gains, strict=True) if gain is not None]
             if seen:
                 g, mean, error = zip(*seen, strict=True)

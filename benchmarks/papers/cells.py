@@ -36,44 +36,44 @@ class Cell:
 
 
 @dataclass
-class Known:
+class Results:
     """The cells that are worked out, whole."""
 
-    kept: dict[str, dict[str, Any]] = field(default_factory=dict)
+    cells: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @classmethod
-    def read(cls) -> "Known":
+    def read(cls) -> "Results":
         """What the state has; nothing where there is none."""
         return cls(json.loads(STATE.read_text()) if STATE.exists() else {})
 
     def has(self, cell: Cell) -> bool:
         """Whether all its runs are there."""
-        entry = self.kept.get(cell.key, {})
+        entry = self.cells.get(cell.key, {})
         return int(entry.get("count", len(entry.get("runs", ())))) == cell.runs
 
     def work_out(self, cell: Cell) -> None:
         """All runs of a cell, written at once."""
-        found = [cell.run(i) for i in range(cell.runs)]
-        curves = [one for one in found if hasattr(one, "__len__")]
-        entry: dict[str, Any] = {"runs": [round(float(one[-1] if curves else one), DIGITS) for one in found]}
+        outcome = [cell.run(i) for i in range(cell.runs)]
+        curves = [one for one in outcome if hasattr(one, "__len__")]
+        entry: dict[str, Any] = {"runs": [round(float(one[-1] if curves else one), DIGITS) for one in outcome]}
         if curves:
             entry["curve"] = [round(sum(column) / len(curves), DIGITS) for column in zip(*curves, strict=True)]
         if cell.runs > SINGLE:
             mean, error = _moments(entry["runs"])
             entry = {"count": cell.runs, "mean": round(mean, DIGITS), "error": round(error, DIGITS)}
-        self.kept[cell.key] = entry
-        replace_atomically(STATE, (json.dumps(self.kept, sort_keys=True, indent=0) + "\n").encode())
+        self.cells[cell.key] = entry
+        replace_atomically(STATE, (json.dumps(self.cells, sort_keys=True, indent=0) + "\n").encode())
 
     def mean(self, key: str) -> tuple[float, float] | None:
         """Mean and standard error; None where it was not run."""
-        entry = self.kept.get(key, {})
+        entry = self.cells.get(key, {})
         if "count" in entry:
             return entry["mean"], entry["error"]
         return _moments(entry["runs"]) if entry.get("runs") else None
 
     def excess(self, key: str, over: str) -> tuple[float, float] | None:
         """Mean and standard error of the difference, run by run, over the runs that both have."""
-        one, other = (self.kept.get(name, {}).get("runs") for name in (key, over))
+        one, other = (self.cells.get(name, {}).get("runs") for name in (key, over))
         if not one or not other:
             return None
         return _moments([a - b for a, b in zip(one, other, strict=False)])

@@ -85,13 +85,13 @@ def landscape(sigma: float) -> Any:
 
 @lru_cache(maxsize=8)
 def _repeated(sigma: float) -> Any:
-    kept = CACHE / f"papers_white_{sigma}.npy"
-    if not kept.exists():
+    cache = CACHE / f"papers_white_{sigma}.npy"
+    if not cache.exists():
         points = GRIDS[0].points
         scores = np.mean([accuracies(points, sigma, number) for number in range(REPEATS)], axis=0)
-        kept.parent.mkdir(exist_ok=True)
-        np.save(kept, scores)
-    return np.load(kept)
+        cache.parent.mkdir(exist_ok=True)
+        np.save(cache, scores)
+    return np.load(cache)
 
 
 def accuracies(points: list[dict[str, float]], sigma: float, number: int) -> Any:
@@ -113,8 +113,8 @@ def accuracies(points: list[dict[str, float]], sigma: float, number: int) -> Any
         p *= (np.minimum(1.0, C / np.maximum(lengths, 1e-12)) * pace)[:, None]
         W -= np.tensordot(X.T, p, 1)
         W -= noise[:, :, None] * (C * pace)
-    found = np.tensordot(validation.X.astype(np.float32), W, 1).argmax(axis=1)
-    return (found == validation.labels[:, None]).mean(axis=0)
+    predictions = np.tensordot(validation.X.astype(np.float32), W, 1).argmax(axis=1)
+    return (predictions == validation.labels[:, None]).mean(axis=0)
 
 
 @lru_cache(maxsize=2)

@@ -106,13 +106,13 @@ def sigma_min(name: str) -> float:
 
 def implied(name: str) -> tuple[float, float]:
     """σ_min by the paper: at least every ω whose column it says keeps σ_min, under that of the next column."""
-    kept, raised = [], []
+    floors, raised = [], []
     for number, (of, log_epsilon, dims, _) in NUMBERED.items():
         if of == name:
             at = dims.index(LARGEST[number])
-            kept.append(published(name, log_epsilon, dims[at]).floor)
+            floors.append(published(name, log_epsilon, dims[at]).floor)
             raised.append(published(name, log_epsilon, dims[at + 1]).floor)
-    return max(kept), min(raised)
+    return max(floors), min(raised)
 
 
 def one(name: str, transform: Any, number: int) -> Any:

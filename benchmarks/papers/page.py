@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.papers import kharkovskii, wang
-from benchmarks.papers.cells import ROOT, Cell, Known
+from benchmarks.papers.cells import ROOT, Cell, Results
 from benchmarks.papers.digits import GRIDS, black_box, cifar
 
 PAGE, PICTURES = ROOT / "docs" / "tables" / "printed_numbers.txt", ROOT / "docs" / "pictures"
@@ -44,21 +44,21 @@ towards no total.
 """
 
 
-def write(known: Known) -> None:
+def write(results: Results) -> None:
     """The page and its figures."""
-    PAGE.write_text(page(known))
-    figures(known)
+    PAGE.write_text(page(results))
+    figures(results)
 
 
-def page(known: Known) -> str:
+def page(results: Results) -> str:
     """The whole page."""
     own, others = _split([*kharkovskii.cells(), *wang.cells()])
     total = (
-        f"**{sum(map(known.has, own))} of {len(own)}** cells that need no outside data are run, of Tables 1 to 3, Figure "
-        f"2a and Branin–Hoo; of the stand-ins' {len(others)}, {sum(map(known.has, others))} are.\n"
+        f"**{sum(map(results.has, own))} of {len(own)}** cells that need no outside data are run, of Tables 1 to 3, Figure "
+        f"2a and Branin–Hoo; of the stand-ins' {len(others)}, {sum(map(results.has, others))} are.\n"
     )
     parts = [total, KHARKOVSKII]
-    parts += [_figure_2(known, "synthetic", "a", ""), *(_numbered(known, n) for n in (1, 2, 3)), _hoo(known)]
+    parts += [_figure_2(results, "synthetic", "a", ""), *(_numbered(results, n) for n in (1, 2, 3)), _hoo(results)]
     parts += [STAND_INS, "## Kharkovskii et al.: loans and property prices\n\n"]
     parts.append(
         "Stand-ins: tables drawn with the printed n, d, T and δ (36,000 correlated rows of 3 columns, a few far out; "
@@ -70,13 +70,13 @@ def page(known: Known) -> str:
         low, high = kharkovskii.implied(name)
         parts.append(
             f"* {name}: σ_min {kharkovskii.sigma_min(name):.1f}, by the paper's tables in [{low:.0f}, {high:.0f}); "
-            f"the rows themselves {_said(known.mean(kharkovskii.key(name)))}, in the paper {kharkovskii.ROWS[name]:g}\n"
+            f"the rows themselves {_in_words(results.mean(kharkovskii.key(name)))}, in the paper {kharkovskii.ROWS[name]:g}\n"
         )
     parts.append("\n")
     for name, letter in (("loans", "b"), ("property", "c")):
-        parts.append(_figure_2(known, name, letter, f", stand-in for {name}"))
-        parts += [_numbered(known, n) for n, (of, *_) in kharkovskii.NUMBERED.items() if of == name]
-    parts += [_wang(), _table_1(known), _table_2(known), _figure_1(known), LANDSCAPES]
+        parts.append(_figure_2(results, name, letter, f", stand-in for {name}"))
+        parts += [_numbered(results, n) for n, (of, *_) in kharkovskii.NUMBERED.items() if of == name]
+    parts += [_wang(), _table_1(results), _table_2(results), _figure_1(results), LANDSCAPES]
     return "".join(parts)
 
 
@@ -85,8 +85,8 @@ def _split(cells: list[Cell]) -> tuple[list[Cell], list[Cell]]:
     return own, [c for c in cells if c not in own]
 
 
-def _said(found: tuple[float, float] | None, digits: int = 3) -> str:
-    return NOT_RUN if found is None else f"{found[0]:.{digits}f} ± {found[1]:.{digits}f}"
+def _in_words(outcome: tuple[float, float] | None, digits: int = 3) -> str:
+    return NOT_RUN if outcome is None else f"{outcome[0]:.{digits}f} ± {outcome[1]:.{digits}f}"
 
 
 def _table(head: str, columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
@@ -94,15 +94,15 @@ def _table(head: str, columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> 
     return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows), "", ""])
 
 
-def _numbered(known: Known, number: int) -> str:
+def _numbered(results: Results, number: int) -> str:
     name, log_epsilon, dims, printed = kharkovskii.NUMBERED[number]
-    sound = _said(known.mean(kharkovskii.key(name, log_epsilon)))
+    sound = _in_words(results.mean(kharkovskii.key(name, log_epsilon)))
     lifted = [r for r in dims if kharkovskii.lifted(name, log_epsilon, r)]
     rows = [
         (
             f"r = {r}" + (", lifted" if r in lifted else ""),
             f"{theirs:g}",
-            _said(known.mean(kharkovskii.key(name, log_epsilon, r))),
+            _in_words(results.mean(kharkovskii.key(name, log_epsilon, r))),
             sound,
             sound,
         )
@@ -110,7 +110,7 @@ def _numbered(known: Known, number: int) -> str:
     ]
     largest = max(r for r in dims if r not in lifted)
     over = kharkovskii.key(name, log_epsilon, largest)
-    losses = [(r, known.excess(kharkovskii.key(name, log_epsilon, r), over)) for r in lifted]
+    losses = [(r, results.excess(kharkovskii.key(name, log_epsilon, r), over)) for r in lifted]
     lost = "; ".join(f"r = {r}: {NOT_RUN if d is None else f'{d[0]:+.3f} ± {d[1]:.3f}'}" for r, d in losses)
     steps = kharkovskii.steps_of(name)
     head = f"Table {number}: S_{steps} at ε = e^{log_epsilon}" + (
@@ -120,29 +120,29 @@ def _numbered(known: Known, number: int) -> str:
     return table + f"Lifted, beyond r = {largest}: {lost}\n\n"
 
 
-def _figure_2(known: Known, name: str, letter: str, of: str) -> str:
+def _figure_2(results: Results, name: str, letter: str, of: str) -> str:
     delta, steps, r, printed = kharkovskii.SETTINGS[name]
     plain, rows = kharkovskii.key(name), []
     for log_epsilon, theirs in printed.items():
-        ours = known.excess(kharkovskii.key(name, log_epsilon, r), plain)
-        sound = _said(known.excess(kharkovskii.key(name, log_epsilon), plain))
+        ours = results.excess(kharkovskii.key(name, log_epsilon, r), plain)
+        sound = _in_words(results.excess(kharkovskii.key(name, log_epsilon), plain))
         mark = ", lifted" if kharkovskii.lifted(name, log_epsilon, r) else ""
-        rows.append((f"e^{log_epsilon}{mark}", f"{theirs:g}", _said(ours), sound, sound))
+        rows.append((f"e^{log_epsilon}{mark}", f"{theirs:g}", _in_words(ours), sound, sound))
     head = (
-        f"Figure 2{letter}{of}: S_{steps} beyond that of the rows themselves ({_said(known.mean(plain))}), r = {r}, "
+        f"Figure 2{letter}{of}: S_{steps} beyond that of the rows themselves ({_in_words(results.mean(plain))}), r = {r}, "
         f"δ = {delta:g}"
     )
     table = _table(head, ("ε", "paper", "ours as printed", "ours corrected", "at equal ε"), rows)
     return table + f"![Simple regret by rows asked, {name}](../pictures/{FIGURES[name]}.png)\n\n"
 
 
-def _hoo(known: Known) -> str:
+def _hoo(results: Results) -> str:
     rows = []
     for log_epsilon in kharkovskii.HOO:
-        sound = _said(known.mean(kharkovskii.key("branin", log_epsilon)))
-        ours = _said(known.mean(kharkovskii.key("branin", log_epsilon, 10)))
+        sound = _in_words(results.mean(kharkovskii.key("branin", log_epsilon)))
+        ours = _in_words(results.mean(kharkovskii.key("branin", log_epsilon, 10)))
         rows.append((f"e^{log_epsilon}", "appendix A, not at hand", ours, sound, sound))
-    plain = _said(known.mean(kharkovskii.key("branin")))
+    plain = _in_words(results.mean(kharkovskii.key("branin")))
     head = f"Branin–Hoo: S_50, r = 10; the rows themselves {plain}"
     return _table(head, ("ε", "paper", "ours as printed", "ours corrected", "at equal ε"), rows)
 
@@ -154,12 +154,12 @@ def _wang() -> str:
     return WANG.format(ratios=f"{min(ratios):.2f} to {max(ratios):.2f}")
 
 
-def _table_1(known: Known) -> str:
+def _table_1(results: Results) -> str:
     rows = [
         (
             f"{arm.replace('_', ' ')}, γ = {gamma:g}",
             f"{theirs:g}",
-            *(_said(known.mean(f"wang/table1/{arm}/{gamma}/{mode}")) for mode in (*wang.MODES, "equal")),
+            *(_in_words(results.mean(f"wang/table1/{arm}/{gamma}/{mode}")) for mode in (*wang.MODES, "equal")),
         )
         for arm, printed in wang.PRINTED_1.items()
         for gamma, theirs in zip(wang.GAMMAS, printed, strict=True)
@@ -168,12 +168,12 @@ def _table_1(known: Known) -> str:
     return _table(head, ("", "paper", "ours as printed", "ours corrected", "at equal ε"), rows)
 
 
-def _table_2(known: Known) -> str:
+def _table_2(results: Results) -> str:
     rows = []
     for name in wang.BLACK:
         for gamma, theirs in zip(wang.GAMMAS, wang.PRINTED_2.get(name, ("not tried",) * 8), strict=True):
             rows.append(
-                (f"{name}, γ = {gamma:g}", str(theirs), _said(known.mean(f"wang/table2/{name}/{gamma}"), 4))
+                (f"{name}, γ = {gamma:g}", str(theirs), _in_words(results.mean(f"wang/table2/{name}/{gamma}"), 4))
             )
     head = (
         "Table 2: loss in the black box (the base's noise is fixed, what the densities cost is paid on top); a federated "
@@ -182,19 +182,19 @@ def _table_2(known: Known) -> str:
     return _table(head, ("", "paper", "ours, by either theorem"), rows)
 
 
-def _figure_1(known: Known) -> str:
+def _figure_1(results: Results) -> str:
     parts = []
     for task, words in (
         ("mnist", "left: MNIST, stand-in digits"),
         ("cifar", "middle: CIFAR-10, stand-in digits, 50 × 50"),
     ):
         rows = [
-            (f"T = {K}", *(_said(known.mean(f"wang/figure1/{task}/{arm}/{K}")) for arm in wang.PRINTED_1))
+            (f"T = {K}", *(_in_words(results.mean(f"wang/figure1/{task}/{arm}/{K}")) for arm in wang.PRINTED_1))
             for K in wang.FIXED
         ]
         parts.append(_table(f"Figure 1, {words}: accuracy at a fixed T", ("", "Gaussian process", "uniform"), rows))
     rows = [
-        (f"T = {K}", *(_said(known.mean(f"wang/figure1/right/{name}/{K}"), 4) for name in wang.BLACK))
+        (f"T = {K}", *(_in_words(results.mean(f"wang/figure1/right/{name}/{K}"), 4) for name in wang.BLACK))
         for K in wang.FIXED
     ]
     parts.append(
@@ -203,13 +203,13 @@ def _figure_1(known: Known) -> str:
     return "".join(parts) + "![Accuracy and loss at a fixed number of trials](../pictures/printed_figure_1.png)\n"
 
 
-def _curve(known: Known, key: str) -> tuple[Any, Any]:
+def _curve(results: Results, key: str) -> tuple[Any, Any]:
     """Steps and means of a curve; two empty lists where it was not run."""
-    curve = known.kept.get(key, {}).get("curve", [])
+    curve = results.cells.get(key, {}).get("curve", [])
     return range(1, len(curve) + 1), curve
 
 
-def figures(known: Known) -> None:
+def figures(results: Results) -> None:
     """Figures 2a to 2c of Kharkovskii et al., 1 to 3 of Wang et al., from the same state."""
     import matplotlib.pyplot as plt
 
@@ -217,7 +217,7 @@ def figures(known: Known) -> None:
     for name, stem in FIGURES.items():
         picture, axis = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
         _, steps, r, printed = kharkovskii.SETTINGS[name]
-        axis.plot(*_curve(known, kharkovskii.key(name)), color="black", label="the rows themselves")
+        axis.plot(*_curve(results, kharkovskii.key(name)), color="black", label="the rows themselves")
         axis.plot(
             1.03 * steps, kharkovskii.ROWS[name], "*", color="black", clip_on=False, label="the paper, at the end"
         )
@@ -226,18 +226,18 @@ def figures(known: Known) -> None:
             published, sound = (kharkovskii.key(name, log_epsilon, columns) for columns in (r, None))
             label = f"e^{log_epsilon}"
             axis.plot(
-                *_curve(known, published), color=f"C{number}", label=f"published, ε = {label} (not private{mark})"
+                *_curve(results, published), color=f"C{number}", label=f"published, ε = {label} (not private{mark})"
             )
-            axis.plot(*_curve(known, sound), "--", color=f"C{number}", label=f"sound, ε = {label}")
+            axis.plot(*_curve(results, sound), "--", color=f"C{number}", label=f"sound, ε = {label}")
             axis.plot(1.03 * steps, kharkovskii.ROWS[name] + beyond, "*", color=f"C{number}", clip_on=False)
         axis.set(xlabel=f"rows asked, of {steps}", ylabel="simple regret / σ_y", yscale="log")
         axis.legend(frameon=False, fontsize=7)
         _save(picture, PICTURES / f"{stem}.png")
-    _save(_panels(known), PICTURES / "printed_figure_1.png")
+    _save(_panels(results), PICTURES / "printed_figure_1.png")
     _save(_landscapes(), PICTURES / "printed_figures_2_and_3.png")
 
 
-def _panels(known: Known) -> Any:
+def _panels(results: Results) -> Any:
     """Figure 1 of Wang et al., with the means that its tables print, at their mean numbers of trials."""
     import matplotlib.pyplot as plt
 
@@ -250,8 +250,8 @@ def _panels(known: Known) -> Any:
     ]
     for axis, panel, title, theirs, note in panels:
         for number, name in enumerate(wang.BLACK if panel == "right" else wang.PRINTED_1):
-            found = [(K, known.mean(f"wang/figure1/{panel}/{name}/{K}")) for K in wang.FIXED]
-            seen = [(K, *mean) for K, mean in found if mean is not None]
+            outcome = [(K, results.mean(f"wang/figure1/{panel}/{name}/{K}")) for K in wang.FIXED]
+            seen = [(K, *mean) for K, mean in outcome if mean is not None]
             if seen:
                 K, mean, error = zip(*seen, strict=True)
                 label, bars = name.replace("_", " "), [1.96 * one for one in error]

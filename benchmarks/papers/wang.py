@@ -125,14 +125,14 @@ def searched(which: int, mean: Any, bounds: tuple[float, float], beta: float, K:
     sampler = GaussianProcessSampler(
         posterior, prior=np.full(N, 1 / N), bounds=bounds, exploration=0.1, inverse_temperature=beta
     )
-    best, found = -math.inf, 0.0
+    best, outcome = -math.inf, 0.0
     for _ in range(K):
         i = min(N - 1, int(np.searchsorted(np.cumsum(sampler.density()), rng.random())))
         quality = float(mean[i] + ORACLE * rng.normal())
         sampler.tell(i, quality)
         if quality > best:
-            best, found = quality, float(mean[i])
-    return found
+            best, outcome = quality, float(mean[i])
+    return outcome
 
 
 @lru_cache(maxsize=2)
@@ -177,21 +177,23 @@ def figure_1_right(name: str, K: int, number: int) -> float:
 
 def cells() -> list[Cell]:
     """Everything, the cheap cells first: few trials, then many."""
-    found = []
+    outcome = []
     for gamma in sorted(GAMMAS, reverse=True):
         runs = MORE if gamma >= FEW else RUNS
-        found += [Cell(f"wang/table2/{name}/{gamma}", partial(table_2, name, gamma), runs) for name in BLACK]
+        outcome += [Cell(f"wang/table2/{name}/{gamma}", partial(table_2, name, gamma), runs) for name in BLACK]
         if gamma >= FEW:  # more than a hundred trials a run are left out
-            found += [Cell(f"wang/white/{name}/{gamma}", partial(white, name, gamma), RUNS) for name in WHITE]
+            outcome += [Cell(f"wang/white/{name}/{gamma}", partial(white, name, gamma), RUNS) for name in WHITE]
         for arm in PRINTED_1:
             for mode in MODES:
                 run = partial(table_1, arm, gamma, mode)
-                found.append(Cell(f"wang/table1/{arm}/{gamma}/{mode}", run, RUNS))
+                outcome.append(Cell(f"wang/table1/{arm}/{gamma}/{mode}", run, RUNS))
     for K in FIXED:
-        found += [Cell(f"wang/figure1/right/{name}/{K}", partial(figure_1_right, name, K), RUNS) for name in BLACK]
-        found += [
+        outcome += [
+            Cell(f"wang/figure1/right/{name}/{K}", partial(figure_1_right, name, K), RUNS) for name in BLACK
+        ]
+        outcome += [
             Cell(f"wang/figure1/{task}/{arm}/{K}", partial(figure_1, task, arm, K), runs)
             for task in TASKS
             for arm, runs in FIGURE_1_RUNS[task].items()
         ]
-    return found
+    return outcome

@@ -6,7 +6,7 @@ import math
 import pytest
 
 from benchmarks.papers import adaptive, kharkovskii, page, wang
-from benchmarks.papers.cells import DIGITS, STATE, Known
+from benchmarks.papers.cells import DIGITS, STATE, Results
 from dpbo_core.methods.dp_hypo import DpHypo
 
 
@@ -15,12 +15,12 @@ def cells():
 
 
 def test_the_page_is_what_the_data_say_and_the_data_are_what_the_code_asks():
-    known, wanted = Known.read(), cells()
+    known, wanted = Results.read(), cells()
     assert page.PAGE.read_text() == page.page(known)
-    assert set(known.kept) <= set(wanted)
-    assert all(known.has(wanted[key]) for key in known.kept)
-    changed = Known(json.loads(STATE.read_text()))
-    changed.kept["kharkovskii/synthetic/rows"]["runs"][0] += 1.0
+    assert set(known.cells) <= set(wanted)
+    assert all(known.has(wanted[key]) for key in known.cells)
+    changed = Results(json.loads(STATE.read_text()))
+    changed.cells["kharkovskii/synthetic/rows"]["runs"][0] += 1.0
     assert page.PAGE.read_text() != page.page(changed)
 
 
@@ -37,7 +37,7 @@ def test_the_columns_that_are_lifted_are_the_papers(name):
 
 
 def test_whether_too_large_an_r_hurts_is_what_was_seen():
-    known, seen = Known.read(), {"synthetic": [], "loans": [], "property": []}
+    known, seen = Results.read(), {"synthetic": [], "loans": [], "property": []}
     for number, (of, log_epsilon, dims, _) in kharkovskii.NUMBERED.items():
         over = kharkovskii.key(of, log_epsilon, kharkovskii.LARGEST[number])
         lifted = [r for r in dims if kharkovskii.lifted(of, log_epsilon, r)]
@@ -49,20 +49,20 @@ def test_whether_too_large_an_r_hurts_is_what_was_seen():
 
 
 def test_adaptive_or_uniform_is_what_the_data_say():
-    known = Known.read()
+    known = Results.read()
     assert adaptive.PAGE.read_text() == adaptive.page(known)
     assert adaptive.PAGE.read_text().count("not tried") == len(wang.WHITE) * sum(
         gamma < wang.FEW for gamma in wang.GAMMAS
     )
-    assert adaptive.page(Known()).count("not tried") > 80
-    changed = Known(json.loads(STATE.read_text()))
-    changed.kept["wang/white/C = 4, β = 50/0.03"]["runs"][0] += 1.0
+    assert adaptive.page(Results()).count("not tried") > 80
+    changed = Results(json.loads(STATE.read_text()))
+    changed.cells["wang/white/C = 4, β = 50/0.03"]["runs"][0] += 1.0
     assert adaptive.page(changed) != adaptive.page(known)
 
 
 def test_what_is_concluded_of_adaptive_trials_is_what_was_seen():
     """White box: nothing is ahead by two errors. Black box: β = 50 is, at every γ, and β = 1 nowhere."""
-    known = Known.read()
+    known = Results.read()
     ratios = [wang.sigma("gaussian_process", g, "equal") / wang.sigma("uniform", g, "equal") for g in wang.GAMMAS]
     assert (round(min(ratios), 2), round(max(ratios), 2)) == (1.07, 1.10)
 
@@ -102,7 +102,7 @@ def test_what_is_concluded_of_adaptive_trials_is_what_was_seen():
     "kharkovskii/property/rows",
 ])  # fmt: skip
 def test_a_run_made_again_is_the_one_that_was_kept(key):
-    run, kept = cells()[key].run, Known.read().kept[key]["runs"]
+    run, kept = cells()[key].run, Results.read().cells[key]["runs"]
     for number in (0, 7):
         assert round(float(run(number)[-1]), DIGITS) == pytest.approx(kept[number], abs=2e-5)
 
@@ -111,5 +111,5 @@ def test_a_run_made_again_is_the_one_that_was_kept(key):
 @pytest.mark.parametrize("key", ["wang/table2/C = 4, β = 50/0.03", "wang/table1/uniform/0.03/equal"])
 def test_a_search_made_again_is_the_one_that_was_kept(key):
     """Its landscape is trained first, where no cache has it."""
-    run, kept = cells()[key].run, Known.read().kept[key]["runs"]
+    run, kept = cells()[key].run, Results.read().cells[key]["runs"]
     assert [round(float(run(number)), DIGITS) for number in range(5)] == pytest.approx(kept[:5], abs=2e-5)
