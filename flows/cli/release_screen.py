@@ -58,6 +58,24 @@ def print_repair(repair: "Repair") -> None:
     """Print what was mended, with its figures before and after, and which of them are optimistic."""
     screen, document = Screen(), repair.to_json()
     screen.say()
+    if repair.before != repair.after:
+        _print_sides(screen, repair)
+    at = "" if repair.probability is None else f", a probability of {repair.probability:.3g}"
+    screen.facts(
+        [
+            ("repair", named("; ".join(repair.why))),
+            (
+                "fit",
+                f"log-odds × {repair.slope:.3g} + {repair.intercept:.3g}; flag above {repair.threshold:.4g}{at}",
+            ),
+            ("optimism", named(document["optimism"])),
+            ("price", named(document["price"])),
+        ]
+    )
+
+
+def _print_sides(screen: Screen, repair: "Repair") -> None:
+    """Print a repair's figures, counts and probabilities before and after."""
     rows = []
     for name, before in repair.before["metrics"].items():
         rows.append(
@@ -76,19 +94,7 @@ def print_repair(repair: "Repair") -> None:
         for old, new in bins
     ]
     if reliability:
-        screen.table(("said before", "said after", "what was so"), reliability, left=0)
-    at = "" if repair.probability is None else f", a probability of {repair.probability:.3g}"
-    screen.facts(
-        [
-            ("repair", named("; ".join(repair.why))),
-            (
-                "fit",
-                f"log-odds × {repair.slope:.3g} + {repair.intercept:.3g}; flag above {repair.threshold:.4g}{at}",
-            ),
-            ("optimism", named(document["optimism"])),
-            ("price", named(document["price"])),
-        ]
-    )
+        screen.table(("predicted", "repaired", "observed"), reliability, left=0)
 
 
 def interval_cells(cell: Mapping[str, Any], digits: int = 3) -> str:
