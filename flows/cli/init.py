@@ -3,8 +3,7 @@
 import os
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -12,11 +11,11 @@ import numpy as np
 import tomli_w
 import typer
 
+from dpbo.flows.cli.public_notices import IDENTIFIER, notices
 from dpbo.flows.cli.studies import check_public_here
 from dpbo.flows.cli.terminal import Screen, named
 from dpbo.flows.cli.words import reason_of
 from dpbo_core.data import Preprocessing, Table, check_columns, read_header, read_table
-from dpbo_core.data.csv_file import SEPARATORS, separator_of
 from dpbo_core.data.features import CATEGORIES_AT_MOST, present
 from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.data.values import is_text, numbers, shown, sorted_values
@@ -34,16 +33,6 @@ MANY = 20  # different numbers, beyond which a numeric target is taken for an am
 UNBALANCED = 2.0  # classes whose shares differ by more than this factor are weighted
 # Of a file in a split: they say nothing of whose data it holds.
 ROLES = tuple("validation valid val test testing holdout hold out sensitive private data csv parquet".split())  # noqa: SIM905
-IDENTIFIER = re.compile(r"(?:^|[\W_])(?:id|key|nr|mrn|uuid|person|patient|customer|user|subject)$", re.IGNORECASE)
-FORMS = (  # of texts that were meant as something else
-    (r"[+-]?\d+,\d+", "numbers with a decimal comma: write a point, or put semicolons between fields"),
-    (r"\d{1,2}[./]\d{1,2}[./]\d{2,4}( .*)?", "dates: a pipeline reads them where they are written 2026-11-24"),
-    (
-        r"[€$£]\s?[\d.,' ]+|[+-]?\d[\d.,' ]*\s?(%|€|\$|£|[A-Za-zµ°/²³]{1,5})",
-        "numbers with a unit: leave the unit out",
-    ),
-)
-MOST, REPEATED = 0.9, 1.2  # share of texts of a form; rows of a person
 WIDTH = 80  # columns of the file
 BIAS = 0.7071  # without one a linear model cannot say the larger class of everybody
 RARE = 0.2  # share of the rarer of two classes, below which accuracy says little and records are ranked
@@ -295,38 +284,6 @@ def _model(table: Table, target: str) -> tuple[dict[str, object], dict[str, obje
         named = {shown(one): round(float(share), 3) for one, share in zip(classes, shares, strict=True)}
         model |= {"score": BALANCED_ACCURACY.name, "class_shares": named}
     return model, forest
-
-
-def notices(training: Path, table: Table, person: str | None) -> Iterator[tuple[str, str]]:
-    """What was taken for granted of the PUBLIC file, or is not used as it stands, each with its word."""
-    if training.suffix.lower() == ".csv":
-        with training.open("rb") as file:
-            separator = separator_of(file.readline())
-        if separator != ",":
-            decimals = ", and a comma in a number is its decimal point" if separator == ";" else ""
-            yield "file", f"a {SEPARATORS[separator]} stands between fields{decimals}"
-    for column, values in table.columns.items():
-        some = values[present(values)].tolist()[:1000]
-        rows = len(some) / max(1, len(set(some)))
-        if IDENTIFIER.search(column) or _in_groups(some):
-            if person is None and rows > REPEATED:
-                yield (
-                    "people",
-                    f"{named(column)} has {rows:.1f} rows each: --person {named(column)} protects people",
-                )
-        elif is_text(values):
-            forms = (
-                what
-                for form, what in FORMS
-                if sum(bool(re.fullmatch(form, str(one))) for one in some) > MOST * len(some)
-            )
-            yield from (("texts", f"{named(column)} holds {what}") for what in forms)
-
-
-def _in_groups(values: Sequence[object]) -> bool:
-    """Whether many values stand in one run of rows each, as those of a person do: 1, 1, 1, 2, 2, 2, 3, …"""
-    runs = sum(one != other for one, other in pairwise(values)) + 1
-    return runs == len(set(values)) > CATEGORIES_AT_MOST
 
 
 def print_written(spec: StudySpec, out: Path, noticed: Iterable[tuple[str, str]]) -> None:

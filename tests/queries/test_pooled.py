@@ -151,6 +151,7 @@ def test_three_sites_make_one_report(dpbo, here, sites, tmp_path):
         (lambda r: [r[0], replace(r[1], method="watch")], "two sites or more"),
         (lambda r: [r[0], r[0]], "one dataset of one ledger"),
         (lambda r: [r[0], replace(r[1], facts={**r[1].facts, "model_digest": "another"})], "different models"),
+        (lambda r: [replace(one, facts={**one.facts, "model_digest": None}) for one in r], "different models"),
         (lambda r: [r[0], replace(r[1], value={**r[1].value, "table": {**r[1].value["table"], "threshold": 0.1}})],
          "different cells"),
     ],

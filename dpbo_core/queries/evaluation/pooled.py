@@ -142,10 +142,11 @@ def _check(releases: Sequence[Release]) -> None:
             cause="a file was named twice, or two editions of one site",
             remedy="name one report a site: nobody's records may be counted twice",
         )
-    if len({release.facts.get("model_digest") for release in releases}) > 1:
+    digests = {release.facts.get("model_digest") for release in releases}
+    if len(digests) > 1 or None in digests:  # what names no model may be of any
         raise StudyInvalid(
             "the reports are of different models",
-            cause="each site tuned its own, or a model was changed on its way",
+            cause="each site tuned its own, a model was changed on its way, or a report does not name its model",
             remedy="evaluate one saved model at every site: dpbo evaluate STUDY.toml --model FOLDER",
         )
     site_facts = [
