@@ -67,7 +67,7 @@ def write(folder: Path, preprocessing: Preprocessing, model: Model, loss: str | 
 def _write_estimator(folder: Path, estimator: Any) -> dict[str, Any]:
     """Its files into `folder`, and what says how a booster is read; in another process what is not opened here."""
     if isinstance(estimator, IsolatedEstimator):
-        fields = numbers_of(_written_elsewhere, estimator.pickled, folder.resolve())
+        fields = numbers_of(_write_pickled, estimator.pickled, folder.resolve())
         return dict(json.loads(fields.tobytes()))
     rest, booster = parted(estimator)
     if rest is not None:
@@ -75,7 +75,8 @@ def _write_estimator(folder: Path, estimator: Any) -> dict[str, Any]:
     return {} if booster is None else {"booster": write_booster(folder, booster)}
 
 
-def _written_elsewhere(estimator: Any, folder: Path) -> NDArray[np.uint8]:
+def _write_pickled(estimator: Any, folder: Path) -> NDArray[np.uint8]:
+    """`_write_estimator` in the process that opens the pickle; its fields as JSON's bytes."""
     return np.frombuffer(json.dumps(_write_estimator(folder, opened(estimator))).encode(), dtype=np.uint8)
 
 

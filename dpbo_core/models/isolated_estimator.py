@@ -47,8 +47,19 @@ class IsolatedEstimator:
             StudyInvalid: (of the call) it fails.
         """
         if verb in _VERBS and verb in self.verbs:
-            return partial(numbers_of, predicted, self.pickled, verb)
+            return partial(numbers_of, predictions, self.pickled, verb)
         raise AttributeError(verb)
+
+    @classmethod
+    def of(cls, estimator: Any) -> "IsolatedEstimator":
+        """A fitted estimator, in the process that trained it.
+
+        Raises:
+            StudyInvalid: it cannot be pickled.
+        """
+        inner, pickled = opened(estimator), Pickle(pickled_form(estimator, "the fitted estimator"))
+        verbs = tuple(verb for verb in _VERBS if callable(getattr(inner, verb, None)))
+        return cls(pickled, type(inner).__name__, verbs, tuple(sorted(modules_of(estimator))))
 
     def to_bytes(self) -> NDArray[np.uint8]:
         """One line of JSON, then the pickle: what a process hands over."""
@@ -76,20 +87,7 @@ class IsolatedEstimator:
         raise StudyInvalid("the estimator could not be trained in a process of its own")
 
 
-def isolated(estimator: Any) -> IsolatedEstimator:
-    """A fitted estimator, in the process that trained it.
-
-    Raises:
-        StudyInvalid: it cannot be pickled.
-    """
-    inner = opened(estimator)
-    verbs = tuple(verb for verb in _VERBS if callable(getattr(inner, verb, None)))
-    modules = tuple(sorted(modules_of(estimator)))
-    pickled = Pickle(pickled_form(estimator, "the fitted estimator"))
-    return IsolatedEstimator(pickled, type(inner).__name__, verbs, modules)
-
-
-def predicted(estimator: Any, verb: str, rows: Any) -> NDArray[Any]:
+def predictions(estimator: Any, verb: str, rows: Any) -> NDArray[Any]:
     """What the estimator gives for PUBLIC rows as it takes them, worked out in this process."""
     return np.asarray(getattr(opened(estimator), verb)(rows))
 
