@@ -315,7 +315,11 @@ def open_cap(writer: Writer, budget: PrivacyBudget) -> None:
             cause="a second cap would be a second budget for the same people",
             remedy=f"leave it as it is: dpbo budget {account} shows the account",
         )
+    writer.write(DATASETS, cap_row(budget))
+
+
+def cap_row(budget: PrivacyBudget) -> dict[str, Any]:
+    """The row of `datasets` that opens a cap now."""
     row = asdict(budget) | {"name": budget.dataset, "accepts": list(budget.accepts), "opened_at": utc_now()}
     del row["dataset"]
-    row["relation"] = budget.relation.value
-    writer.write(DATASETS, row)
+    return row | {"relation": budget.relation.value}

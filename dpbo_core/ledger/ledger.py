@@ -16,7 +16,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from dpbo_core.accounting import admission
-from dpbo_core.accounting.account import ASKED, LEARNED
+from dpbo_core.accounting.account import ASKED, LEARNED, Totals
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import compose
 from dpbo_core.accounting.renyi_filter import draws_in
@@ -26,6 +26,7 @@ from dpbo_core.ledger.accounts import (
     DatasetAccount,
     account_of,
     cap_of,
+    cap_row,
     check_sealed,
     dataset_named,
     dataset_with_cap,
@@ -320,10 +321,13 @@ class PrivacyLedger(RecordedStudies):
                 return
             if budget is not None and charge.cap is not None:
                 admission.check_cap(budget, charge.cap)
-            budget = budget or charge.cap
+            totals = writer.totals_of(account)
             if budget is None:
-                raise no_budget(name)
-            _admit(writer, account, budget, charge, OPERATING_SYSTEM)
+                budget = charge.cap
+                if budget is None:
+                    raise no_budget(name)
+                totals = totals.after(DATASETS.name, cap_row(budget))  # an order is fixed as the cap is opened
+            _admit(writer, account, budget, charge, OPERATING_SYSTEM, totals)
 
     def _charged(
         self,
@@ -347,7 +351,8 @@ class PrivacyLedger(RecordedStudies):
                 raise admission.another_plan()
             policy.check_same_sources(writer.connection, charge.sources, dataset)
             return int(before.id)
-        fixed = _admit(writer, account, budget, charge, noise)
+        totals = writer.totals_of(account)  # a cap may have been opened just now
+        fixed = _admit(writer, account, budget, charge, noise, totals)
         if caller is not Caller.OWNER:
             policy.check_largest(account, largest_of(writer.connection, account), guarantees)
             check_rate(writer.connection, account, plan.guarantee.epsilon)
@@ -400,11 +405,12 @@ class PrivacyLedger(RecordedStudies):
             return tuple(account_of(connection, cap) for cap in caps if cap is not None)
 
 
-def _admit(writer: Writer, account: str, budget: PrivacyBudget, charge: Charge, noise: str) -> tuple[int, ...]:
+def _admit(
+    writer: Writer, account: str, budget: PrivacyBudget, charge: Charge, noise: str, totals: Totals
+) -> tuple[int, ...]:
     """Return k of the account's earlier spends if the query may be charged to `budget`; otherwise refuse."""
     plan, fixed = charge.plan, records_of(writer.connection, account)
     draws = draws_in([spend.to_json() for spend in plan.spends])
     request = admission.Request(compose(plan.spends), draws, plan.guarantee, noise, charge.max_records_per_person)
-    totals = writer.totals_of(account)  # a cap may have been opened just now
     admission.admit(budget, totals, request, fixed=fixed, drawn=lambda: draws_of(writer.connection, account))
     return fixed

@@ -1,11 +1,13 @@
 """The ledger keeps Σr_i: it admits by it, and seals it."""
 
+import math
+
 import pytest
 from test_ledger import GUARANTEE, SYSTEM, key
 
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import largest_rho
-from dpbo_core.accounting.renyi_filter import Filter, draw_units
+from dpbo_core.accounting.renyi_filter import Filter, draw_units, most_units
 from dpbo_core.errors import BudgetExceeded
 from dpbo_core.ledger import audit
 from dpbo_core.ledger.charge import Charge
@@ -65,3 +67,31 @@ def test_a_dataset_without_a_delta_adds_its_epsilons(ledger_url):
     with pytest.raises(BudgetExceeded):
         charged(ledger_url, GRID, "3")
     assert sealed(ledger_url) == Filter(0.0, 0)
+
+
+@pytest.mark.parametrize("plan", [GRID, TRAJECTORY], ids=["pure", "gaussian"])
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 5.0])
+def test_there_is_room_exactly_where_the_charge_would_be_admitted(ledger_url, plan, epsilon):
+    """The first Gaussian study of a new dataset was refused: its cap had no order yet."""
+    cap, outcomes = PrivacyBudget.of("d", epsilon=epsilon, delta=1e-5), []
+    for n in range(40):
+        charge, ledger = Charge(key(str(n)), plan, cap=cap), PrivacyLedger(ledger_url)
+        outcomes.append(
+            (
+                admitted(lambda: ledger.check_room(charge)),  # noqa: B023  called here
+                admitted(lambda: ledger.reserve(charge, noise=SYSTEM)),  # noqa: B023
+            )
+        )
+    assert all(room is charged for room, charged in outcomes)
+    alpha = Filter.of(cap.epsilon_units, cap.delta_conversion).alpha
+    cost = sum(draw_units((spend.epsilon_units, spend.rho_units), alpha) for spend in plan.spends)
+    fits = max(math.floor(epsilon) if plan is GRID else 0, most_units(alpha, cap.epsilon_units, 1e-5) // cost)
+    assert sum(charged for _, charged in outcomes) == min(fits, 40)
+
+
+def admitted(ask):
+    try:
+        ask()
+    except BudgetExceeded:
+        return False
+    return True
