@@ -164,7 +164,7 @@ def _facts(release: Release, screen: Screen, best: Mapping[str, Any] | None) -> 
         facts += _scored(metric)
     if "trajectory" in value:
         scores = screen.spark([point["score"] for point in value["trajectory"]])
-        facts.append(("seen", f"{scores}   private scores, step by step"))
+        facts.append(("steps", f"{scores}   their private scores"))
     facts += [(named(name), named(_number(item))) for name, item in value.items() if _plain(name, item)]
     facts += [*_report_verdict(value), *report_facts(value, release.facts, screen, best)]
     return [

@@ -206,7 +206,7 @@ def print_plan(plan: WatchPlan) -> None:
     screen.facts(
         [
             ("verdict", f"[bold]{power.verdict}[/]: {_sentence(plan)}"),
-            ("seen", f"a fall of {terms.drop:g} within {_days(power.seen)}"),
+            ("finds", f"a fall of {terms.drop:g} within {_days(power.seen)}"),
             *_compared(plan),
             (
                 "the same",

@@ -151,7 +151,7 @@ def test_a_plain_screen_is_words_alone(screens):
     assert all(all(f"{name} " in row for name in spoken) for row in rows)
     assert "epsilon" in plain["accounts"]
     assert "ledger, wrong: damaged. Run it" in plain["findings"]
-    scores = re.search(r"seen: (.*), private scores", plain["tuned"])[1]
+    scores = re.search(r"steps: (.*), their private scores", plain["tuned"])[1]
     assert len(scores.split(",")) == 5  # the plot, as its numbers
 
 
