@@ -5,9 +5,9 @@ evaluations and watches are its children. All that it holds, they hold.
 """
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from math import isfinite
+from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -64,7 +64,7 @@ def extend(store: Store, run_id: str, release: Release, account: Account) -> Non
     rows = by_edition(release, balance_after(account, release.release_id))
     store.client.log_batch(series, metrics=as_metrics(release, rows))
     experiment = store.client.get_run(series).info.experiment_id
-    editions = sorted(_editions(store, experiment, series), key=lambda edition: str(edition["date"]))
+    editions = _editions(store, experiment, series)
     with TemporaryDirectory() as scratch:
         if editions:
             table = {"columns": [*editions[0]], "data": [[*edition.values()] for edition in editions]}
@@ -75,18 +75,19 @@ def extend(store: Store, run_id: str, release: Release, account: Account) -> Non
     store.client.set_terminated(series, "FINISHED")
 
 
-def _editions(store: Store, experiment: str, series: str) -> Iterator[dict[str, Any]]:
-    """Of each edition that released a score what people compare, as MLflow's tables have it."""
+def _editions(store: Store, experiment: str, series: str) -> list[dict[str, Any]]:
+    """Of each edition that released a score what people compare, by date, then by place in the account."""
     below = f"tags.`{PARENT}` = '{series}' AND tags.`{KIND}` = 'edition'"
+    placed = []
     for run in store.client.search_runs([experiment], below, max_results=LARGEST_PAGE):
         text = run.data.params
         if "metric.value" not in text:
             continue
         low, _, high = text.get("metric.interval", "").partition(" … ")
-        point = run.data.metrics.get("release/score")
-        moments = store.client.get_metric_history(run.info.run_id, "release/score") if point is not None else []
-        yield {
-            "date": datetime.fromtimestamp(moments[0].timestamp / 1000, UTC).isoformat()[:23] if moments else "",
+        point = next(iter(store.client.get_metric_history(run.info.run_id, "release/score")), None)
+        date = datetime.fromtimestamp(point.timestamp / 1000, UTC).isoformat()[:23] if point else ""
+        row = {
+            "date": date,
             "edition": run.data.tags["dpbo.edition"],
             "method": run.data.tags["dpbo.method"],
             "metric": text["metric.name"],
@@ -96,6 +97,8 @@ def _editions(store: Store, experiment: str, series: str) -> Iterator[dict[str, 
             "constant answer": float(text["metric.baseline"]) if "metric.baseline" in text else None,
             "epsilon": float(text["epsilon"]),
         }
+        placed.append((date, point.step if point else 0, row))
+    return [row for *_, row in sorted(placed, key=itemgetter(0, 1))]
 
 
 def draw_editions(editions: list[dict[str, Any]]) -> "Figure":

@@ -126,7 +126,7 @@ def outward() -> list[str]:
         folder = Path(name)
         (folder / "study.toml").write_text(tomli_w.dumps(STUDY))
         inward, found = connections(folder)
-        assert len(inward) > 10  # it counts
+        assert len(inward) > 4  # it counts
         return list(found)
 
 
