@@ -43,7 +43,7 @@ CHOSEN_FORMS: tuple[tuple[str, Method], ...] = (
     ("private_trajectory, public prior", PrivateTrajectory(prior="public", amplitude="public")),
     (
         "private_trajectory, permute-and-flip",
-        PrivateTrajectory(look_share=0.05, final_share=0.8, final_choice="permute_and_flip"),
+        PrivateTrajectory(final_choice="permute_and_flip"),
     ),
     ("noisy_gp", NoisyGP()),
     ("exact_gp", ExactGP(rate_constant=1.0, decay_constant=0.1)),

@@ -2,7 +2,7 @@
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
-| T | `problem.search.steps` | trainings | scalar |
+| T | `problem.search.n_steps` | trainings | scalar |
 | Δ | `change` | what one record moves a score by, G/m | scalar |
 | K | `runs` | trials of the random stopping, Poisson with mean T, never shown | scalar |
 | σ | `selection_noise` | deviation of the noise on each trial's score | scalar |
@@ -93,7 +93,7 @@ def gp_ucb(problem: Problem, scores: NDArray[np.float64], *, seed: int) -> Outco
     search = BayesianSearch(posterior, UCB(4.0), 0)
     visited = [int(np.random.default_rng(seed).integers(len(scores)))]
     search.tell(visited[0], float(unit[visited[0]]))
-    while len(visited) < problem.search.steps:
+    while len(visited) < problem.search.n_steps:
         visited.append(search.ask())
         search.tell(visited[-1], float(unit[visited[-1]]))
     best = max(visited, key=lambda index: scores[index])
@@ -102,7 +102,7 @@ def gp_ucb(problem: Problem, scores: NDArray[np.float64], *, seed: int) -> Outco
 
 def random_search_with_laplace(problem: Problem, scores: NDArray[np.float64], *, seed: int) -> Outcome:
     """T random candidates, each score with Laplace noise at ε/T; the largest."""
-    rng, T = np.random.default_rng(seed), problem.search.steps
+    rng, T = np.random.default_rng(seed), problem.search.n_steps
     tried = rng.choice(len(scores), size=min(T, len(scores)), replace=False)
     noisy = scores[tried] + rng.laplace(scale=change(problem) * len(tried) / problem.epsilon, size=len(tried))
     place = int(np.argmax(noisy))
@@ -119,7 +119,7 @@ def uniform_selection(problem: Problem, scores: NDArray[np.float64], *, sigma: f
         seed: of this run.
     """
     rng = np.random.default_rng(seed)
-    runs = int(rng.poisson(problem.search.steps))
+    runs = int(rng.poisson(problem.search.n_steps))
     if runs == 0:
         return Outcome(int(rng.integers(len(scores))), None)  # the fixed answer that an empty run gives
     tried = rng.integers(len(scores), size=runs)
@@ -137,7 +137,7 @@ def selection_noise(problem: Problem) -> float:
     """The least σ, to one part in 10⁴ and rounded up, at which `uniform_selection` is (ε, δ)-private."""
 
     def epsilon_at(ratio: float) -> float:
-        event = RepeatAndSelectDpEvent(GaussianDpEvent(ratio), float(problem.search.steps), math.inf)
+        event = RepeatAndSelectDpEvent(GaussianDpEvent(ratio), float(problem.search.n_steps), math.inf)
         return float(RdpAccountant().compose(event).get_epsilon(problem.delta))
 
     low, high = 1e-2, 1e4

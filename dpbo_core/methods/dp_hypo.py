@@ -192,10 +192,10 @@ class DpHypo:
     def outlook(self, problem: Problem) -> Outlook:
         """What to expect: the quality's noise at the best of K, and the share of Λ that E[K] trials leave out."""
         trial, _ = self._calibrated(problem)
-        scale, mean = trial.score_scale * problem.score_per_step, float(problem.search.steps)
+        scale, mean = trial.score_scale * problem.score_per_step, float(problem.search.n_steps)
         # the best of K noisy qualities is too good by about b(1 + log K); a random K sees the top 1/(K+1)
         error = scale * (1.0 + math.log(mean)) + problem.score_range / (mean + 1.0)
-        return Outlook(scale, min(problem.score_range, error), problem.search.steps, self._why(problem, trial))
+        return Outlook(scale, min(problem.score_range, error), problem.search.n_steps, self._why(problem, trial))
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "HypoSearch":
         """A search before its first trial."""
@@ -231,7 +231,7 @@ class DpHypo:
         Raises:
             StudyInvalid: no such law has the study's `steps` as its mean.
         """
-        return law_of(self.stopping, self.shape, problem.search.steps)
+        return law_of(self.stopping, self.shape, problem.search.n_steps)
 
     def _calibrated(
         self, problem: Problem, bounds: tuple[float, float] | None = None
@@ -338,7 +338,7 @@ class DpHypo:
 
     def _why(self, problem: Problem, trial: Trial) -> str:
         """One sentence for the person choosing: the cost of a trial, and what the other sampler would leave."""
-        law, mean = self.law(problem), problem.search.steps
+        law, mean = self.law(problem), problem.search.n_steps
         text = f"the best of a hidden random number of trials, {mean} on average; {trial.described} a trial"
         try:
             other, _ = self._calibrated(problem, (1.0, 1.0) if self.bounds != (1.0, 1.0) else (self.c, self.C))

@@ -151,7 +151,7 @@ class NoisyGP(pricing.OnThePrior):
         if self.outputs != "candidate":
             bounds["score"] = kusner_2015.theorem_3_sensitivity(
                 n_candidates=len(problem.candidates),
-                n_steps=problem.search.steps,
+                n_steps=problem.search.n_steps,
                 delta=pricing.last_delta(problem, self.outputs),
                 dataset_similarity=self.dataset_similarity,
                 noise_variance=self.noise_variance,
@@ -180,7 +180,7 @@ class NoisyGP(pricing.OnThePrior):
     def _score_error(self, problem: Problem, spend: Spend) -> float:
         """Theorem 4's bound on the score's error at the Δ that is paid for, at most the range and the noise."""
         unit = self.score_spread * problem.score_range  # of the prior's scale
-        T, delta = problem.search.steps, pricing.last_delta(problem, self.outputs)
+        T, delta = problem.search.n_steps, pricing.last_delta(problem, self.outputs)
         bound = kusner_2015.theorem_4_error_bound(
             noise=kusner_2015.theorem_4_noise_bound(
                 n_steps=T, delta=delta, noise_variance=self.noise_variance, calibration=self.calibration
@@ -202,7 +202,7 @@ class NoisyGP(pricing.OnThePrior):
         """An upper bound on γ_T from public quantities alone; the run's own gain is never used."""
         X, kernel = problem.candidates.encoded, stated_kernel(problem)
         return srinivas_2010.information_gain_bound(
-            gram=lambda i: kernel.column(X, X[i]), n_steps=problem.search.steps, noise_variance=self.noise_variance
+            gram=lambda i: kernel.column(X, X[i]), n_steps=problem.search.n_steps, noise_variance=self.noise_variance
         )
 
     traits: ClassVar = MethodTraits(
@@ -307,7 +307,7 @@ class ExactGP(pricing.OnThePrior):
             pricing.checked_rate(problem, self.rate_constant, self.decay_constant)
             bounds["score"] = kusner_2015.theorem_5_sensitivity(
                 n_candidates=len(problem.candidates),
-                n_steps=problem.search.steps,
+                n_steps=problem.search.n_steps,
                 delta=pricing.last_delta(problem, self.outputs),
                 dataset_similarity=self.dataset_similarity,
                 dimension=problem.candidates.encoded.shape[1],

@@ -186,7 +186,7 @@ def choice_sensitivity(
         return {}
     bound = kusner_2015.theorem_1_sensitivity(
         n_candidates=len(problem.candidates),
-        n_steps=problem.search.steps,
+        n_steps=problem.search.n_steps,
         delta=from_units(_deltas(problem, outputs)[0]),
         dataset_similarity=dataset_similarity,
         calibration=calibration,
@@ -285,7 +285,7 @@ def checked_rate(problem: Problem, A: float, tau: float) -> float:
     Raises:
         StudyInvalid: they are not positive numbers, or T < 2.
     """
-    T = problem.search.steps
+    T = problem.search.n_steps
     if not (0.0 < A < math.inf and 0.0 < tau < math.inf):
         raise StudyInvalid(
             "the score of Algorithm 2 needs method.rate_constant and method.decay_constant",
@@ -325,7 +325,7 @@ class OnThePrior(ABC):
 
     def n_steps(self, problem: Problem) -> int:
         """T, the number of models that are scored: `[search] steps`."""
-        return problem.search.steps
+        return problem.search.n_steps
 
     def draws(self, problem: Problem) -> Draws:
         """The draws of the plan, each with its δ where the range does not cap it."""

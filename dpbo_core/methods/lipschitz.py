@@ -127,7 +127,7 @@ class Lipschitz:
 
     def n_steps(self, problem: Problem) -> int:
         """T, `[search] steps`: one scored model each, or one chunk of Λ each, of which there are at most N."""
-        steps = problem.search.steps
+        steps = problem.search.n_steps
         return min(steps, len(problem.candidates)) if self.scores_all else steps
 
     def fixed_path(self, problem: Problem) -> tuple[int, ...]:
@@ -323,10 +323,10 @@ class LipschitzSearch(BestScore):
     def __init__(self, method: Lipschitz, problem: Problem, plan: PrivacyPlan, mechanism: DiscreteLaplace) -> None:
         super().__init__(method, problem, plan, mechanism)
         search, self._map = problem.search, ScoreMap(CENTRE, SPREAD, 1.0)
-        posterior = Posterior(problem.candidates.encoded, stated_kernel(problem), 1e-6, expected=search.steps)
+        posterior = Posterior(problem.candidates.encoded, stated_kernel(problem), 1e-6, expected=search.n_steps)
         self._bo = BayesianSearch(posterior, acquisition_of(search), search.seed)
         coarse_first = np.argsort(dyadic_levels(problem.candidates.encoded), kind="stable")
-        self._chunks = iter(np.array_split(coarse_first, search.steps))
+        self._chunks = iter(np.array_split(coarse_first, search.n_steps))
         self._models = dict[int, ScorableModel]()
 
     def step(self, objective: Scorer, noise: Noise) -> None:  # noqa: ARG002  no noise before the end

@@ -121,7 +121,7 @@ class PrivateGrid:
     def n_steps(self, problem: Problem) -> int:
         """The number of candidates that are scored, |Λ′|."""
         sizes = {"all": len(problem.candidates), "tried": self.public_trials}
-        return min(sizes.get(self.evaluate, problem.search.steps), len(problem.candidates))
+        return min(sizes.get(self.evaluate, problem.search.n_steps), len(problem.candidates))
 
     @staticmethod
     def forms(problem: Problem) -> tuple["PrivateGrid", ...]:

@@ -18,6 +18,7 @@ By a count of pairs y_t is B = C₂ − ⌊rD⌋ with noise, and D is drawn once
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Literal
@@ -57,6 +58,7 @@ from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, PAIRS, Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 from dpbo_core.problem.problem import Problem
+from dpbo_core.problem.search import USUAL_STEPS
 from dpbo_core.scoring.in_memory import Scorer, evaluate_all, shifted
 
 EVIDENCE = Evidence(
@@ -66,6 +68,10 @@ EVIDENCE = Evidence(
 LOOK = "score of the choice"
 AMPLITUDE = 1.0  # doubts of the public score: the residual's amplitude
 USUAL_LOOK = 0.25
+ENDS: Mapping[FinalChoice, tuple[float, float, int]] = {  # usual final share, look's share and steps
+    "exponential": (0.0, USUAL_LOOK, USUAL_STEPS),
+    "permute_and_flip": (0.8, 0.05, 40),  # most of it for the choice, which is better among more
+}
 SIMULATED_SHARE, SIMULATED_DELTA = (
     1.0 - USUAL_LOOK,
     1e-6,
@@ -79,12 +85,14 @@ class PrivateTrajectory:
     Attributes:
         look_share: share of the budget for one fresh look at the choice's score, whose 90% interval covers nine
             times in ten whatever the score's shape; without it (0) the interval is only as good as the prior.
-        final_share: share of the budget for a choice among the visited candidates by their exact scores; 0 chooses
-            by the posterior mean, at no further cost.
+            0.25 where None, 0.05 beside permute-and-flip.
+        final_share: share of the budget for a choice among the visited candidates by their exact scores; 0, as None
+            is without permute-and-flip, chooses by the posterior mean, at no further cost.
         final_choice: who makes that choice: "exponential", the exponential mechanism, priced like the path; or
-            "permute_and_flip", which errs less and is paid in pure ε: with final_share = 0.8 about half of the
-            study's. The study costs its own guarantee and no more, but in an account of many studies several times
-            what a path costs alone.
+            "permute_and_flip", for a study that wants the choice and not the path: it errs less, after 40 steps
+            where none are stated, and is paid in pure ε: about half of the study's, at its usual share of 0.8. The
+            study costs its own guarantee and no more, but in an account of many studies several times what a path
+            costs alone.
         choose: "visited" or "all": where the posterior mean may choose.
         prior: "flat", or "public": the score cross-validated on the public training set is the prior mean, believed
             as far as the noised observations bear it out.
@@ -97,8 +105,8 @@ class PrivateTrajectory:
     releases_hyperparameters: ClassVar = True  # those of the choice, and of every step
     fits_lengthscale: ClassVar = True  # it is fitted to released observations, which costs nothing
 
-    look_share: float = USUAL_LOOK
-    final_share: float = 0.0
+    look_share: float | None = None
+    final_share: float | None = None
     choose: Literal["visited", "all"] = "visited"
     prior: Literal["flat", "public"] = "flat"
     public_trials: int = 256
@@ -107,24 +115,33 @@ class PrivateTrajectory:
     kind: Literal["private_trajectory"] = "private_trajectory"
 
     def __post_init__(self) -> None:
-        shares = (self.look_share, self.final_share)
-        if not (min(shares) >= 0.0 and sum(shares) < 1.0):
+        final, look = self.shares
+        if not (min(final, look) >= 0.0 and final + look < 1.0):
             raise StudyInvalid(
-                f"method.look_share = {self.look_share}, final_share = {self.final_share}",
+                f"method.look_share = {look}, final_share = {final}",
                 cause="they are shares of one budget, and the path needs the rest",
                 remedy="choose 0 or more for each, together below 1; 0.25 and 0 are usual",
             )
-        if self.final_choice == "permute_and_flip" and self.final_share == 0.0:
+        if self.final_choice == "permute_and_flip" and final == 0.0:
             raise StudyInvalid(
                 'method.final_choice = "permute_and_flip", and final_share = 0',
                 cause="a choice on exact scores has to be paid for",
-                remedy="say final_share too; 0.8, with look_share = 0.05, is usual",
+                remedy="leave final_share out; 0.8, with look_share = 0.05, is usual",
             )
         check_trials(self.public_trials)
 
+    @property
+    def shares(self) -> tuple[float, float]:
+        """The shares of the final choice and of the look, s and r: as stated, or those usual beside the choice."""
+        final, look, _ = ENDS[self.final_choice]
+        return (
+            final if self.final_share is None else self.final_share,
+            look if self.look_share is None else self.look_share,
+        )
+
     def n_steps(self, problem: Problem) -> int:
-        """T, the number of models that are trained and scored: `[search] steps`."""
-        return problem.search.steps
+        """T, the number of models that are trained and scored: `[search] steps`, or the end's usual number."""
+        return problem.search.steps or ENDS[self.final_choice][2]
 
     @staticmethod
     def forms(problem: Problem) -> tuple["PrivateTrajectory", ...]:  # noqa: ARG004  the same on every problem
@@ -134,12 +151,10 @@ class PrivateTrajectory:
     def simulated(self, problem: Problem) -> Simulated:
         """The place in the advice's simulation, by the noise of one observation of the path."""
         if self.final_choice == "permute_and_flip":
-            plain = replace(self, final_choice="exponential", final_share=0.0, look_share=USUAL_LOOK)
+            plain = replace(self, final_choice="exponential", final_share=None, look_share=None)
             path = plain.simulated(problem)
-            return replace(
-                path,
-                score_records=path.score_records * math.sqrt(self.look_share / USUAL_LOOK) or path.score_records,
-            )
+            look = math.sqrt(self.shares[1] / USUAL_LOOK)
+            return replace(path, score_records=path.score_records * look or path.score_records)
         observed = self.observations(problem)[0].scale * problem.metric_per_step / problem.score_range
         rho = SIMULATED_SHARE * from_units(largest_rho(1.0, SIMULATED_DELTA))
         records = math.sqrt(self.n_steps(problem) / (2.0 * rho)) / observed
@@ -176,9 +191,11 @@ class PrivateTrajectory:
         made = {f"score of step {t}": gaussian for t in range(1, len(release.value["trajectory"]) + 1)}
         if len(made) != stated_steps(release):
             raise ValueError("steps")
-        if options["final_share"] != 0.0:
+        stated = {name: options[name] for name in ("final_choice", "final_share", "look_share")}
+        final, look = PrivateTrajectory(**stated).shares
+        if final != 0.0:
             made["final choice"] = tuple(PrivateSelection.WORTH)
-        if options["look_share"] != 0.0:
+        if look != 0.0:
             made[LOOK] = gaussian
         if COUNTS in release.facts:
             made[ALL_PAIRS] = gaussian
@@ -244,13 +261,13 @@ class PrivateTrajectory:
 
     def selection(self, problem: Problem) -> PrivateSelection | None:
         """The mechanism of the final choice; None where the posterior mean chooses."""
-        if self.final_share == 0.0:
+        if self.shares[0] == 0.0:
             return None
         return selection(problem, self._rho(problem)[1], self.final_choice)
 
     def look(self, problem: Problem) -> DiscreteGaussian | None:
         """The mechanism of the fresh look at the choice's score; None without one."""
-        return None if self.look_share == 0.0 else _gaussian(problem, self._rho(problem)[2])
+        return None if self.shares[1] == 0.0 else _gaussian(problem, self._rho(problem)[2])
 
     def number(self, problem: Problem) -> DiscreteGaussian | None:
         """The mechanism of the number of pairs; None where none are counted."""
@@ -267,7 +284,7 @@ class PrivateTrajectory:
         total = largest_rho(problem.epsilon, problem.delta)
         number = 0 if in_pairs(problem) is None else math.floor(total * SHARE_OF_PAIRS_RHO)
         total -= number
-        final, look = math.floor(total * self.final_share), math.floor(total * self.look_share)
+        final, look = (math.floor(total * share) for share in self.shares)
         return total - final - look, final, look, number
 
     traits: ClassVar = MethodTraits(

@@ -9,7 +9,7 @@ ACQUISITIONS = ("ucb", "ei", "thompson")
 KERNELS = ("matern52", "se")
 CANDIDATE_KINDS = ("grid", "sobol")
 LEARN_FROM = ("editions", "nothing")
-MOST_STEPS = 100_000
+USUAL_STEPS, MOST_STEPS = 20, 100_000
 
 
 def _check_lengthscale(key: str, length: float | str) -> None:
@@ -23,6 +23,7 @@ def _check_lengthscale(key: str, length: float | str) -> None:
 class SearchSection(Section):
     """[search]: the search's own settings. The seed is the search's alone; noise is never seeded.
 
+    `steps`: 20 where left out; 40 for a trajectory that ends in permute-and-flip.
     `learn_from` = "editions": the search begins with what earlier editions of the study released. Where it is left
     out a schedule's runs do, and other studies begin afresh. `one_pass`: all of Λ is scored in one pass over the
     records when the first score is needed, and looked up afterwards; it changes no release, and no study's key.
@@ -30,10 +31,10 @@ class SearchSection(Section):
 
     heading: ClassVar[str] = "search"
     steps: Annotated[
-        int,
+        int | None,
         at_least(1, "ask for at least 1 step; 20 is usual"),
         limit(lambda steps: steps <= MOST_STEPS, f"ask for at most {MOST_STEPS:,} steps"),
-    ] = 20
+    ] = None
     acquisition: str = "ucb"
     beta: Annotated[
         float | None, at_least(0, "give a number of at least 0, or leave it out for the theoretical one")
@@ -50,6 +51,11 @@ class SearchSection(Section):
         super().__post_init__()
         if not self.own_acquisition:
             one_of("search.acquisition", self.acquisition, ACQUISITIONS)
+
+    @property
+    def n_steps(self) -> int:
+        """The number of steps as stated, or the usual one."""
+        return self.steps or USUAL_STEPS
 
     @property
     def own_acquisition(self) -> bool:

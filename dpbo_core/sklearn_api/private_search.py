@@ -76,7 +76,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         dataset: the budget's name. Data that share people share a name.
         budget: (ε, δ) of the data set's cap, set at its first use; without any cap the ledger refuses.
         method: "auto" takes what the advice recommends, from public facts alone.
-        n_steps: observations of a search.
+        n_steps: observations of a search; its usual number, mostly 20, where None.
         n_candidates: points that are spread over the space; the best of them is sought.
         scoring: "accuracy", "roc_auc", "balanced_accuracy", "brier", "log_loss", "absolute_error", "squared_error",
             or a function f(truth, prediction) of ONE record, defined at the top of a module: of two numbers, or of
@@ -143,7 +143,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     dataset: str
     budget: tuple[float, float] | None = None
     method: str = "auto"
-    n_steps: int = 20
+    n_steps: int | None = None
     n_candidates: int = 256
     scoring: str | Callable[[Any, Any], float] = OF_CLASSES
     score_bounds: tuple[float, float] | None = None

@@ -52,7 +52,7 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
         dataset: the budget's name. Data that share people share a name.
         budget: (ε, δ) of the data set's cap, set at its first use; without any cap the ledger refuses.
         method: "auto" takes what the advice recommends, from public facts alone.
-        n_steps: observations of a search.
+        n_steps: observations of a search; its usual number, mostly 20, where None.
         error_bound: E of an error or the log-loss: public.
         class_shares: public share of each class for the balanced accuracy.
         person: the column of the predictions that says whose record it is.
@@ -93,7 +93,7 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
     delta: float = 0.0
     budget: tuple[float, float] | None = None
     method: str = AUTO
-    n_steps: int = 20
+    n_steps: int | None = None
     error_bound: float | None = None
     class_shares: Mapping[str, float] | None = None
     person: str | None = None
@@ -190,6 +190,6 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
             ),
             model=read_model({key: value for key, value in model.items() if value is not None}),
             space={CANDIDATE: AxisSection(values=self._names())},
-            search=SearchSection(steps=int(self.n_steps)),
+            search=SearchSection(steps=None if self.n_steps is None else int(self.n_steps)),
             choice="candidate",
         )

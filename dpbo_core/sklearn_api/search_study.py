@@ -275,7 +275,7 @@ def study_of(search: Any, training: Frame, n_validation: int | None) -> tuple[St
         model=model,
         space=axes,
         search=SearchSection(
-            steps=int(search.n_steps),
+            steps=None if search.n_steps is None else int(search.n_steps),
             candidates="sobol",
             n_candidates=int(search.n_candidates),
             seed=int(search.random_state or 0),

@@ -108,7 +108,7 @@ def trajectory_case(
     """
     asked = world(m=4, epsilon=epsilon, steps=steps, person=person, **wanted)
     low, high = sums(asked, *(((0.5, 1.5), (1.5, 0.5)) if crossed else ((0.5, 0.5), (1.5, 1.5))))
-    own = PrivateTrajectory(look_share=method.look_share, final_share=method.final_share)
+    own = PrivateTrajectory(final_share=method.shares[0], look_share=method.shares[1])
     variances = [m.scale**2 for m in own.observations(asked)]
     look, selection = own.look(asked), own.selection(asked)
     odds = 0.0 if selection is None else from_units(selection.epsilon_units) / 2.0

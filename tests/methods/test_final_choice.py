@@ -59,9 +59,13 @@ def test_most_of_the_budget_buys_about_half_of_epsilon():
     assert exponential.spends[-2].epsilon == pytest.approx(0.395, abs=0.001)
 
 
-def test_a_share_is_asked_for():
+def test_one_word_asks_for_a_choice_with_its_usual_shares_and_steps():
+    chooses, shows = PrivateTrajectory(final_choice="permute_and_flip"), PrivateTrajectory()
+    assert chooses.draws(problem(steps=None)) == flipped(0.8, look=0.05).draws(problem(steps=40))
+    assert shows.draws(problem(steps=None)) == PrivateTrajectory(look_share=0.25).draws(problem(steps=20))
+    assert chooses.n_steps(problem(steps=7)) == 7
     with pytest.raises(StudyInvalid, match="final_share = 0"):
-        PrivateTrajectory(final_choice="permute_and_flip")
+        PrivateTrajectory(final_choice="permute_and_flip", final_share=0.0)
 
 
 def divergence(rho, epsilon_c, epsilon, utilities, moves):
