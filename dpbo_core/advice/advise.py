@@ -192,7 +192,7 @@ def advise(problem: Problem, own_kind: str, options: Mapping[str, Any]) -> Advic
     own = None if own_kind == AUTO else method_named(own_kind, options)
     check_auto(own_kind, options)
     forms = forms_of(replace(problem, positives=None, n_public=None))  # as "auto" chooses, which opens no file
-    forms = [(form, expected(form, replace(problem, positives=None)) or loss) for form, loss in forms]
+    forms = [(form, expected(form, problem) or loss) for form, loss in forms]
     least = expected(forms[0][0], problem) if forms else None
     lines = []
     for kind, cls in METHODS.items():

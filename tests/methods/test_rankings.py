@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import numpy as np
 import pandas as pd
@@ -388,6 +389,21 @@ def test_what_auto_becomes_does_not_hang_on_the_share_that_the_plan_looked_up():
     chosen = {advise_study(spec, positives=share).recommended for share in (None, 0.5, 0.01)}
     assert len(chosen) == 1
     assert advise(planning_problem(spec), spec.method, spec.options).recommended in chosen
+
+
+def test_the_reason_and_the_line_of_what_is_chosen_count_the_same_positives():
+    spec = StudySpec.from_dict(study(study={"method": "auto"}, data={"n_validation": 10_000}))
+    rare, unknown = advise_study(spec, positives=0.047), advise_study(spec)
+    assert ", 4.7% of them positive as in public)" in rare.choice.why
+    assert ", as if half of the records were positive)" in unknown.choice.why
+    for advice in (rare, unknown):
+        assert f": {expected_caption(advice)} below the best" in advice.choice.why
+        assert f"its choice loses {expected_caption(advice)}, and" in advice.best.why
+    assert expected_caption(rare) != expected_caption(unknown)
+
+
+def expected_caption(advice):
+    return re.search(r"its choice loses (.*), and it errs", advice.best.why)[1]
 
 
 def test_the_command_reads_the_public_file_alone(dpbo, here):
