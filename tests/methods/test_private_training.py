@@ -2,10 +2,11 @@
 
 import math
 
+import mpmath
 import numpy as np
 import pytest
-from dp_accounting import dp_event
-from dp_accounting.rdp import rdp_privacy_accountant as rdp
+from dp_accounting import NeighboringRelation
+from dp_accounting.pld import privacy_loss_distribution
 from private_worlds import a_row, records, with_record
 from scipy import optimize, special, stats
 
@@ -23,7 +24,8 @@ from dpbo_core.private_training.noisy_gradient_descent import NoisyGradientDesce
 from dpbo_core.private_training.objective_perturbation import ObjectivePerturbation
 from dpbo_core.private_training.output_perturbation import OutputPerturbation
 from dpbo_core.theorems.chaudhuri_2011 import corollary_8_sensitivity, theorem_9_jacobian
-from dpbo_core.theorems.mironov_talwar_zhang_2019 import replace_one_renyi, section_3_3_renyi
+from dpbo_core.theorems.sampled_gaussian import discrete_replace_one_renyi, replace_one_renyi
+from dpbo_core.theorems.wang_2023 import best_epsilon
 
 SYSTEM = OperatingSystemNoise()
 
@@ -69,42 +71,95 @@ def test_delta_of_a_curve_bounds_the_gaussian():
         assert exact <= curve.delta(epsilon) <= 10 * exact + 0.05
 
 
-def test_the_sampled_gaussian_is_the_library():
-    for rate, sigma in ((0.01, 1.0), (0.2, 0.7), (1.0, 2.0), (0.05, 8.0)):
-        orders = [2, 3, 8, 64, 256]
-        accountant = rdp.RdpAccountant(orders)
-        accountant.compose(dp_event.PoissonSampledDpEvent(rate, dp_event.GaussianDpEvent(sigma)))
-        ours = [section_3_3_renyi(alpha=a, rate=rate, noise_multiplier=sigma) for a in orders]
-        np.testing.assert_allclose(ours, accountant._rdp, rtol=1e-8, atol=1e-11)
+def exactly(alpha, rate, sigma):
+    """D_α of the pair by mpmath's quadrature in 40 digits."""
+    with mpmath.workdps(40):
+        alpha, rate, sigma = (mpmath.mpf(number) for number in (alpha, rate, sigma))
+
+        def mixed(x, shift):
+            return (1 - rate) * mpmath.npdf(x, 0, sigma) + rate * mpmath.npdf(x, shift, sigma)
+
+        ends = [4 * k * sigma for k in range(-8, 6)] + [2 * alpha + 4 * k * sigma for k in range(-5, 10)]
+        integral = mpmath.quad(lambda x: mixed(x, 1) ** alpha * mixed(x, -1) ** (1 - alpha), sorted(ends))
+        return float(mpmath.log(integral) / (alpha - 1))
 
 
-def test_the_sampled_discrete_gaussian_stays_below_by_summation():
-    """One coordinate, shift 3 steps, every sum over ℤ done outright, both directions."""
-    sigma, shift, rate = 2.4, 3, 0.3
-    x = np.arange(-80, 84)
-    zero, moved = (-((x - s) ** 2) / (2 * sigma**2) for s in (0, shift))
-    mass = special.logsumexp(zero)
-    mixed = np.logaddexp(math.log(1 - rate) + zero, math.log(rate) + moved)
-    for alpha in (2, 3, 7):
-        bound = section_3_3_renyi(alpha=alpha, rate=rate, noise_multiplier=sigma / shift)
-        for P, Q in ((mixed, zero), (zero, mixed)):
-            exact = (special.logsumexp(alpha * P + (1 - alpha) * Q) - mass) / (alpha - 1)
-            assert exact <= bound + 1e-12
+@pytest.mark.parametrize(
+    ("alpha", "rate", "sigma"),
+    [(1.1, 0.5, 0.5), (1.5, 0.01, 1.0), (3.0, 0.01, 0.7), (8.0, 0.05, 1.3), (64.0, 0.2, 4.0), (2.0, 0.0001, 5.0)],
+)
+def test_a_sampled_step_is_priced_at_its_dominating_pair(alpha, rate, sigma):
+    exact, ours = (
+        price(alpha=alpha, rate=rate, **noise)
+        for price, noise in ((exactly, {"sigma": sigma}), (replace_one_renyi, {"noise_multiplier": sigma}))
+    )
+    assert exact <= ours <= exact * (1 + 1e-9) + 3e-12
+    of_integers = discrete_replace_one_renyi(
+        alpha=alpha, rate=rate, noise_multiplier=sigma, sensitivity=STEPS, coordinates=2.0**40
+    )
+    assert exact <= of_integers <= ours * (1 + 1e-9) + 1e-12
 
 
-def test_replace_one_costs_more_than_add_or_remove_and_bounds_two_sided_mixtures():
-    common = {"estimator": "logistic", "noise_multiplier": 1.1, "rate": 0.25, "most_epochs": 1.0}
-    replace, steps = DpSgd(**common).curve, DpSgd(**common).steps(1.0)
-    for alpha in (2, 4, 16):
-        remove = steps * section_3_3_renyi(alpha=alpha, rate=0.25, noise_multiplier=1.1)
-        assert replace.at(float(alpha)) > remove
-    # one step, the record's gradient +1 on one side and −1 on the other: integrated outright
-    z = np.linspace(-40, 40, 200_001)
-    log = {s: stats.norm.logpdf(z, s, 1.1) for s in (-1, 0, 1)}
-    P, Q = (np.logaddexp(math.log(0.75) + log[0], math.log(0.25) + log[s]) for s in (1, -1))
-    for alpha in (2.0, 4.0):
-        exact = math.log(np.trapezoid(np.exp(alpha * P + (1 - alpha) * Q), z)) / (alpha - 1)
-        assert exact <= replace.at(alpha) / steps
+@pytest.mark.parametrize(("rate", "sigma"), [(0.01, 1.0), (0.1, 3.0), (0.03, 0.8)])
+def test_the_library_s_loss_distribution_is_never_above_the_curve(rate, sigma):
+    T, delta = 1000, 1e-5
+    pair = privacy_loss_distribution.from_gaussian_mechanism(
+        sigma, sampling_prob=rate, neighboring_relation=NeighboringRelation.REPLACE_ONE
+    )
+    least = pair.self_compose(T).get_epsilon_for_delta(delta)
+    curve = dp_sgd._curve(sigma, rate, T)
+    ours = best_epsilon(curve.at, curve.orders, delta=delta)
+    assert least <= ours <= 1.15 * least
+    if rate == 0.01:
+        assert (least, ours) == (pytest.approx(2.844, abs=0.001), pytest.approx(3.111, abs=0.001))
+
+
+def enumerated(alpha, rate, sigma, shift):
+    """D_α of one coordinate of the DISCRETE Gaussian, whose two versions lie `shift` steps on either side of 0."""
+    z = np.arange(-400, 401)
+    log = {s: -((z - s) ** 2) / (2 * sigma**2) for s in (-shift, 0, shift)}
+    mass = special.logsumexp(log[0])
+    P, Q = (np.logaddexp(math.log1p(-rate) + log[0], math.log(rate) + log[s]) - mass for s in (shift, -shift))
+    return special.logsumexp(alpha * P + (1 - alpha) * Q) / (alpha - 1)
+
+
+def test_of_integers_the_pair_is_false_and_its_mend_true():
+    exact = enumerated(3.0, 0.01, 0.7, 1)
+    assert exact == pytest.approx(0.0021831, abs=5e-8)
+    assert replace_one_renyi(alpha=3.0, rate=0.01, noise_multiplier=0.7) == pytest.approx(0.0021811, abs=5e-8)
+    for sigma, shift, tau in ((0.7, 1, 0.5), (0.7, 1, 0.6), (2.0, 3, 1.0), (8.0, 6, 3.0), (30.0, 40, 3.0)):
+        for alpha in (1.5, 3.0, 10.0):
+            for rate in (0.01, 0.3):
+                bound = discrete_replace_one_renyi(
+                    alpha=alpha,
+                    rate=rate,
+                    noise_multiplier=sigma / shift,
+                    sensitivity=shift,
+                    coordinates=1.0,
+                    tau=tau,
+                )
+                assert enumerated(alpha, rate, sigma, shift) <= bound
+    assert (
+        discrete_replace_one_renyi(alpha=2.0, rate=0.1, noise_multiplier=1.0, sensitivity=2.0, coordinates=1.0)
+        == math.inf
+    )  # noise that is all rounding
+
+
+def test_no_pair_of_gradients_costs_more_than_the_opposite_ones():
+    """Two dimensions, by a grid: shifts of any angle and any length up to 1, at the price of the pair."""
+    sigma, rate, alpha = 0.8, 0.2, 3.0
+    bound = replace_one_renyi(alpha=alpha, rate=rate, noise_multiplier=sigma)
+    x, y = np.meshgrid(*2 * (np.linspace(-9, 9, 361),))
+    base = np.exp(-(x**2 + y**2) / (2 * sigma**2))
+    for a, angle in ((1.0, math.pi), (1.0, 2.5), (0.6, math.pi), (1.0, 1.0), (0.0, 0.0)):
+        P, Q = (
+            (1 - rate) * base + rate * np.exp(-((x - u) ** 2 + (y - v) ** 2) / (2 * sigma**2))
+            for u, v in ((1.0, 0.0), (a * math.cos(angle), a * math.sin(angle)))
+        )
+        for first, second in ((P, Q), (Q, P)):
+            cost = math.log((first**alpha * second ** (1 - alpha)).sum() / base.sum()) / (alpha - 1)
+            assert cost <= bound + 1e-12
+            assert cost > 0.999 * bound or (a, angle) != (1.0, math.pi)
 
 
 def gradients(data, W, C):
@@ -356,10 +411,8 @@ def test_axes_an_algorithm_does_not_know_are_refused():
             check_axes("dp_sgd", dp_sgd.AXES, ({"epochs": value},))
 
 
-def test_the_triangle_is_the_curve_that_training_uses():
-    """Replace-one of a full batch: the Gaussian's αρ at 2α and 2α − 1, where the exact cost is 4αρ."""
-    rho, alpha = 0.1, 3.0
-    through = replace_one_renyi(at_double=2 * alpha * rho, at_double_less_one=(2 * alpha - 1) * rho, alpha=alpha)
-    assert through >= 4 * alpha * rho
-    full = DpSgd("logistic", math.sqrt(1 / (2 * rho)), rate=1.0, most_epochs=1.0)
-    assert full.curve.at(alpha) == pytest.approx(through, rel=1e-9)
+def test_a_full_batch_costs_a_gaussian_that_moves_by_two():
+    """At q = 1 a record's two versions are 2C apart, so ρ = 2/σ² a step."""
+    full = DpSgd("logistic", 1.5, rate=1.0, most_epochs=3.0)
+    for alpha in (1.5, 3.0, 16.0):
+        assert full.curve.at(alpha) == pytest.approx(3 * 2 * alpha / 1.5**2, rel=1e-10)
