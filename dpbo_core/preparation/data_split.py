@@ -27,6 +27,7 @@ from dpbo_core.models.import_path import function_at
 from dpbo_core.preparation.named_sources import place_source
 from dpbo_core.preparation.prediction_half import check_prediction_columns, prediction_half
 from dpbo_core.preparation.public_half import (
+    OwnParts,
     PublicHalf,
     PublicHeader,
     check_names,
@@ -192,7 +193,7 @@ def public_half(
     prototype = named_prototype(spec, folder)
     table, target = training_table(spec, folder)
     fitted = (named_map if spec.model.takes_columns else fitted_map)(spec, table, target)
-    public = fitted_half(spec, problem, table, fitted, factory=prototype, function=function)
+    public = fitted_half(spec, problem, table, fitted, OwnParts(prototype, function))
     return replace(public, fingerprint=fingerprint_with(public.fingerprint, prototype))
 
 

@@ -93,15 +93,23 @@ class TableSplit(DataSplit, Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class OwnParts:
+    """What a study's caller made, and its file can at most name.
+
+    Attributes:
+        factory: of estimators; by the study's import path where None.
+        function: the user's score function, where the study has one: nothing is imported here.
+        sample_weight: (n,) what each training record counts when an estimator is trained; alike where None.
+    """
+
+    factory: Prototype | None = None
+    function: Callable[[Any, Any], float] | None = None
+    sample_weight: NDArray[np.float64] | None = None
+
+
 def fitted_half(
-    spec: StudySpec,
-    problem: Problem,
-    table: Table,
-    fitted: Preprocessing,
-    *,
-    factory: Prototype | None = None,
-    function: Callable[[Any, Any], float] | None = None,
-    sample_weight: NDArray[np.float64] | None = None,
+    spec: StudySpec, problem: Problem, table: Table, fitted: Preprocessing, own: OwnParts
 ) -> PublicHalf:
     """The public half of a study: preprocessing fitted to its public table, and the problem with its trainer.
 
@@ -110,15 +118,13 @@ def fitted_half(
         problem: the problem it poses.
         table: the training records.
         fitted: the study's preprocessing, fitted to them.
-        factory: of estimators; by the study's import path where None.
-        function: the user's score function, where the study has one: nothing is imported here.
-        sample_weight: (n,) what each training record counts when an estimator is trained; alike where None.
+        own: what its caller made.
 
     Raises:
         StudyInvalid: the training data cannot be used as the study says.
         PolicyRefused: the study names a score function, and it was not handed in.
     """
-    if isinstance(spec.model, FunctionSection) and function is None:
+    if isinstance(spec.model, FunctionSection) and own.function is None:
         raise unallowed_score(spec.model.score, spec.privacy.dataset)
     problem, weights = _weighed(problem, table)
     table, model = table.without(left_out(spec)), spec.model
@@ -126,15 +132,15 @@ def fitted_half(
     if isinstance(model, LinearSection):
         problem = linear_problem(model, problem, encoded.X, encoded.labels, weights)
     else:
-        score = score_on(model, fitted.classes, function)
+        score = score_on(model, fitted.classes, own.function)
         constant = constant_score(score, encoded.truth, weights, n_classes=len(fitted.classes))
         problem = replace(problem, score=score, baseline=constant)
         made: Factory
-        if factory is None:
-            seed, own = spec.search.seed, fitted.columns
-            made = EstimatorFactory(model.estimator, model.params, seed, model.regression, columns=own)
+        if own.factory is None:
+            seed, columns = spec.search.seed, fitted.columns
+            made = EstimatorFactory(model.estimator, model.params, seed, model.regression, columns=columns)
         else:
-            made = replace(factory, columns=fitted.columns)
+            made = replace(own.factory, columns=fitted.columns)
         trainer = EstimatorTrainer(
             encoded.X,
             encoded.truth,
@@ -142,7 +148,7 @@ def fitted_half(
             score,
             listed=not problem.unlisted,
             enforced=model.enforced,
-            weights=sample_weight,
+            weights=own.sample_weight,
         )
         problem = replace(problem, trainer=trainer)
     if isinstance(problem.score, PairScore):

@@ -121,7 +121,7 @@ class PrivateObjective(ObjectiveHandle):
             StudyInvalid: something cannot be used as it is. Nothing inside a validation record is ever an error.
             AssumptionNotAccepted: the guarantee rests on something that `accepts` does not name.
         """
-        tables = two_tables(self, X, y, X_validation, y_validation, validation_size)
+        tables = two_tables(self, (X, y), (X_validation, y_validation), validation_size)
         split = split_of(self, tables, ledger_url(self.ledger))
         run = Run(PrivacyLedger(ledger_url(self.ledger)))
         problem = planning_problem(split.spec, unlisted=split.prototype.unlisted())

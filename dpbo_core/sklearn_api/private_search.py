@@ -197,7 +197,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         check_settings(self)
         if validation_size is None or y is None:  # of one table's targets some are sensitive
             public_target(self.estimator, y)
-        tables = two_tables(self, X, y, X_validation, y_validation, validation_size, sample_weight)
+        tables = two_tables(self, (X, y), (X_validation, y_validation), validation_size, sample_weight)
         X, y = tables.X, public_target(self.estimator, tables.y)
         frame_of(X, y, shown_as="X")
         validate_data(self, X, reset=True, skip_check_array=True)
@@ -324,7 +324,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             Sealed: something failed on sensitive data; nothing of it is told, and a rerun continues.
         """
         check_is_fitted(self)
-        tables = two_tables(self, X, y, X_validation, y_validation, validation_size, sample_weight)
+        tables = two_tables(self, (X, y), (X_validation, y_validation), validation_size, sample_weight)
         validate_data(self, tables.X, reset=False, skip_check_array=True)
         split = split_of(self, tables, ledger_url(self.ledger), group)
         section = EvaluationSection(

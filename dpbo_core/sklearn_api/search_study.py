@@ -153,20 +153,25 @@ class TwoTables:
 
 def two_tables(
     search: Any,
-    X: Any,
-    y: Any,
-    X_validation: Any,
-    y_validation: Any,
+    public: tuple[Any, Any],
+    sensitive: tuple[Any, Any],
     validation_size: float | None,
     sample_weight: Any = None,
 ) -> TwoTables:
     """The public table and the sensitive one, as the call passed them or as `validation_size` divides one.
 
+    Args:
+        search: with `person`.
+        public: X, y.
+        sensitive: X_validation, y_validation, each None where `validation_size` is not.
+        validation_size: share of X, y that is sensitive.
+        sample_weight: (n,) of X, y.
+
     Raises:
         StudyInvalid: there is no sensitive table, or it is said twice.
     """
     if validation_size is not None:
-        if X_validation is not None or y_validation is not None:
+        if any(part is not None for part in sensitive):
             raise StudyInvalid(
                 "both a validation set and validation_size are given",
                 cause="validation_size takes the validation rows out of X and y",
@@ -178,10 +183,10 @@ def two_tables(
                 cause=f"person = {search.person!r} says that somebody has several",
                 remedy="divide the table by persons yourself, and give X_validation and y_validation",
             )
-        X_rest, y_rest, X_taken, y_taken, taken = halves(X, y, validation_size)
-        weights = checked_weights(sample_weight, _num_samples(X), but=taken)
+        X_rest, y_rest, X_taken, y_taken, taken = halves(*public, validation_size)
+        weights = checked_weights(sample_weight, _num_samples(public[0]), but=taken)
         return TwoTables(X_rest, y_rest, X_taken, y_taken, taken, float(validation_size), weights)
-    if X_validation is None or y_validation is None:
+    if any(part is None for part in sensitive):
         raise StudyInvalid(
             "there is no validation set",
             cause="fit(X, y) alone, as cross_val_score and other searches call it; here X and y are PUBLIC, "
@@ -190,8 +195,8 @@ def two_tables(
             "fit(X, y, validation_size=0.3), which declares all other rows public; evaluate(...) then says "
             "privately what the released model is worth",
         )
-    weights = checked_weights(sample_weight, _num_samples(X))
-    return TwoTables(X, y, X_validation, y_validation, weights=weights)
+    weights = checked_weights(sample_weight, _num_samples(public[0]))
+    return TwoTables(*public, *sensitive, weights=weights)
 
 
 def checked_weights(

@@ -21,6 +21,7 @@ from dpbo_core.ledger.sources import MEMORY, Division, Source
 from dpbo_core.models.prototype import Prototype, function_name, import_name
 from dpbo_core.models.scores.union import SCORES
 from dpbo_core.preparation.public_half import (
+    OwnParts,
     PublicHalf,
     check_names,
     fitted_half,
@@ -95,15 +96,8 @@ class FrameSplit:
             fitted = named_map(self.spec, table, self.target, self.training.hints())
         else:
             fitted = fitted_map(self.spec, table, self.target)
-        public = fitted_half(
-            self.spec,
-            problem,
-            table,
-            fitted,
-            factory=self.prototype,
-            function=self.score,
-            sample_weight=self.weights,
-        )
+        own = OwnParts(self.prototype, self.score, self.weights)
+        public = fitted_half(self.spec, problem, table, fitted, own)
         weights = [] if self.weights is None else [hashlib.sha256(self.weights.tobytes()).hexdigest()]
         identity = "\n".join([public.fingerprint, self.prototype.identity(), *weights])
         return replace(public, fingerprint=hashlib.sha256(identity.encode()).hexdigest())

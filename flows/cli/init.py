@@ -72,14 +72,13 @@ def init(
     check_public_here((file_source(training, PUBLIC),))
     people = stated_people(person, n_persons)
     table = read_table(training, mode=PUBLIC_FILE, shown_as=str(training))
-    text = study_text(training, validation, table, target=target, name=name, folder=out.parent, people=people)
+    text = study_text((training, validation), table, target=target, name=name, folder=out.parent, people=people)
     _write(text, out)
     print_written(read_study(out), out, notices(training, table, person))
 
 
 def study_text(
-    training: Path,
-    validation: Path,
+    files: tuple[Path, Path],
     table: Table,
     *,
     target: str | None,
@@ -90,10 +89,9 @@ def study_text(
     """The text of a study file for two data files, of twenty lines at most.
 
     Args:
-        training: the public file.
-        table: what it holds.
-        validation: the sensitive file; of it the header and the number of records are read, no record. With
-            `people` that number is not used.
+        files: the public one, and the sensitive one, of which the header and the number of records are read, no
+            record. With `people` that number is not used.
+        table: what the public one holds.
         target: the column to predict; the last one where None.
         name: of the study and of its budget; where None as `public_name` says.
         folder: where the study file will stand; its paths are relative to it.
@@ -103,6 +101,7 @@ def study_text(
     Raises:
         StudyInvalid: a file that cannot serve.
     """
+    training, validation = files
     header = read_header(validation, mode=SENSITIVE_FILE, shown_as=str(validation))
     target = target or list(table.columns)[-1]
     check_columns(table.columns, header.columns, target, shown_as=str(validation))

@@ -41,7 +41,7 @@ def two(here):
 
 def text(training, validation, **changes):
     table = read_table(training, mode=PUBLIC_FILE, shown_as=str(training))
-    return study_text(training, validation, table, **{"target": None, "name": None, "folder": Path()} | changes)
+    return study_text((training, validation), table, **{"target": None, "name": None, "folder": Path()} | changes)
 
 
 @pytest.fixture(scope="module")
