@@ -89,16 +89,17 @@ def tune(flow: PrivateFlow) -> Tuned:
 
 
 def _stepped(opened: StudyRun, study: StudySpec) -> int:
-    """The search's steps, a task each; how many there were."""
+    """The search's steps, a task each or a chunk of a public list; how many tasks there were."""
     with Progress(study.name, opened.n_steps) as progress:
         page = StepsDone(study, opened.n_steps)
-        for _ in range(opened.n_steps):
-            released = step(opened)
-            progress.show(released)
-            page.show()
+        for steps in opened.tasks:
+            named = f"candidates {steps[0] + 1}–{steps[-1] + 1} of {opened.n_steps:,}" if len(steps) > 1 else None
+            released = step.with_options(task_run_name=named)(opened, len(steps))
+            progress.show(released, len(steps))
+            page.show(len(steps))
             if released is not None:  # recorded before it came back, so anyone may see it
                 get_run_logger().info("step %d released %s", released["step"], in_short(released))
-    return opened.n_steps
+    return len(opened.tasks)
 
 
 def _last_step(

@@ -1,4 +1,4 @@
-"""Public work, before anything is charged: a task a candidate wherever the task runner puts it, or a chunk here."""
+"""Public work, before anything is charged: a task a chunk of Λ, wherever the task runner puts it, or here."""
 
 from pathlib import Path
 
@@ -6,24 +6,26 @@ from prefect import task
 
 from dpbo.tasks import policies
 from dpbo_core.models.estimators import Model
-from dpbo_core.preparation.precomputed import PublicWork, cross_validate_candidate, train_candidate
+from dpbo_core.preparation.precomputed import PublicWork, cross_validate_candidates, train_candidates
 from dpbo_core.study_file import StudySpec
 
-
-@task(name="train candidate", **policies.SENSITIVE_TASK)
-def candidate(study: StudySpec, folder: str | Path, index: int, allowed_score: str | None) -> Model:
-    """Train the model of candidate `index` on the study's public training set."""
-    return train_candidate(study, folder, index, allowed_score)
+Indices = tuple[int, ...]
 
 
-@task(name="cross-validate candidate", **policies.SENSITIVE_TASK)
-def public_score(study: StudySpec, folder: str | Path, index: int, allowed_score: str | None) -> float:
-    """Cross-validate candidate `index` on the study's public training set."""
-    return cross_validate_candidate(study, folder, index, allowed_score)
+@task(name="train candidates", **policies.SENSITIVE_TASK)
+def candidates(study: StudySpec, folder: Path, indices: Indices, allowed_score: str | None) -> dict[int, Model]:
+    """Train a chunk of Λ on the study's public training set, in whatever process."""
+    return train_candidates(study, folder, indices, allowed_score)
 
 
 @task(name="cross-validate candidates", **policies.SENSITIVE_TASK)
-def cross_validate_chunk(work: PublicWork, indices: tuple[int, ...]) -> int:
+def public_scores(study: StudySpec, folder: Path, indices: Indices, allowed_score: str | None) -> dict[int, float]:
+    """Cross-validate a chunk of Λ on the study's public training set, in whatever process."""
+    return cross_validate_candidates(study, folder, indices, allowed_score)
+
+
+@task(name="cross-validate candidates", **policies.SENSITIVE_TASK)
+def cross_validate_chunk(work: PublicWork, indices: Indices) -> int:
     """Cross-validate a chunk of Λ on public records."""
     return work.cross_validate(indices)
 
@@ -35,7 +37,7 @@ def search_publicly(work: PublicWork) -> int:
 
 
 @task(name="train candidates", **policies.SENSITIVE_TASK)
-def train_chunk(work: PublicWork, indices: tuple[int, ...]) -> int:
+def train_chunk(work: PublicWork, indices: Indices) -> int:
     """Train a chunk of Λ, for a study whose steps may not train."""
     return work.train(indices)
 

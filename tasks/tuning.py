@@ -1,6 +1,7 @@
 """A private tune: one task a step, and the release shown.
 
-A task of a step trains and scores one model, or its chunk of Λ, where the path is public. Where it is private
+A task of a step trains and scores one model where the path is public, or a chunk of a list that was known before
+the charge: a list has 32 tasks at most. Where it is private
 every model was trained by public tasks, a chunk each, before anything was charged, since which of them a step
 trains would tell the path: the step scores. Where the number of models is private too, one step runs all trials.
 Reserving trains nothing.
@@ -39,9 +40,9 @@ def reserve(
 
 
 @task(name="search step", **policies.SENSITIVE_TASK)
-def step(study: StudyRun) -> Released | None:
-    """What the step released (recorded before it is returned), or None."""
-    return study.step()
+def step(study: StudyRun, n_steps: int) -> Released | None:
+    """What the step released (recorded before it is returned), or None; a chunk of steps that release nothing."""
+    return study.step(n_steps)
 
 
 @task(name="draw the release", **policies.SENSITIVE_TASK)

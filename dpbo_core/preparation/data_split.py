@@ -40,14 +40,13 @@ from dpbo_core.preparation.public_half import (
 )
 from dpbo_core.preparation.resolve import planning_problem
 from dpbo_core.preparation.run import Run
-from dpbo_core.preparation.sizes import check_n_validation, facts_of
+from dpbo_core.preparation.sizes import check_n_validation, facts_of, memory_limit
 from dpbo_core.preparation.training_set import fingerprint_with, left_out, named_prototype, training_parts
 from dpbo_core.preparation.training_set import training_table as training_table
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.problem.problem import Problem
 from dpbo_core.scoring.in_memory import Objective, Scorer
 from dpbo_core.scoring.partitioned import (
-    CACHE_GIGABYTES,
     PartitionedObjective,
     PartReader,
     Workers,
@@ -353,8 +352,7 @@ def sensitive_half(
         folders = [parts_of(place_of(folder, name), shown_as=name) for name in named]
         parts = tuple(chain.from_iterable(folders)) if all(folders) else ()
         score = public.problem.score
-        limit = CACHE_GIGABYTES if section.memory_limit is None else section.memory_limit
-        reader = PartReader(public.preprocessing, int(limit * 1e9))
+        reader = PartReader(public.preprocessing, memory_limit(spec))
         if parts and isinstance(section, PersonFiles):
             return PartitionedPersons(parts, reader, str(spec.privacy.person), score, section.n_persons, workers)
         if parts and isinstance(section, PublicFiles):

@@ -12,7 +12,7 @@ train            all of Λ where a step must not (`trained_first`), by chunks in
 try out          else one training, so that a model that cannot be trained at all costs nothing
 
 A function of the study and its public training set: a piece that fails says so in full, and nothing was charged.
-It has a public half of its own, so that a step that trains still trains.
+What one of them trained no step trains again, and nobody who publishes it (`TrainedModels`).
 """
 
 import json
@@ -32,6 +32,8 @@ from dpbo_core.preparation.data_split import public_half
 from dpbo_core.preparation.preconditions import check_accepted
 from dpbo_core.preparation.public_half import PublicHalf
 from dpbo_core.preparation.resolve import ResolvedStudy
+from dpbo_core.preparation.sizes import memory_limit
+from dpbo_core.preparation.trained_models import TrainedModels
 from dpbo_core.problem.problem import Problem, Trainer
 from dpbo_core.space.search_space import Value
 from dpbo_core.study_file import StudySpec
@@ -44,13 +46,14 @@ LARGEST_TRAINED_FIRST = 4096
 class Precomputed:
     """Public work done elsewhere, by candidate: models, cross-validated scores in [0, G], and these by record.
 
-    `tried`: a training was tried out, so that one that cannot be made at all costs nothing.
+    `tried`: a training was tried out, so that one that cannot be made at all costs nothing; `trained` has it.
     """
 
     models: Mapping[int, Model] = field(default_factory=dict)
     scores: Mapping[int, float] = field(default_factory=dict)
     steps: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
     tried: bool = False
+    trained: TrainedModels = field(default_factory=TrainedModels)
 
 
 def required_trainings(study: ResolvedStudy) -> tuple[int, ...]:
@@ -99,16 +102,26 @@ def required_public_scores(study: ResolvedStudy) -> tuple[int, ...]:
     return () if needed is None else needed(method, problem)
 
 
-def train_candidate(spec: StudySpec, folder: str | Path, index: int, allowed_score: str | None = None) -> Model:
-    """The model of one candidate; a process that trains many reads the training set once."""
-    return _read(json.dumps(spec.to_dict(), sort_keys=True), str(folder), allowed_score).problem.train(index)
+def train_candidates(
+    spec: StudySpec, folder: str | Path, indices: Sequence[int], allowed_score: str | None = None
+) -> dict[int, Model]:
+    """The models of a chunk; a process that trains many chunks reads the training set once."""
+    problem = _read(json.dumps(spec.to_dict(), sort_keys=True), str(folder), allowed_score).problem
+    return {index: problem.train(index) for index in indices}
 
 
-def cross_validate_candidate(
-    spec: StudySpec, folder: str | Path, index: int, allowed_score: str | None = None
-) -> float:
-    """p(λ) of one candidate, under the study's own score and seed."""
-    return _read(json.dumps(spec.to_dict(), sort_keys=True), str(folder), allowed_score).problem.public_score(index)
+def cross_validate_candidates(
+    spec: StudySpec, folder: str | Path, indices: Sequence[int], allowed_score: str | None = None
+) -> dict[int, float]:
+    """p(λ) of a chunk, under the study's own score and seed."""
+    problem = _read(json.dumps(spec.to_dict(), sort_keys=True), str(folder), allowed_score).problem
+    return {index: problem.public_score(index) for index in indices}
+
+
+def first_trained(method: Method, problem: Problem) -> int:
+    """The candidate whose training is tried out: one that a step will need, where that is known."""
+    path = () if method.traits.fixed_path is None else method.traits.fixed_path(method, problem)
+    return path[0] if path else 0
 
 
 @dataclass(eq=False)
@@ -119,6 +132,7 @@ class Remembering:
     models: Mapping[str, Model]
     scores: dict[Scored, float]
     steps: dict[Scored, NDArray[np.int64]]
+    trained: TrainedModels
 
     @property
     def n_records(self) -> int:
@@ -126,9 +140,13 @@ class Remembering:
         return self.trainer.n_records
 
     def train(self, point: Mapping[str, Value]) -> Model:
-        """The model given for `point`, or one trained now."""
-        model = self.models.get(named(point))
-        return self.trainer.train(point) if model is None else model
+        """The model given for `point`, a copy of one that was trained, or one trained now."""
+        name = named(point)
+        model = self.models.get(name) or self.trained.get(name)
+        if model is None:
+            model = self.trainer.train(point)
+            self.trained.keep(name, model)
+        return model
 
     def public_score(self, point: Mapping[str, Value], *, seed: int) -> float:
         """The score of `point` under this seed, worked out once."""
@@ -146,10 +164,9 @@ class Remembering:
 
 
 def remembering(problem: Problem, precomputed: Precomputed | None) -> Problem:
-    """The problem with the work of `precomputed` already done.
+    """The problem with the work of `precomputed` already done, whose models are for scoring.
 
-    Its models are for scoring: some of scikit-learn's count what they were asked (nearest neighbours do), so none
-    that has seen a sensitive record is ever published. What is published is trained by the plain problem.
+    What nobody vouches for is trained again where it is published: who knows what it remembers of what it scored.
     """
     if precomputed is None or problem.trainer is None:
         return problem
@@ -158,7 +175,15 @@ def remembering(problem: Problem, precomputed: Precomputed | None) -> Problem:
     seed = problem.search.seed
     scores = {(names[index], seed): p for index, p in precomputed.scores.items()}
     steps = {(names[index], seed): records for index, records in precomputed.steps.items()}
-    return replace(problem, trainer=Remembering(problem.trainer, models, scores, steps))
+    trained = TrainedModels(0) if problem.unlisted or problem.model.enforced else precomputed.trained
+    for name, model in models.items():
+        trained.keep(name, model)
+    return replace(problem, trainer=Remembering(problem.trainer, models, scores, steps, trained))
+
+
+def publishing(problem: Problem, trained: TrainedModels) -> Problem:
+    """The problem that gives each model as it was trained: what has scored is none of its."""
+    return remembering(problem, Precomputed(trained=trained))
 
 
 def named(point: Mapping[str, Value]) -> str:
@@ -171,7 +196,7 @@ def _read(text: str, folder: str, allowed_score: str | None) -> PublicHalf:
     return public_half(StudySpec.from_dict(json.loads(text)), folder, allowed_score=allowed_score)
 
 
-CHUNKS = 16  # pieces of each kind at most: enough to watch, few beside the work
+CHUNKS = 32  # pieces of each kind at most: enough to watch, few beside the work
 Chunks = tuple[tuple[int, ...], ...]
 
 
@@ -191,20 +216,20 @@ class PublicWork:
         Raises:
             StudyInvalid, BudgetRefused, AssumptionNotAccepted: it would be refused whatever the work came to.
         """
-        earlier = Precomputed() if earlier is None else earlier
+        earlier = earlier or Precomputed(trained=TrainedModels(memory_limit(study.spec)))
         check_lengthscale(study.method, study.problem)
         trained_first(study.method, study.problem)
         half = public_half(study.spec, folder, study.problem, allowed_score=allowed_score)
         check_accepted(study.spec, study.plan, half.problem.unlisted)
         self._study = study
         self._problem = remembering(half.problem, earlier)
-        self._models, self._scores = dict(earlier.models), dict(earlier.scores)
+        self._models, self._scores, self._trained = dict(earlier.models), dict(earlier.scores), earlier.trained
         self._steps: dict[int, NDArray[np.int64]] = {}
 
     @property
     def to_cross_validate(self) -> Chunks:
         """Candidates to cross-validate, by chunks."""
-        return _chunks([index for index in required_public_scores(self._study) if index not in self._scores])
+        return chunks([index for index in required_public_scores(self._study) if index not in self._scores])
 
     @property
     def searches(self) -> bool:
@@ -215,7 +240,7 @@ class PublicWork:
     def to_train(self) -> Chunks:
         """Candidates by chunks; none where the steps train."""
         first = trained_first(self._study.method, self._problem) if self._problem.model.trained else ()
-        return _chunks([index for index in first if index not in self._models])
+        return chunks([index for index in first if index not in self._models])
 
     @property
     def tries_out(self) -> bool:
@@ -231,7 +256,8 @@ class PublicWork:
 
     def search(self) -> int:
         """All that the public search looks at, once what is known of it is there; how many scores are known now."""
-        problem, method = remembering(self._problem, Precomputed(scores=self._scores)), self._study.method
+        done, method = Precomputed(scores=self._scores, trained=self._trained), self._study.method
+        problem = remembering(self._problem, done)
         trainer = problem.trainer
         if not isinstance(trainer, Remembering) or method.traits.prepare is None:
             return len(self._scores)
@@ -247,14 +273,15 @@ class PublicWork:
         return len(self._models)
 
     def try_out(self) -> bool:
-        """Train the first candidate, for nothing but that it can be; whether the study has any."""
-        return self._problem.train(0) is not None
+        """Train a candidate, so that it is known that it can be; whether the study has any."""
+        return self._problem.train(first_trained(self._study.method, self._problem)) is not None
 
     def done(self) -> Precomputed:
         """What a study is opened with."""
-        return Precomputed(self._models, self._scores, self._steps, tried=True)
+        return Precomputed(self._models, self._scores, self._steps, tried=True, trained=self._trained)
 
 
-def _chunks(indices: Sequence[int]) -> Chunks:
+def chunks(indices: Sequence[int]) -> Chunks:
+    """Indices in their order, in as many pieces as there are, `CHUNKS` at most."""
     parts = np.array_split(np.array(indices, dtype=np.int64), min(CHUNKS, max(1, len(indices))))
     return tuple(tuple(int(index) for index in part) for part in parts if len(part))

@@ -27,15 +27,14 @@ from dpbo_core.models.linear.signed_rows import StoredRows, stored
 from dpbo_core.models.linear_trainer import LinearTrainer, check_two_classes
 from dpbo_core.models.prototype import Prototype
 from dpbo_core.models.scores.pairs import PairScore
-from dpbo_core.preparation.sizes import check_n_validation
+from dpbo_core.preparation.sizes import check_n_validation, memory_limit
 from dpbo_core.preparation.training_set import left_out as left_out
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.problem.named_score import margin_score, score_on
 from dpbo_core.problem.problem import Problem
 from dpbo_core.scoring.in_memory import Objective, Scorer
-from dpbo_core.scoring.partitioned import CACHE_GIGABYTES
 from dpbo_core.scoring.persons import PersonObjective, Persons
-from dpbo_core.study_file import FunctionSection, LinearSection, PersonFiles, PublicData, PublicFiles, StudySpec
+from dpbo_core.study_file import FunctionSection, LinearSection, PersonFiles, PublicData, StudySpec
 
 
 @dataclass(frozen=True)
@@ -293,9 +292,9 @@ def half_of_parts(spec: StudySpec, problem: Problem, table: TableParts, target: 
     fitted = fitted_map(spec, table, target)
     check_two_classes(len(fitted.classes), model.estimator)
     reading = _Reading(fitted, table)
-    Z = stored(reading.signed_rows(), (table.n_records, fitted.n_features), _limit(spec))
+    Z = stored(reading.signed_rows(), (table.n_records, fitted.n_features), memory_limit(spec))
     labels = np.concatenate(reading.labels)
-    rows = StoredRows(Z, np.where(labels == 1, 1.0, -1.0), _limit(spec))
+    rows = StoredRows(Z, np.where(labels == 1, 1.0, -1.0), memory_limit(spec))
     problem = linear_problem(model, problem, rows, labels, even_weights(len(labels)))
     if isinstance(problem.score, PairScore):
         problem = replace(problem, positives=float((labels == 1).mean()))
@@ -323,10 +322,3 @@ class _Reading:
             encoded = self._fitted.transform(part)
             self.labels.append(encoded.labels)
             yield encoded.X * np.where(encoded.labels == 1, 1.0, -1.0)[:, None]
-
-
-def _limit(spec: StudySpec) -> int:
-    """Bytes of rows that stay in an array."""
-    section = spec.data
-    stated = section.memory_limit if isinstance(section, PublicFiles | PersonFiles) else None
-    return int((CACHE_GIGABYTES if stated is None else stated) * 1e9)

@@ -5,7 +5,7 @@ from pathlib import Path
 from dpbo_core.data import bundled, check_record_count, read_header
 from dpbo_core.data.read_mode import PUBLIC_FILE
 from dpbo_core.problem.problem import TrainingFacts
-from dpbo_core.scoring.partitioned import files_of
+from dpbo_core.scoring.partitioned import CACHE_GIGABYTES, files_of
 from dpbo_core.study_file import (
     BundledData,
     PersonFiles,
@@ -74,3 +74,13 @@ def facts_of(data: SensitiveData) -> TrainingFacts:
         case SensitiveBundled(source, share, labels=classes):
             n = bundled.n_records(source) - bundled.validation_size(source, share)
             return TrainingFacts(n, classes or bundled.public_facts(source)[0])
+
+
+def memory_limit(spec: StudySpec) -> int:
+    """Bytes that may be kept in memory: of a folder's encoded records, of public rows, of models.
+
+    Each kind has so many of its own.
+    """
+    section = spec.data
+    stated = section.memory_limit if isinstance(section, PublicFiles | PersonFiles) else None
+    return int((CACHE_GIGABYTES if stated is None else stated) * 1e9)

@@ -1,10 +1,11 @@
-"""Public work in Prefect's tasks: a candidate or a cell on its task runners, or a chunk of Λ in this process.
+"""Public work in Prefect's tasks: a chunk of Λ or a cell on its task runners, or in this process.
 
 DPBO_WORKERS = n        Dask, n processes of this machine, without pages
 unset                   a comparison: as many processes as the machine has cores; a study: none
 """
 
 import os
+from collections import ChainMap
 from collections.abc import Callable
 from contextvars import copy_context
 from functools import partial
@@ -18,17 +19,25 @@ from dpbo.flows.prefect_runtime.progress import Progress
 from dpbo.flows.prefect_runtime.workers import cluster, n_workers
 from dpbo.tasks import policies
 from dpbo.tasks.precomputing import (
-    candidate,
+    candidates,
     cross_validate_chunk,
-    public_score,
+    public_scores,
     search_publicly,
     train_chunk,
     try_out,
 )
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.preparation.data_split import allowed_score
-from dpbo_core.preparation.precomputed import Precomputed, PublicWork, required_public_scores, required_trainings
+from dpbo_core.preparation.precomputed import (
+    Precomputed,
+    PublicWork,
+    chunks,
+    required_public_scores,
+    required_trainings,
+)
 from dpbo_core.preparation.resolve import ResolvedStudy
+from dpbo_core.preparation.sizes import memory_limit
+from dpbo_core.preparation.trained_models import TrainedModels
 from dpbo_core.queries.tuning.run import recorded_release
 from dpbo_core.study_file import StudySpec
 
@@ -65,14 +74,15 @@ def task_runner(n_tasks: int) -> TaskRunner[Any]:
 def fan_out(
     study: StudySpec, folder: str, trained: tuple[int, ...], scored: tuple[int, ...], score: str | None = None
 ) -> Precomputed:
-    """Train the candidates `trained` and score `scored` on public records, a task each, by an allowed `score`."""
+    """Train the candidates `trained` and score `scored` on public records by chunks, under an allowed `score`."""
     here = Path(folder).resolve()  # a worker may stand elsewhere; a task's arguments are not stored, a flow's are
-    scores = {index: public_score.submit(study, here, index, score) for index in scored}
-    models = {index: candidate.submit(study, here, index, score) for index in trained}
+    scores = [public_scores.submit(study, here, part, score) for part in chunks(scored)]
+    models = [candidates.submit(study, here, part, score) for part in chunks(trained)]
     with Progress(study.name, len(scores) + len(models), PIECES) as progress:
         return Precomputed(
-            scores={index: progress.counted(future.result()) for index, future in scores.items()},
-            models={index: progress.counted(future.result()) for index, future in models.items()},
+            scores=dict(ChainMap(*(progress.counted(future.result()) for future in scores))),
+            models=dict(ChainMap(*(progress.counted(future.result()) for future in models))),
+            trained=TrainedModels(memory_limit(study)),
         )
 
 
@@ -81,10 +91,9 @@ def precompute(study: ResolvedStudy, folder: str, score: str | None = None) -> P
     if not n_workers():
         return None
     trained, scored = required_trainings(study), required_public_scores(study)
-    n_tasks = len(trained) + len(scored)
-    if n_tasks < 2:
+    if len(trained) + len(scored) < 2:
         return None
-    done: Precomputed = fan_out.with_options(task_runner=task_runner(n_tasks))(
+    done: Precomputed = fan_out.with_options(task_runner=task_runner(len(trained) + len(scored)))(
         study.spec, folder, trained, scored, score
     )
     return done

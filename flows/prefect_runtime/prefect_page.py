@@ -146,9 +146,9 @@ class StepsDone:
             )
             self._made = made
 
-    def show(self) -> None:
-        """Count one more step; a tenth of the way is worth a request, and no step by itself."""
-        before, self._done = self._done * PARTS // self._steps, self._done + 1
+    def show(self, n: int = 1) -> None:
+        """Count `n` more steps; a tenth of the way is worth a request, and no step by itself."""
+        before, self._done = self._done * PARTS // self._steps, self._done + n
         if self._made is None or self._done * PARTS // self._steps == before:
             return
         with suppress(Exception):

@@ -57,12 +57,12 @@ class Progress:
         self.show(None)
         return result
 
-    def show(self, released: Released | None) -> None:
-        """Count one more step and show what it released; that is already recorded."""
-        self._done += 1
-        if self._done * LINES // max(self._steps, 1) > (self._done - 1) * LINES // max(self._steps, 1):
+    def show(self, released: Released | None, n: int = 1) -> None:
+        """Count `n` more steps and show what they released; that is already recorded."""
+        self._done += n
+        if self._done * LINES // max(self._steps, 1) > (self._done - n) * LINES // max(self._steps, 1):
             self._say()
-        self._bar.update(self._task, advance=1, last=self._first if released is None else in_short(released))
+        self._bar.update(self._task, advance=n, last=self._first if released is None else in_short(released))
 
     def _say(self) -> None:
         """Write how far it is where nobody watches a bar."""

@@ -29,9 +29,12 @@ from dpbo.flows.prefect_runtime.settings import Stores, check_prefect_settings
 from dpbo.flows.tune import tune_privately
 from dpbo.tasks import policies
 from dpbo_core.errors import Sealed, StudyInvalid
+from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods import METHODS
 from dpbo_core.models import linear_trainer
 from dpbo_core.preparation.resolve import resolve
+from dpbo_core.preparation.run import Run
+from dpbo_core.queries.tuning.run import open_study
 from dpbo_core.scoring.in_memory import Objective
 from dpbo_core.study_file import StudySpec
 
@@ -94,10 +97,10 @@ def trainings_by_task(runs, times):
     return made
 
 
-def first_visits(release):
-    """1 for each step of a trajectory whose candidate no step before had, else 0."""
-    asked = [seen["hyperparameters"] for seen in release.value.get("trajectory", [])]
-    return [int(point not in asked[:step]) for step, point in enumerate(asked)]
+def first_visits(release, tried):
+    """1 for each step of a trajectory whose candidate no step before had, nor was `tried` out, else 0."""
+    asked = [tried, *(seen["hyperparameters"] for seen in release.value.get("trajectory", []))]
+    return [int(point not in asked[:step]) for step, point in enumerate(asked)][1:]
 
 
 @pytest.mark.parametrize("kind", mostly_slow(METHODS, "private_grid", "private_trajectory"))
@@ -133,10 +136,14 @@ def test_each_step_is_a_task_and_mlflow_shows_the_release(here, tables, kind, mo
         count for name, count in made if name in ("reserve the budget", "draw the release", "search on public data")
     ].count(0) >= 2
     in_steps = [count for name, count in made if name == "search step"]
-    assert in_steps == {
-        "lipschitz": [4, 3, 3, 3, 3],  # a chunk of 16 candidates each
-        "private_trajectory": first_visits(tuned.result.release),  # a candidate again is a model that is kept
-    }.get(kind, [int(public_path)] * steps)
+    tried = study.problem.candidates.points[0]
+    assert in_steps == {  # what was tried out is not trained again, nor is a candidate that comes again
+        "lipschitz": [3, 3, 3, 3, 3],  # a chunk of 16 candidates each
+        "private_trajectory": first_visits(tuned.result.release, tried),
+        "private_grid": [0, *[1] * (steps - 1)],
+        "public": [int(value.get("hyperparameters") != tried)],
+    }.get(kind, [0] * steps)
+    assert {count for name, count in made if name == "train the final model"} <= {0}
     first = [count for name, count in made if name in ("train candidates", "try out a training")]
     assert sum(first) == len(first) == (1 if public_path else n)
     folds = dict(trainings_by_task(task_runs(run), cross_validated))
@@ -177,6 +184,20 @@ def test_each_step_is_a_task_and_mlflow_shows_the_release(here, tables, kind, mo
     assert again.result.replayed
     assert again.tracked == tuned.tracked
     assert len(client.search_runs([tracked.info.experiment_id])) == 2  # and the study's own
+
+
+def test_a_list_that_is_public_beforehand_goes_in_thirty_two_tasks(here, tables):
+    """Of 70 candidates; a trajectory of 40 steps has a task for each."""
+    tables["space"]["lambda"]["points"], tables["search"]["steps"] = 70, 40
+    tune_privately(StudySpec.from_dict(with_method(tables, "private_grid")))
+    names = [task.name for task in task_runs(flow_runs("tune privately")[0])]
+    spans = sorted(tuple(map(int, name.split()[1].split("–"))) for name in names if name.startswith("candidates "))
+    assert spans == [(3 * i + 1, 3 * i + 3) for i in range(6)] + [(2 * i + 7, 2 * i + 8) for i in range(6, 32)]
+    assert not [name for name in names if name.startswith("search step")]
+    run = open_study(
+        StudySpec.from_dict(with_method(tables, "private_trajectory")), Run(PrivacyLedger(Stores().ledger))
+    )
+    assert run.tasks == tuple((step,) for step in range(40))
 
 
 def test_a_failing_step_leaves_nothing_of_its_error(here, tables, monkeypatch):

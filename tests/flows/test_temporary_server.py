@@ -191,7 +191,7 @@ def test_a_command_with_task_processes_has_one_locked_server(here, tables, what)
         tables["privacy"]["delta"], tables["space"]["lambda"]["points"] = 0.0, 4
         (here / "study.toml").write_text(tomli_w.dumps(tables))
         words, settings = ("tune", "study.toml", "--json"), {SETTING: "2"}
-        tasks = {"precompute": 1, "cross-validate candidate": 4, "search on public data": 1,
+        tasks = {"precompute": 1, "cross-validate candidates": 4, "search on public data": 1,
                  "try out a training": 1, "reserve the budget": 1, "search step": 4, "draw the release": 1,
                  "train the final model": 1, "show the release": 1}  # fmt: skip
     else:

@@ -30,11 +30,11 @@ from dpbo_core.methods.public_search import search_on_public_data
 from dpbo_core.preparation import data_split
 from dpbo_core.preparation.precomputed import (
     Precomputed,
-    cross_validate_candidate,
+    cross_validate_candidates,
     remembering,
     required_public_scores,
     required_trainings,
-    train_candidate,
+    train_candidates,
 )
 from dpbo_core.preparation.resolve import resolve
 from dpbo_core.preparation.run import Run
@@ -341,7 +341,8 @@ def test_what_is_trained_elsewhere_is_what_we_would_train(world, here, kind):
     fixed = METHODS[kind].traits.fixed_path is not None
     assert bool(indices) == (fixed or not plain(kind).public_path)
     public = data_split.public_half(spec, here)
-    models = {index: pickle.loads(pickle.dumps(train_candidate(spec, here, index))) for index in indices}
+    models = pickle.loads(pickle.dumps(train_candidates(spec, here, indices)))
+    assert tuple(models) == indices
     given = remembering(public.problem, Precomputed(models=models))
     for index in indices:
         assert given.train(index) is models[index]
@@ -376,7 +377,7 @@ def test_what_is_cross_validated_elsewhere_is_what_we_would_find(world, tables, 
     assert len(known) == n_known
     found = search_on_public_data(plainly.problem, options.get("public_trials", 256))
     assert found.tried[:n_known] == known
-    scores = {index: pickle.loads(pickle.dumps(cross_validate_candidate(spec, here, index))) for index in known}
+    scores = pickle.loads(pickle.dumps(cross_validate_candidates(spec, here, known)))
     counting = Counting(data_split.public_half(spec, here).problem.trainer)
     half = replace(plainly, problem=replace(plainly.problem, trainer=counting))
     again = search_on_public_data(
@@ -454,7 +455,7 @@ def test_a_study_on_workers_shows_prefect_candidates_and_steps_only(world, table
     (here / "study.toml").write_text(tomli_w.dumps(spec.to_dict()))
     with prefect_test_harness(server_startup_timeout=90), without_heartbeat(), owners_terminal():
         release = tune_privately(spec).result.release
-        wanted, names, end = {"train candidate", "reserve the budget", "search step"}, set(), time.monotonic() + 60
+        wanted, names, end = {"train candidates", "reserve the budget", "search step"}, set(), time.monotonic() + 60
         with get_client(sync_client=True) as client:
             while not wanted <= names and time.monotonic() < end:  # the server writes them down some time later
                 names = {run.name.rsplit("-", 1)[0] for run in client.read_task_runs(limit=200)}
@@ -506,9 +507,11 @@ def test_studies_on_workers_leave_no_exact_sum_behind(planted, prelude):
     pytest.importorskip("prefect_dask", reason="the extra dask is not installed")
     streams = planted.go(Scenario(prelude, environment={SETTING: "2"}), ON_WORKERS)
     assert streams["stdout"].count(b"differentially private") == len(ON_WORKERS)
-    shown = search(planted.run, {task: {task.encode()} for task in ("cross-validate candidate", "train candidate")})
+    shown = search(
+        planted.run, {task: {task.encode()} for task in ("cross-validate candidates", "train candidates")}
+    )
     in_prefect = {which for where, which in shown if where.startswith("prefect/prefect.db")}
-    assert in_prefect == {"cross-validate candidate", "train candidate"}
+    assert in_prefect == {"cross-validate candidates", "train candidates"}
     found = planted.found(streams)
     if prelude:
         assert {f"part {j} of 0" for j in range(3)} <= {which for where, which in found if "prefect.db" in where}

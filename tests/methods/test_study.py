@@ -22,7 +22,7 @@ from dpbo_core.methods.public import Public
 from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.preparation import data_split
 from dpbo_core.preparation import resolve as resolving
-from dpbo_core.preparation.precomputed import Precomputed, required_trainings, train_candidate
+from dpbo_core.preparation.precomputed import Precomputed, required_trainings, train_candidates
 from dpbo_core.preparation.resolve import advise_study, plan_study, resolve
 from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.guarantee import Evidence, Standing
@@ -224,7 +224,7 @@ def test_no_estimator_that_scored_a_sensitive_record_is_published(on_files, tmp_
     on_files["model"]["params"] = {"algorithm": "kd_tree"}
     on_files["space"] = {"n_neighbors": {"values": [3, 5]}}
     spec = StudySpec.from_dict(with_method(on_files, kind))
-    models = {index: train_candidate(spec, tmp_path, index) for index in required_trainings(resolve(spec))}
+    models = train_candidates(spec, tmp_path, required_trainings(resolve(spec)))
     assert len(models) == 2
     unasked = models[0].estimator._tree.get_tree_stats()
     run = open_study(
@@ -236,6 +236,28 @@ def test_no_estimator_that_scored_a_sensitive_record_is_published(on_files, tmp_
     assert final.model.estimator._tree.get_tree_stats() == unasked
     if elsewhere:  # or the counts would show nothing at all
         assert any(model.estimator._tree.get_tree_stats() != unasked for model in models.values())
+
+
+@pytest.mark.parametrize(("gigabytes", "fits"), [(None, [1, 2, 3]), (0.0, [1, 1, 2, 3, "again"])])
+def test_a_study_trains_each_model_once_while_there_is_room(on_files, tmp_path, monkeypatch, gigabytes, fits):
+    trained, honest = [], EstimatorFactory.train
+
+    def counted(factory, X, y, weights=None, /, **point):
+        trained.append(point["max_depth"])
+        return honest(factory, X, y, weights, **point)
+
+    monkeypatch.setattr(EstimatorFactory, "train", counted)
+    on_files["model"] = {"estimator": "sklearn.tree.DecisionTreeClassifier", "score": "accuracy"}
+    on_files["space"] = {"max_depth": {"values": [1, 2, 3]}}
+    if gigabytes is not None:
+        on_files["data"]["memory_limit"] = gigabytes
+    spec = StudySpec.from_dict(with_method(on_files, "private_grid"))
+    run = open_study(spec, Run(ledger(tmp_path), folder=tmp_path))
+    result = run.run()
+    final = train_final(spec, tmp_path, result.release, run.public)
+    chosen = result.release.value["hyperparameters"]["max_depth"]
+    assert trained == [chosen if fit == "again" else fit for fit in fits]
+    assert final.model.estimator.get_params()["max_depth"] == chosen
 
 
 @pytest.mark.parametrize("kind", ["noisy_gp", "dp_hypo"])

@@ -20,7 +20,7 @@ from dpbo_core.ledger.operators import Code
 from dpbo_core.ledger.sources import file_source
 from dpbo_core.models.scores.bounded_function import BoundedFunction
 from dpbo_core.preparation.data_split import public_sources
-from dpbo_core.preparation.precomputed import train_candidate
+from dpbo_core.preparation.precomputed import train_candidates
 from dpbo_core.preparation.preconditions import approve_study, check_policy
 from dpbo_core.preparation.public_advice import public_spread
 from dpbo_core.preparation.run import Run
@@ -91,7 +91,7 @@ DOORS = {
     ),
     "serve": lambda study, ledger, folder: approve_study(study, ledger=ledger, folder=folder),
     "plan --fit": lambda study, _, folder: public_spread(study, folder),
-    "a worker": lambda study, _, folder: train_candidate(study, folder, 0),
+    "a worker": lambda study, _, folder: train_candidates(study, folder, (0,)),
 }
 
 

@@ -21,11 +21,21 @@ from dpbo_core.methods.contract import Method, Released, Search
 from dpbo_core.methods.stated_search import check_lengthscale
 from dpbo_core.preparation.data_split import FileSplit, check_headers, public_sources, sources_of
 from dpbo_core.preparation.learning import check_learns, learns, to_learn_from, with_earlier
-from dpbo_core.preparation.precomputed import Precomputed, remembering, trained_first
+from dpbo_core.preparation.precomputed import (
+    Chunks,
+    Precomputed,
+    chunks,
+    first_trained,
+    publishing,
+    remembering,
+    trained_first,
+)
 from dpbo_core.preparation.preconditions import check_accepted, check_policy, check_public_sources, opening_cap
 from dpbo_core.preparation.public_half import DataSplit, PublicHalf
 from dpbo_core.preparation.resolve import ResolvedStudy, check_one_pass, resolve
 from dpbo_core.preparation.run import OS_NOISE, Run
+from dpbo_core.preparation.sizes import memory_limit
+from dpbo_core.preparation.trained_models import TrainedModels
 from dpbo_core.preparation.training_set import study_fingerprint, training_digest
 from dpbo_core.privacy.release import Release, StudyResult
 from dpbo_core.privacy.sealing import Message, messages, sealed
@@ -90,14 +100,28 @@ class StudyRun(Opaque):
         """Steps of the search, public."""
         return self._study.n_steps
 
-    def step(self) -> Released | None:
-        """One step; returns what it released, already recorded, or None.
+    @property
+    def tasks(self) -> Chunks:
+        """The steps, from 0, of each task: one, or a chunk of a list that is public before the first of them."""
+        method, steps = self._study.method, range(self.n_steps)
+        listed = method.public_path and method.traits.fixed_path is not None
+        return chunks(steps) if listed else tuple((step,) for step in steps)
+
+    def step(self, n_steps: int = 1) -> Released | None:
+        """One step, or a chunk of those that release nothing; returns what it released, already recorded, or None.
 
         Raises:
             Sealed: something failed; nothing of it is told. StudyInvalid: a public training failed.
         """
+
+        def stepped() -> Released | None:
+            released = None
+            for _ in range(n_steps):
+                released = self._search.step(self._objective, self._charge.noise)
+            return released
+
         with self._run.padded():
-            return sealed(lambda: self._search.step(self._objective, self._charge.noise), message=self._message)
+            return sealed(stepped, message=self._message)
 
     def run(self, on_step: OnStep | None = None) -> StudyResult:
         """Every step, and the release; `on_step` gets each step's number from 1 and what it released."""
@@ -192,15 +216,17 @@ def open_study(
         else:
             warm_start = _new_warm_start(resolved, run)
         check_accepted(spec, resolved.plan, public.problem.unlisted)
-        problem = replace(remembering(public.problem, precomputed), advice=resolved.why)
-        problem = _trained_before_charge(resolved.method, problem)
-        if precomputed is None or not precomputed.tried:
+        done = precomputed or Precomputed(trained=TrainedModels(memory_limit(spec)))
+        problem = replace(remembering(public.problem, done), advice=resolved.why)
+        problem = _trained_before_charge(resolved.method, problem, done.trained)
+        if not done.tried:
             _try_training(resolved.method, problem)
         data.check(public)
         draws = resolved.method.draws(problem)
         problem = replace(problem, earlier=with_earlier(problem, warm_start, run.ledger))
         search = resolved.method.start(problem, resolved.plan)
-        plain = replace(problem, trainer=public.problem.trainer)  # what is published is trained by it
+        plain = replace(problem, trainer=public.problem.trainer)  # what is evaluated is trained by it
+        published = replace(public, problem=publishing(public.problem, done.trained))
         query = PrivateQuery(
             key,
             resolved.plan,
@@ -220,7 +246,7 @@ def open_study(
         # a file holds bytes, whose reader says sizes alone; an object in a table in memory may raise any message
         message = messages(StudyInvalid) if isinstance(data, FileSplit) else None
         objective = sealed(lambda: data.sensitive(public), message=message)
-        return StudyRun(resolved, public, run, charge, search, objective)
+        return StudyRun(resolved, published, run, charge, search, objective)
 
 
 def run_study(
@@ -308,7 +334,7 @@ def _training_refused(error: BaseException) -> StudyInvalid | None:
     )
 
 
-def _trained_before_charge(method: Method, problem: Problem) -> Problem:
+def _trained_before_charge(method: Method, problem: Problem, trained: TrainedModels) -> Problem:
     """The problem with every model that must be trained before anything is charged: on a private path all of Λ.
 
     Which of them is trained at which step, how long it takes and whether it fails would tell the path. What the
@@ -320,11 +346,12 @@ def _trained_before_charge(method: Method, problem: Problem) -> Problem:
         problem = method.traits.prepare(method, problem)
     first = trained_first(method, problem)
     if first:
-        problem = remembering(problem, Precomputed(models={index: problem.train(index) for index in first}))
+        models = {index: problem.train(index) for index in first}
+        problem = remembering(problem, Precomputed(models=models, trained=trained))
     return problem
 
 
 def _try_training(method: Method, problem: Problem) -> None:
     """Train one public model where none had to be, so that a model that cannot be trained at all costs nothing."""
     if problem.training is None and not trained_first(method, problem):
-        problem.train(0)
+        problem.train(first_trained(method, problem))

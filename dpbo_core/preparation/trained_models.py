@@ -1,0 +1,52 @@
+"""Models as they were trained, so that what was tried out, scored and is published is one training.
+
+Some of scikit-learn's models count what they were asked (nearest neighbours do), so what has scored a sensitive
+record is never published: a copy from before is.
+"""
+
+import pickle
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+
+from dpbo_core.models.estimators import Model
+from dpbo_core.scoring.partitioned import CACHE_GIGABYTES
+
+
+class TrainedModels(Mapping[str, Model]):
+    """Models as they were trained, before any of them scored a record, by point: each is trained once.
+
+    Bytes are kept, and each call opens them anew. Which are kept follows from the order of the trainings and from
+    their sizes, all of it public; beyond the limit a model is trained again.
+    """
+
+    def __init__(self, limit: int = int(CACHE_GIGABYTES * 1e9)) -> None:
+        """None kept yet, and at most `limit` bytes of them."""
+        self._pickled: dict[str, bytes] = {}
+        self._left = limit
+
+    def keep(self, name: str, model: Model) -> None:
+        """Keep a model that has scored no record, while there is room."""
+        if name in self._pickled:
+            return
+        with suppress(Exception):  # whatever a foreign estimator raises: it is trained again
+            pickled = pickle.dumps(model, protocol=5)
+            if len(pickled) <= self._left:
+                self._left -= len(pickled)
+                self._pickled[name] = pickled
+
+    def __getitem__(self, name: str) -> Model:
+        """A copy of one.
+
+        Raises:
+            KeyError: it is not kept.
+        """
+        model: Model = pickle.loads(self._pickled[name])  # noqa: S301  pickled above, and held in memory since
+        return model
+
+    def __iter__(self) -> Iterator[str]:
+        """The points."""
+        return iter(self._pickled)
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._pickled)
