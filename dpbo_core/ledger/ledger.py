@@ -309,7 +309,8 @@ class PrivacyLedger(RecordedStudies):
         )
 
     def check_room(self, charge: Charge) -> None:
-        """Return if the owner's query could be charged now: nothing is written, and no source is looked at.
+        """Return if the owner's query could be charged now: nothing is written, and no source is opened.
+
         Raises: as `reserve`.
         """
         with self._store.writing() as writer:  # of which nothing is written: totals are checked as for a charge
@@ -328,6 +329,8 @@ class PrivacyLedger(RecordedStudies):
                     raise no_budget(name)
                 totals = totals.after(DATASETS.name, cap_row(budget))  # an order is fixed as the cap is opened
             _admit(writer, account, budget, charge, OPERATING_SYSTEM, totals)
+            own = Dataset(name, account)
+            policy.approved_sources(writer.connection, charge.sources, own, budget, Caller.OWNER)
 
     def _charged(
         self,

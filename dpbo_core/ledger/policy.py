@@ -176,33 +176,44 @@ def check_sources(
     budget: PrivacyBudget,
     caller: Caller = Caller.OWNER,
 ) -> None:
-    """Every sensitive source of the study is the dataset's, or becomes so because its owner asks; no public one is.
-
-    The files read as public are written down, and so is the division of one table.
+    """Write down the study's sources: the sensitive ones, the public ones, and the division of one table.
 
     Raises:
-        PolicyRefused: the transaction is to be left, and then nothing was written.
+        PolicyRefused: as `approved_sources`; the transaction is to be left, and then nothing was written.
+    """
+    approved = approved_sources(writer.connection, sources, dataset, budget, caller)
+    for source in sources:
+        new = Approved(dataset.account, dataset.name, source)
+        if source.role == PUBLIC:
+            write_source(writer, READ_AS_PUBLIC, new, source.files)
+            continue
+        if source.division is not None and not budget.public:
+            share, n = source.division.share, source.division.n_rows
+            write_fact(writer, dataset.account, VALIDATION_SIZE, f"{share!r} of {n}", {"share": share, "rows": n})
+        own = [item for item in approved if item.is_of(dataset) and same_records(source, item.source)]
+        own.sort(key=lambda item: item.source != source)  # itself, or else the folder or the pattern that it is of
+        write_source(writer, SOURCE, own[0] if own else new, source.files)
+
+
+def approved_sources(
+    connection: sa.Connection, sources: Sequence[Source], dataset: Dataset, budget: PrivacyBudget, caller: Caller
+) -> Sequence[Approved]:
+    """What the ledger has of the sensitive sources, each of which is the dataset's, or becomes so by its owner.
+
+    Raises: PolicyRefused: one is not; or a public one is a dataset's sensitive one.
     """
     charged = [source for source in sources if source.role != PUBLIC]
-    approved = sources_under(writer.connection, SOURCE, charged) if charged else ()
+    approved = sources_under(connection, SOURCE, charged) if charged else ()
     for source in charged:
         check_charged(source, approved, dataset, budget, caller)
         if not budget.public:
-            _check_never_public(writer.connection, source, dataset)
+            _check_never_public(connection, source, dataset)
             if source.division is not None:
-                share, n_rows = source.division.share, source.division.n_rows
-                check_division(writer.connection, dataset, share, n_rows)
-                value = {"share": share, "rows": n_rows}
-                write_fact(writer, dataset.account, VALIDATION_SIZE, f"{share!r} of {n_rows}", value)
-    for source in charged:
-        own = [item for item in approved if item.is_of(dataset) and same_records(source, item.source)]
-        own.sort(key=lambda item: item.source != source)  # itself, or else the folder or the pattern that it is of
-        item = own[0] if own else Approved(dataset.account, dataset.name, source)
-        write_source(writer, SOURCE, item, source.files)
+                check_division(connection, dataset, source.division.share, source.division.n_rows)
     for source in sources:
         if source.role == PUBLIC:
-            check_public(writer.connection, source)
-            write_source(writer, READ_AS_PUBLIC, Approved(dataset.account, dataset.name, source), source.files)
+            check_public(connection, source)
+    return approved
 
 
 def check_charged(
