@@ -42,11 +42,13 @@ class FinalModel:
         preprocessing: from raw columns to the model's rows, fitted on the public set.
         model: trained on the public set.
         loss: of a linear model, whose margins are log-odds where it is "logistic"; None of any other.
+        training: the PUBLIC training set's fingerprint; "" in one that was loaded.
     """
 
     preprocessing: Preprocessing
     model: Model
     loss: str | None = None
+    training: str = ""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -186,6 +188,7 @@ def train_final(
         public.preprocessing,
         public.problem.trainer.train(release.value["hyperparameters"]),
         loss=spec.model.estimator if isinstance(spec.model, LinearSection) else None,
+        training=public.fingerprint,
     )
 
 

@@ -8,6 +8,7 @@ from dpbo.flows.cli.budget import account_line
 from dpbo.flows.cli.report_screen import print_figures, report_facts
 from dpbo.flows.cli.terminal import Screen, named
 from dpbo.tasks.reporting.noise_words import noise_in_words
+from dpbo.tasks.reporting.verdict import next_step, verdict
 from dpbo_core.accounting.account import Account
 from dpbo_core.privacy.displayed_metric import DisplayedMetric, displayed_metric
 from dpbo_core.privacy.release import LEARNED_FROM, Release
@@ -18,12 +19,6 @@ if TYPE_CHECKING:
     from dpbo_core.privacy.release import StudyResult
     from dpbo_core.queries.evaluation.repair import Repair
     from dpbo_core.queries.evaluation.run import EvaluationResult
-
-CONSTANTS = {  # figures of a report whose value for one answer to all is known without any data
-    "auc": ("AUC", 0.5),
-    "cohen_kappa": ("Cohen's kappa", 0.0),
-    "r2_public_baseline": ("R²", 0.0),
-}
 
 
 def release_json(result: "StudyResult | EvaluationResult", *, tracking: dict[str, str] | None) -> dict[str, Any]:
@@ -161,12 +156,12 @@ def _facts(release: Release, screen: Screen, best: Mapping[str, Any] | None) -> 
     facts = [(named(name), f"[bold]{named(_number(item))}[/]") for name, item in chosen.items()]
     metric = displayed_metric(release)
     if metric is not None:
-        facts += _scored(metric)
+        facts += [_scored(metric), *_verdict(release)]
     if "trajectory" in value:
         scores = screen.spark([point["score"] for point in value["trajectory"]])
         facts.append(("steps", f"{scores}   their private scores"))
     facts += [(named(name), named(_number(item))) for name, item in value.items() if _plain(name, item)]
-    facts += [*_report_verdict(value), *report_facts(value, release.facts, screen, best)]
+    facts += [*(_verdict(release) if metric is None else ()), *report_facts(value, release.facts, screen, best)]
     return [
         *facts,
         ("guarantee", named(guarantee.in_words())),
@@ -184,49 +179,20 @@ def _begun(release: Release) -> Iterator[tuple[str, str]]:
         yield "began with", f"what editions {names} released"
 
 
-def _scored(metric: DisplayedMetric) -> Iterator[tuple[str, str]]:
-    """Rows with the metric and its interval, and with the baseline that it has to beat."""
+def _scored(metric: DisplayedMetric) -> tuple[str, str]:
+    """The row of a metric with its interval."""
     interval = metric.interval
     more = f"   90% interval {interval[0]:.3f} … {interval[1]:.3f}" if interval else ""
     less = "" if metric.greater_is_better else "   (less is better)"
     outside = "   (the noise took it out of its range)" if metric.outside else ""
-    yield named(metric.name.replace("_", " ")), f"[bold]{metric.value:.4f}[/]{more}{less}{outside}"
-    if interval is None or metric.baseline is None:
-        return
-    word = beside_constant(interval, metric.baseline, greater_is_better=metric.greater_is_better)
-    yield "verdict", f"{word}, which scores {metric.baseline:.4f} on {metric.baseline_set}"
+    return named(metric.name.replace("_", " ")), f"[bold]{metric.value:.4f}[/]{more}{less}{outside}"
 
 
-def beside_constant(interval: tuple[float, float], baseline: float, *, greater_is_better: bool) -> str:
-    """Whether a metric is better than the best constant answer's, by its 90% interval, which is of the noise alone.
-
-    Args:
-        interval: of the metric on the sensitive records, low before high.
-        baseline: what the constant answer scores.
-        greater_is_better: of the metric.
-    """
-    low, high = interval
-    worst, best = (low - baseline, high - baseline) if greater_is_better else (baseline - high, baseline - low)
-    if worst > 0:
-        return "[bold]better[/] than a constant answer"
-    if best <= 0:
-        return "[bold]no better[/] than a constant answer"
-    return "it [bold]cannot be told[/] whether it is better than a constant answer"
-
-
-def _report_verdict(value: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """A row whether a report's model is better than a constant answer; none of another release."""
-    metrics = value.get("metrics")
-    for name, (title, constant) in CONSTANTS.items():
-        if not isinstance(metrics, Mapping) or name not in metrics:
-            continue
-        ends = metrics[name]["noise_interval"]
-        if ends is None:
-            yield "verdict", "it [bold]cannot be told[/] whether it is better than a constant answer"
-        else:
-            word = beside_constant((ends[0], ends[1]), constant, greater_is_better=True)
-            yield "verdict", f"{word}: {title} {ends[0]:.3f} … {ends[1]:.3f}, where such an answer has {constant:g}"
-        return
+def _verdict(release: Release) -> Iterator[tuple[str, str]]:
+    """A row whether the model is better than a constant answer; none where that is not known of it."""
+    word, numbers = verdict(release)
+    if word:
+        yield "verdict", f"[bold]{word}[/]{named(numbers)}"
 
 
 def _plain(name: str, item: Any) -> bool:
@@ -279,9 +245,8 @@ def _paragraphs(release: Release, account: Account) -> Iterator[tuple[str, str]]
     )
     yield (
         "Next",
-        f"dpbo show {named(release.study)}:{named(release.edition)} --html FILE writes the certificate to send "
-        "round; dpbo evaluate says how good the model is by AUC, recall and groups; dpbo watch whether it goes "
-        "stale; dpbo ui shows it all.",
+        f"{next_step(release)}. dpbo show {named(release.study)}:{named(release.edition)} --html FILE writes the "
+        "certificate to send round; dpbo ui shows it all.",
     )
 
 

@@ -21,6 +21,11 @@ def in_markdown(text: object) -> str:
     return ESCAPED.sub(r"\\\1", printable(str(text))).translate(ENTITIES)
 
 
+def embedded(picture: str, run_id: str) -> str:
+    """A picture among a run's plots, as Markdown on that run's page in MLflow."""
+    return f"![{picture.removesuffix('.png')}](get-artifact?path=plots%2F{picture}&run_uuid={run_id})"
+
+
 def in_words(item: object) -> str:
     """A number to six digits; another value as text. Not escaped."""
     return f"{item:.6g}" if isinstance(item, float) else str(item)

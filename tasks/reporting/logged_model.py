@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 FOLDER, REPAIRED = "model", "repaired"  # the second is the repaired one's alias too
 COMPARES = "warn_dependency_requirement_mismatches"
 _ONE_AT_A_TIME = threading.Lock()  # else one would put back what another had put there
+DIGITS = 16  # of a digest; MLflow takes 36
 CHAMPION = "champion"  # the alias of the version that serves
 REFUSED_TAG = "dpbo.final_model"  # why a run has no model, where it should have one
 
@@ -45,10 +46,10 @@ def put_model(store: Store, run_id: str, release: Release, model: FinalModel, sc
         return
     save_served(model, data, folder)
     store.put(run_id, folder, FOLDER)
-    _log_model(store, run_id, release, folder)
+    _log_model(store, run_id, release, model, folder)
 
 
-def _log_model(store: Store, run_id: str, release: Release, folder: Path) -> None:
+def _log_model(store: Store, run_id: str, release: Release, model: FinalModel, folder: Path) -> None:
     """Make MLflow's logged model of the run, with what was released of it and the same files."""
     logged = logged_model_of(store, run_id)
     if logged is None:
@@ -62,6 +63,25 @@ def _log_model(store: Store, run_id: str, release: Release, folder: Path) -> Non
             model_type=str(release.facts.get("estimator", "")) or None,
         )
     _fill(store, logged, folder)
+    _measure(store, run_id, release, logged.model_id, model.training[:DIGITS])
+
+
+def _measure(store: Store, run_id: str, release: Release, model_id: str, digest: str) -> None:
+    """Give the model the run's released scores, so that models are found by them, and the run its public data.
+
+    Both name the dataset, with the digest of the PUBLIC training set: none of a sensitive record is made.
+    """
+    from mlflow.entities import Dataset, DatasetInput, InputTag, Metric
+
+    scores = [
+        Metric(one.key, one.value, one.timestamp, one.step, model_id, release.dataset, digest, run_id)
+        for key in store.client.get_run(run_id).data.metrics
+        if key.startswith("release/")
+        for one in store.client.get_metric_history(run_id, key)
+    ]
+    store.client.log_batch(run_id, metrics=scores)  # the run has them, and takes none twice
+    public = Dataset(release.dataset, digest, "the public training set", "{}")
+    store.client.log_inputs(run_id, [DatasetInput(public, [InputTag("mlflow.data.context", "training")])])
 
 
 def _created(store: Store, run_id: str, **described: Any) -> Any:

@@ -14,13 +14,11 @@ from dpbo.tasks.reporting.escaping import in_words
 from dpbo.tasks.reporting.noise_words import noise_in_words
 from dpbo.tasks.reporting.posterior_picture import band_by_step
 from dpbo_core.accounting.account import Account, Balance, balance_after
-from dpbo_core.bo.score_map import NORMAL_90
 from dpbo_core.privacy.displayed_metric import displayed_metric
 from dpbo_core.privacy.release import Release
 
 LONGEST = 500  # characters MLflow takes for a parameter
 LONGEST_NAME = 250
-ENDS = ("low", "high")
 GROUPS = ("budget/", "release/", "trajectory/", "evaluation/")
 UNNAMEABLE = re.compile(r"[^\w\-.: ]")  # what MLflow takes in no name; of its slashes the groups' alone stay
 
@@ -28,21 +26,14 @@ UNNAMEABLE = re.compile(r"[^\w\-.: ]")  # what MLflow takes in no name; of its s
 def metrics(release: Release, account: Account) -> list[Any]:
     """All metrics of a release: its score and the account, a report's figures, the trajectory by step.
 
-    A step's score has the ends that its noise leaves nine times in ten.
-
     Their time is that of the release, so that publishing again writes the same rows and none twice.
     """
     balance = balance_after(account, release.release_id)
     rows, place = by_edition(release, balance), _place(balance)
     rows += [(f"evaluation/{name}", figure["value"], place) for name, figure in _figures(release)]
     for point in release.value.get("trajectory", []):
-        bar = NORMAL_90 * release.noise_of_one
         rows.append(("trajectory/score", point["score"], point["step"]))
-        rows += [(f"trajectory/score_{end}", point["score"] + half, point["step"]) for end, half in
-                 zip(ENDS, (-bar, bar), strict=True)]  # fmt: skip
-    for step, (mean, half) in enumerate(band_by_step(release), start=1):
-        rows += [(f"trajectory/{name}", number, step) for name, number in
-                 (("posterior", mean), ("low", mean - half), ("high", mean + half))]  # fmt: skip
+    rows += [("trajectory/posterior", mean, step) for step, (mean, _) in enumerate(band_by_step(release), start=1)]
     return as_metrics(release, rows)
 
 
@@ -117,11 +108,14 @@ def _ends(release: Release) -> dict[str, str]:
 
 
 def _shown(release: Release) -> dict[str, str]:
-    """The score as people are shown it: its metric's name, value, 90% interval and baseline, as parameters."""
+    """The score as people are shown it: its metric's name, value, 90% interval and baseline, as parameters.
+
+    MLflow's page that compares runs opens on the first three, by name, in which they differ.
+    """
     metric = displayed_metric(release)
     if metric is None:
         return {}
-    ends = {} if metric.interval is None else {"metric.interval": "{:.4f} … {:.4f}".format(*metric.interval)}
+    ends = {} if metric.interval is None else {"score.interval": "{:.4f} … {:.4f}".format(*metric.interval)}
     constant = {} if metric.baseline is None else {"metric.baseline": f"{metric.baseline:.4f}"}
     return {"metric.name": metric.name, "metric.value": f"{metric.value:.4f}", **ends, **constant}
 

@@ -43,11 +43,11 @@ Every number here is a **differentially private release**; no raw validation sco
   person, what is left, and how the model is used. A run named after a study alone is the one above its editions.
 * `release/score` is what a study edition released, with its noise, put back into the score's range
   (`release/raw_score` where the noise took it out); `release/NAME`, with NAME the metric's (`release/log_loss`), is
-  the same in the metric's own unit where that is another number; the parameter `metric.interval` is its 90%
+  the same in the metric's own unit where that is another number; the parameter `score.interval` is its 90%
   interval. Its step is the edition's place in the dataset's account.
 * `budget/spent` and `budget/left` are ε of the dataset's account after the edition.
 * `trajectory/…` is its private trajectory: at each step the noised score, and what the scores so far say of that
-  step's candidate (`posterior`, with its 90% band `low` … `high`).
+  step's candidate (`posterior`).
 * `evaluation/…` are the figures of a report; what noise and what sampling leave open of each are parameters.
   `watch/alarm` is a watch: a look a step, 0 holds, 1 alarm.
 * Parameters say ε, δ, the noise with its unit, the choice (`release.NAME`) and public facts. Tags find runs:

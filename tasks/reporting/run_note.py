@@ -9,10 +9,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from dpbo.tasks.reporting.certificate_words import choice_rows, figure_rows, guess, meaning, rests
-from dpbo.tasks.reporting.escaping import in_markdown
+from dpbo.tasks.reporting.escaping import embedded, in_markdown
 from dpbo.tasks.reporting.evaluation_picture import is_report
 from dpbo.tasks.reporting.logged_model import FOLDER
 from dpbo.tasks.reporting.logged_numbers import metrics
+from dpbo.tasks.reporting.verdict import next_step, verdict
 from dpbo_core.accounting.account import Account, balance_after
 from dpbo_core.final_model.train import FinalModel
 from dpbo_core.privacy.displayed_metric import displayed_metric
@@ -41,8 +42,12 @@ def _paragraphs(
     release: Release, account: Account, run_id: str, pictures: list[str], model: FinalModel | None
 ) -> Iterator[str]:
     """The paragraphs of a run's description: five questions with their answers."""
+    word, numbers = verdict(release)
+    if word:
+        yield f"**Verdict:** {word}{in_markdown(numbers)}."
+    yield f"**Next:** {next_step(release)}."
     yield f"**What came out, and how sure is it?** {_value(release)}"
-    yield f"**What was {'measured' if is_report(release) else 'tuned'}?** {_tuned(release)}"
+    yield f"**What was {'measured' if is_report(release) else 'tuned'}?** {_tuned(release, model)}"
     yield f"**What may I conclude about a person?** {_of_a_person(release)}"
     yield f"**What is left?** {_left(release, account)}"
     if model is not None:
@@ -53,11 +58,7 @@ def _paragraphs(
             "more of a person. It loads where dpbo is not installed; with "
             '`params={"predict_method": "predict_proba"}` it gives probabilities, where it has them.'
         )
-    yield from (
-        f"![{name.removesuffix('.png')}](get-artifact?path=plots%2F{name}&run_uuid={run_id})"
-        for name in FIRST
-        if name in pictures
-    )
+    yield from (embedded(name, run_id) for name in FIRST if name in pictures)
     yield (
         f"**What does this rest on?** {in_markdown(' '.join(rests(release)))} The artifact `release.html` is the "
         "certificate with every draw and the pictures; `dpbo verify release.json` recomputes ε and δ from the "
@@ -69,13 +70,12 @@ def _paragraphs(
 def _metrics(release: Release, account: Account) -> str:
     """What the run's metrics are, group by group."""
     keys = [metric.key for metric in metrics(release, account)]
-    searched = ", and where the search took that candidate's score to be: `posterior`, between `low` and `high`"
+    searched = ", and where the search took that candidate's score to be, `posterior`"
     sentences = {
-        "release": "`release/…` is the score that was released; the parameter `metric.interval` is its interval",
+        "release": "`release/…` is the score that was released; the parameter `score.interval` is its interval",
         "budget": "`budget/…` is the dataset's ε that is spent after this study, and what is left",
         "trajectory": "`trajectory/…` has numbers for every step, of which this page shows the last: its noised "
-        "score, with the ends that its noise leaves it, 90%, `score_low` and `score_high`"
-        f"{searched if 'trajectory/posterior' in keys else ''}",
+        f"score{searched if 'trajectory/posterior' in keys else ''}",
         "evaluation": "`evaluation/…` are the figures of the report",
     }
     there = {key.partition("/")[0] for key in keys}
@@ -111,8 +111,8 @@ def _of_a_person(release: Release) -> str:
     return in_markdown(" ".join(part for part in parts if part))
 
 
-def _tuned(release: Release) -> str:
-    """What was tuned or measured, on which data and by which method."""
+def _tuned(release: Release, model: FinalModel | None) -> str:
+    """What was tuned or measured and what it predicts, on which data and by which method."""
     facts, value = release.facts, release.value
     axes = ", ".join(in_markdown(name) for name in facts.get("space", {}))
     of = f"{in_markdown(facts['estimator'])}" if "estimator" in facts else "A model"
@@ -124,7 +124,18 @@ def _tuned(release: Release) -> str:
     named = (in_markdown(name) for name in (release.dataset, release.study, release.edition, release.method))
     dataset, study, edition, method = named
     whose = f"on the dataset {dataset}{on}; study {study}, edition {edition}"
-    return f"{of}{over}, {whose}, by {method}{candidates}{steps}."
+    return f"{of}{over}, {whose}, by {method}{candidates}{steps}.{_predicted(release, model)}"
+
+
+def _predicted(release: Release, model: FinalModel | None) -> str:
+    """The column that is predicted, and of two classes the positive one."""
+    positive, sentence = release.value.get("table", {}).get("positive_class"), ""
+    if model is not None:
+        classes = model.classes
+        of = f", one of {len(classes)} classes" if len(classes) > 2 else ""
+        sentence = f" It predicts {in_markdown(model.preprocessing.target)}{of}."
+        positive = classes[1] if len(classes) == 2 else None
+    return sentence if positive is None else f"{sentence} The positive class is {in_markdown(positive)}."
 
 
 def _left(release: Release, account: Account) -> str:

@@ -1,7 +1,7 @@
 """A study in MLflow: one run above its editions', and a watch as one run with a timeline of looks, a bit each.
 
-The charts of a study's own run show its editions' scores and what is left of the budget. The runs of its editions,
-evaluations and watches are its children. All that it holds, they hold.
+A study's own run has a picture of its editions' scores, and charts of what is left of the budget. The runs of its
+editions, evaluations and watches are its children. All that it holds, they hold.
 """
 
 import json
@@ -12,8 +12,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from dpbo.tasks.reporting.escaping import in_markdown, in_picture
-from dpbo.tasks.reporting.logged_numbers import as_metrics, budget_rows, by_edition, metric
+from dpbo.tasks.reporting.escaping import embedded, in_markdown, in_picture
+from dpbo.tasks.reporting.logged_numbers import as_metrics, budget_rows, metric
 from dpbo.tasks.reporting.mlflow_lookup import RELEASE_TAG, Tracked, place_of
 from dpbo.tasks.reporting.mlflow_store import NOTE_TAG, Store, open_store
 from dpbo.tasks.reporting.pictures import saved
@@ -36,10 +36,10 @@ STATE = "dpbo.watch"  # what a watch says, and since when
 ALARM = "watch/alarm"  # 0 or 1, its step the look's number, its time when it was recorded
 ID = 16  # digits of a fingerprint that name what MLflow shows of it
 NOTE = """\
-**Every edition of the study {study}**, on the dataset {dataset}: `plots/editions.png` has the score by date with \
-its 90% interval and a constant answer's, `editions.json` the same as a table, and the charts under *Model \
-metrics* what is left of the dataset's budget (`budget/left`), by place in the dataset's account. Each edition is \
-a run below this one, and its page begins with what it released."""
+**Every edition of the study {study}**, on the dataset {dataset}: the score by date with its 90% interval and a \
+constant answer's, in `editions.json` as a table; and, under *Model metrics*, what is left of the dataset's budget \
+(`budget/left`), by place in the dataset's account. Each edition is a run below this one, and its page begins with \
+what it released."""
 
 
 def series_of(store: Store, experiment: str, study: str, dataset: str) -> str:
@@ -59,10 +59,10 @@ def series_of(store: Store, experiment: str, study: str, dataset: str) -> str:
 
 
 def extend(store: Store, run_id: str, release: Release, account: Account) -> None:
-    """Add the release's numbers to its study's charts; repeated, nothing is written twice."""
+    """Add the release to its study's table and picture, and what is left to its charts; repeated, once."""
     series: Any = store.client.get_run(run_id).data.tags.get(PARENT)
-    rows = by_edition(release, balance_after(account, release.release_id))
-    store.client.log_batch(series, metrics=as_metrics(release, rows))
+    balance = balance_after(account, release.release_id)
+    store.client.log_batch(series, metrics=[] if balance is None else as_metrics(release, budget_rows(balance)))
     experiment = store.client.get_run(series).info.experiment_id
     editions = _editions(store, experiment, series)
     with TemporaryDirectory() as scratch:
@@ -72,6 +72,8 @@ def extend(store: Store, run_id: str, release: Release, account: Account) -> Non
             store.put(series, file)
             for picture in saved(lambda: draw_editions(editions), Path(scratch) / "editions.png"):
                 store.put(series, picture, "plots")
+                note = NOTE.format(study=in_markdown(release.study), dataset=in_markdown(release.dataset))
+                store.client.set_tag(series, NOTE_TAG, f"{note}\n\n{embedded(picture.name, series)}")
     store.client.set_terminated(series, "FINISHED")
 
 
@@ -83,7 +85,7 @@ def _editions(store: Store, experiment: str, series: str) -> list[dict[str, Any]
         text = run.data.params
         if "metric.value" not in text:
             continue
-        low, _, high = text.get("metric.interval", "").partition(" … ")
+        low, _, high = text.get("score.interval", "").partition(" … ")
         point = next(iter(store.client.get_metric_history(run.info.run_id, "release/score")), None)
         date = datetime.fromtimestamp(point.timestamp / 1000, UTC).isoformat()[:23] if point else ""
         row = {

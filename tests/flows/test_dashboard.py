@@ -24,11 +24,13 @@ from dpbo.tasks.reporting.mlflow_run import find_release, log_release
 from dpbo.tasks.reporting.mlflow_store import NOTE_TAG
 from dpbo.tasks.reporting.posterior_picture import band_by_step, slice_through_choice
 from dpbo.tasks.reporting.release_page import page
+from dpbo.tasks.reporting.verdict import next_step, verdict
 from dpbo_core.final_model.train import train_final
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import Noise, OperatingSystemNoise
 from dpbo_core.methods import METHODS
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
+from dpbo_core.preparation.training_set import training_digest
 from dpbo_core.privacy.displayed_metric import displayed_metric
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 from dpbo_core.queries.tuning.run import run_study
@@ -37,8 +39,7 @@ from dpbo_core.study_file import StudySpec
 LEFT = ("budget/spent", "budget/left")
 CHARTED = {  # where the metric is the score itself; in every method a name means the same
     *("release/score", "release/raw_score", *LEFT),
-    *("trajectory/score", "trajectory/score_low", "trajectory/score_high"),
-    *("trajectory/posterior", "trajectory/low", "trajectory/high"),
+    *("trajectory/score", "trajectory/posterior"),
 }
 
 
@@ -88,10 +89,10 @@ def test_every_number_is_the_releases_own(shown):
     assert places == [1, 2]
     assert set(metrics) | {"release/raw_score"} == CHARTED
     history = {name: [(m.step, m.value) for m in client.get_metric_history(run.info.run_id, f"trajectory/{name}")]
-               for name in ("score", "posterior", "low", "high")}  # fmt: skip
+               for name in ("score", "posterior")}  # fmt: skip
     assert [value for _, value in history["score"]] == [p["score"] for p in release.value["trajectory"]]
-    for (_, low), (_, middle), (_, high) in zip(*(history[n] for n in ("low", "posterior", "high")), strict=True):
-        assert low < middle < high
+    middles = [mean for mean, _ in band_by_step(release)]
+    assert history["posterior"] == list(enumerate(middles, start=1))
     note = client.get_experiment(run.info.experiment_id).tags["mlflow.note.content"]
     assert "differentially private" in note
     (explained,) = (part for part in run.data.tags["mlflow.note.content"].split("\n\n") if "metrics below" in part)
@@ -150,6 +151,9 @@ def test_a_run_opens_with_the_certificate_in_short(shown):
     for told in (f"{chosen:.6g}", f"{metric.value:.4g}", f"{low:.3f}", f"{high:.3f}", f"{metric.baseline:.4g}"):
         assert f"<strong>{told}</strong>" in note
     assert f"logistic, over lambda, on the dataset people of 285 sensitive records; study {name}, edition 1" in text
+    word, numbers = verdict(release)
+    assert text.startswith(f"Verdict: {word}{numbers}.\nNext: {next_step(release)}.")
+    assert "It predicts target. The positive class is 1.0." in text
     assert release.guarantee.in_words() in text
     assert f"changes by a factor of at most e^{release.guarantee.epsilon:g}" in text
     assert f"ε {run.data.metrics['budget/spent']:.4g} of 3 is spent on people" in text
@@ -173,22 +177,41 @@ def test_runs_are_found_by_guarantee_study_edition_and_method_and_stand_below_th
     (series,) = client.search_runs([first.info.experiment_id], "tags.`dpbo.kind` = 'study'")
     assert {run.data.tags["mlflow.parentRunId"] for run in (first, second)} == {series.info.run_id}
     assert (series.info.run_name, series.info.status) == ("trial", "FINISHED")
-    assert set(series.data.metrics) - {"release/raw_score"} == {"release/score", *LEFT}
+    assert set(series.data.metrics) == {*LEFT}
     table = json.loads(Path(client.download_artifacts(series.info.run_id, "editions.json")).read_text())
     rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
     assert [row["edition"] for row in rows] == ["1", "2"]
     for row, run in zip(rows, (first, second), strict=True):
         assert row["value"] == pytest.approx(run.data.metrics["release/score"], abs=1e-4)
         assert row["low"] < row["high"]
-        assert run.data.params["metric.interval"] == f"{row['low']:.4f} … {row['high']:.4f}"
+        assert run.data.params["score.interval"] == f"{row['low']:.4f} … {row['high']:.4f}"
     assert Path(client.download_artifacts(series.info.run_id, "plots/editions.png")).stat().st_size > 5000
-    for name in ("release/score", *LEFT):
+    for name in LEFT:
         points = client.get_metric_history(series.info.run_id, name)
         assert [(p.step, p.value) for p in points] == [
             (1, first.data.metrics[name]),
             (2, second.data.metrics[name]),
         ]
-    assert "Every edition of the study trial" in series.data.tags[NOTE_TAG]
+    note = MarkdownIt("gfm-like", {"linkify": False}).render(series.data.tags[NOTE_TAG])
+    assert "Every edition of the study trial" in note
+    assert f"path=plots%2Feditions.png&amp;run_uuid={series.info.run_id}" in note
+
+
+def test_models_are_searched_by_a_released_score_and_the_public_data_is_an_input(shown):
+    """No digest of a sensitive record: the one there is follows from the public half alone."""
+    client, run, release = shown()
+    score, experiment = run.data.metrics["release/score"], [run.info.experiment_id]
+    (found,) = client.search_logged_models(experiment, f"metrics.`release/score` >= {score - 1e-9}")
+    assert client.search_logged_models(experiment, f"metrics.`release/score` > {score + 1e-9}") == []
+    assert found.source_run_id == run.info.run_id
+    (entry,) = run.inputs.dataset_inputs
+    digest = training_digest(StudySpec.from_dict(with_method(copy.deepcopy(STUDY), "private_trajectory")), ".")
+    assert (entry.dataset.name, entry.dataset.digest) == ("people", digest[:16])
+    measured = {(m.key, m.value, m.dataset_name, m.dataset_digest) for m in found.metrics}
+    names = {"release/score", "release/raw_score"} & set(run.data.metrics)
+    assert measured == {(name, run.data.metrics[name], "people", digest[:16]) for name in names}
+    assert len(client.get_metric_history(run.info.run_id, "release/score")) == 1
+    assert release.release_id == found.tags["dpbo.release_id"]
 
 
 def test_a_chart_has_a_score_that_can_be_and_the_drawn_one_beside_it(released):
