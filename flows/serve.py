@@ -21,8 +21,7 @@ from prefect.states import Cancelled, Completed
 
 from dpbo.flows.prefect_runtime.child_process import follow
 from dpbo.flows.prefect_runtime.liveness import current_flow_run
-from dpbo.flows.prefect_runtime.prefect_page import slug
-from dpbo.flows.prefect_runtime.progress import in_short
+from dpbo.flows.prefect_runtime.prefect_page import in_a_line, slug
 from dpbo.flows.prefect_runtime.requested_study import check_fields, edition_at, scheduled_study
 from dpbo.flows.prefect_runtime.server import LoopbackServer, is_outage, wait_for_server
 from dpbo.flows.prefect_runtime.settings import Stores, prefect_settings, refuse_folder_settings
@@ -35,7 +34,6 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.preparation.preconditions import approve_study, refuse_beside
 from dpbo_core.preparation.public_advice import useless_study
 from dpbo_core.preparation.resolve import plan_study
-from dpbo_core.privacy.release import StudyResult
 from dpbo_core.queries.tuning.schedule import planned_for_schedule
 from dpbo_core.study_file.toml_file import read_study, study_digest
 
@@ -119,14 +117,6 @@ def overtaken(fired: datetime) -> bool:
 def missed_state() -> State[Any]:
     """The state of a run that a later one has overtaken."""
     return Cancelled(name=MISSED, message="A later run is due; this one spent nothing.")
-
-
-def in_a_line(result: StudyResult) -> str:
-    """The release in a few words, for the state's message."""
-    value = result.release.value
-    text = in_short(value) if "hyperparameters" in value else f"score {value['score']:.3f}"
-    again = " (released before; nothing was spent now)" if result.replayed else ""
-    return f"edition {result.release.edition}: {text}{again}"
 
 
 def print_line(line: str) -> str:

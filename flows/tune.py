@@ -1,15 +1,23 @@
 """The story of a private tune: public work, reserve, a task a step, finish, train the choice, show the release."""
 
 from dataclasses import replace
+from pathlib import Path
 
 from prefect import flow, get_run_logger
 
 from dpbo.flows.evaluate import n_tasks, report
 from dpbo.flows.prefect_runtime.fanning_out import prepared
 from dpbo.flows.prefect_runtime.liveness import alive
-from dpbo.flows.prefect_runtime.prefect_page import StepsDone, announce_refusal, name_run, wait_until_recorded
+from dpbo.flows.prefect_runtime.prefect_page import (
+    StepsDone,
+    announce_refusal,
+    name_run,
+    stated,
+    wait_until_recorded,
+)
 from dpbo.flows.prefect_runtime.progress import Progress, announce_release, in_short
-from dpbo.flows.prefect_runtime.requested_study import study_of
+from dpbo.flows.prefect_runtime.requested_study import refuse_fields, scheduled_study, study_of
+from dpbo.flows.prefect_runtime.settings import refuse_folder_settings
 from dpbo.flows.prefect_runtime.workers import workers, workers_for
 from dpbo.flows.private_flow import PrivateFlow
 from dpbo.flows.publishing import UNNAMED, publish_release
@@ -55,7 +63,24 @@ def tune_privately(
         DpboError: nothing was charged: no release could be shown (a deleted experiment, a store out of order).
         Sealed: a step failed; run the study again and it continues.
     """
-    return tune(replace(PrivateFlow.begin(study_of(study), folder, pad_steps), registers=register))
+    tuned = tune(replace(PrivateFlow.begin(study_of(study), folder, pad_steps), registers=register))
+    return stated(tuned, tuned.result)
+
+
+@flow(name="tune a study file", **policies.FLOW)
+def tune_file(study: str) -> Tuned:
+    """Tune the study of a file privately: the short form of `tune privately`.
+
+    Args:
+        study: path of the study file, from the folder in which the worker runs. Its price is its own; the same
+            study again gives the same release and spends nothing.
+    """
+    path = Path(study)
+    refuse_folder_settings(Path())
+    spec = scheduled_study(path, None)
+    refuse_fields(spec)
+    tuned = tune(PrivateFlow.begin(spec, str(path.parent)))
+    return stated(tuned, tuned.result)
 
 
 def tune(flow: PrivateFlow) -> Tuned:
@@ -93,8 +118,7 @@ def _stepped(opened: StudyRun, study: StudySpec) -> int:
     with Progress(study.name, opened.n_steps) as progress:
         page = StepsDone(study, opened.n_steps)
         for steps in opened.tasks:
-            named = f"candidates {steps[0] + 1}–{steps[-1] + 1} of {opened.n_steps:,}" if len(steps) > 1 else None
-            released = step.with_options(task_run_name=named)(opened, len(steps))
+            _, released = step(opened, steps)
             progress.show(released, len(steps))
             page.show(len(steps))
             if released is not None:  # recorded before it came back, so anyone may see it

@@ -7,15 +7,18 @@ trains would tell the path: the step scores. Where the number of models is priva
 Reserving trains nothing.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from prefect import task
+from prefect.context import TaskRunContext
 
 from dpbo.tasks import policies
+from dpbo.tasks.reporting.escaping import point_in_short
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.reporting.mlflow_run import log_release
 from dpbo_core.accounting.account import Account
-from dpbo_core.errors import BudgetRefused
+from dpbo_core.errors import BudgetRefused, printable
 from dpbo_core.final_model.train import FinalModel, train_final
 from dpbo_core.methods.contract import Released
 from dpbo_core.preparation.precomputed import Precomputed
@@ -40,9 +43,19 @@ def reserve(
 
 
 @task(name="search step", **policies.SENSITIVE_TASK)
-def step(study: StudyRun, n_steps: int) -> Released | None:
-    """What the step released (recorded before it is returned), or None; a chunk of steps that release nothing."""
-    return study.step(n_steps)
+def step(study: StudyRun, steps: Sequence[int]) -> tuple[StudyRun, Released | None]:
+    """The study, so that Prefect draws the next task after this one; and what it released, or None: recorded."""
+    return study, _named(study.step(len(steps)), study.n_steps, steps)
+
+
+def _named(released: Released | None, n_steps: int, steps: Sequence[int]) -> Released | None:
+    """What was released; its task is called after its steps, and after its point where the path is public."""
+    context = TaskRunContext.get()
+    if context is not None:
+        name = f"step {steps[0] + 1}" if len(steps) == 1 else f"candidates {steps[0] + 1}–{steps[-1] + 1}"
+        point = "" if released is None else f" · {point_in_short(released['hyperparameters'])}"
+        context.task_run.name = printable(f"{name} of {n_steps:,}{point}")
+    return released
 
 
 @task(name="draw the release", **policies.SENSITIVE_TASK)

@@ -4,13 +4,14 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from prefect import get_run_logger
 from prefect.artifacts import create_markdown_artifact, create_progress_artifact, update_progress_artifact
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 from prefect.events import emit_event
+from prefect.states import Completed
 
 from dpbo.flows.prefect_runtime.liveness import current_flow_run
 from dpbo.flows.prefect_runtime.temporary_server import ends_with_us
@@ -19,13 +20,16 @@ from dpbo.tasks.reporting.escaping import in_markdown
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.reporting.pictures import ALERT
 from dpbo_core.accounting.account import Account, Balance, balance_after
-from dpbo_core.errors import BudgetRefused
-from dpbo_core.privacy.release import Release
+from dpbo_core.errors import BudgetRefused, printable
+from dpbo_core.privacy.release import Release, StudyResult
 from dpbo_core.study_file import StudySpec
 
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from dpbo_core.queries.evaluation.run import EvaluationResult
+
+T = TypeVar("T")
 NEARLY_SPENT, RUN_REFUSED, ALARM = "dpbo.budget.alert", "dpbo.run.refused", "dpbo.watch.alarm"  # our events
 ASIDE = " · "
 PARTS = 10  # of the way, at most; each is a request to Prefect's server
@@ -36,8 +40,10 @@ PAGE = 200  # what Prefect's API returns at once
 def announce(release: Release, account: Account, tracked: Tracked | None, mlflow_page: str) -> None:
     """Show a release as an artifact on Prefect's page, and warn of a budget that is nearly spent."""
     balance = balance_after(account, release.release_id)
+    newest = [entry.edition for entry in account.entries if entry.study == release.study][-1:]
+    key = f"release-{slug(release.study)}"  # whose page opens on what was written last
     create_markdown_artifact(
-        key=f"release-{slug(release.study)}",
+        key=key if release.edition in newest else f"{key}-{slug(release.edition)}",
         markdown="\n\n".join(_paragraphs(release, balance, tracked, mlflow_page)),
         description=in_markdown(f"What {release.study}, edition {release.edition}, released"),
     )
@@ -61,6 +67,18 @@ def _paragraphs(
         )
     if tracked is not None:
         yield f"[The release in MLflow](<{mlflow_page}/{tracked.location}>), with picture, certificate and model."
+
+
+def in_a_line(result: "StudyResult | EvaluationResult") -> str:
+    """What was released in a line, for the state of a run: the choice, the score's name and interval, figures."""
+    facts = ", ".join(f"{name} {text}" for name, text in value_rows(result.release))
+    again = " (released before; nothing was spent now)" if result.replayed else ""
+    return printable(f"edition {result.release.edition}: {facts}{again}")
+
+
+def stated(value: T, result: "StudyResult | EvaluationResult") -> T:
+    """What a flow returns, in a state whose message is the release in a line; its caller gets `value`."""
+    return cast("T", Completed(data=value, message=in_a_line(result)))
 
 
 def rows(release: Release) -> list[tuple[str, str]]:

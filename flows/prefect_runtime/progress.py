@@ -2,13 +2,14 @@
 
 import sys
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
 from dpbo.flows.plain_output import is_plain
+from dpbo.tasks.reporting.escaping import point_in_short
 from dpbo_core.errors import printable
 from dpbo_core.methods.contract import Released
 from dpbo_core.privacy.release import Release
@@ -81,10 +82,4 @@ def announce_release(name: str, release: Release) -> None:
 
 def in_short(released: Released) -> str:
     """What a step released, in a few words: hyperparameters and score."""
-    point = ", ".join(f"{name} = {_number(item)}" for name, item in released["hyperparameters"].items())
-    return printable(f"{point}: {released['score']:.3f}")
-
-
-def _number(item: Any) -> str:
-    """A number to three digits; another value as text."""
-    return f"{item:.3g}" if isinstance(item, float) else str(item)
+    return printable(f"{point_in_short(released['hyperparameters'])}: {released['score']:.3f}")

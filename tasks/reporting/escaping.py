@@ -4,11 +4,12 @@ On the terminal `dpbo.flows.cli.terminal.named` does the same, on the certificat
 """
 
 import re
+from collections.abc import Mapping
 
 from dpbo_core.errors import printable
 
 ESCAPED = re.compile(r"([\\`*_{}\[\]()>#+.!~=|-])")  # what a backslash makes plain in every kind of Markdown
-ENTITIES = str.maketrans({mark: f"&#{ord(mark)};" for mark in "&<$@/:"})  # of some kinds, of HTML, and of addresses
+ENTITIES = str.maketrans({mark: f"&#{ord(mark)};" for mark in "&<$@/"})  # of some kinds, of HTML, and of addresses
 
 
 def in_picture(text: object) -> str:
@@ -24,6 +25,12 @@ def in_markdown(text: object) -> str:
 def embedded(picture: str, run_id: str) -> str:
     """A picture among a run's plots, as Markdown on that run's page in MLflow."""
     return f"![{picture.removesuffix('.png')}](get-artifact?path=plots%2F{picture}&run_uuid={run_id})"
+
+
+def point_in_short(point: Mapping[str, object]) -> str:
+    """A point of a search in a few words: its hyperparameters, numbers to three digits. Not escaped."""
+    texts = (f"{item:.3g}" if isinstance(item, float) else str(item) for item in point.values())
+    return ", ".join(f"{name} = {text}" for name, text in zip(point, texts, strict=True))
 
 
 def in_words(item: object) -> str:

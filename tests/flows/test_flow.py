@@ -3,7 +3,9 @@
 import ast
 import importlib
 import json
+import re
 import time
+from itertools import zip_longest
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,7 @@ from worlds import mostly_slow, with_method
 
 from dpbo.flows.prefect_runtime.liveness import bury
 from dpbo.flows.prefect_runtime.owner import owners_terminal
+from dpbo.flows.prefect_runtime.prefect_page import in_a_line
 from dpbo.flows.prefect_runtime.settings import Stores, check_prefect_settings
 from dpbo.flows.tune import tune_privately
 from dpbo.tasks import policies
@@ -82,6 +85,11 @@ def logs(*runs):
         return [log.message for log in client.read_logs(chosen)]
 
 
+def stem(name):
+    """A task's name without what Prefect, or its step's number and point, makes of it."""
+    return re.sub(r"^step \d+ of \d+( · .*)?$", "search step", re.sub(r"-[0-9a-f]{3}$", "", name))
+
+
 ALWAYS = ("reserve the budget", "draw the release", "show the release")
 POINTS = {"private_grid": 10, "noisy_gp": 4}  # candidates, of the others 16
 PUBLIC_WORK = {  # tasks before anything is charged; of the others the training of all, or the trial of one
@@ -92,7 +100,7 @@ PUBLIC_WORK = {  # tasks before anything is charged; of the others the training 
 def trainings_by_task(runs, times):
     """How many trainings each task of a run made, in their order, by the times that Prefect's database has."""
     spans = sorted((task.start_time.timestamp(), task.end_time.timestamp(), task.name) for task in runs)
-    made = [(name.rsplit("-", 1)[0], sum(begun <= time <= end for time in times)) for begun, end, name in spans]
+    made = [(stem(name), sum(begun <= time <= end for time in times)) for begun, end, name in spans]
     assert sum(count for _, count in made) == len(times)  # none outside a task
     return made
 
@@ -120,7 +128,8 @@ def test_each_step_is_a_task_and_mlflow_shows_the_release(here, tables, kind, mo
     assert tuned.warnings == ()
     (run,) = (run for run in flow_runs("tune privately") if run.id not in before)
     assert (run.name, set(run.tags)) == ("trial · 1", {"dataset: people", f"method: {kind}"})
-    names = sorted(task.name.rsplit("-", 1)[0] for task in task_runs(run))
+    assert run.state.message == in_a_line(tuned.result)
+    names = sorted(stem(task.name) for task in task_runs(run))
     filled = Artifact.get("steps-trial") if kind == "private_grid" else None  # of ten steps
     assert filled is None or (filled.data, filled.flow_run_id) == (100.0, run.id)
     study = resolve(StudySpec.from_dict(with_method(tables, kind)))
@@ -171,6 +180,14 @@ def test_each_step_is_a_task_and_mlflow_shows_the_release(here, tables, kind, mo
         "dpbo.assumptions",
         "dpbo.noise",
     }
+    tasks = {task.id: task for task in task_runs(run)}
+    in_order = sorted(tasks.values(), key=lambda task: task.start_time)
+    stepwise = [task for task in in_order if task.name.startswith("step ")]
+    points = [f" · lambda = {p['hyperparameters']['lambda']:.3g}" for p in value.get("trajectory", [])]
+    numbered = [f"step {number} of {steps}" for number in range(1, steps + 1)]
+    assert [task.name for task in stepwise] == [a + b for a, b in zip_longest(numbered, points, fillvalue="")]
+    before_each = [stem(tasks[task.task_inputs["study"][0].id].name) for task in stepwise]
+    assert before_each == ["reserve the budget", *["search step"] * (steps - 1)]  # a chain
     told = [message for message in logs(run) if "released" in message]
     assert len(told) == (steps if study.method.traits.shows_all else 0)  # of a private path nothing is told
     stepped = client.get_metric_history(tuned.tracked.run_id, "trajectory/score")
@@ -193,7 +210,7 @@ def test_a_list_that_is_public_beforehand_goes_in_thirty_two_tasks(here, tables)
     names = [task.name for task in task_runs(flow_runs("tune privately")[0])]
     spans = sorted(tuple(map(int, name.split()[1].split("–"))) for name in names if name.startswith("candidates "))
     assert spans == [(3 * i + 1, 3 * i + 3) for i in range(6)] + [(2 * i + 7, 2 * i + 8) for i in range(6, 32)]
-    assert not [name for name in names if name.startswith("search step")]
+    assert not [name for name in names if name.startswith(("search step", "step "))]
     run = open_study(
         StudySpec.from_dict(with_method(tables, "private_trajectory")), Run(PrivacyLedger(Stores().ledger))
     )

@@ -455,7 +455,7 @@ def test_a_study_on_workers_shows_prefect_candidates_and_steps_only(world, table
     (here / "study.toml").write_text(tomli_w.dumps(spec.to_dict()))
     with prefect_test_harness(server_startup_timeout=90), without_heartbeat(), owners_terminal():
         release = tune_privately(spec).result.release
-        wanted, names, end = {"train candidates", "reserve the budget", "search step"}, set(), time.monotonic() + 60
+        wanted, names, end = {"train candidates", "reserve the budget", "step 1 of 4"}, set(), time.monotonic() + 60
         with get_client(sync_client=True) as client:
             while not wanted <= names and time.monotonic() < end:  # the server writes them down some time later
                 names = {run.name.rsplit("-", 1)[0] for run in client.read_task_runs(limit=200)}
