@@ -5,7 +5,11 @@ import json
 import multiprocessing
 import os
 import random
+import shutil
 import signal
+import subprocess
+import sys
+import sysconfig
 import time
 from contextlib import suppress
 from dataclasses import replace
@@ -685,6 +689,30 @@ def test_an_evaluation_that_is_not_finished_is_said_to_be_asked_for_again(dpbo, 
     assert "run dpbo evaluate with it again" in " ".join(err.split())
 
 
+BARE = """
+import json, sys
+class Closed:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("dpbo", "dpbo_core"):
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Closed())
+sys.path += sys.argv[1:3]
+import dpbo_served_model, pandas as pd
+model, rows = dpbo_served_model._load_pyfunc(sys.argv[3]), pd.DataFrame(json.load(sys.stdin))
+print(json.dumps([model.predict(rows).tolist(), *(
+    model.predict(rows, {"predict_method": verb}).tolist() for verb in sys.argv[4:])]))
+"""
+
+
+def without_dpbo(folder, columns, *verbs):
+    """What a saved model answers in a bare interpreter with the one file that MLflow carries: classes and verbs."""
+    (folder / "code").mkdir()
+    shutil.copy(dpbo_served_model.__file__, folder / "code")
+    words = [sys.executable, "-I", "-S", "-c", BARE, folder / "code", sysconfig.get_path("purelib"), folder, *verbs]
+    rows = json.dumps({name: column.tolist() for name, column in columns.items()})
+    return json.loads(subprocess.run(words, input=rows, capture_output=True, text=True, check=True).stdout)
+
+
 @pytest.mark.parametrize(
     ("model", "space"),
     [
@@ -714,13 +742,13 @@ def test_a_repaired_model_loads_without_dpbo_and_flags_what_the_report_counted(t
     assert flagged.sum() == pytest.approx(row["true_positives"] + row["false_positives"])
     assert flagged.sum() > (own.predict(columns) == own.classes[1]).sum()
     loaded = FinalModel.load(mended.save(tmp_path / "mended"))
-    served = dpbo_served_model._load_pyfunc(str(tmp_path / "mended"))
+    verbs = ("predict_proba",) * (model["estimator"] != "hinge")
+    classes, *probabilities = without_dpbo(tmp_path / "mended", columns, *verbs)
     assert np.array_equal(loaded.predict(columns), mended.predict(columns))
-    assert np.array_equal(served.predict(columns), mended.predict(columns))
-    if model["estimator"] != "hinge":
+    assert classes == mended.predict(columns).tolist()
+    if verbs:
         old, new = (one.predict_proba(columns)[:, 1] for one in (own, loaded))
         assert np.array_equal(np.argsort(old, kind="stable"), np.argsort(new, kind="stable"))
-        ask = {"predict_method": "predict_proba"}
-        assert served.predict(columns, ask) == pytest.approx(loaded.predict_proba(columns))
+        assert np.array(*probabilities) == pytest.approx(loaded.predict_proba(columns))
     if model["estimator"].endswith("LogisticRegression"):
         assert type(loaded.model.estimator).__module__.startswith("sklearn")

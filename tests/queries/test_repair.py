@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchmarks.repair import HEAD, SHIFTS, SIZES, TABLE
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.queries.evaluation.binary import Binary
 from dpbo_core.queries.evaluation.histogram_cells import class_bins
@@ -139,6 +140,17 @@ def test_a_model_without_probabilities_gets_a_threshold_alone(public):
     z, y = drawn_from(np.random.default_rng(11), 3_000, 0.5, -1.0)
     mended = repair(noised_table(margins, z, y, np.random.default_rng(12)), margins, "cost=5:1")
     assert (mended.slope, mended.intercept, mended.probability) == (1.0, 0.0, None)
+
+
+def test_the_goals_are_met_in_what_was_measured():
+    """Of 200 runs each, at ε = 1: a row for every shift and size, with the goal beside the figure."""
+    head, _, *rows = (line.strip("| ").split(" | ") for line in TABLE.read_text().splitlines())
+    assert " | ".join(head) == HEAD.strip("| ")
+    assert [tuple(row[:2]) for row in rows] == [(shift.__name__, f"{m:,}") for shift in SHIFTS for m in SIZES]
+    for _, _, _, _, lost, within, _, worse, at_most, _, recall, _ in rows:
+        assert float(lost) <= float(within)
+        assert at_most == "–" or float(worse.strip("%")) <= 5.0
+        assert float(recall.strip("%")) >= 90.0
 
 
 @pytest.mark.parametrize("text", ["recall=1", "recall=0", "cost=0:1", "cost=3", "precision=0.9", ""])

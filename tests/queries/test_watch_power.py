@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from dpbo_core.queries.watch.power import (
     smallest_drop,
 )
 from dpbo_core.queries.watch.terms import MeanMeasure, PairMeasure, Terms
+from dpbo_core.queries.watch.watching import WatchPlan
 
 
 def planned(m, spread, *, drop=0.02, epsilon=1.0, measure=None, reference=0.9):
@@ -144,6 +146,9 @@ def test_new_people_every_day_are_pooled_into_a_week():
     assert seen[-1] > 0.95
     assert power(0.02, day).verdict == "useless"
     assert power(0.02, week).verdict == "fair"
+    advised = WatchPlan.advised.fget
+    assert advised(SimpleNamespace(compared={1: power(0.02, day), 7: power(0.02, week)})) == 7
+    assert advised(SimpleNamespace(compared=dict.fromkeys((1, 7), power(0.02, week)))) == 1
     rng, times = np.random.default_rng(7), 4_000
 
     def alarmed(fallen_for, looks):
