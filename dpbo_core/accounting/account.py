@@ -87,18 +87,18 @@ class Account:
 
     @property
     def spent_epsilon(self) -> tuple[float, float]:
-        """The (ε, δ) spent: the smaller of the routes of composition, by the draws as they were."""
+        """The (ε, δ) spent so far: the smallest that a composition theorem gives for the recorded draws."""
         draws = Counter(draw for entry in self.entries for draw in entry.draws)
         return together(draws, self.spent.delta_units, self.budget.conversion_for(self.unit))
 
     @property
     def rooms(self) -> dict[str, int]:
-        """Method → how many more studies at the price of its newest the cap admits, and no others beside them."""
+        """How many more studies of each method the cap admits, at its newest price, if no others are run."""
         newest = {entry.method: entry for entry in self.entries}
         return {} if self.budget.public else {method: self.room(entry) for method, entry in newest.items()}
 
     def room(self, entry: Entry) -> int:
-        """How many more studies at the price of `entry` the cap admits, and no others; at most `MOST_ROOM`."""
+        """How many more studies at the price of `entry` the cap admits, without others; at most `MOST_ROOM`."""
         total, filtered = self.spent, self.filtered
         more = filtered.after(entry.draws, entry.cost).units - filtered.units
         for count in range(MOST_ROOM):
@@ -180,7 +180,7 @@ class Totals:
 
     @classmethod
     def from_text(cls, text: str) -> "Totals":
-        """The inverse of `text`.
+        """The totals in a text that `text` wrote.
 
         Raises:
             ValueError, LookupError, TypeError: it is none.
@@ -231,7 +231,7 @@ def cap_in(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def filter_of(cap: Mapping[str, Any]) -> Filter:
-    """The empty filter of a dataset, from its cap's row or what the totals keep of it."""
+    """The Rényi filter of a dataset before any spend, made from its cap."""
     if cap["public"]:
         return NOT_FILTERED
     budget = PrivacyBudget("", cap["epsilon_units"], cap["delta_units"], accepts=tuple(cap["accepts"]))
@@ -239,7 +239,7 @@ def filter_of(cap: Mapping[str, Any]) -> Filter:
 
 
 def facts_hash(rows: Iterable[str]) -> str | None:
-    """One hash of a set of facts, in whatever order they are read; None of none.
+    """An order-independent hash of a dataset's recorded facts; None where there are none.
 
     Args:
         rows: each in canonical JSON.
@@ -266,7 +266,7 @@ def dataset_of(about: str, row: Mapping[str, Any], reserved: Mapping[int, str]) 
 
 
 def replayed(entries: Iterable[tuple[str, str]]) -> Iterator[tuple[str, Totals]]:
-    """The dataset of each entry and the totals it carries, from the rows of a whole history alone.
+    """The dataset and the running totals after each entry, recomputed from the rows of a whole history.
 
     Args:
         entries: (table, row in canonical JSON) of each.

@@ -32,7 +32,7 @@ def describe(budget: PrivacyBudget) -> str:
 
 
 def another_cap(budget: PrivacyBudget) -> StudyInvalid:
-    """The message for a second, different cap."""
+    """The error to raise where a cap is open and another one is asked for."""
     return StudyInvalid(
         f"dataset {budget.dataset!r} already has a cap ({describe(budget)}), and caps never change",
         cause="it was opened earlier with other numbers",
@@ -41,7 +41,7 @@ def another_cap(budget: PrivacyBudget) -> StudyInvalid:
 
 
 def check_cap(budget: PrivacyBudget, cap: PrivacyBudget) -> None:
-    """A study's [budget] must have the numbers of the cap that is open; what the cap accepts was fixed then.
+    """Refuse a study whose [budget] differs in its numbers from the dataset's cap.
 
     Raises:
         StudyInvalid: it has others.
@@ -52,7 +52,7 @@ def check_cap(budget: PrivacyBudget, cap: PrivacyBudget) -> None:
 
 
 def another_plan() -> StudyInvalid:
-    """The message for a rerun that would draw something else than was reserved."""
+    """The error to raise where a rerun would draw something else than its reservation says."""
     return StudyInvalid(
         "this study edition was reserved with another plan",
         cause="another version of dpbo, or another noise source, started it",
@@ -87,7 +87,7 @@ def admit(
     fixed: tuple[int, ...],
     drawn: Callable[[], Counter[Draw]],
 ) -> None:
-    """Return if the plan may be charged; otherwise raise the message. Nothing is charged here.
+    """Raise the refusal if a plan may not be charged to the dataset's cap. Nothing is charged here.
 
     Args:
         budget: the dataset's cap.
@@ -116,8 +116,8 @@ def admit(
     units = frozenset(map(PrivacyUnit, totals.units))
     if guarantee.relation is not budget.relation or units - {guarantee.unit}:
         raise BudgetRefused(
-            f"dataset {name!r} keeps guarantees about {_kind(units, budget.relation)}; this study makes another "
-            f"kind, about {_kind(frozenset((guarantee.unit,)), guarantee.relation)}",
+            f"dataset {name!r} keeps guarantees about {_guarantees(units, budget.relation)}; this study makes "
+            f"another kind, about {_guarantees(frozenset((guarantee.unit,)), guarantee.relation)}",
             cause="[privacy] person was added or left out, or the neighbouring relation differs from the cap's",
             remedy="give this kind of guarantee a dataset name and a cap of its own; people in both pay twice",
         )
@@ -151,7 +151,7 @@ def admit(
         )
 
 
-def _kind(units: frozenset[PrivacyUnit], relation: NeighboringRelation) -> str:
+def _guarantees(units: frozenset[PrivacyUnit], relation: NeighboringRelation) -> str:
     return " and ".join(sorted(whom(unit) for unit in units) or ["any unit"]) + f" ({relation.replace('_', ' ')})"
 
 

@@ -59,22 +59,22 @@ class PrivacyBudget:
 
     @property
     def delta_only_units(self) -> int:
-        """δ_x in 10⁻¹², for every unit but training records."""
+        """The part of the cap's δ, in 10⁻¹², for spends that have no ρ; 0 unless the cap accepts such."""
         return self.delta_units // 2 if NEEDS_ONLY_DELTA & set(self.accepts) else 0
 
     @property
     def delta_conversion(self) -> float:
-        """δ_z, for every unit but training records."""
+        """The part of the cap's δ that turns Σρ into ε, for every unit but training records."""
         return self.conversion_for(None)
 
     def conversion_for(self, unit: PrivacyUnit | None) -> float:
-        """δ_z where the guarantees are about `unit`."""
+        """The part of the cap's δ that turns Σρ into ε, for guarantees about `unit`."""
         if unit is PrivacyUnit.TRAINING_RECORD:
             return 0.0
         return from_units(self.delta_units - self.delta_only_units)
 
     def admits(self, total: Total, unit: PrivacyUnit | None, filtered: Filter) -> bool:
-        """Whether everything spent so far, on guarantees about `unit`, with what is asked stays under the cap.
+        """Whether a dataset's spends about `unit`, the one asked for included, stay under the cap.
 
         Args:
             total: its sums.

@@ -89,7 +89,7 @@ def read_certificate(document: Any, declared: Declared) -> Release:
 
 
 def _in_range(release: Release) -> bool:
-    """Whether double precision adds its amounts up."""
+    """Whether all amounts of the release are small enough for double precision to add up."""
     amounts = [release.guarantee.epsilon, release.guarantee.delta]
     for spend in release.spends:
         amounts += [spend.epsilon, spend.delta, spend.rho, spend.sensitivity, spend.noise_scale]
@@ -139,7 +139,7 @@ def recompute(release: Release, declared: Declared) -> Recomputed:
 
 
 def _check_price(spend: Spend, declared: Declared) -> None:
-    """The printed noise costs no more than the printed price."""
+    """Refuse a draw whose noise is smaller than its price pays for."""
     worth = declared.mechanisms.get(spend.mechanism)
     scaled = spend.sensitivity > 0.0 and spend.noise_scale * LARGEST > spend.sensitivity  # the ratio is squared
     if worth is None or not spend.rho_units > 0 or not (worth.by_price or scaled):

@@ -100,7 +100,7 @@ class Forecast:
 
 
 def streams_of(account: Account, every: timedelta | None = None) -> tuple[Stream, ...]:
-    """The studies of an account that have a rhythm.
+    """The studies of an account that recur, each with the median gap of its newest entries or with `every`.
 
     Args:
         account: of a dataset.
@@ -120,7 +120,7 @@ def streams_of(account: Account, every: timedelta | None = None) -> tuple[Stream
 
 
 def forecast(account: Account, now: datetime, every: timedelta | None = None) -> Forecast | None:
-    """The burn-down of the account if its studies go on; None where it has no limit, or nothing was spent yet.
+    """When the account's budget will be spent if its studies recur; None without a limit or a spend.
 
     Args:
         account: of a dataset.
@@ -157,7 +157,7 @@ def forecast(account: Account, now: datetime, every: timedelta | None = None) ->
 
 
 def _curve(account: Account, expected: list[tuple[datetime, Entry]]) -> Iterator[Point]:
-    """The ε spent after each of so many entries, evenly picked where there are more than `DRAWN`."""
+    """The ε spent after each of the expected entries, at most `DRAWN` of them evenly picked, for a plot."""
     charges = [(entry.moment, entry, False) for entry in account.entries]
     charges += [(at, entry, True) for at, entry in expected]
     draws, only, delta = Counter[Draw](), 0, account.budget.conversion_for(account.unit)

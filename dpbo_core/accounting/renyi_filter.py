@@ -75,14 +75,14 @@ class Filter:
             return self
         draws = tuple(draws)
         cost = sum(draw_units(draw, self.alpha) for draw in draws)
-        return Filter(self.alpha, self.units + (cost if _come_to(draws, total) else total.rho_units))
+        return Filter(self.alpha, self.units + (cost if _sums_to_total(draws, total) else total.rho_units))
 
     def fits(self, epsilon_units: int, delta: float) -> bool:
         """Whether Σr_i is within what (ε, δ_z) holds at α*."""
         return self.alpha > 0.0 and self.units <= most_units(self.alpha, epsilon_units, delta)
 
     def epsilon(self, delta: float) -> float:
-        """The ε that Σr_i is worth at α* and δ_z, rounded up; infinite where nothing is filtered."""
+        """The ε that the filter's Σr_i comes to at α* and δ_z, rounded up; infinite where nothing is filtered."""
         if self.alpha == 0.0 or delta == 0.0:
             return math.inf
         return proposition_12_worth(alpha=self.alpha, cost=self.alpha * from_units(self.units), delta=delta)
@@ -93,7 +93,7 @@ NOT_FILTERED = Filter(0.0)
 
 @lru_cache(maxsize=256)  # milliseconds of bisection, asked for while the ledger is locked
 def order(epsilon_units: int, delta: float) -> float:
-    """α*: the order at which ρ* reaches ε; 0 where δ_z = 0 or the cap holds no ρ at all."""
+    """The Rényi order α* at which a cap's zCDP ρ* reaches ε; 0 where δ_z = 0 or the cap holds no ρ at all."""
     epsilon = from_units(epsilon_units)
     rho = from_units(largest_rho(epsilon, delta))
     if delta == 0.0 or rho == 0.0:
@@ -114,7 +114,7 @@ def most_units(alpha: float, epsilon_units: int, delta: float) -> int:
 
 @lru_cache(maxsize=4096)
 def draw_units(draw: Draw, alpha: float) -> int:
-    """r_i in 10⁻¹², rounded up: ρ_i of a Gaussian; else at most what randomised response with ε_i costs at α*."""
+    """The Rényi price of a draw at order α, divided by α, in 10⁻¹² and rounded up: at most its ρ."""
     epsilon_units, rho_units = draw
     if epsilon_units is None:
         return rho_units
@@ -123,7 +123,7 @@ def draw_units(draw: Draw, alpha: float) -> int:
 
 
 def together(draws: Mapping[Draw, int], delta_units: int, delta: float) -> tuple[float, float]:
-    """The (ε, δ) of draws, for people: the smaller of basic composition and the best order over them all.
+    """The composed (ε, δ) of draws as shown to people: the smaller of basic composition and the best Rényi order.
 
     A description of what was drawn, and no rule: the order is chosen afterwards, so it admits nothing.
 
@@ -150,11 +150,11 @@ def together(draws: Mapping[Draw, int], delta_units: int, delta: float) -> tuple
 
 
 def draws_in(spends: Iterable[Mapping[str, Any]]) -> tuple[Draw, ...]:
-    """(ε_i, ρ_i) of the draws in a reservation's row."""
+    """The prices (ε_i, ρ_i) of the draws in a reservation's row."""
     return tuple((_units(spend["epsilon"]), _units(spend["rho"]) or 0) for spend in spends)
 
 
-def _come_to(draws: tuple[Draw, ...], total: Total) -> bool:
+def _sums_to_total(draws: tuple[Draw, ...], total: Total) -> bool:
     pure = [epsilon for epsilon, _ in draws if epsilon is not None]
     epsilon = sum(pure) if len(pure) == len(draws) else None
     return (epsilon, sum(rho for _, rho in draws)) == (total.epsilon_units, total.rho_units)

@@ -43,7 +43,7 @@ DOUBTED, LOST = 0.15, 0.5  # the same of what there is to gain over one answer f
 
 
 def verdict_of(noise_scale: float, expected_error: float, score_range: float, gain: float | None = None) -> Verdict:
-    """By the range of the score; and by what there is to gain over one answer for all, where that is known."""
+    """A method's verdict, from its noise and error against the score's range and against what choosing gains."""
     if expected_error >= USELESS * score_range or noise_scale >= score_range:
         return "useless"
     if gain is not None and expected_error >= LOST * gain:
@@ -54,7 +54,7 @@ def verdict_of(noise_scale: float, expected_error: float, score_range: float, ga
 
 
 def beside_spread(verdict: Verdict, regret: float, spread: float) -> tuple[Verdict, str]:
-    """The verdict where it is known what there is to choose between, and that in words."""
+    """The verdict once the spread of public scores is known, poor where regret eats it; and why, in words."""
     caption = f"the best public score is {one_digit(spread):g} above that of a middling candidate"
     if regret >= spread:
         worst: Verdict = "poor" if verdict == "good" else verdict
@@ -79,7 +79,7 @@ def useful_from(method: AnyMethod, problem: Problem) -> int | None:
 
 
 def useful_in_words(problem: Problem, least: int | None) -> str:
-    """The least number of records for a count of pairs, as a clause for the reader."""
+    """A clause about the least number of records, for the reader: of pairs it is a count of pairs."""
     share = problem.positives
     where = "with as many positives as negatives, and later the rarer one of them is"
     if share is not None:
@@ -90,12 +90,12 @@ def useful_in_words(problem: Problem, least: int | None) -> str:
 
 
 def whole_error(loss: Expected) -> float:
-    """Between what is released and the best score of Λ."""
+    """The expected distance of the released score from the best score of Λ: regret and noise, to one digit."""
     return one_digit(loss.regret + loss.score_error)
 
 
 def one_digit(value: float) -> float:
-    """A number of a simulation, to the one digit that it knows."""
+    """A simulated number rounded to one significant digit."""
     return float(f"{value:.1g}")
 
 
@@ -125,7 +125,7 @@ class MethodAdvice:
     condition: str = ""  # what nobody can check and the expectation rests on
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON, null where a refused method has no number."""
+        """One method's entry in the JSON of `dpbo plan`, null where a refused method has no number."""
         return {
             "kind": self.kind,
             "epsilon": self.epsilon,
@@ -161,11 +161,11 @@ class Advice:
 
     @property
     def recommended(self) -> str | None:
-        """The kind to choose."""
+        """The kind of the recommended method; None if none would run."""
         return self.choice.kind if self.choice else None
 
     def to_json(self) -> dict[str, Any]:
-        """The line of `dpbo plan --json` for this method; what is infinite or unknown is null."""
+        """The object that `dpbo plan --json` prints; what is infinite or unknown is null."""
         return {
             "recommended": self.recommended,
             "recommended_options": dict(self.choice.options) if self.choice else None,
@@ -199,7 +199,7 @@ def advise(problem: Problem, own_kind: str, options: Mapping[str, Any]) -> Advic
         best: AnyMethod = next((form for form, _ in forms if form.kind == kind), cls())
         if problem.training is not None and cls.traits.private_forms is not None:
             best = privately_trained(problem) or best
-        lines.append(_line(own if own is not None and kind == own.kind else best, problem, least))
+        lines.append(_method_advice(own if own is not None and kind == own.kind else best, problem, least))
     elsewhere = tuple(
         MethodAdvice(
             kind, None, 0.0, None, problem.score_range, None, None, None, "", {}, None, (), "", "refused", NO_STUDY
@@ -207,13 +207,13 @@ def advise(problem: Problem, own_kind: str, options: Mapping[str, Any]) -> Advic
         for kind in EXCHANGES
     )
     choice = choice_of(forms, problem)
-    chosen = None if choice is None else _line(method_named(choice.kind, choice.options), problem, least)
+    chosen = None if choice is None else _method_advice(method_named(choice.kind, choice.options), problem, least)
     return Advice(choice, (*lines, *elsewhere), problem.positives, problem.n_public, problem.spread, chosen)
 
 
 def why_useless(method: AnyMethod, problem: Problem) -> str:
     """Why `dpbo plan` calls a method useless on a problem, by the same numbers; "" where it does not."""
-    line = _line(method, problem, None)
+    line = _method_advice(method, problem, None)
     if line.verdict != "useless":
         return ""
     gain = "" if problem.baseline is None else f"; {one_digit(line.score_range - problem.baseline):g} is to gain"
@@ -224,7 +224,7 @@ def why_useless(method: AnyMethod, problem: Problem) -> str:
 
 
 def check_scoring(problem: Problem) -> None:
-    """This machine can score each record in a process of its own, where the study says so.
+    """Refuse a study that scores each record in a process of its own where this machine cannot.
 
     Raises:
         StudyInvalid: it cannot.
@@ -233,7 +233,7 @@ def check_scoring(problem: Problem) -> None:
         check_enforceable()
 
 
-def _line(method: AnyMethod, problem: Problem, beside: Expected | None) -> MethodAdvice:
+def _method_advice(method: AnyMethod, problem: Problem, beside: Expected | None) -> MethodAdvice:
     G, options = problem.score_range, changed_options(method)
     try:
         check_counts(method, problem)
@@ -299,7 +299,7 @@ def _line(method: AnyMethod, problem: Problem, beside: Expected | None) -> Metho
 
 
 def _seconds(problem: Problem, trainings: int) -> float | None:
-    """How long scoring takes where each record is scored alone; None where it is not, or where m is private."""
+    """Expected seconds of scoring each record in its own process; None where it is not, or m is private."""
     if problem.n_validation is None or not problem.model.enforced:
         return None
     return seconds_expected(problem.n_validation, trainings)

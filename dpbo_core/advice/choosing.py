@@ -58,7 +58,7 @@ def recommendation(problem: Problem) -> Choice | None:
 
 
 def check_auto(kind: str, options: Mapping[str, Any]) -> None:
-    """A study that leaves the choice open states no options of a method.
+    """Refuse options of a method in a study with method = "auto".
 
     Raises:
         StudyInvalid: it does.
@@ -100,7 +100,7 @@ def forms_of(problem: Problem) -> list[tuple[AnyMethod, Expected]]:
 
 
 def _drowned(form: AnyMethod, problem: Problem) -> bool:
-    """Whether its noise is so near the score's whole range that no choice of its own can be worth anything."""
+    """Whether a method's noise is so near the score's whole range that its choice cannot be worth anything."""
     simulated = form.traits.simulated
     return simulated is not None and form.n_steps(problem) > 1 and simulated(form, problem).choice_records < DROWNED
 
@@ -133,12 +133,12 @@ def choice_of(forms: list[tuple[AnyMethod, Expected]], problem: Problem) -> Choi
     why += "" if loss.range is None else ", least where the public set is like yours, most where it misleads"
     if others:
         second, other = others[0]
-        why += f"; before {_in_short(second)}, {other.caption}"
+        why += f"; before {_name_and_options(second)}, {other.caption}"
     return Choice(best.kind, changed_options(best), why)
 
 
 def privately_trained(problem: Problem) -> AnyMethod | None:
-    """The first form of a method that trains privately which knows the study's hyperparameters and can be paid."""
+    """The first private-training method, in its default forms, that can plan this problem; None if none can."""
     for cls in METHODS.values():
         forms: tuple[AnyMethod, ...] = () if cls.traits.private_forms is None else cls.traits.private_forms()
         for form in forms:
@@ -155,6 +155,6 @@ def changed_options(method: AnyMethod) -> dict[str, Any]:
     return {name: value for name, value in pairs if value != getattr(usual, name)}
 
 
-def _in_short(method: AnyMethod) -> str:
+def _name_and_options(method: AnyMethod) -> str:
     options = ", ".join(f"{name} = {value}" for name, value in changed_options(method).items())
     return f"{method.kind} ({options})" if options else method.kind

@@ -66,12 +66,12 @@ class Expected:
 
     @property
     def range(self) -> tuple[float, float] | None:
-        """Both ends; None where it held too few losses of tasks that it was not made of."""
+        """Both ends of the simulated loss; None for a form whose range failed on tasks held out."""
         return None if self.form.rpartition("/")[2] in UNHELD else (self.low, self.high)
 
     @property
     def caption(self) -> str:
-        """The range in words, with one digit of each end."""
+        """The range of the simulated loss in words, with one digit of each end."""
         if self.range is None:
             return "an unknown amount"
         least = LEAST_SHOWN * self.score_range
@@ -83,7 +83,7 @@ class Expected:
 
     @property
     def short(self) -> str:
-        """The range in a table's cell: <0.0005, ≤0.004, 0.001–0.01 or unknown."""
+        """The range of the simulated loss in a table's cell: <0.0005, ≤0.004, 0.001–0.01 or unknown."""
         if self.range is None:
             return UNKNOWN
         least = LEAST_SHOWN * self.score_range
@@ -93,7 +93,7 @@ class Expected:
 
 
 def expected(method: AnyMethod, problem: Problem) -> Expected | None:
-    """What the simulation says of `method` on this problem, from public facts; None for an uncalibrated method.
+    """The loss that the table of simulations gives for `method` on this problem; None for an uncalibrated method.
 
     Raises:
         StudyInvalid: the method cannot run on this problem.
@@ -121,7 +121,7 @@ def expected(method: AnyMethod, problem: Problem) -> Expected | None:
 
 
 def public_records(problem: Problem) -> int | None:
-    """n where the public set was counted."""
+    """The number n of public training records; None where they were not counted."""
     return problem.n_public if problem.trainer is None and problem.training is None else problem.n_training
 
 
@@ -149,7 +149,7 @@ class Row(NamedTuple):
 
 @cache
 def rows() -> tuple[Row, ...]:
-    """The table, read once."""
+    """The rows of the table of simulated losses, read once."""
     with TABLE.open(encoding="utf-8", newline="") as file:
         _, *lines = csv.reader(file)
     table, n = [], len(RECORDS)
@@ -161,6 +161,7 @@ def rows() -> tuple[Row, ...]:
 
 @cache
 def _table(form: str, degree: str, which: int) -> dict[Node, float]:
+    """The simulated losses of a form at each node of its grid."""
     return {
         (row.dimensions, row.trainings, row.public, records): (row.regret, row.score_error)[which][i]
         for row in rows()
@@ -170,7 +171,7 @@ def _table(form: str, degree: str, which: int) -> dict[Node, float]:
 
 
 def _interpolated(form: str, which: int, degree: str, *at: float) -> float:
-    """Linear in the logarithms, axis after axis; clamped to the nodes."""
+    """A simulated loss between the nodes: linear in the logarithms, axis after axis; clamped to the grid."""
     table, total = _table(form, degree, which), 0.0
     for corner, weight in _corners([sorted({node[axis] for node in table}) for axis in range(4)], at):
         total += weight * math.log(max(table[corner], LEAST))

@@ -159,7 +159,7 @@ class OwnFunction:
     function: Callable[[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
 
     def scores(self, posterior: Surrogate, step: int, seed: Seed, visited: Sequence[int]) -> NDArray[np.float64]:
-        """The user's answer for every candidate, shape (N,)."""
+        """What the user's own acquisition function returns for every candidate, shape (N,)."""
         return self.function(posterior.candidates, posterior.mean, posterior.std)
 
 

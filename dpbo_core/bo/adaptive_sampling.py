@@ -31,7 +31,7 @@ def project(density: Vector, *, prior: Vector, lower: float, upper: float) -> Ve
     there ends at the root; a bracket of ν, halved where a step would leave it, sees that it gets there. O(N) a
     step, about ten steps, and no sort. Source: equation (3.1), and Appendix D for any π₀.
     """
-    low, high = _box(density, prior, lower, upper)
+    low, high = _checked_bounds(density, prior, lower, upper)
     left, right = float((density - high).min()), float((density - low).max())  # all at their upper, lower ends
     nu, resting = min(max(0.0, left), right), None
     for step in range(1, _STEPS + 1):
@@ -58,7 +58,7 @@ def project_with_kl(density: Vector, *, prior: Vector, lower: float, upper: floa
     ν; clipping it is the minimiser of each coordinate. κ = 0 is `project`, κ → ∞ the moment projection.
     Source: equation (C.1).
     """
-    low, high = _box(density, prior, lower, upper)
+    low, high = _checked_bounds(density, prior, lower, upper)
     if penalty == 0.0:
         return project(density, prior=prior, lower=lower, upper=upper)
 
@@ -153,7 +153,7 @@ class GaussianProcessSampler:
 Sampler = UniformSampler | GaussianProcessSampler
 
 
-def _box(density: Vector, prior: Vector, lower: float, upper: float) -> tuple[Vector, Vector]:
+def _checked_bounds(density: Vector, prior: Vector, lower: float, upper: float) -> tuple[Vector, Vector]:
     if not (0.0 < lower <= 1.0 <= upper < math.inf):
         raise ValueError("0 < c ≤ 1 ≤ C")
     if density.shape != prior.shape or density.ndim != 1 or not (prior > 0.0).all():

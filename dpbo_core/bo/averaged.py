@@ -62,7 +62,7 @@ class AveragedSearch:
         self._fitted_at = 0
         prior, trust = domain.prior, (1.0 if domain.prior.guessed else 0.0)
         start = prior.deviation**2 + prior.offset_deviation**2
-        self._path = self._search(prior.lengthscale, start, trust * domain.guess)
+        self._path = self._with_fixed_kernel(prior.lengthscale, start, trust * domain.guess)
 
     def ask(self) -> int:
         """The candidate to try next; before any value the maximum of the guess, where there is one."""
@@ -79,7 +79,7 @@ class AveragedSearch:
             return
         self._fitted_at, posterior = t, self.mixture()
         mean = posterior.trusts[0] * self.domain.guess + posterior.offset
-        self._path = self._search(float(posterior.lengthscales[0]), float(posterior.variances[0]), mean)
+        self._path = self._with_fixed_kernel(float(posterior.lengthscales[0]), float(posterior.variances[0]), mean)
         for i, y in self._observations:
             self._path.tell(i, y)
 
@@ -90,7 +90,7 @@ class AveragedSearch:
             domain.encoded[visited], values, domain.noise_variance / times, domain.guess[visited], domain.prior
         )
 
-    def _search(self, lengthscale: float, variance: float, mean: NDArray[np.float64]) -> BayesianSearch:
+    def _with_fixed_kernel(self, lengthscale: float, variance: float, mean: NDArray[np.float64]) -> BayesianSearch:
         domain, kernel = self.domain, kernel_named(self.domain.prior.kernel, lengthscale, variance)
         posterior = Posterior(domain.encoded, kernel, domain.noise_variance, mean)
         return BayesianSearch(posterior, self._acquisition, self._seed)
@@ -99,7 +99,7 @@ class AveragedSearch:
 def averages(
     observations: Sequence[tuple[int, float]],
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-    """The candidates visited, ascending, with the mean of the values at each and how many these were."""
+    """For each candidate visited, ascending: its index, the mean of its values, and their number."""
     indices = np.array([index for index, _ in observations], dtype=np.int64)
     visited, place = np.unique(indices, return_inverse=True)
     times = np.bincount(place).astype(np.float64)
@@ -109,7 +109,7 @@ def averages(
 def prior_of(
     *, kernel: str, lengthscale: float | str, dimensions: int, guessed: bool, deviation: float | None = None
 ) -> Prior:
-    """The public prior of a score mapped to [−2, 2].
+    """The public prior over kernels, for a score mapped to [−2, 2].
 
     Args:
         kernel: "matern52" or "se".

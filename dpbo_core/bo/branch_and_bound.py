@@ -85,7 +85,7 @@ class BranchAndBound:
         while True:
             waiting = np.flatnonzero(self._region & ~self._evaluated & (self._levels <= self._level))
             if waiting.size:
-                return int(waiting[np.argmax(self._upper()[waiting])])
+                return int(waiting[np.argmax(self._upper_bound()[waiting])])
             if not (self._region & ~self._evaluated).any():
                 region = self.region
                 return int(region[np.argmax(self._posterior.mean[region])])
@@ -102,16 +102,16 @@ class BranchAndBound:
             self._evaluated[index] = True
             self._n_evaluated += 1
 
-    def _width(self) -> NDArray[np.float64]:
+    def _deviation_bound(self) -> NDArray[np.float64]:
         t, N = max(1, self._n_evaluated), len(self._region)
         beta = 2.0 * math.log(N * t**2 * math.pi**2 / (6.0 * self._delta))
         return np.asarray(math.sqrt(beta) * self._posterior.std)
 
-    def _upper(self) -> NDArray[np.float64]:
-        return np.asarray(self._posterior.mean + self._width())
+    def _upper_bound(self) -> NDArray[np.float64]:
+        return np.asarray(self._posterior.mean + self._deviation_bound())
 
     def _shrink(self) -> None:
         """Drop the candidates that cannot be the maximiser: R ← {λ ∈ R: UCB(λ) ≥ max LCB}."""
-        width = self._width()
+        width = self._deviation_bound()
         lower, upper = self._posterior.mean - width, self._posterior.mean + width
         self._region &= upper >= lower[self._region].max()

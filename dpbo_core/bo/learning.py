@@ -56,7 +56,7 @@ class Beliefs:
 
     @property
     def followed(self) -> "Beliefs":
-        """The posterior reduced to the fewest components that hold most of the weight."""
+        """The posterior reduced to the few components that hold most of the weight."""
         order = np.argsort(-self.weights, kind="stable")
         enough = int(np.searchsorted(np.cumsum(self.weights[order]), FOLLOWED)) + 1
         chosen = np.sort(order[: min(enough, MOST_FOLLOWED)])
@@ -116,7 +116,7 @@ class LearningSearch:
         self._observations: list[tuple[int, float]] = []
 
     def ask(self) -> int:
-        """The candidate to try next; before any value of this edition, the best by the past."""
+        """The candidate to try next; before any value of this edition, the best by earlier editions."""
         followed = PresentSurrogate(self.mixture().followed, self.domain.encoded, self.domain.guess)
         if not self._observations:
             return int(np.argmax(followed.mean))
@@ -133,7 +133,7 @@ class LearningSearch:
         if not self._observations:
             return Beliefs(self._past, None, self._past.weights)
         visited, values, times = averages(self._observations)
-        present = self._at(
+        present = self._observations_of(
             visited, np.zeros(len(visited), dtype=np.int64), values, self.domain.noise_variance / times
         )
         fresh = average(present.points, present.values, present.noise, present.guess, self.domain.prior)
@@ -157,14 +157,14 @@ class LearningSearch:
                 break
             chosen = np.sort(np.argsort(-precision, kind="stable")[:left])
             ages = np.full(len(chosen), age, dtype=np.int64)
-            editions.append(self._at(visited[chosen], ages, means[chosen], 1.0 / precision[chosen]))
+            editions.append(self._observations_of(visited[chosen], ages, means[chosen], 1.0 / precision[chosen]))
             left -= len(chosen)
         whole, *others = reversed(editions)
         for other in others:
             whole = whole.followed_by(other)
         return whole
 
-    def _at(
+    def _observations_of(
         self,
         indices: NDArray[np.int64],
         ages: NDArray[np.int64],

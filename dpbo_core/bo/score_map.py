@@ -37,11 +37,11 @@ class ScoreMap:
     top: float
 
     def mapped(self, score: float) -> float:
-        """A score in the prior's units."""
+        """A score, converted to the prior's units."""
         return (score - self.centre) / self.scale
 
     def unmapped(self, value: float) -> float:
-        """A value in the prior's units as a score."""
+        """The score that a value in the prior's units stands for."""
         return self.centre + self.scale * value
 
     def posterior(
@@ -59,7 +59,7 @@ class ScoreMap:
         return self.unmapped(mean), (self.unmapped(low), self.unmapped(high))
 
     def with_look(self, observed: float, deviation: float, posterior: ScoreInterval) -> ScoreInterval:
-        """One estimate of a score from the path's posterior and a fresh look at it, with the look's own interval.
+        """Combine the search's posterior of a score with one fresh noisy observation, and its interval.
 
         The two are weighted by their precisions. Where they are further apart than noise puts them nine times in
         ten, the path's variance grows by the excess τ² = max(0, (m − y)² − 1.645²·(s² + σ²)), so that a path whose

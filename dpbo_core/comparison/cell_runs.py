@@ -85,7 +85,7 @@ class Cell:
 
 
 def cells_of(task: str, problem: Problem, table: ScoreTable, epsilon: float, repetitions: int) -> list[Cell]:
-    """Every contender that can run here; run i of each has seed i.
+    """The cells of every contender that can run on one task at one ε; repetition i of each has seed i.
 
     Args:
         task: its name.
@@ -106,7 +106,7 @@ def cells_of(task: str, problem: Problem, table: ScoreTable, epsilon: float, rep
 
 
 def auto_of(problem: Problem) -> str | None:
-    """The name here of what method = "auto" becomes; None where it finds no method that would run."""
+    """The contender's name of the method that "auto" chooses; None where no method would run."""
     choice = recommendation(problem)
     if choice is None:
         return None
@@ -115,6 +115,7 @@ def auto_of(problem: Problem) -> str | None:
 
 
 def _runs(problem: Problem, scorer: TableScorer, scores: NDArray[np.float64]) -> list[tuple[str, Run]]:
+    """The contenders on one task, each a name and a function of a seed."""
     runs: list[tuple[str, Run]] = [(NOT_PRIVATE, lambda seed: rivals.gp_ucb(problem, scores, seed=seed))]
     runs.append(
         (
@@ -141,7 +142,7 @@ def _runs(problem: Problem, scorer: TableScorer, scores: NDArray[np.float64]) ->
 
 
 def run_of(method: Method, problem: Problem, scorer: TableScorer) -> Run:
-    """How it is run on a table, once a seed; what is public of it is worked out once."""
+    """A function of a seed that runs `method` on a table; its public work is done once."""
     if method == SPREAD:  # a design of its own each time: one may be lucky
         return lambda seed: run_on(method, with_seed(problem, seed), scorer, seed=seed)
     search = method.traits.prepare
@@ -176,6 +177,7 @@ def _cell(task: str, problem: Problem, name: str, scores: NDArray[np.float64], o
 
 
 def _mean(values: list[float]) -> tuple[float | None, float | None]:
+    """The mean and its standard error; None where there are too few values."""
     if not values:
         return None, None
     return float(np.mean(values)), float(np.std(values, ddof=1) / np.sqrt(len(values)))

@@ -21,7 +21,7 @@ EPSILONS = (0.1, 0.3, 1.0, 3.0)
 
 
 def names_of(only: tuple[str, ...]) -> tuple[str, ...]:
-    """The tasks asked for; all of them if none is named.
+    """The names of the tasks to compare on: `only`, or all if it is empty.
 
     Raises:
         StudyInvalid: an unknown name.
@@ -36,7 +36,7 @@ def names_of(only: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def epsilons_of(asked: tuple[float, ...]) -> tuple[float, ...]:
-    """Those asked for, each once and in order; the usual ones if none is.
+    """The values of ε to compare at, sorted and distinct; the usual ones if none is asked for.
 
     Raises:
         StudyInvalid: one is no positive number.
@@ -73,7 +73,7 @@ def measured_at(name: str, epsilon: float, repetitions: int, folder: Path) -> li
 
 
 def trained(name: str, folder: Path) -> tuple[Problem, ScoreTable]:
-    """The task's problem, its trainer replaced by the table, and the table: from `folder`, or trained now."""
+    """A task's problem, with a trainer that looks scores up, and its table: cached in `folder`, or computed."""
     (task,) = (item for item in TASKS if item.name == name)
     problem, records = task.make()
     public = [problem.candidates.points, problem.n_training, problem.n_averaged, repr(problem.model)]

@@ -45,7 +45,7 @@ LEAST_CANDIDATES = 2
 
 
 def read_task(file: Path) -> tuple[Problem, ScoreTable]:
-    """The task's problem and its table.
+    """The problem and the score table in a user's .npz file.
 
     Raises:
         StudyInvalid: there is no such file, or it is no task; the message names the array and what is wrong.
@@ -53,7 +53,7 @@ def read_task(file: Path) -> tuple[Problem, ScoreTable]:
     arrays = _arrays(file)
     if "labels" in arrays:
         return _of_pairs(arrays)
-    G = _range(arrays["score_range"])
+    G = _score_range(arrays["score_range"])
     scores, public = (_scores(name, arrays[name], G) for name in ARRAYS[:2])
     candidates = _candidates(arrays, scores=scores, public_scores=public)
     steps, public_steps = (
@@ -67,7 +67,7 @@ def read_task(file: Path) -> tuple[Problem, ScoreTable]:
 
 
 def _of_pairs(arrays: Mapping[str, NDArray[Any]]) -> tuple[Problem, ScoreTable]:
-    """The task of ranking by AUC, and its table of C₂."""
+    """The problem of ranking by AUC in a user's arrays, and its table of scores of pairs."""
     values, public = (_numbers(name, arrays[name], 2) for name in ("decision_values", "public_decision_values"))
     candidates = _candidates(arrays, decision_values=values, public_decision_values=public)
     halves = []
@@ -86,7 +86,7 @@ def _of_pairs(arrays: Mapping[str, NDArray[Any]]) -> tuple[Problem, ScoreTable]:
 
 
 def _candidates(arrays: Mapping[str, NDArray[Any]], **of_records: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The candidates in the unit cube, as many of them as each array of records has columns."""
+    """The candidates (N, d) in the unit cube, checked to be as many as each array has columns."""
     candidates = _numbers("candidates", arrays["candidates"], 2)
     (first, records), *others = of_records.items()
     N = records.shape[1]
@@ -142,7 +142,7 @@ def _arrays(file: Path) -> dict[str, NDArray[Any]]:
     return arrays
 
 
-def _range(array: NDArray[Any]) -> float:
+def _score_range(array: NDArray[Any]) -> float:
     G = float(_numbers("score_range", array.reshape(-1), 1)[0]) if array.size == 1 else 0.0
     if not 1e-100 <= G <= 1e100:
         raise _wrong("score_range", "no positive number", "one number G: record scores lie in [0, G]")

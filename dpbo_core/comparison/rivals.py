@@ -61,11 +61,11 @@ class Forgetful:
         self._draws: dict[str, Mapping[str, Any]] = {}
 
     def recorded(self, what: str) -> Mapping[str, Any] | None:
-        """What was drawn in this run."""
+        """The draw recorded in this run under `what`; None if there is none."""
         return self._draws.get(what)
 
     def record(self, spend: Spend, draw: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
-        """Draw; the same run reads it back, and another draws anew."""
+        """Draw and remember it for this run only; a draw under a recorded name is read back."""
         if spend.what not in self._draws:
             self._draws[spend.what] = draw()
         return self._draws[spend.what]
@@ -110,7 +110,7 @@ def random_search_with_laplace(problem: Problem, scores: NDArray[np.float64], *,
 
 
 def uniform_selection(problem: Problem, scores: NDArray[np.float64], *, sigma: float, seed: int) -> Outcome:
-    """K random candidates, each scored with its own Gaussian noise; the largest and its noisy score. K is private.
+    """Uniform random search of private length K with Gaussian noise: the largest noisy score and its candidate.
 
     Args:
         problem: of the table.
@@ -129,7 +129,7 @@ def uniform_selection(problem: Problem, scores: NDArray[np.float64], *, sigma: f
 
 
 def change(problem: Problem) -> float:
-    """Δ: the most that one person's records change the score: k·G/m of a mean."""
+    """Δ: the most by which one person's records change the score: k·G/m of a mean."""
     return problem.record_steps * problem.metric_per_step
 
 

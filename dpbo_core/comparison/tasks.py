@@ -46,11 +46,11 @@ class ScoreTable:
     def of(
         cls, steps: NDArray[np.int32], public_steps: NDArray[np.int32], public: NDArray[np.float64]
     ) -> "ScoreTable":
-        """From what is known record by record."""
+        """The table of every candidate's scores, from the steps of each record and the public scores."""
         return cls(steps.sum(axis=0, dtype=np.int64), public, steps, public_steps)
 
     def by_record(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """The steps of the half that plays sensitive and of the public half.
+        """Each record's steps of every candidate: of the half that plays sensitive, and of the public half.
 
         Raises:
             ValueError: the table is of sums alone, and has no paired contender.
@@ -60,7 +60,7 @@ class ScoreTable:
         return self.steps, self.public_steps
 
     def arrays(self) -> dict[str, Any]:
-        """What is kept of it."""
+        """The table's arrays, by the names under which they are saved."""
         return {"steps": self.steps, "public_steps": self.public_steps, "public": self.public}
 
 
@@ -80,15 +80,15 @@ class TableTrainer:
     n_records: int
 
     def train(self, point: Mapping[str, Value]) -> Any:
-        """The place of a point in the table stands for its model: every score is known already."""
+        """The point's place in the score table, in place of a model: nothing is trained."""
         return Place(self.places[tuple(point.items())])
 
     def public_score(self, point: Mapping[str, Value], *, seed: int) -> float:  # noqa: ARG002
-        """P(λ), under the seed that the table was made with."""
+        """The public score P(λ) of a point, looked up under the seed that the table was made with."""
         return float(self.table.public[self.places[tuple(point.items())]])
 
     def public_steps(self, point: Mapping[str, Value], *, seed: int) -> NDArray[np.int64]:  # noqa: ARG002
-        """Each public record's score, under the seed that the table was made with."""
+        """Each public record's score at a point, looked up under the seed that the table was made with."""
         _, public = self.table.by_record()
         return public[:, self.places[tuple(point.items())]].astype(np.int64)
 
@@ -102,21 +102,21 @@ class TableScorer:
 
     @property
     def training(self) -> None:
-        """The training records are public."""
+        """None: in a comparison the training records are public."""
         return
 
     def evaluate(self, model: ScorableModel | Place) -> Sensitive[int]:
-        """The sum of the scores at that place."""
+        """The sum of the sensitive records' scores of the candidate at a place of the table."""
         return Sensitive(int(self.table.sums[_index(model)]))
 
     def paired(
         self, model: ScorableModel | Place, reference: ScorableModel | Place, clipped: int
     ) -> Sensitive[int]:
-        """The sum of the clipped differences between two places, worked out once."""
+        """The sum of the records' clipped score differences between two candidates of the table."""
         return Sensitive(_paired_sums(self.table, _index(reference), clipped)[_index(model)])
 
     def pairs(self) -> Sensitive[int]:
-        """D of the half that plays sensitive.
+        """The number D of pairs in the half that plays sensitive.
 
         Raises:
             TypeError: each record has a score alone.
@@ -126,7 +126,7 @@ class TableScorer:
         return Sensitive(self.table.pairs)
 
     def place_of(self, point: Mapping[str, Value]) -> int:
-        """The place in Λ of a point of it."""
+        """The index in Λ of one of its points."""
         return self.places[tuple(point.items())]
 
 
@@ -250,7 +250,7 @@ def _bundled(source: str, model: dict[str, Any], space: dict[str, Any]) -> tuple
 def _made(
     X: NDArray[np.float64], y: NDArray[np.int64], n: int, model: dict[str, Any], space: dict[str, Any]
 ) -> tuple[Problem, Encoded]:
-    """The first n records play public, the others sensitive."""
+    """A task from synthetic records: the first n play public, the others sensitive."""
     m = len(y) - n
     data = {"training": "made", "validation": "made", "n_validation": m, "target": "y"}
     spec = _spec(data, model, space)

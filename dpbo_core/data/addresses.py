@@ -64,7 +64,7 @@ class ObjectAddress:
 
     @property
     def identity(self) -> str:
-        """What it is called where records are compared: an address, with its endpoint if one is given."""
+        """The address by which the ledger compares sources: bucket and key, with the endpoint if there is one."""
         return _identity(self.bucket, self.key, self.settings)
 
 
@@ -84,7 +84,7 @@ class FolderAddress:
 
     @property
     def identity(self) -> str:
-        """As an object's; it ends in "/"."""
+        """The address by which the ledger compares sources: as an object's, and it ends in "/"."""
         return _identity(self.bucket, self.prefix, self.settings)
 
 
@@ -106,30 +106,30 @@ class Select:
 
     @property
     def source(self) -> str:
-        """FROM and what follows."""
+        """The query's text from FROM on."""
         return f"FROM {_quoted(self.schema)}.{_quoted(self.table)}{self.order}"
 
     def texts(self, columns: tuple[str, ...]) -> str:
-        """The query for `columns`, each as its text, which every value has."""
+        """The SQL that selects `columns`, each cast to text."""
         return f"SELECT {', '.join(f'{_quoted(name)}::text' for name in columns)} {self.source}"
 
     def names(self) -> str:
-        """A query of the columns' names, without a row."""
+        """The SQL that selects no row, for the columns' names."""
         listed = ", ".join(map(_quoted, self.columns)) or "*"
         return f"SELECT {listed} FROM {_quoted(self.schema)}.{_quoted(self.table)} LIMIT 0"  # noqa: S608  quoted
 
     def count(self) -> str:
-        """A query of how many rows there are."""
+        """The SQL that counts the rows."""
         return f"SELECT count(*) FROM (SELECT {self.source}) AS selected"  # noqa: S608  as above
 
 
 def _quoted(name: str) -> str:
-    """A name as PostgreSQL reads it, whatever it holds."""
+    """A name quoted for PostgreSQL, whatever characters it holds."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def _select(query: str, shown_as: str) -> Select:
-    """The query, read.
+    """Parse the text of a query into its columns and table.
 
     Raises:
         StudyInvalid: it is of another shape.
@@ -172,7 +172,7 @@ class QueryAddress:
 
     @property
     def identity(self) -> str:
-        """The server and the table: another query of the same table is of the same people."""
+        """The server and table by which the ledger compares sources: all queries of one table have one identity."""
         port = "" if self.port == PORT else f":{self.port}"
         return f"{POSTGRESQL}://{self.host}{port}/{self.database}#{self.select.schema}.{self.select.table}"
 
@@ -188,12 +188,12 @@ def _identity(bucket: str, key: str, settings: tuple[tuple[str, str], ...]) -> s
 
 
 def is_address(text: str) -> bool:
-    """Whether it is an address and no path."""
+    """Whether the text is a URL and not a file's path."""
     return "://" in text
 
 
 def place_of(folder: str | Path, text: str) -> Place:
-    """Where a study's table lies: a path relative to `folder`, or an address.
+    """Where a table of a study lies: its path, resolved from `folder`, or its address.
 
     Raises:
         StudyInvalid: it is an address that cannot be read.
@@ -202,7 +202,7 @@ def place_of(folder: str | Path, text: str) -> Place:
 
 
 def address_of(text: str, *, shown_as: str = "data.validation") -> Address:
-    """The address; messages repeat nothing of it, since it may hold a password that should not be there.
+    """Parse a URL into an address; an error repeats nothing of it, since it may hold a password by mistake.
 
     Raises:
         StudyInvalid: of another kind, with a user or a password, or with a query that is not as above.

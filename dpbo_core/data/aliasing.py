@@ -24,7 +24,7 @@ Memory = NDArray[Any]
 
 
 def aliased(public: Iterable[Any], sensitive: Iterable[Any]) -> bool:
-    """Whether anything of `public` (tables and targets as they were given) is anything of `sensitive`.
+    """Whether public and sensitive tables or targets share memory or rows.
 
     Slices that share no element are two tables, as the two parts of a split are. Tables of pandas, polars, Arrow
     and NumPy and lists of rows are looked through; those of other libraries are compared as objects only. (Truth
@@ -33,12 +33,12 @@ def aliased(public: Iterable[Any], sensitive: Iterable[Any]) -> bool:
     ours, theirs = list(public), list(sensitive)
     if {id(one) for one in ours} & {id(one) for one in theirs}:
         return True
-    if _rows(ours) & _rows(theirs):
+    if _row_ids(ours) & _row_ids(theirs):
         return True
     return _overlap(list(_memory(ours)), list(_memory(theirs)))
 
 
-def _rows(tables: list[Any]) -> set[int]:
+def _row_ids(tables: list[Any]) -> set[int]:
     """The identities of rows that are lists or arrays."""
     rows = (row for table in tables if _is_list(table) for row in table)
     return {id(row) for row in rows if type(row) is list or type(row) is np.ndarray}  # `in` would ask a metaclass
@@ -49,15 +49,15 @@ def _is_list(table: Any) -> bool:
 
 
 def _memory(tables: list[Any]) -> Iterator[Memory]:
-    """The bytes in which the values lie, as arrays; those of their offsets where values have no fixed size."""
+    """The memory ranges in which the tables' values lie; of variable-size values, those of their offsets."""
     for table in tables:
         if _is_list(table):
             yield from (row for row in table if type(row) is np.ndarray)
         else:
-            yield from _of_table(table)
+            yield from _memory_of_table(table)
 
 
-def _of_table(table: Any) -> Iterator[Memory]:
+def _memory_of_table(table: Any) -> Iterator[Memory]:
     arrow = nw.dependencies.get_pyarrow()
     try:
         frame = nw.from_native(table, allow_series=True, eager_only=True, pass_through=True)
@@ -65,45 +65,45 @@ def _of_table(table: Any) -> Iterator[Memory]:
         return
     if isinstance(frame, nw.DataFrame):
         for place in range(len(frame.columns)):
-            yield from _of_column(frame[:, place].to_native())
+            yield from _memory_of_column(frame[:, place].to_native())
     elif isinstance(frame, nw.Series):
-        yield from _of_column(frame.to_native())
+        yield from _memory_of_column(frame.to_native())
     elif isinstance(table, np.ndarray):
         yield np.asarray(table)
     elif arrow is not None and isinstance(table, arrow.Array):
-        yield from _of_chunk(table)
+        yield from _memory_of_chunk(table)
     else:
-        yield from _of_column(table)
+        yield from _memory_of_column(table)
 
 
-def _of_column(column: Any) -> Iterator[Memory]:
+def _memory_of_column(column: Any) -> Iterator[Memory]:
     """One column of pandas, polars or Arrow."""
     arrow, polars = nw.dependencies.get_pyarrow(), nw.dependencies.get_polars()
     if isinstance(column, np.ndarray):
         yield np.asarray(column)
     elif polars is not None and isinstance(column, polars.Series):
-        yield from _of_polars(column, polars)
+        yield from _memory_of_polars(column, polars)
     elif arrow is not None and isinstance(column, arrow.ChunkedArray):
         for chunk in column.chunks:
-            yield from _of_chunk(chunk)
+            yield from _memory_of_chunk(chunk)
     else:
         own = getattr(column, "array", column)  # of a series or an index
         for held in (getattr(own, name, None) for name in INSIDE):
             if isinstance(held, np.ndarray):
                 yield np.asarray(held)
             elif arrow is not None and isinstance(held, arrow.ChunkedArray):
-                yield from _of_column(held)
+                yield from _memory_of_column(held)
 
 
-def _of_polars(column: Any, polars: Any) -> Iterator[Memory]:
+def _memory_of_polars(column: Any, polars: Any) -> Iterator[Memory]:
     physical = column.to_physical()  # of dates and categories, their numbers; else itself
     kind = physical.dtype
     if kind.is_numeric() or kind in (polars.Boolean, polars.String, polars.Binary):  # what is handed over uncopied
         for chunk in physical.get_chunks():
-            yield from _of_chunk(chunk.to_arrow(compat_level=polars.CompatLevel.newest()))
+            yield from _memory_of_chunk(chunk.to_arrow(compat_level=polars.CompatLevel.newest()))
 
 
-def _of_chunk(chunk: Any) -> Iterator[Memory]:
+def _memory_of_chunk(chunk: Any) -> Iterator[Memory]:
     """The part of an Arrow array's buffers that belongs to it: a slice keeps the buffers of the whole."""
     import pyarrow as pa
 
@@ -121,7 +121,7 @@ def _of_chunk(chunk: Any) -> Iterator[Memory]:
 
 
 def _bits(kind: Any) -> int:
-    """How much of the second buffer one record has: its value, its view, or its offset."""
+    """Bits of the second Arrow buffer that one record takes: its value, its view, or its offset."""
     import pyarrow as pa
 
     if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
@@ -146,14 +146,14 @@ def _overlap(ours: list[Memory], theirs: list[Memory]) -> bool:
     for low, high, side, number in ends:
         array = (ours, theirs)[side][number]
         for stop, other in open_[1 - side]:
-            if stop > low and _share(array, other):
+            if stop > low and _share_an_element(array, other):
                 return True
         open_[side][:] = [item for item in open_[side] if item[0] > low]
         open_[side].append((high, array))
     return False
 
 
-def _share(one: Memory, other: Memory) -> bool:
+def _share_an_element(one: Memory, other: Memory) -> bool:
     work: Any = WORK  # NumPy's annotation knows two of the numbers it takes
     try:
         return bool(np.shares_memory(one, other, max_work=work))

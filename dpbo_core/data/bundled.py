@@ -77,7 +77,7 @@ def n_records(name: str) -> int:
 
 
 def public_facts(name: str) -> tuple[tuple[float, ...], Mapping[str, tuple[float, ...]]]:
-    """The labels of a bundled set, and the bounds of its columns where its documentation states them."""
+    """The class labels of a bundled set, and the bounds of its columns where its documentation states them."""
     n_records(name)
     classes = {"breast_cancer": 2, "digits": 10, "iris": 3, "two_scanners": 10, "wine": 3}[name]
     stated: dict[str, tuple[float, ...]] = {"digits": (0.0, 16.0), "two_scanners": (0.0, 16.0)}
@@ -85,7 +85,7 @@ def public_facts(name: str) -> tuple[tuple[float, ...], Mapping[str, tuple[float
 
 
 def validation_size(name: str, share: float) -> int:
-    """M = ⌈n·s⌉.
+    """The number of validation records m = ⌈n·s⌉ of a bundled set that is split at share s.
 
     Raises:
         StudyInvalid: no such set, or a half would be empty.
@@ -121,11 +121,13 @@ def load(name: str, share: float) -> tuple[Table, Table]:
 
 
 def _validation_records(n: int, share: float) -> NDArray[np.bool_]:
+    """Which of n records go to the validation half, (n,)."""
     steps = [math.ceil(i * _exact(share)) for i in range(n + 1)]
     return np.diff(np.array(steps)) > 0
 
 
 def _exact(share: float) -> Fraction:
+    """A share as the fraction that its decimal text says."""
     return Fraction(repr(float(share)))
 
 
@@ -149,7 +151,7 @@ def _values_of(name: str) -> NDArray[np.float64]:
 
 
 def _rows(place: Path) -> Iterator[list[str]]:
-    """The digits are packed, and have no header."""
+    """The lines of a bundled file as fields; the digits are gzipped, and have no header."""
     if place.suffix == ".gz":
         with gzip.open(place, "rt", encoding="ascii", newline="") as packed:
             yield from csv.reader(packed)

@@ -32,7 +32,7 @@ _BYTES_AT_ONCE = 1 << 20
 
 
 def csv_fields(line: bytes, separator: str = ",") -> list[str] | None:
-    """The fields of one physical line, or None where it is no record. Never raises."""
+    """The fields of one line, or None where it is no CSV record. Never raises."""
     try:
         text = line.decode()
     except UnicodeDecodeError:
@@ -54,13 +54,13 @@ def csv_fields(line: bytes, separator: str = ",") -> list[str] | None:
 
 
 def separator_of(header: bytes) -> str:
-    """What stands between the fields of a file, by its header line alone."""
+    """The field separator of a CSV file, guessed from its header line alone."""
     unquoted = re.sub(rb'"[^"]*"', b"", header)
     return next((sign for sign in SEPARATORS if sign.encode() in unquoted), ",")
 
 
 def csv_names(file: BinaryIO, *, mode: ReadMode, shown_as: str) -> tuple[str, tuple[str, ...]]:
-    """Reads the header line: what separates fields, and the names.
+    """Read the header line: the separator and the columns' names.
 
     Raises:
         StudyInvalid: it is no CSV header.
@@ -78,7 +78,7 @@ def csv_names(file: BinaryIO, *, mode: ReadMode, shown_as: str) -> tuple[str, tu
 
 
 def csv_header(file: BinaryIO, *, mode: ReadMode, shown_as: str) -> Header:
-    """The names, and the number of lines after them; no record is looked at.
+    """The columns' names and the number of lines after the header; no record is looked at.
 
     Raises:
         StudyInvalid: the first line is no CSV header.

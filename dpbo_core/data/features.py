@@ -44,11 +44,11 @@ class Number:
 
     @property
     def center_and_scale(self) -> tuple[float, float]:
-        """What to subtract from and to divide by the values that `fill` writes."""
+        """The center to subtract and the scale to divide by, fitted to the training column."""
         return (self.mean, self.deviation) if self.deviation > 0 else (0.0, 1.0)
 
     def fill(self, column: Column, out: NDArray[np.float64], broken: NDArray[np.bool_]) -> None:
-        """Writes the values to `out` (1, r); a record without a finite one is broken (r,)."""
+        """Write the column's numbers to `out` (1, r); records without a finite one are marked in `broken` (r,)."""
         values = numbers(column)
         if self.stand_in is not None:
             values = np.where(np.isfinite(values), values, self.stand_in)
@@ -70,11 +70,11 @@ class Category:
 
     @property
     def center_and_scale(self) -> tuple[float, float]:
-        """0 and 1: indicators are not standardised."""
+        """Center 0 and scale 1: indicators are not standardised."""
         return (0.0, 1.0)
 
     def fill(self, column: Column, out: NDArray[np.float64], broken: NDArray[np.bool_]) -> None:  # noqa: ARG002
-        """Writes to `out` (width, r) a 1 where the category is known, else 0; nothing breaks a record."""
+        """Write one-hot indicators to `out` (width, r), all 0 for an unknown category; no record is broken."""
         out[:] = 0.0
         at = positions(column, self.values)
         records = np.flatnonzero(at >= 0)
@@ -136,7 +136,7 @@ def class_values(target: str, table: Table) -> tuple[Value, ...]:
 
 
 def check_targets(target: str, table: Table) -> None:
-    """The target of a regression: a finite number in every training record.
+    """Refuse a PUBLIC regression target that is not a finite number in every training record.
 
     Raises:
         StudyInvalid: a text, a gap or an infinite value.
@@ -151,7 +151,7 @@ def check_targets(target: str, table: Table) -> None:
 
 
 def present(column: Column) -> NDArray[np.bool_]:
-    """Where the column (m,) holds a finite number or a text."""
+    """Mask (m,) of the records where the column holds a finite number or a text."""
     usable = np.isfinite(numbers(column))
     if column.dtype == object:
         usable |= np.array([isinstance(value, str) for value in column], dtype=np.bool_)

@@ -43,7 +43,7 @@ class StoredObject:
     suffix: str
 
     def open(self, mode: Literal["rb"] = "rb") -> BinaryIO:  # noqa: ARG002  as a path is opened
-        """Its bytes from the first."""
+        """The object's bytes as a stream from their first."""
         return io.BytesIO(self.content)
 
 
@@ -56,7 +56,7 @@ class QueryRows:
     n_records: int
 
     def table(self, *, shown_as: str) -> Table:
-        """The table; no record of it is broken, whatever a cell holds.
+        """The rows as a table; no record of it is broken, whatever a cell holds.
 
         Raises:
             StudyInvalid: a column has no usable name.
@@ -66,7 +66,7 @@ class QueryRows:
         return Table(columns, np.zeros(self.n_records, dtype=np.bool_), shown_as)
 
     def cells(self, column: str) -> tuple[bytes | None, ...]:
-        """Of the column that its header calls so."""
+        """The cells of one column as bytes, None for NULL."""
         return self.columns[[name.strip() for name in self.names].index(column)]
 
 
@@ -74,7 +74,7 @@ Contents = Path | StoredObject | QueryRows
 
 
 def fetched(place: Place, *, shown_as: str) -> Contents:
-    """What lies there; a path stays one.
+    """Download the table at an address; a path is returned as it is.
 
     Raises:
         StudyInvalid: it could not be fetched; why is not said.
@@ -99,7 +99,7 @@ def fetched(place: Place, *, shown_as: str) -> Contents:
 
 
 def object_header(place: ObjectAddress, *, shown_as: str) -> StoredObject:
-    """As much of it as its header needs: of Parquet the end.
+    """Download as much of an object as its header needs: of Parquet the footer.
 
     Raises:
         StudyInvalid: as `fetched`.
@@ -108,7 +108,7 @@ def object_header(place: ObjectAddress, *, shown_as: str) -> StoredObject:
 
 
 def parts_in(folder: FolderAddress, *, shown_as: str) -> tuple[ObjectAddress, ...]:
-    """Its Parquet objects, by name.
+    """The addresses of the Parquet objects in a folder, sorted by name.
 
     Raises:
         StudyInvalid: the store could not be asked.
@@ -120,6 +120,7 @@ def parts_in(folder: FolderAddress, *, shown_as: str) -> tuple[ObjectAddress, ..
 
 
 def _stored(place: ObjectAddress, read: Callable[[ObjectAddress], bytes], shown_as: str) -> StoredObject:
+    """The object with what `read` downloads of it."""
     content = attempted(lambda: read(place), None)
     if content is None:
         raise unreachable(shown_as)
@@ -127,7 +128,7 @@ def _stored(place: ObjectAddress, read: Callable[[ObjectAddress], bytes], shown_
 
 
 def query_header(place: QueryAddress, *, shown_as: str) -> Header:
-    """The names, and the number of rows; no value of a row is asked for.
+    """The column names and the number of rows of a query; no value of a row is asked for.
 
     Raises:
         StudyInvalid: the database could not be asked, keeps another encoding, or a column has no usable name.
@@ -147,7 +148,7 @@ def query_header(place: QueryAddress, *, shown_as: str) -> Header:
 
 
 def unreachable(shown_as: str) -> StudyInvalid:
-    """The one message for whatever went wrong on the way."""
+    """The one error for whatever fails while a sensitive table is fetched: it tells no cause."""
     return StudyInvalid(
         f"{shown_as} could not be fetched",
         cause="no server there, no such object, table or column, no right to read it, or a server that wants a "
@@ -173,7 +174,7 @@ def _driver() -> None:
 
 
 def _connected(place: QueryAddress) -> Any:
-    """A connection that only reads; texts come as bytes, and every statement is one of its own.
+    """A read-only connection to PostgreSQL; texts come as bytes, each statement in its own transaction.
 
     A study names the host, so the environment's password is never sent to it as it is, nor as a hash that serves in
     its place: a server that asks for that is refused, unless it proved its name by a certificate.
@@ -224,13 +225,13 @@ ObjectState = tuple[int, int]  # when it was written, in nanoseconds, and its le
 
 
 def downloaded(place: ObjectAddress) -> bytes:
-    """All of its bytes."""
+    """All bytes of an object."""
     with _opened(place) as file:
         return bytes(file.read())
 
 
 def footer_of(place: ObjectAddress) -> bytes:
-    """The end of a Parquet object, in which its footer is whole; of another object its last bytes."""
+    """The last bytes of an object: of a Parquet file its whole footer."""
     with _opened(place) as file:
         size = file.size()
         end = bytes(file.read_at(min(size, TAIL), max(0, size - TAIL)))
@@ -241,7 +242,7 @@ def footer_of(place: ObjectAddress) -> bytes:
 
 
 def parquet_objects(folder: FolderAddress) -> tuple[ObjectAddress, ...]:
-    """The Parquet objects right under it, each once, by their keys; whatever else the store lists is left out."""
+    """The addresses of the Parquet objects directly in a folder, sorted by key; others are left out."""
     from pyarrow import fs
 
     selected = fs.FileSelector(f"{folder.bucket}/{folder.prefix.rstrip('/')}", allow_not_found=True)
@@ -255,7 +256,7 @@ def parquet_objects(folder: FolderAddress) -> tuple[ObjectAddress, ...]:
 
 
 def state_of(place: ObjectAddress) -> ObjectState:
-    """By which a change is noticed.
+    """The marks of an object (as size and entity tag) by which a change is noticed.
 
     Raises:
         OSError: there is no such object.

@@ -38,7 +38,7 @@ def read_header(path: str | Place, *, mode: ReadMode, shown_as: str) -> Header:
         contents = fetched(place, shown_as=shown_as)
     if isinstance(contents, QueryRows):
         raise TypeError("a query has a header of its own")
-    with _readable(contents, shown_as):
+    with _errors_of_reading(contents, shown_as):
         name = Path(shown_as).name if mode.repeats_names else shown_as
         if contents.suffix.lower() == ".parquet":
             return parquet_header(contents, mode=mode, shown_as=name)
@@ -47,7 +47,7 @@ def read_header(path: str | Place, *, mode: ReadMode, shown_as: str) -> Header:
 
 
 def read_table(path: str | Contents, *, mode: ReadMode, shown_as: str) -> Table:
-    """The whole file, by MATH §1 (Totality).
+    """All records of a file as a table; nothing that a record holds makes it fail.
 
     Args:
         path: where the file is, or what was fetched.
@@ -63,7 +63,7 @@ def read_table(path: str | Contents, *, mode: ReadMode, shown_as: str) -> Table:
     path = Path(path) if isinstance(path, str) else path
     if isinstance(path, QueryRows):
         return path.table(shown_as=shown_as)
-    with _readable(path, shown_as):
+    with _errors_of_reading(path, shown_as):
         name = Path(shown_as).name if mode.repeats_names else shown_as
         if path.suffix.lower() == ".parquet":
             return read_parquet(path, mode=mode, shown_as=name)
@@ -72,7 +72,7 @@ def read_table(path: str | Contents, *, mode: ReadMode, shown_as: str) -> Table:
 
 
 @contextmanager
-def _readable(path: Path | StoredObject, shown_as: str) -> Iterator[None]:
+def _errors_of_reading(path: Path | StoredObject, shown_as: str) -> Iterator[None]:
     if path.suffix.lower() not in (".csv", ".parquet"):
         raise StudyInvalid(
             f"{shown_as} is neither .csv nor .parquet",
@@ -96,7 +96,7 @@ def _readable(path: Path | StoredObject, shown_as: str) -> Iterator[None]:
 
 
 def no_core_dumps() -> None:
-    """A crash leaves no record in a file: from now on, for this process and those it starts, there is no core dump.
+    """Disable core dumps for this process and its children: a crash leaves no record in a file.
 
     Nothing where the system has no such limit.
     """

@@ -52,11 +52,11 @@ class Frame:
 
     @property
     def named(self) -> bool:
-        """Whether it is a data frame, whose columns have names of their own."""
+        """Whether the table is a data frame, whose columns have names of their own."""
         return hasattr(self.native, "get_column")
 
     def hints(self) -> dict[str, Any]:
-        """The type of each column as its library has it, by name: public. None of what is no data frame."""
+        """The type that the library gives to each column of a data frame, by name (public); else empty."""
         if not self.named:
             return {}
         columns = zip(self.names, self.native.columns, strict=True)
@@ -70,24 +70,24 @@ class Frame:
         }
 
     def table(self, *, target_name: str, source: str) -> Table:
-        """The whole as a table; nothing a record holds raises."""
+        """The records as a table; nothing that a record holds raises."""
         columns = {name: self.values(name) for name in self.names}
         if self.target is not None:
             columns[target_name] = _target_values(self.target)
         return table_of(columns, source=source)
 
     def table_with_cells(self, *, target_name: str, source: str) -> Table:
-        """The whole as a table, of a data frame with its raw cells; nothing a record holds raises."""
+        """The records as a table, of a data frame with its raw cells; nothing that a record holds raises."""
         table = self.table(target_name=target_name, source=source)
         return replace(table, cells=self.cells()) if self.named else table
 
     def check_target(self, *, shown_as: str) -> None:
-        """The target is one column, which its shape says.
+        """Refuse a target of more than one column, by its shape alone.
 
         Raises:
             StudyInvalid: it is several.
         """
-        width = 1 if self.target is None else _target_width(self.target)
+        width = 1 if self.target is None else _target_columns(self.target)
         if width != 1:
             raise StudyInvalid(
                 f"the target of {shown_as} has {width} columns",
@@ -104,7 +104,7 @@ class Count(Enum):
 
 
 def frame_of(X: Any, y: Any, *, shown_as: str, width: int | None = None, count: Count = Count.PUBLIC) -> Frame:
-    """Look at the outside of a table: its columns' names and its number of records.
+    """Wrap in-memory X and y after checking shape, column names and number of records, no value.
 
     Args:
         X: a data frame, an Arrow table, or an array (n, d) or list of rows; arrays get the names x0, x1, …
@@ -157,7 +157,7 @@ def _bad_names(shown_as: str) -> StudyInvalid:
 
 
 def _array(X: Any, shown_as: str, width: int | None, count: Count) -> Any:
-    """X as an array (m, d), masked if it is, or as a list of rows, so that no row says what another means."""
+    """X as an array (m, d), masked if it is, or as a list of rows, so that no record changes another one's type."""
     if hasattr(X, "toarray") and hasattr(X, "nnz"):
         raise StudyInvalid(
             f"{shown_as} is a sparse matrix",
@@ -184,7 +184,7 @@ def _array(X: Any, shown_as: str, width: int | None, count: Count) -> Any:
 
 
 def _is_sequence(X: Any) -> bool:
-    """Whether X is taken apart here: NumPy would guess one type for all records from what each of them holds."""
+    """Whether X is a plain sequence of rows, read row by row since NumPy would guess one type for all records."""
     if isinstance(X, Sequence):
         return not isinstance(X, str | bytes | bytearray | memoryview | np.ndarray)
     arrays = ("__array__", "__array_interface__", "__array_struct__", "__buffer__")
@@ -212,14 +212,14 @@ def _target(y: Any, shown_as: str) -> Any:
 
 
 def _in_series(y: Any) -> Any:
-    """A bare array of pandas or Arrow as a series, which gives one value where it cannot give all."""
+    """A bare pandas or Arrow array wrapped in a series, which can be read value by value."""
     pandas, arrow = nw.dependencies.get_pandas(), nw.dependencies.get_pyarrow()
     if pandas is not None and isinstance(y, pandas.Index | pandas.api.extensions.ExtensionArray):
         return pandas.Series(y)
     return arrow.chunked_array([y]) if arrow is not None and isinstance(y, arrow.Array) else y
 
 
-def _target_width(target: Any) -> int:
+def _target_columns(target: Any) -> int:
     shape = getattr(target, "shape", (len(target),))
     return int(np.prod(shape[1:]))
 
@@ -250,11 +250,11 @@ class RowList:
         return f"<RowList: {self.width} columns, {len(self)} records>"
 
     def column(self, place: int) -> list[object]:
-        """One value a record, (m,); None where a row is no record."""
-        return [row[place] for row in self._cells]
+        """The values in one column, (m,); None where a row cannot be read."""
+        return [row[place] for row in self._cells_by_row]
 
     @cached_property
-    def _cells(self) -> list[list[object]]:
+    def _cells_by_row(self) -> list[list[object]]:
         nothing: list[object] = [None] * self.width
         cells = (_row_cells(row) for row in self.rows)
         return [nothing if row is None or len(row) != self.width else row for row in cells]

@@ -23,7 +23,7 @@ class Header:
 
 
 def column_names(fields: Sequence[str], *, mode: ReadMode, shown_as: str) -> tuple[str, ...]:
-    """The names, stripped, if they can serve as a header.
+    """The stripped column names of a header; refused where they are empty, repeated or missing.
 
     Raises:
         StudyInvalid: a name is empty, not printable, or occurs twice.
@@ -48,7 +48,7 @@ def column_names(fields: Sequence[str], *, mode: ReadMode, shown_as: str) -> tup
 def check_columns(
     training: Collection[str], validation: Collection[str], target: str, *, shown_as: str = "the validation file"
 ) -> None:
-    """The validation columns are the training columns, in any order, and the target is one of them.
+    """Refuse a validation header whose columns are not the training columns, target included, in any order.
 
     Args:
         training: names of the public table's columns.
@@ -61,7 +61,7 @@ def check_columns(
     """
     if target not in training:
         raise StudyInvalid(
-            f"the training table has no column {target!r}, the target{_nearest(target, training)}",
+            f"the training table has no column {target!r}, the target{_nearest_column(target, training)}",
             cause="the name is misspelt, or the file is not separated by commas",
             remedy="write the target's name as in the file's header",
         )
@@ -76,7 +76,7 @@ def check_columns(
             cause="it has no header line, is not separated by commas, or is another table",
             remedy="give both files the same header",
         )
-    parts = [f"lacks {_quoted(missing)}{_nearest(missing[0], extra)}"] if missing else []
+    parts = [f"lacks {_quoted(missing)}{_nearest_column(missing[0], extra)}"] if missing else []
     parts += [f"has {_quoted(extra)}, unknown to the training table"] if extra else []
     raise StudyInvalid(
         f"{shown_as} {' and '.join(parts)}",
@@ -88,7 +88,7 @@ def check_columns(
 def check_record_count(
     count: int, stated: int, *, shown_as: str = "the validation file", key: str = "n_validation"
 ) -> None:
-    """The sensitive file holds the number of records that the study states under `key`.
+    """Refuse a sensitive file that holds another number of records than the study states under `key`.
 
     Raises:
         StudyInvalid: it does not; says the two numbers.
@@ -107,6 +107,6 @@ def _quoted(names: Collection[str]) -> str:
     return ", ".join(repr(name) for name in listed[:_AT_MOST]) + more
 
 
-def _nearest(name: str, names: Collection[str]) -> str:
+def _nearest_column(name: str, names: Collection[str]) -> str:
     close = difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
     return f" (the nearest name is {close[0]!r})" if close else ""

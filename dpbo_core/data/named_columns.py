@@ -66,11 +66,11 @@ class NamedColumn:
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """The name of the one column that this is."""
+        """The column's own name, as the only feature."""
         return (self.name,)
 
     def cell(self, raw: object) -> object:
-        """What this column holds for a raw cell; `CANNOT` where it can hold no such thing. Never raises."""
+        """The raw cell converted to this column's type; `CANNOT` where it does not convert. Never raises."""
         if raw is None:
             return CANNOT if self.kind == "truth" else GAP
         if self.kind == "number":
@@ -95,7 +95,7 @@ class NamedColumn:
         return at
 
     def held(self, cells: NDArray[Any]) -> Any:
-        """What a data frame's column is made of for cells (r,): an array, or a series where the type is pandas'."""
+        """Cells (r,) as a data frame's column: an array, or a series where the type is pandas'."""
         import pandas as pd
 
         if self.kind == "number":
@@ -135,14 +135,14 @@ def _text(raw: object) -> object:
 
 
 def data_frame(columns: tuple[NamedColumn, ...], rows: NDArray[Any]) -> "pd.DataFrame":
-    """Rows (r, d) of cells as a data frame of those columns; of a row depends what stands in that row."""
+    """Rows (r, d) of cells as a data frame; each of its rows depends on the cells of that row alone."""
     import pandas as pd
 
     return pd.DataFrame({column.name: column.held(rows[:, j]) for j, column in enumerate(columns)})
 
 
 def extreme_cells(columns: tuple[NamedColumn, ...], rows: NDArray[Any]) -> list[NDArray[Any]]:
-    """Tables (k, d) unlike any public one, made of PUBLIC rows: one column of each row far away, or a gap."""
+    """Test tables (k, d) made of PUBLIC rows in which one column is far out of range, or missing."""
     tables = []
     for turn in range(4):
         far = rows.copy()
@@ -199,12 +199,12 @@ def _fitted(name: str, table: Table, hint: Any) -> NamedColumn:
 
 
 def in_csv(cells: Cells) -> Cells:
-    """Cells (n,) with what their texts mean where they come from a CSV file, which has texts alone."""
-    return as_cells(None if cell is None else _meant(cell) for cell in cells)
+    """Cells (n,) with texts of a CSV file parsed into what they mean; other cells as they are."""
+    return as_cells(None if cell is None else _parsed_text(cell) for cell in cells)
 
 
 def kind_of(name: str, cells: Cells, hint: Any = None) -> NamedColumn:
-    """The column that PUBLIC cells (n,) make, without its values; `hint` is their pandas type."""
+    """The type of column that PUBLIC cells (n,) make, without its values; `hint` is their pandas type."""
     import pandas as pd
 
     text = str(pd.Series(["a"]).dtype)
@@ -228,7 +228,7 @@ def kind_of(name: str, cells: Cells, hint: Any = None) -> NamedColumn:
     return NamedColumn(name, "text", str(hint) if str(hint) in ("object", "str", "string") else text)
 
 
-def _meant(cell: object) -> object:
+def _parsed_text(cell: object) -> object:
     """What a text of a CSV file says, as its column is to hold it."""
     if not isinstance(cell, str):
         return cell

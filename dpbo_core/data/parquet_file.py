@@ -44,7 +44,7 @@ def parquet_header(path: Path | StoredObject, *, mode: ReadMode, shown_as: str) 
         StudyInvalid: the file has no readable Parquet footer; or it is sensitive and holds decimals as texts.
     """
     file, footer = _opened(path, shown_as=shown_as)
-    if not mode.takes_loose_decimals and _has_loose_decimals(file.schema):
+    if not mode.takes_loose_decimals and _has_byte_decimals(file.schema):
         raise StudyInvalid(
             f"{shown_as} keeps decimals in byte arrays of any length",
             cause="its writer's choice; ONE of another length than the type allows fails all records of its group",
@@ -113,12 +113,12 @@ def parquet_values(path: Path | StoredObject, column: str, *, shown_as: str) -> 
     name = footer.names[[name.strip() for name in footer.names].index(column)]  # as the header's check saw it
     values: list[object] = []
     for group, size in enumerate(footer.group_sizes):
-        read = _group(file, group, size, [name], (_raw_values,))
+        read = _group(file, group, size, [name], (_values_one_by_one,))
         values += [None] * size if read is None else read[0][0]
     return values
 
 
-def _raw_values(column: Any) -> list[object]:
+def _values_one_by_one(column: Any) -> list[object]:
     import pyarrow as pa
 
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
@@ -127,7 +127,7 @@ def _raw_values(column: Any) -> list[object]:
     return list(column.to_numpy()) if short else list(column.to_pylist())  # a short float keeps its precision
 
 
-def _has_loose_decimals(schema: Any) -> bool:
+def _has_byte_decimals(schema: Any) -> bool:
     leaves = (schema.column(i) for i in range(len(schema)))
     return any(leaf.physical_type == "BYTE_ARRAY" and leaf.logical_type.type == "DECIMAL" for leaf in leaves)
 
@@ -156,7 +156,7 @@ def _opened(path: Path | StoredObject, *, shown_as: str) -> tuple[Any, _Footer]:
 
 
 def _footer_bytes(path: Path | StoredObject) -> bytes:
-    """A file of the footer alone, in which no Arrow schema will be found; empty if there is no footer."""
+    """The footer as a file without its Arrow schema; empty if there is no footer."""
     with path.open("rb") as file:
         size = file.seek(0, 2)
         file.seek(max(0, size - 8))
@@ -176,7 +176,7 @@ def _columns(footer: _Footer) -> list[int]:
 def _group(
     file: Any, group: int, size: int, names: list[str], readers: Sequence[Callable[[Any], Any]]
 ) -> list[list[Any]] | None:
-    """By reader, columns of a group, the pages of the others unread; None where one cannot be decoded."""
+    """The columns of a row group as each reader decodes them; None where a page cannot be decoded."""
     try:
         table = file.read_row_group(group, columns=names)  # and what lies under one, were it a column of columns
         columns = [table.column(table.schema.names.index(name)) for name in names]
@@ -191,7 +191,7 @@ def _column(values: Any) -> Column:
 
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
-    meaning = _meaning(values.type)
+    meaning = _type_in_words(values.type)
     if meaning == "number":
         doubles = values.cast(pa.float64(), safe=False)
         if doubles.num_chunks == 1:  # as it was decoded, not copied
@@ -214,14 +214,14 @@ def _column(values: Any) -> Column:
 
 
 def _cells(values: Any) -> Cells:
-    """The raw cells of a column; one that cannot be read costs its own record."""
+    """The raw cells of a column; one that cannot be read is missing for its own record alone."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
     if pa.types.is_timestamp(values.type) or pa.types.is_date(values.type):
         return arrow_times(values)
-    meaning = _meaning(values.type)
+    meaning = _type_in_words(values.type)
     if meaning == "number" and not pa.types.is_boolean(values.type):
         return cells_of(_column(values).tolist())
     if meaning == "text":
@@ -231,12 +231,12 @@ def _cells(values: Any) -> Cells:
     return as_cells([UNREADABLE] * len(values))
 
 
-def _meaning(kind: Any) -> str:
+def _type_in_words(kind: Any) -> str:
     import pyarrow as pa
 
     is_ = pa.types
     if is_.is_dictionary(kind):
-        return _meaning(kind.value_type)
+        return _type_in_words(kind.value_type)
     if is_.is_boolean(kind) or is_.is_integer(kind) or is_.is_floating(kind) or is_.is_null(kind):
         return "number"
     if is_.is_decimal(kind):
@@ -251,7 +251,7 @@ def _refuse_types(names: tuple[str, ...], kinds: list[Any], *, shown_as: str, mo
     for name, kind in zip(names, kinds, strict=True):
         if mode.keeps_cells and (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
             continue
-        if _meaning(kind) == "nothing":
+        if _type_in_words(kind) == "nothing":
             raise StudyInvalid(
                 f"column {name!r} of {shown_as} is of type {kind}",
                 cause="columns hold numbers, truth values or texts",

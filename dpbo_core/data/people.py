@@ -40,7 +40,7 @@ Person = str | None
 
 
 def person_of(value: object) -> Person:
-    """The person a raw value names, or None; never raises, and runs no code of the value's class."""
+    """The person's identifier in a raw cell, or None; never raises, and runs no code of the value's class."""
     value = plain(value)
     if isinstance(value, bytes):
         try:
@@ -62,7 +62,7 @@ def person_of(value: object) -> Person:
 
 
 def _digits(number: int) -> Person:
-    """The decimal text of `number`; None for one of thousands of digits, which Python refuses to write."""
+    """The decimal text of an integer identifier; None for thousands of digits, which Python refuses to write."""
     try:
         return str(number)
     except ValueError:
@@ -70,7 +70,7 @@ def _digits(number: int) -> Person:
 
 
 def _whole(value: float | np.floating[Any]) -> Person:
-    """A whole number that no other one was rounded to in `value`'s own precision: below 2²⁴ in single, say."""
+    """The integer identifier in a float; None where several integers round to one float (2²⁴ in single)."""
     number = float(value)
     precision = np.finfo(type(value)).nmant + 1 if isinstance(value, np.floating) else sys.float_info.mant_dig
     exact = number == value and math.isfinite(number) and number.is_integer()
@@ -78,7 +78,7 @@ def _whole(value: float | np.floating[Any]) -> Person:
 
 
 def read_people(path: str | Contents, column: str, *, shown_as: str) -> tuple[Person, ...]:
-    """The person of every record of a file whose header was checked to hold `column`.
+    """Each record's person identifier, read from `column` of a file whose header was checked.
 
     Raises:
         StudyInvalid: as `read_table` of a sensitive file: nothing in a record does it.
@@ -99,7 +99,7 @@ def read_people(path: str | Contents, column: str, *, shown_as: str) -> tuple[Pe
 
 
 def uncounted(people: Sequence[Any], at_most: int) -> NDArray[np.bool_]:
-    """True (m,) for a record beyond its person's first `at_most`, in the file's order, or without a person."""
+    """Mask (m,) of the records beyond their person's first `at_most`, in the file's order, or without a person."""
     seen: Counter[str] = Counter()
     surplus = np.ones(len(people), dtype=np.bool_)
     for i, person in enumerate(people):

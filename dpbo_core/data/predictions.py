@@ -49,7 +49,7 @@ class PredictionColumns(Preprocessing):
         of_classes: bool,
         ignored: frozenset[str] = frozenset(),
     ) -> "PredictionColumns":
-        """From public facts alone.
+        """The columns of a table of predictions, from public facts alone.
 
         Args:
             names: of the columns of predictions.
@@ -79,7 +79,7 @@ class PredictionColumns(Preprocessing):
         return (*self.feature_names, self.target)
 
     def check(self, columns: Sequence[str], *, shown_as: str) -> None:
-        """A table has these columns and no others. Of the study's own names it says which, of others how many.
+        """Refuse a table with other columns than these; foreign names are counted, not shown.
 
         Raises:
             StudyInvalid: it has not.
@@ -98,7 +98,7 @@ class PredictionColumns(Preprocessing):
         )
 
     def transform(self, table: Table) -> Encoded:
-        """Encodes every record of `table`, the sensitive one too. Raises on its column names only.
+        """Encode every record of `table`, the sensitive one too. Raises on its column names only.
 
         Raises:
             StudyInvalid: columns are missing or extra.
@@ -108,7 +108,7 @@ class PredictionColumns(Preprocessing):
         return self._with_target(self.rows(table), table, table.broken.copy(), np.nan)
 
     def rows(self, table: Table) -> NDArray[np.float64]:
-        """The cells of a table that has these columns, (m, d); NaN for what cannot be used."""
+        """The prediction cells of a table with these columns, (m, d); NaN for what cannot be used."""
         X = np.full((table.n_records, len(self.features)), np.nan)
         for place, name in enumerate(self.feature_names):
             if self.of_classes:
@@ -128,7 +128,7 @@ class PredictionColumns(Preprocessing):
 
 
 def rows_of(predictions: Any, length: int, width: int) -> Rows | None:
-    """A function's answer as predictions by record; None for another shape.
+    """What a user's prediction function returned, as one prediction a record; None for a wrong shape.
 
     Of two probabilities the second is taken.
 
@@ -150,7 +150,7 @@ def rows_of(predictions: Any, length: int, width: int) -> Rows | None:
 
 
 def _row(item: Any, width: int) -> list[object]:
-    """One record's prediction out of a list; None in every cell where it has another number of columns."""
+    """One record's prediction in a list; all cells None where it has another number of columns."""
     cells = [item]
     if not isinstance(item, str | bytes):
         listed = attempted(lambda: list(item), None)

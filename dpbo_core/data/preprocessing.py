@@ -65,7 +65,7 @@ class Preprocessing:
         regression: bool = False,
         missing: Missing = "refuse",
     ) -> "Preprocessing":
-        """Fits to the PUBLIC table.
+        """Fit the preprocessing to the PUBLIC table.
 
         Args:
             table: the training records; of parts the same map, by one column or one part in memory at a time.
@@ -108,7 +108,7 @@ class Preprocessing:
         bounds: Mapping[str, tuple[float, ...]],
         bias: float = 0.0,
     ) -> "Preprocessing":
-        """From public facts alone, where the training table is sensitive too: nothing is fitted.
+        """Preprocessing from public facts alone, where the training table is sensitive too: nothing is fitted.
 
         Each column goes from its bounds to [−1, 1] and the row is divided by √d, so that rows within the bounds
         have norm at most 1; a row beyond them is clipped to it.
@@ -150,7 +150,7 @@ class Preprocessing:
     def named(
         cls, table: Table, target: str, *, regression: bool = False, hints: Mapping[str, Any] | None = None
     ) -> "Preprocessing":
-        """For an estimator that takes the table's own columns: nothing is made of them but their public types.
+        """Preprocessing for an estimator that takes the table's own columns: only their public types are fitted.
 
         Args:
             table: the PUBLIC training records, with their cells.
@@ -187,7 +187,7 @@ class Preprocessing:
         return len(self.feature_names)
 
     def transform(self, table: Table) -> Encoded:
-        """Encodes every record of `table`, the sensitive one too. Raises on its column names only.
+        """Encode every record of `table`, the sensitive one too. Raises on its column names only.
 
         Raises:
             StudyInvalid: columns are missing or extra.
@@ -195,7 +195,7 @@ class Preprocessing:
         table = table.without(self.ignored)
         check_columns([*(feature.name for feature in self.features), self.target], table.columns, self.target)
         if self.columns is not None:
-            return self._as_they_are(table, self.columns)
+            return self._encode_named_columns(table, self.columns)
         X = np.zeros((table.n_records, self.n_features))
         broken = table.broken.copy()
         bound = math.sqrt((1.0 - self.bias) * (1.0 + self.bias))
@@ -215,7 +215,7 @@ class Preprocessing:
         return self._with_target(X, table, broken, 0.0)
 
     def _with_target(self, X: NDArray[Any], table: Table, broken: NDArray[np.bool_], replaced: object) -> Encoded:
-        """Rows with their labels or targets; those without a usable one hold what is `replaced` for them."""
+        """The encoded records with labels or targets; a record without a usable one is `replaced`."""
         column = table.columns[self.target]
         if not self.classes:
             values = numbers(column)
@@ -227,7 +227,7 @@ class Preprocessing:
         X[labels < 0] = replaced
         return Encoded(X, labels, broken, len(self.classes))
 
-    def _as_they_are(self, table: Table, columns: tuple[NamedColumn, ...]) -> Encoded:
+    def _encode_named_columns(self, table: Table, columns: tuple[NamedColumn, ...]) -> Encoded:
         """Cells (m, d) as the columns hold them; `CANNOT` in a whole row where one of them cannot."""
         X = np.empty((table.n_records, len(columns)), dtype=object)
         broken = table.broken.copy()
@@ -242,7 +242,7 @@ class Preprocessing:
         return tuple(feature for feature in self.features if not isinstance(feature, NamedColumn))
 
     def _centers_and_scales(self) -> Scaling:
-        """Of every feature, (d,) each, the bias left out."""
+        """The center and the scale of every feature, (d,) each, without the bias."""
         widths = [len(feature.feature_names) for feature in self._encoded_features]
         pairs = [feature.center_and_scale for feature in self._encoded_features]
         return Scaling(
@@ -250,7 +250,7 @@ class Preprocessing:
         )
 
     def _fill(self, table: Table, broken: NDArray[np.bool_]) -> Fill:
-        """Writes raw features of some records, one column's at a time, and which of the records are broken."""
+        """A function that writes the raw features of some records, and marks those that are broken."""
         features = self._encoded_features
         widths = [len(feature.feature_names) for feature in features]
         ends = np.cumsum(widths).tolist()
@@ -278,7 +278,7 @@ class Preprocessing:
         return float(np.quantile(lengths, share)) or float(lengths.max()) or 1.0
 
     def _lengths(self, table: Table) -> NDArray[np.float64]:
-        """Of the standardised rows, (m,)."""
+        """The norms of the standardised rows, (m,)."""
         broken = np.zeros(table.n_records, dtype=np.bool_)
         with np.errstate(all="ignore"):
             scaled = (scaled_rows(raw, *self._centers_and_scales()) for _, raw in self._raw_blocks(table, broken))

@@ -48,7 +48,7 @@ TIMES = ("datetime64", "datetime", "date", "timestamp")
 
 
 def as_cells(values: Iterable[object]) -> Cells:
-    """Objects (m,), never taken apart by NumPy."""
+    """Objects as an array (m,) of dtype object, never taken apart by NumPy."""
     listed = list(values)
     cells = np.empty(len(listed), dtype=object)
     cells[:] = listed
@@ -56,13 +56,13 @@ def as_cells(values: Iterable[object]) -> Cells:
 
 
 def text_cell(text: str) -> object:
-    """A field of a CSV file."""
+    """The raw cell of a field of a CSV file; an empty one is missing."""
     text = text.strip()
     return None if text in NO_VALUE else text
 
 
 def cell_of(value: Any) -> object:
-    """A value of a table in memory, or of a file with types."""
+    """The raw cell of a value from memory or a typed file, as an object of a built-in or NumPy type."""
     kind = type(value)
     if value is None or kind is str or kind is bool:
         return value
@@ -90,7 +90,7 @@ def cell_of(value: Any) -> object:
 
 
 def _time(value: Any) -> object:
-    """A date or time of Python or pandas, read by Python's own functions; whatever a subclass overrides."""
+    """A date or time of Python or pandas as a raw cell, by base-class methods whatever a subclass overrides."""
     if not issubclass(type(value), dt.datetime):
         year, month, day = (getattr(dt.date, part).__get__(value) for part in ("year", "month", "day"))
         return np.datetime64(dt.date(year, month, day), "us")
@@ -129,7 +129,7 @@ def times(array: NDArray[Any]) -> Cells:
 
 
 def times_of_numbers(numbers: NDArray[np.int64], unit: str, zone: dt.tzinfo | None = None) -> Cells:
-    """Times from how many of `unit` lie between each and the year 1970; the least integer is no time."""
+    """Times from integer offsets in `unit` since 1970; the least integer is missing."""
     missing = numbers == np.iinfo(np.int64).min
     if unit in ("ns", "ps", "fs", "as"):
         micros = numbers // {"ns": 10**3, "ps": 10**6, "fs": 10**9, "as": 10**12}[unit]
@@ -152,7 +152,7 @@ def _unread(n: int) -> Cells:
 
 
 def cells_of(values: Sequence[object]) -> Cells:
-    """`cell_of` of each, (m,)."""
+    """The raw cells (m,) of values from memory or a typed file."""
     return as_cells(cell_of(value) for value in values)
 
 
@@ -249,12 +249,12 @@ def arrow_times(values: Any) -> Cells:
 
 
 def one_by_one(values: Any) -> list[Any]:
-    """`values[i]` for every i, None where it cannot be had."""
+    """`values[i]` for every i, None where reading it raises."""
     return each(values.__getitem__, range(len(values)), None)
 
 
 def native_kind(series: Any) -> str:
-    """The name of the type that the library itself gives the column: public, as its name is.
+    """The name of the column's type in its own library: public, as the column's name is.
 
     Not narwhals' name: for a column of pandas objects it looks at the values.
     """

@@ -26,11 +26,11 @@ class ReadMode:
     keeps_cells: bool = False
 
     def with_cells(self) -> Self:
-        """The same rules, with the raw cells kept too."""
+        """This read mode with the raw cells kept too."""
         return replace(self, keeps_cells=True)
 
     def with_cells_for(self, columns: Sequence[object] | None) -> Self:
-        """The same rules, with raw cells where there are `columns` that an estimator takes as they are."""
+        """This read mode, with the raw cells kept if an estimator takes `columns` as they are."""
         return self if columns is None else self.with_cells()
 
 

@@ -66,21 +66,21 @@ class Table:
         return Table(columns, self.broken, self.source, cells)
 
     def cells_of(self, name: str) -> Cells:
-        """The raw cells (m,) of a column; what the canonical values say where the raw ones were not kept."""
+        """The raw cells (m,) of a column; its canonical values where raw cells were not kept."""
         raw = self.cells.get(name)
         return as_cells(map(cell_of, self.columns[name].tolist())) if raw is None else raw
 
     def each_column(self) -> Iterator[tuple[str, "Table"]]:
-        """Names, and for each a table that has this column: the table itself."""
+        """Each column's name with a table that has this column: the table itself."""
         for name in self.columns:
             yield name, self
 
     def parts(self) -> Iterator["Table"]:
-        """Its parts, one after the other: itself."""
+        """The table's parts in order: itself alone."""
         yield self
 
     def but(self, broken: NDArray[np.bool_]) -> "Table":
-        """The table with the records `broken` (m,) broken too."""
+        """The table with the records of the mask `broken` (m,) marked broken too."""
         return Table(self.columns, self.broken | broken, self.source, self.cells)
 
     def place(self, record: int) -> str:
@@ -89,7 +89,7 @@ class Table:
 
 
 def joined(tables: Sequence[Table]) -> Table:
-    """Tables, one below the other, in the columns that all of them have; each as wide a type as it needs."""
+    """Tables stacked in the columns that all of them have; each column as wide a type as it needs."""
     first = tables[0]
     if len(tables) == 1:
         return first
@@ -153,7 +153,7 @@ class Encoded:
         return len(self.labels)
 
     def part(self, records: slice | NDArray[np.intp]) -> "Encoded":
-        """Some of the records; of a slice, not copied."""
+        """The encoded records of a slice (not copied) or of indices."""
         targets = None if self.targets is None else self.targets[records]
         return Encoded(self.X[records], self.labels[records], self.broken[records], self.n_classes, targets)
 
@@ -204,13 +204,13 @@ def fingerprint(table: Table) -> str:
         else:
             digest.update(b"N" + _doubles(column))
     for name, cells in table.cells.items():
-        if not all(map(_same, cells, table.columns[name])):
+        if not all(map(_agrees, cells, table.columns[name])):
             _add_text(digest, f"cells {name}")
             _add_cells(digest, cells)
     return digest.hexdigest()
 
 
-def _same(cell: object, value: object) -> bool:
+def _agrees(cell: object, value: object) -> bool:
     """Whether a raw cell says what its canonical value says."""
     if cell is None:
         return value != value

@@ -65,7 +65,7 @@ class TableParts:
 
     @classmethod
     def of(cls, paths: Sequence[Path], target: str, *, shown_as: str) -> Self:
-        """From the files' headers.
+        """A table over several files, from their headers alone.
 
         Args:
             paths: at least one Parquet file, in their order.
@@ -95,7 +95,7 @@ class TableParts:
         return TableParts(self.files, tuple(name for name in self.columns if name not in names), self.source)
 
     def only(self, *names: str) -> Table:
-        """Columns of all records, as if they stood in one file: 8 bytes a record and column.
+        """A table of some columns of all files' records: 8 bytes a record and column.
 
         Raises:
             StudyInvalid: a file cannot be decoded, or is not the one that was found.
@@ -108,7 +108,7 @@ class TableParts:
         return _ColumnsOfParts(columns, np.zeros(self.n_records, np.bool_), self.source, files=self.files)
 
     def each_column(self) -> Iterator[tuple[str, Table]]:
-        """Names, and for each a table that has this column of all records: as many at once as are not large.
+        """Each column's name with a table of all records that has it: as many columns at once as fit.
 
         Raises:
             StudyInvalid: as `only`.
@@ -121,7 +121,7 @@ class TableParts:
                 yield name, table
 
     def parts(self) -> Iterator[Table]:
-        """The records of one file after another.
+        """The table of each file, one after another.
 
         Raises:
             StudyInvalid: as `only`.
@@ -143,11 +143,11 @@ class PartsFingerprint:
         self._digest = hashlib.sha256(b"dpbo table parts 1\0")
 
     def add(self, part: Table) -> None:
-        """Take the next file in."""
+        """Update the fingerprint with the next file's records."""
         self._digest.update(struct.pack(">Q", part.n_records) + bytes.fromhex(fingerprint(part)))
 
     def hexdigest(self) -> str:
-        """Of what was taken in so far, 64 hex digits."""
+        """The fingerprint of the files added so far, 64 hex digits."""
         return self._digest.hexdigest()
 
 
@@ -164,6 +164,7 @@ def parts_fingerprint(table: TableParts) -> str:
 
 
 def _check_unchanged(file: _File) -> None:
+    """Refuse a file that changed since its header was read."""
     if _state(file.path, file.shown_as) != file.state:
         raise StudyInvalid(
             f"{file.shown_as} was written again while the study read it",

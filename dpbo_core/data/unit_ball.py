@@ -32,7 +32,7 @@ _NO_EXPONENT = -100_000  # below that of any quotient of doubles
 def scaled_rows(
     raw: NDArray[np.float64], center: NDArray[np.float64], scale: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.intc]]:
-    """y (d, r) and e (r,) of finite `raw` (d, r), for `center` and positive `scale` (d,). Cannot overflow."""
+    """Standardised rows as mantissas (d, r) and exponents (r,) of finite `raw`. Cannot overflow."""
     # A quarter of each keeps the difference of two huge values finite; it is exact but for the last subnormal bits.
     top, top_exponent = np.frexp(raw * 0.25 - center[:, None] * 0.25)
     bottom, bottom_exponent = np.frexp(scale[:, None])
@@ -53,7 +53,7 @@ def norms(mantissas: NDArray[np.float64]) -> NDArray[np.float64]:
 def clipped(
     mantissas: NDArray[np.float64], exponents: NDArray[np.intc], *, radius: float, bound: float
 ) -> NDArray[np.float64]:
-    """z/R (d, r), each record clipped to norm B.
+    """The scaled rows divided by `radius`, (d, r), each record clipped to norm `bound`.
 
     The norm of what is returned is at most B in exact arithmetic: clipping aims at B(1 − s) with
     s = max(1e-12, (d + 16)·2⁻⁵²), more than all rounding on the way can add.
@@ -139,4 +139,5 @@ def clipped_rows(
 
 
 def _slack(d: int) -> float:
+    """A bound on the relative rounding error of a clipped norm in d dimensions."""
     return max(1e-12, (d + 16) * 2.0**-52)

@@ -25,7 +25,7 @@ _NOTHING = float("nan")
 
 
 def _real(value: complex) -> float | None:
-    """Where one record holds an imaginary number, libraries write those of all the others as complex ones."""
+    """The real part of a number without an imaginary one; None otherwise, so that no record costs the others."""
     exact = complex.__complex__(value)
     return exact.real if exact.imag == 0.0 else None
 
@@ -42,7 +42,7 @@ NUMPY_SCALARS = tuple(np.dtype(code).type for code in "?bBhHiIlLqQefg")  # all b
 
 
 def plain(value: Any) -> object:
-    """What `value` holds, as an object of exactly a built-in or NumPy type; None where it holds no such thing.
+    """The value as an object of exactly a built-in or NumPy type; None where it is no number, truth value or text.
 
     No code of the value's own class runs, whatever it overrides, so it cannot raise, print, wait or reach another
     record. A subclass of str, bytes, int, float or Decimal is read by that type's own function; of all else only
@@ -59,7 +59,7 @@ def plain(value: Any) -> object:
 
 
 def canonical(value: object) -> Value:
-    """The meaning of `value`; never raises. Whatever is no number, truth value or text means nothing (NaN)."""
+    """The number or text that `value` stands for, NaN for anything else; never raises."""
     value = plain(value)
     if isinstance(value, str):
         return _from_text(value)
@@ -97,7 +97,7 @@ def value_column(values: Sequence[object]) -> Column:
 
 
 def text_column(texts: Sequence[str]) -> Column:
-    """`value_column` for texts, faster: numbers by Python's float as there, and equal texts are read once."""
+    """Texts as a column (m,): numbers parsed by Python's float, equal texts once."""
     if "_" not in "".join(texts):
         try:
             return np.fromiter(map(float, texts), np.float64, len(texts))
@@ -116,7 +116,7 @@ def _packed(values: list[Value]) -> Column:
 
 
 def joined(parts: Sequence[Column]) -> Column:
-    """The columns `parts` one after the other; float64 only if all of them are."""
+    """Columns concatenated; float64 only if all of them are."""
     if len(parts) < 2:
         return parts[0] if parts else np.empty(0)
     return np.concatenate(parts)
@@ -155,7 +155,7 @@ def positions(column: Column, values: tuple[Value, ...]) -> NDArray[np.int64]:
 
 
 def shown(value: Value) -> str:
-    """`value` as a person would write it: 1, not 1.0. For PUBLIC values only."""
+    """A PUBLIC value as a person would write it: 1, not 1.0."""
     if isinstance(value, str):
         return value
     return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)

@@ -69,7 +69,7 @@ class ServedModel:
         self.classes = np.array(self.preprocessing["classes"])
 
     def predict(self, model_input: Any, params: dict[str, Any] | None = None) -> Any:
-        """One answer a row of a data frame.
+        """The prediction for each row of a data frame.
 
         Args:
             model_input: a data frame with the columns of the training table.
@@ -89,7 +89,7 @@ class ServedModel:
         return self.classes[predictions.astype(int)] if verb == PREDICT and len(self.classes) else predictions
 
     def encoded(self, table: Any) -> NDArray[np.float64]:
-        """The features (m, d) of `table`; a row without a value that it cannot do without is 0."""
+        """The features (m, d) of `table`; all 0 for a row that lacks a required value."""
         fitted, raw, center, scale = self.preprocessing, [], [], []
         broken = np.zeros(len(table[fitted["features"][0]["name"]]), dtype=bool)
         for feature in fitted["features"]:
@@ -119,7 +119,7 @@ class ServedModel:
     def _scaled(
         self, raw: NDArray[np.float64], center: NDArray[np.float64], scale: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """(raw − center)/scale, of a linear model clipped to its ball: with exponents apart, nothing overflows."""
+        """The rows (raw − center)/scale, of a linear model clipped to its ball; nothing overflows."""
         top, up = np.frexp(raw * 0.25 - center * 0.25)
         bottom, down = np.frexp(scale)
         exponents = np.where(top == 0.0, -100_000, up - down + 2)
@@ -170,7 +170,7 @@ class Repaired:
 
     def decision_function(self, rows: Any) -> NDArray[np.float64]:
         """The recalibrated log-odds of each row, (m,); of a model without probabilities its own decision values."""
-        values = self._values(rows)
+        values = self._decision_values(rows)
         if self.terms["verb"] == "predict_proba":
             values = np.clip(values, CERTAIN, 1.0 - CERTAIN)
             values = np.log(values) - np.log1p(-values)
@@ -178,9 +178,9 @@ class Repaired:
 
     def predict(self, rows: Any) -> NDArray[np.intp]:
         """(m,) 1 above the threshold."""
-        return np.asarray((self._values(rows) > self.terms["threshold"]).astype(int))
+        return np.asarray((self._decision_values(rows) > self.terms["threshold"]).astype(int))
 
-    def _values(self, rows: Any) -> NDArray[np.float64]:
+    def _decision_values(self, rows: Any) -> NDArray[np.float64]:
         values = np.asarray(getattr(self.estimator, self.terms["verb"])(rows))
         return values[:, 1] if values.ndim == 2 else values
 
@@ -221,7 +221,7 @@ class Behind:
 
 
 def boosted(folder: Path, kind: Any, before: Any = None) -> Any:
-    """The booster in `folder`, made again.
+    """The booster that was saved in `folder`.
 
     Args:
         folder: of the model.
@@ -269,7 +269,7 @@ def data_frame(columns: list[dict[str, Any]], table: Any) -> Any:
 
 
 def series(column: dict[str, Any], values: list[Any]) -> Any:
-    """One of these columns."""
+    """One column of the model's data frame, of the type that it had in training."""
     import pandas as pd
 
     kind, cells = column["kind"], []
@@ -287,7 +287,7 @@ def series(column: dict[str, Any], values: list[Any]) -> Any:
 
 
 def cell(column: dict[str, Any], value: Any) -> Any:
-    """One value as its column holds it.
+    """A raw value converted to its column's type.
 
     Raises:
         ValueError: it cannot be put into it.
@@ -322,7 +322,7 @@ def cell(column: dict[str, Any], value: Any) -> Any:
 
 
 def meaning(value: Any) -> float | str:
-    """What one raw value means: a number, a text, or nothing (NaN)."""
+    """The number or text that a raw value stands for, NaN if neither."""
     if isinstance(value, bool | int | float | np.bool_ | np.integer | np.floating):
         try:
             return float(value)
@@ -341,7 +341,7 @@ def meaning(value: Any) -> float | str:
 
 
 def _load_pyfunc(path: str) -> ServedModel:
-    """How MLflow opens it; nothing is unpickled.
+    """MLflow's entry point that loads the model; nothing is unpickled.
 
     Raises:
         ValueError: it is of another format, or names a type that is not on the list.
@@ -355,7 +355,7 @@ def _load_pyfunc(path: str) -> ServedModel:
 
 
 def _fitted(folder: Path, booster: Any) -> Any:
-    """The estimator of a folder, or the booster behind what comes before it.
+    """The fitted estimator or booster of a folder, behind the steps that come before a booster.
 
     Raises:
         ValueError: it names a type that is not on the list.

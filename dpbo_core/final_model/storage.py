@@ -39,7 +39,7 @@ from dpbo_core.models.public_process import numbers_of
 
 
 def write(folder: Path, preprocessing: Preprocessing, model: Model, loss: str | None) -> None:
-    """Both files into `folder`, or neither.
+    """Write the preprocessing and the model into `folder`: both files or neither.
 
     Args:
         folder: where to.
@@ -65,7 +65,7 @@ def write(folder: Path, preprocessing: Preprocessing, model: Model, loss: str | 
 
 
 def _write_estimator(folder: Path, estimator: Any) -> dict[str, Any]:
-    """Its files into `folder`, and what says how a booster is read; in another process what is not opened here."""
+    """Write an estimator's files into `folder`, foreign classes in a child process: how to read a booster again."""
     if isinstance(estimator, IsolatedEstimator):
         fields = numbers_of(_write_pickled, estimator.pickled, folder.resolve())
         return dict(json.loads(fields.tobytes()))
@@ -76,12 +76,12 @@ def _write_estimator(folder: Path, estimator: Any) -> dict[str, Any]:
 
 
 def _write_pickled(estimator: Any, folder: Path) -> NDArray[np.uint8]:
-    """`_write_estimator` in the process that opens the pickle; its fields as JSON's bytes."""
+    """Run `_write_estimator` in the child process that may unpickle: its result as JSON's bytes."""
     return np.frombuffer(json.dumps(_write_estimator(folder, opened(estimator))).encode(), dtype=np.uint8)
 
 
 def linear_fields(model: LinearModel, loss: str | None) -> dict[str, Any]:
-    """A linear model as `model.json` has it."""
+    """The fields of `model.json` for a linear model."""
     return {
         "weights": model.weights.tolist(),
         "lambda": model.regularization,
@@ -91,7 +91,7 @@ def linear_fields(model: LinearModel, loss: str | None) -> dict[str, Any]:
 
 
 def read(folder: Path) -> tuple[Preprocessing, Model, str | None]:
-    """What `write` wrote, to the last bit; the loss is a linear model's alone.
+    """The preprocessing, the model and a linear model's loss that `write` wrote, bit for bit.
 
     Raises:
         StudyInvalid: a file is missing, damaged, of another format, or names a type beyond the list above.
@@ -129,7 +129,7 @@ def read(folder: Path) -> tuple[Preprocessing, Model, str | None]:
 
 
 def parted(estimator: Any) -> tuple[Any, Any]:
-    """(What comes before, the booster) of a booster, or of a Pipeline that ends in one; else (estimator, None)."""
+    """Split a Pipeline that ends in a booster into (earlier steps, booster); another estimator into (it, None)."""
     from sklearn.pipeline import Pipeline
 
     if isinstance(estimator, Repaired):
@@ -142,7 +142,7 @@ def parted(estimator: Any) -> tuple[Any, Any]:
 
 
 def packages_of(estimator: Any) -> tuple[str, ...]:
-    """The distribution that a booster in `estimator` came with, xgboost-cpu say; none where there is no booster."""
+    """The distribution that a booster came with, as xgboost-cpu; empty where there is no booster."""
     if isinstance(estimator, IsolatedEstimator):
         library = next(
             (name.partition(".")[0] for name in estimator.modules if name.partition(".")[0] in BOOSTERS), ""
@@ -153,12 +153,12 @@ def packages_of(estimator: Any) -> tuple[str, ...]:
 
 
 def is_linear(estimator: Any) -> bool:
-    """Whether it is a repaired linear model of ours, which needs no scikit-learn."""
+    """Whether the estimator is dpbo's own repaired linear model, which needs no scikit-learn."""
     return isinstance(estimator, Repaired) and isinstance(estimator.estimator, Linear)
 
 
 def write_booster(folder: Path, booster: Any) -> dict[str, str]:
-    """Write it into `folder`; what says how to read it again."""
+    """Write a booster into `folder`: the fields that say how to read it again."""
     library, kind = _library(booster), type(booster).__name__
     path = folder / BOOSTERS[library][0]
     if library == "lightgbm":
@@ -204,7 +204,7 @@ def _dumped(estimator: Any) -> bytes:
 
 
 def _estimator(folder: Path, booster: Any) -> Any:
-    """What predicts: by skops, or a booster by its own package, behind what comes before it."""
+    """The estimator in a folder: read by skops, or a booster by its own package."""
     if booster is None:
         return loaded_estimator(folder / ESTIMATOR, verb="predict")
     before = loaded_estimator(folder / ESTIMATOR, verb="transform") if (folder / ESTIMATOR).exists() else None
@@ -219,7 +219,7 @@ def _estimator(folder: Path, booster: Any) -> Any:
 
 
 def loaded_estimator(path: Path, *, verb: str) -> Any:
-    """What skops wrote, which has this verb.
+    """The estimator in a skops file, checked to have the method `verb`.
 
     Raises:
         StudyInvalid: it is damaged, or names a type that is not trusted.
@@ -297,7 +297,7 @@ def _feature(fields: dict[str, Any]) -> Feature | NamedColumn:
 
 
 def _terms(terms: Any) -> dict[str, Any]:
-    """Those of a `Repaired`, of which nothing but numbers and a verb is read."""
+    """The checked fields of a `Repaired` model: numbers and a verb."""
     numbers = {name: _number(terms[name]) for name in ("slope", "intercept", "threshold")}
     return {"verb": VERBS[VERBS.index(terms["verb"])], "logistic": terms["logistic"] is True, **numbers}
 
@@ -310,7 +310,7 @@ def _row(cells: Any, length: int) -> NDArray[np.float64]:
 
 
 def _cells(cells: Any, columns: tuple[NamedColumn, ...]) -> NDArray[Any]:
-    """The public row of an estimator that takes the table's own columns."""
+    """The cells of a public row, for an estimator that takes the table's own columns."""
     if len(cells) != len(columns) or not all(isinstance(cell, str | int | float | None) for cell in cells):
         raise ValueError
     return as_cells(float("nan") if cell is None else cell for cell in cells)

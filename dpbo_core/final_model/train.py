@@ -74,29 +74,29 @@ class FinalModel:
 
     @property
     def predict_proba(self) -> Callable[[Any], NDArray[np.float64]]:
-        """Of a table: what the model says the probability of each class is, (m, C), in the order of `classes`.
+        """A function of a table: the probability of each class, (m, C), in the order of `classes`.
 
         Raises:
             AttributeError: the model gives none: a regression, a linear model of another loss than the logistic.
             StudyInvalid: (of the call) a column is missing.
         """
-        return self._asked("predict_proba")
+        return self._estimator_method("predict_proba")
 
     @property
     def decision_function(self) -> Callable[[Any], NDArray[np.float64]]:
-        """Of a table: decision values, (m,), above 0 for the second of two classes, or (m, C); a linear margin.
+        """A function of a table: decision values (m,), above 0 for the second class, or (m, C).
 
         Raises:
             AttributeError: the model gives none.
             StudyInvalid: (of the call) a column is missing.
         """
-        return self._asked("decision_function")
+        return self._estimator_method("decision_function")
 
     def example(self) -> dict[str, list[Any]]:
-        """Columns of two made-up rows, from the PUBLIC set's means and categories alone: no row of anybody's."""
+        """A table of two made-up rows, from the PUBLIC set's means and categories alone: no real row."""
         return {feature.name: _made_up(feature) for feature in self.preprocessing.features}
 
-    def _asked(self, verb: str) -> Callable[[Any], NDArray[np.float64]]:
+    def _estimator_method(self, verb: str) -> Callable[[Any], NDArray[np.float64]]:
         model = self.model
         if isinstance(model, LinearModel):
             if verb == "decision_function":
@@ -121,7 +121,7 @@ class FinalModel:
 
     @classmethod
     def load(cls, folder: str | Path) -> "FinalModel":
-        """What `save` wrote; a file that names a type beyond scikit-learn's is refused before it is built.
+        """The model that `save` wrote; a file with a type beyond scikit-learn's is refused before it is built.
 
         Raises:
             StudyInvalid: it is missing, damaged, or names such a type.
@@ -132,7 +132,7 @@ class FinalModel:
     def of_release(
         cls, spec: StudySpec, folder: str | Path, release: Release, *, allowed_score: str | None = None
     ) -> "FinalModel | None":
-        """Trained on the public set at what `release` chose; None where it chose nothing.
+        """The model trained on the public set at a release's choice; None where it chose no hyperparameters.
 
         Args:
             spec: the study.
@@ -147,7 +147,7 @@ class FinalModel:
         return train_final(spec, folder, release, allowed_score=allowed_score)
 
     def save(self, folder: Path) -> Path:
-        """Write it into `folder`, which is made; the folder.
+        """Write the model into `folder`, made if need be: that folder.
 
         Raises:
             StudyInvalid: the estimator cannot be loaded again without running code of its own.
@@ -165,7 +165,7 @@ def train_final(
     *,
     allowed_score: str | None = None,
 ) -> FinalModel | None:
-    """The model at what `release` chose; None where it released no hyperparameters, or a model of its own.
+    """Train the model on the public set at a release's choice; None without a choice, or with a model of its own.
 
     Args:
         spec: the study.
@@ -198,14 +198,14 @@ def _margins(model: LinearModel, X: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _made_up(feature: Feature | NamedColumn) -> list[Any]:
     if isinstance(feature, NamedColumn):
-        return _of_column(feature)
+        return _two_public_values(feature)
     if isinstance(feature, Category):
         return [feature.values[0], feature.values[-1]]
     middle = feature.mean if feature.stand_in is None else feature.stand_in
     return [middle, middle + feature.deviation]
 
 
-def _of_column(column: NamedColumn) -> list[Any]:
+def _two_public_values(column: NamedColumn) -> list[Any]:
     if column.kind == "truth":
         return [False, True]
     if column.kind in ("text", "category"):
@@ -218,7 +218,7 @@ def _of_column(column: NamedColumn) -> list[Any]:
 
 
 def model_is_public(release: Release) -> bool:
-    """Whether a model may be trained at what was released.
+    """Whether a model may be trained on public data at the hyperparameters of a release.
 
     A release that is a model itself needs none, and what others predicted with is theirs.
     """
@@ -260,7 +260,7 @@ def columns_of(rows: Any, names: tuple[str, ...]) -> dict[str, list[object]]:
 
 
 def _of_dicts(rows: Sequence[Any]) -> dict[str, list[object]]:
-    """Columns of a list of dicts, in the order in which they first come.
+    """Columns from a list of dicts, in order of first appearance.
 
     Raises:
         StudyInvalid: one of them is no dict, or there are none.
@@ -274,5 +274,5 @@ def _of_dicts(rows: Sequence[Any]) -> dict[str, list[object]]:
 
 
 def load(folder: str | Path) -> FinalModel:
-    """`FinalModel.load`, for those who import this module by name."""
+    """The saved model in a folder: `FinalModel.load` as a function."""
     return FinalModel.load(folder)

@@ -48,7 +48,7 @@ class GrowingCholesky:
     def append(
         self, index: int, column: NDArray[np.float64], product: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], float]:
-        """Observe candidate `index` once more: compute row t of V and the pivot of L.
+        """Add an observation of a candidate: compute row t of V and the pivot of L.
 
         Args:
             index: which candidate, from 0 to N − 1.

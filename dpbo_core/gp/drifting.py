@@ -112,12 +112,12 @@ class Drifting:
         for block in (slice(start, start + rows) for start in range(0, n, rows)):
             V = self._solved(candidates[block])
             means[:, block] = self.trusts[:, None] * guess[block] + np.einsum("cu,cun->cn", self.whitened, V)
-            left = (self.variances + self._level)[:, None] - (V * V).sum(axis=1)
+            left = (self.variances + self._level_variance)[:, None] - (V * V).sum(axis=1)
             deviations[:, block] = np.sqrt(np.maximum(left, 0.0))
         return means, deviations
 
     def of(self, chosen: NDArray[np.int64]) -> "Drifting":
-        """The mixture of some of the components only, their weights as they are."""
+        """The mixture of some of the components only, their weights unchanged."""
         names = ("weights", "lengthscales", "variances", "trusts", "drifts", "changes", "factors", "whitened")
         return replace(self, **{name: getattr(self, name)[chosen] for name in names})
 
@@ -128,11 +128,11 @@ class Drifting:
             one._solved(candidates)[0],
             correlations(self.prior.kernel, one.lengthscales, candidates, candidates),
         )
-        C: NDArray[np.float64] = one.variances[0] * R[0] + self._level - V.T @ V
+        C: NDArray[np.float64] = one.variances[0] * R[0] + self._level_variance - V.T @ V
         return C
 
     @property
-    def _level(self) -> float:
+    def _level_variance(self) -> float:
         return self.prior.offset_deviation**2 + LEVEL**2
 
     def _solved(self, candidates: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -147,7 +147,7 @@ class Drifting:
 
 
 def of_the_past(past: Observations, prior: Prior) -> Drifting:
-    """The mixture given earlier editions: its kernels, drifts and changes, the most probable ones alone.
+    """The mixture of kernels, drifts and changes given earlier editions' values, the most probable ones alone.
 
     Args:
         past: at least one observation, all of age 1 or more.
@@ -191,7 +191,7 @@ def of_the_past(past: Observations, prior: Prior) -> Drifting:
 
 
 def _shared(prior: Prior, observations: Observations) -> NDArray[np.float64]:
-    """The part of A that is the same for every component, (u, u): the levels and the noise."""
+    """The covariance that all components have in common, (u, u): the levels and the noise."""
     same = LEVEL**2 * (observations.ages[:, None] == observations.ages)
     shared: NDArray[np.float64] = prior.offset_deviation**2 + same + np.diag(np.maximum(observations.noise, JITTER))
     return shared

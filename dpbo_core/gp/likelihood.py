@@ -99,7 +99,7 @@ def fit(
     log_l = np.log(np.geomspace(*_LENGTHSCALES, 12) * root_d)
     for refinement in range(_REFINEMENTS + 1):
         if refinement:
-            log_l = _around(log_l, best)
+            log_l = _finer_grid(log_l, best)
         profiles = [_profile(X, y, sigma2, kernel_name, float(log_at), root_d) for log_at in log_l]
         best = int(np.argmax([objective for objective, _ in profiles]))
     return profiles[best][1]
@@ -138,7 +138,7 @@ def _profile(
     log_v, best = np.log(np.geomspace(*_VARIANCES, 12)), 0
     for refinement in range(_REFINEMENTS + 1):
         if refinement:
-            log_v = _around(log_v, best)
+            log_v = _finer_grid(log_v, best)
         weights = 1.0 / (np.exp(log_v)[:, None] * spectral.omega + sigma2)  # eigenvalues of A⁻¹
         mean = spectral.means(weights, 1.0 / _MEAN_VARIANCE)
         objective = 0.5 * (np.log(weights) - weights * spectral.residuals(mean) ** 2).sum(axis=1)
@@ -149,7 +149,7 @@ def _profile(
     return float(objective[best]) + prior, fitted
 
 
-def _around(values: NDArray[np.float64], best: int) -> NDArray[np.float64]:
+def _finer_grid(values: NDArray[np.float64], best: int) -> NDArray[np.float64]:
     """A finer grid, from the neighbour below the best value to the one above."""
     low, high = values[max(0, best - 1)], values[min(len(values) - 1, best + 1)]
     return np.linspace(low, high, 2 * _FINER - 1)

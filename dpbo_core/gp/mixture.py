@@ -110,7 +110,7 @@ class KernelMixture:
         return means, deviations
 
     def of(self, chosen: NDArray[np.int64]) -> "KernelMixture":
-        """The mixture of some of the components only, their weights as they are."""
+        """The mixture of some of the components only, their weights unchanged."""
         names = ("weights", "lengthscales", "variances", "trusts", "factors", "whitened")
         return replace(self, **{name: getattr(self, name)[chosen] for name in names})
 
@@ -277,7 +277,7 @@ def correlations(
 
 
 def _spread(median: float, spread: float) -> NDArray[np.float64]:
-    """`STEPS` values over two standard deviations of the logarithm either way; the median where it is fixed."""
+    """A grid of `STEPS` values over two standard deviations of the logarithm; the median alone if it is fixed."""
     if spread == 0.0:
         return np.array([median])
     return median * np.exp(spread * np.linspace(-2.0, 2.0, STEPS))

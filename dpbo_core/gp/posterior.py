@@ -62,8 +62,8 @@ class Posterior:
             raise ValueError(f"prior_mean must be one finite number, or one for each of the {N} candidates")
         self.kernel = kernel
         self._cholesky = GrowingCholesky(N, noise_variance, expected)
-        self._mean = _sealed(np.full(N, prior_mean, dtype=np.float64))
-        self._variance = _sealed(np.full(N, kernel.variance))
+        self._mean = _read_only(np.full(N, prior_mean, dtype=np.float64))
+        self._variance = _read_only(np.full(N, kernel.variance))
 
     def __len__(self) -> int:
         """t, how many observations."""
@@ -110,7 +110,7 @@ class Posterior:
         np.multiply(row, row, out=scratch)
         variance = np.subtract(self._variance, scratch, out=scratch)  # Alg. 2.1, line 6: k(x∗, x∗) − vᵀv
         np.maximum(variance, 0.0, out=variance)
-        self._mean, self._variance = _sealed(mean), _sealed(variance)
+        self._mean, self._variance = _read_only(mean), _read_only(variance)
 
     def covariance(self, indices: NDArray[np.int64]) -> NDArray[np.float64]:
         """Posterior covariance of the scores at some candidates: (m,) indices → (m, m)."""
@@ -154,6 +154,6 @@ def joint_normal(
             return draw
 
 
-def _sealed(array: NDArray[np.float64]) -> NDArray[np.float64]:
+def _read_only(array: NDArray[np.float64]) -> NDArray[np.float64]:
     array.flags.writeable = False
     return array

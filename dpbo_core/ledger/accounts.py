@@ -142,7 +142,7 @@ def spent_of(connection: sa.Connection, dataset: str) -> tuple[Total, frozenset[
 
 @row_decoding()
 def check_sealed(writer: Writer, dataset: str) -> None:
-    """Return if the tables agree with the totals that the dataset's newest entry carries.
+    """Refuse tables that disagree with the totals in the dataset's newest history entry.
 
     So a raised cap, a spend that was made smaller, however old, a row that was put in or taken out, are refused
     before a study is admitted. What is not looked at here `dpbo budget verify` finds.
@@ -203,7 +203,7 @@ def _entry(row: Any, recorded: tuple[str, ...], asked_by: str) -> Entry:
 
 
 def account_of(connection: sa.Connection, budget: PrivacyBudget) -> DatasetAccount:
-    """The whole account of a cap's dataset; for inside `row_decoding`, as every cell is checked.
+    """The whole account of a cap's dataset; call it inside `row_decoding`, as every cell is checked.
 
     Raises:
         TypeError, ValueError, LookupError: a cell holds what was never written.
@@ -263,7 +263,7 @@ def dataset_named(connection: sa.Connection, name: str) -> Dataset:
 def dataset_with_cap(
     writer: Writer, name: str, cap: PrivacyBudget | None, sources: tuple[Source, ...], caller: Caller = Caller.OWNER
 ) -> tuple[Dataset, PrivacyBudget | None]:
-    """The dataset and the cap that pays for it: opened now if the owner asks, or served it under a template.
+    """The dataset and the cap that pays for it, opened now if the owner asks for it.
 
     Raises:
         LedgerDamaged: what the tables say of the dataset is not what the history sealed.
@@ -294,7 +294,7 @@ def dataset_with_cap(
 
 
 def cannot_open(name: str) -> PolicyRefused:
-    """The message for a run that would open a cap, and may not."""
+    """The error to raise for a run that would open a cap, and may not."""
     return PolicyRefused(
         f"dataset {name!r} has no cap, and a run that Prefect started cannot open one",
         cause="whoever may start runs is not whoever answers for the data",
@@ -319,7 +319,7 @@ def open_cap(writer: Writer, budget: PrivacyBudget) -> None:
 
 
 def cap_row(budget: PrivacyBudget) -> dict[str, Any]:
-    """The row of `datasets` that opens a cap now."""
+    """The row of the table `datasets` that opens a cap now."""
     row = asdict(budget) | {"name": budget.dataset, "accepts": list(budget.accepts), "opened_at": utc_now()}
     del row["dataset"]
     return row | {"relation": budget.relation.value}

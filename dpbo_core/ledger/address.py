@@ -56,7 +56,7 @@ def team_setting() -> str | None:
 
 
 def team_address(url: str) -> sa.URL:
-    """A team's URL, taken apart.
+    """Parse a team's database URL.
 
     Raises:
         StudyInvalid: it is no PostgreSQL URL with a database.
@@ -76,7 +76,7 @@ def team_address(url: str) -> sa.URL:
 
 
 def open_engine(url: str) -> tuple[sa.Engine, Path]:
-    """An engine on the ledger's database, and the file its generation is kept in.
+    """An engine on the ledger's database, and the file in which its rollback guard is kept.
 
     Raises:
         StudyInvalid: the URL names no database a ledger can be kept in, or its folder cannot be written.
@@ -136,7 +136,7 @@ def _sqlite(address: sa.URL) -> tuple[sa.Engine, Path]:
 
 
 def only_readable(path: Path) -> bool:
-    """Whether there is a SQLite ledger that this user may read and not write: its folder counts, or its disk."""
+    """Whether the SQLite ledger exists but this user may not write it, or its folder."""
     return path.is_file() and not all(os.access(each, os.W_OK, effective_ids=True) for each in (path, path.parent))
 
 
@@ -160,7 +160,7 @@ def _sqlite_to_read(path: Path) -> sa.Engine:
 
 
 def _changed_at(record: Path) -> int:
-    """The time of a record's last change, which follows each commit; 0 where there is none yet."""
+    """The time of the rollback guard's last change; 0 where there is none yet."""
     try:
         return record.stat().st_mtime_ns
     except OSError:
@@ -216,7 +216,7 @@ def _postgresql(address: sa.URL) -> tuple[sa.Engine, Path]:
 
 
 def _check_nameable(name: str) -> None:
-    """No system opens a name with a NUL, nor SQLite or PostgreSQL one that is no Unicode text.
+    """Refuse a path with a NUL or text that is no Unicode, which no system opens.
 
     Raises:
         StudyInvalid: it is such a name.
@@ -231,14 +231,14 @@ def _check_nameable(name: str) -> None:
 
 
 def _private_folder(folder: Path) -> None:
-    """The folder, its owner's alone if it is made here."""
-    with _usable():
+    """Make the folder if need be, readable by its owner alone."""
+    with _errors_of_file_making():
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
 
 def _private_file(path: Path) -> None:
-    """The file, readable by its owner alone; SQLite gives -wal and -shm the mode of the file they belong to."""
-    with _usable():
+    """Make the file readable by its owner alone; SQLite gives -wal and -shm files its mode."""
+    with _errors_of_file_making():
         if path.exists() and not path.is_file():  # a device's mode is everybody's
             raise OSError(errno.EINVAL, "it is no ordinary file")
         opened = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
@@ -250,7 +250,7 @@ def _private_file(path: Path) -> None:
 
 
 @contextmanager
-def _usable() -> Iterator[None]:
+def _errors_of_file_making() -> Iterator[None]:
     """Around making a file or a folder of the ledger.
 
     Raises:

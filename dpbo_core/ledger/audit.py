@@ -48,7 +48,7 @@ LISTS = ("accepts", "spends")  # of the columns that hold JSON; the others hold 
 
 
 def export(url: str) -> Iterator[str]:
-    """The history of a ledger of whatever schema, a JSON object a line."""
+    """The history of a ledger, a JSON object a line, whatever its schema."""
     with LedgerStore(url, restored=True).reading() as connection, row_decoding():
         rows = connection.execute(sa.text("SELECT * FROM history ORDER BY sequence")).mappings()
         lines = [json.dumps(as_exported(dict(row)), ensure_ascii=False, allow_nan=False) for row in rows]
@@ -56,7 +56,7 @@ def export(url: str) -> Iterator[str]:
 
 
 def read_export(lines: Iterable[str]) -> tuple[Link, ...]:
-    """The inverse of `export`.
+    """Parse the lines that `export` wrote.
 
     Raises:
         LedgerDamaged: a line is not one that `export` wrote.
@@ -106,7 +106,7 @@ def verify(url: str, copy: tuple[Link, ...] = ()) -> Place:
 
 
 def opened(url: str) -> LedgerStore:
-    """The store of a ledger of whatever age, but of this schema.
+    """The store of an existing ledger of this schema.
 
     Raises:
         DpboError: it has another schema.
@@ -125,7 +125,7 @@ def unsound_copy(copy: tuple[Link, ...], keys: tuple[LedgerKey, ...], others: Ot
 def unsound(
     history: Sequence[Link], keys: tuple[LedgerKey, ...], others: OtherKeys, differences: Iterable[str] = ()
 ) -> list[str]:
-    """The problems of a whole history, in words, with its `differences` from the tables if they are at hand."""
+    """The problems of a whole history, in words, `differences` from the tables included."""
     problems = [*broken_links(history), *differences, *faulty(history)]
     problems += unlike_totals(history) if not problems else ()
     return [*problems, *unattested(history, keys, others)]
@@ -141,7 +141,7 @@ def faulty(history: Iterable[Link]) -> Iterator[str]:
 
 
 def _check(about: str, row: Mapping[str, Any]) -> None:
-    """Types, signs, and that a reservation's amounts are those of its spends.
+    """Refuse a row of wrong types or signs, or a reservation whose amounts are not those of its spends.
 
     Raises:
         ValueError, TypeError, LookupError, AttributeError: it is otherwise.
@@ -154,7 +154,7 @@ def _check(about: str, row: Mapping[str, Any]) -> None:
     if set(row) != {column.name for column in table.columns}:
         raise ValueError("other columns")
     for column in table.columns:
-        if not _fits(column, row[column.name]):
+        if not _has_column_type(column, row[column.name]):
             raise TypeError(column.name)
     if about == "datasets":
         NeighboringRelation(row["relation"])
@@ -172,7 +172,7 @@ def _check(about: str, row: Mapping[str, Any]) -> None:
         _check_fact(row["about"], row["item"], row["value"])
 
 
-def _fits(column: sa.Column[Any], cell: Any) -> bool:
+def _has_column_type(column: sa.Column[Any], cell: Any) -> bool:
     """Whether a cell is of the type of its column: a number of a row from 1 on, an amount from 0 on."""
     if cell is None:
         return bool(column.nullable)
@@ -187,7 +187,7 @@ def _fits(column: sa.Column[Any], cell: Any) -> bool:
 
 
 def _check_fact(about: str, item: str, value: Mapping[str, Any]) -> None:
-    """A fact under a heading that rules read has its form.
+    """Refuse a fact whose form does not fit its heading.
 
     Raises:
         ValueError, TypeError, LookupError: it is otherwise.
@@ -203,7 +203,7 @@ def _check_fact(about: str, item: str, value: Mapping[str, Any]) -> None:
 
 
 def _check_composed(row: Mapping[str, Any]) -> None:
-    """Amounts are kept as integers and spends as decimals, so what doubles lose in between is allowed for.
+    """Refuse a reservation whose amounts are not those of its spends, up to the rounding of doubles.
 
     Raises:
         ValueError: an amount is not the sum of its spends'.

@@ -53,7 +53,7 @@ class WarmStart:
 
 
 def read_warm_start(value: Mapping[str, Any]) -> WarmStart:
-    """The inverse of `to_json`.
+    """The warm start in a JSON that `to_json` made.
 
     Raises:
         TypeError, LookupError: it is none.

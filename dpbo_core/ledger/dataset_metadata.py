@@ -71,7 +71,7 @@ class Dataset:
 
 @row_decoding()
 def facts_about(connection: sa.Connection, dataset: str, about: str) -> dict[str, Mapping[str, Any]]:
-    """item → value of every fact about the dataset under this heading."""
+    """The facts recorded for the dataset under a heading: item → value."""
     rows = connection.execute(ABOUT, {"dataset": dataset, "about": about})
     facts = {row.item: row.value for row in rows}
     if not all(isinstance(value, Mapping) for value in facts.values()):
@@ -81,12 +81,12 @@ def facts_about(connection: sa.Connection, dataset: str, about: str) -> dict[str
 
 @row_decoding()
 def records_of(connection: sa.Connection, dataset: str) -> tuple[int, ...]:
-    """Every k that the dataset's spends were made under, ascending; empty before the first."""
+    """Every limit k of records per person that the dataset's spends assumed, ascending."""
     return tuple(sorted(int(item) for item in facts_about(connection, dataset, RECORDS)))
 
 
 def write_fact(writer: Writer, dataset: str, about: str, item: str, value: Mapping[str, Any]) -> bool:
-    """Add a fact, unless there is one under the item already; whether it is new."""
+    """Add a fact unless its item has one already; True if it was added."""
     key = {"dataset": dataset, "about": about, "item": item}
     if writer.connection.scalar(WRITTEN, key) is not None:
         return False
@@ -106,7 +106,7 @@ def names_of(connection: sa.Connection) -> tuple[str, ...]:
 
 
 def add_members(writer: Writer, account: str, members: Set[str]) -> None:
-    """Names whose studies the dataset's cap pays from now on.
+    """Add names of datasets whose studies the dataset's cap pays for.
 
     Raises:
         PolicyRefused: a name has a cap of its own, or is another group's.
@@ -127,7 +127,7 @@ def add_members(writer: Writer, account: str, members: Set[str]) -> None:
 
 @row_decoding()
 def largest_of(connection: sa.Connection, account: str, about: str = LARGEST) -> int | None:
-    """The largest ε, in 10⁻¹², of a study that Prefect starts, or of a day (`A_DAY`).
+    """The largest ε, in 10⁻¹², that the owner allows a study started by Prefect, or one day (`A_DAY`).
 
     The smallest that was ever set; None before any.
     """
@@ -135,7 +135,7 @@ def largest_of(connection: sa.Connection, account: str, about: str = LARGEST) ->
 
 
 def set_largest(writer: Writer, account: str, units: int, about: str = LARGEST) -> None:
-    """Lower the largest ε of a study that Prefect starts, or of a day, or set it.
+    """Set or lower the largest ε, in 10⁻¹², of a study started by Prefect, or of a day.
 
     Raises:
         PolicyRefused: it would be raised.

@@ -64,11 +64,11 @@ class Link:
 
     @property
     def place(self) -> Place:
-        """Its number and its hash."""
+        """The entry's place in the history: number and hash."""
         return Place(self.sequence, self.hash)
 
     def follows(self, previous: str) -> bool:
-        """Whether its hash is that of what it says, after an entry of hash `previous`."""
+        """Whether the entry's hash is right for its content after an entry of hash `previous`."""
         return self.hash == seal(previous, self.sequence, self.about, self.dataset, self.row, self.totals)
 
     @classmethod
@@ -93,7 +93,7 @@ class Link:
 
 
 def seal(previous: str, sequence: int, about: str, dataset: str, row: str, totals: str) -> str:
-    """h_n, in hex. None of the lines can hold a line's end."""
+    """The hash h_n of a history entry, in hex; none of its lines may hold a line break."""
     lines = (previous, str(sequence), about, json.dumps(dataset), row, totals)
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
@@ -104,7 +104,7 @@ def links(connection: sa.Connection, after: int = 0) -> list[Link]:
 
 
 def broken_links(history: Iterable[Link], after: Place = START) -> Iterator[str]:
-    """The problems of the chain by itself, in words; none if it is whole.
+    """The breaks in the hash chain, in words; none if it is whole.
 
     Args:
         history: entries in their order.
@@ -143,7 +143,7 @@ class OtherKeys(Enum):
 def unattested(
     history: Iterable[Link], keys: Collection[LedgerKey], others: OtherKeys = OtherKeys.REFUSED
 ) -> Iterator[str]:
-    """The entries that the owner's key does not stand for, in words; none where there never was a key.
+    """The entries without a seal of the owner's key, in words; none where there never was a key.
 
     Args:
         history: in its order, its chain whole.
@@ -181,13 +181,13 @@ def unlike_tables(history: Iterable[Link], connection: sa.Connection) -> Iterato
             if key not in rows:
                 yield f"{_row(table, key)} was removed (entry {link.sequence} of the history has it)"
             elif rows[key] != link.row:
-                yield f"{_row(table, key)} {_changes(link.row, rows[key])}"
+                yield f"{_row(table, key)} {_differing_columns(link.row, rows[key])}"
         for key in rows.keys() - written.keys():
             yield f"{_row(table, key)} is not in the history"
 
 
 def as_exported(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A line of an export, from a row of the history of whatever schema: texts of JSON as objects, for people."""
+    """A line of an export made from a history row of whatever schema: its JSON texts as objects."""
     line = {name: cell for name, cell in row.items() if cell is not None}
     line["row"] = json.loads(line.pop("content"))
     if "totals" in line:
@@ -199,7 +199,7 @@ def _row(table: sa.Table, key: tuple[Any, ...]) -> str:
     return f"row {', '.join(map(str, key))} of {table.name}"
 
 
-def _changes(written: str, present: str) -> str:
+def _differing_columns(written: str, present: str) -> str:
     """Which columns differ. Their values stay out: a message is short, and an export shows them."""
     before, after = json.loads(written), json.loads(present)
     differing = sorted(name for name in before.keys() | after if before.get(name) != after.get(name))
@@ -207,7 +207,7 @@ def _changes(written: str, present: str) -> str:
 
 
 def changed(problems: Sequence[str], name: str = "the ledger", *, hint: str = "") -> LedgerDamaged:
-    """The message for a ledger that somebody wrote to past dpbo, or for an exported copy of one.
+    """The error to raise for a ledger, or an exported copy, that was changed by other means than dpbo.
 
     Args:
         problems: its, in words.
@@ -225,7 +225,7 @@ def changed(problems: Sequence[str], name: str = "the ledger", *, hint: str = ""
 
 @contextmanager
 def row_decoding() -> Iterator[None]:
-    """Around reading rows back: a cell that holds something else than was written there is damage.
+    """Context that turns errors of decoding the ledger's rows into `LedgerDamaged`.
 
     Raises:
         LedgerDamaged: it says so; what the cell holds it does not repeat.

@@ -37,7 +37,7 @@ class LedgerKey:
 
     @classmethod
     def from_hex(cls, text: str) -> "LedgerKey":
-        """The inverse of `hex`.
+        """The key of hexadecimal digits that `hex` wrote.
 
         Raises:
             ValueError: it is no key.
@@ -54,11 +54,11 @@ class LedgerKey:
 
     @property
     def name(self) -> str:
-        """16 digits that tell keys apart and tell nothing of the key."""
+        """A public name of the key: 16 digits that reveal nothing of it."""
         return hashlib.sha256(b"the name of a dpbo ledger key\n" + self.secret).hexdigest()[:16]
 
     def mac(self, sealed: str) -> str:
-        """The seal that is written beside the hash `sealed`."""
+        """The key's message authentication code for the entry hash `sealed`."""
         return f"{self.name}:{hmac.new(self.secret, sealed.encode(), hashlib.sha256).hexdigest()}"
 
 

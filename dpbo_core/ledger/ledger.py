@@ -88,7 +88,7 @@ class PrivacyLedger(RecordedStudies):
 
     @property
     def is_ours(self) -> bool:
-        """Whether this process may be the owner's: its account owns the ledger's file.
+        """Whether this process runs under the account that owns the ledger's file.
 
         Of a PostgreSQL ledger the owner is every role that its server lets write.
         """
@@ -96,7 +96,7 @@ class PrivacyLedger(RecordedStudies):
 
     @contextmanager
     def _owner_writing(self) -> Iterator[Writer]:
-        """A transaction of what only the owner may do.
+        """A write transaction for what only the owner may do.
 
         Raises:
             PolicyRefused: the ledger's file belongs to another account.
@@ -158,7 +158,7 @@ class PrivacyLedger(RecordedStudies):
             return policy.allow(writer, dataset_named(writer.connection, dataset), source)
 
     def allow_shared(self, dataset: str, source: Source) -> tuple[str, ...] | None:
-        """The owner adds a source whose people pay other datasets too; which, or None if it was its own already.
+        """Allow a source whose people also pay other datasets: those; None if it was this one's already.
 
         Raises:
             NoBudget: the dataset has no cap.
@@ -167,7 +167,7 @@ class PrivacyLedger(RecordedStudies):
             return policy.allow_shared(writer, dataset_named(writer.connection, dataset), source)
 
     def allow_code(self, dataset: str, code: Code) -> bool:
-        """The owner lets studies be scored by a function, or Prefect's name an estimator; False if they could.
+        """Allow a function as a score, or an estimator for Prefect's runs; False if it was allowed already.
 
         Args:
             dataset: which has a cap.
@@ -183,7 +183,7 @@ class PrivacyLedger(RecordedStudies):
             return write_fact(writer, dataset_named(writer.connection, dataset).account, code.heading, written, {})
 
     def allow_reading(self, dataset: str, source: Source) -> bool:
-        """The owner lets studies that Prefect starts read a training file or a saved model; False if they could.
+        """Let runs that Prefect starts read a training file or a saved model; False if they could already.
 
         Raises:
             NoBudget: the dataset has no cap.
@@ -195,7 +195,7 @@ class PrivacyLedger(RecordedStudies):
             return policy.write_source(writer, ALLOWED, policy.Approved(own.account, dataset, source), source.files)
 
     def check_allowed(self, dataset: str, references: References) -> None:
-        """Return if the dataset's owner allowed everything that a study names to whoever may start runs.
+        """Refuse a study that names anything which the owner did not allow to runs that others start.
 
         Raises:
             PolicyRefused: something is not allowed, or cannot be read; nothing was opened or imported.
@@ -209,7 +209,7 @@ class PrivacyLedger(RecordedStudies):
             return path in facts_about(connection, account_named(connection, dataset), SCORE)
 
     def check_public(self, source: Source) -> None:
-        """Return if no dataset is scored on what somebody would read as public, or its owner published it.
+        """Refuse to read a source as public if a dataset is scored on it, unless its owner published it.
 
         Raises:
             PolicyRefused: one is.
@@ -218,7 +218,7 @@ class PrivacyLedger(RecordedStudies):
             policy.check_public(connection, source)
 
     def check_share(self, dataset: str, share: float) -> None:
-        """Return if one table of the dataset was always divided with this share; the charge asks again.
+        """Refuse another split share than earlier studies divided this dataset's table with.
 
         Raises:
             PolicyRefused: it was divided with another.
@@ -227,7 +227,7 @@ class PrivacyLedger(RecordedStudies):
             policy.check_division(connection, Dataset(dataset, account_named(connection, dataset)), share)
 
     def publish(self, dataset: str, source: Source) -> bool:
-        """The owner's word that the records of a file are public; False if it was given before.
+        """Record the owner's statement that a file's records are public; False if it was recorded already.
 
         It is never taken back, and every later release of the dataset lists `published_records`.
 
@@ -248,7 +248,7 @@ class PrivacyLedger(RecordedStudies):
         sources: tuple[Source, ...],
         estimators: tuple[str, ...] = (),
     ) -> None:
-        """The owner's word for studies that others will start: as the first of them at the owner's own terminal.
+        """Approve, as the owner, the cap, sources and estimators of studies that others will start.
 
         Raises:
             StudyInvalid: `cap` is not the cap that the dataset has.
@@ -309,7 +309,7 @@ class PrivacyLedger(RecordedStudies):
         )
 
     def check_room(self, charge: Charge) -> None:
-        """Return if the owner's query could be charged now: nothing is written, and no source is opened.
+        """Raise, as `reserve` would, if the owner's query could not be charged now; nothing is written.
 
         Raises: as `reserve`.
         """
@@ -340,7 +340,7 @@ class PrivacyLedger(RecordedStudies):
         noise: str,
         caller: Caller,
     ) -> int:
-        """The number of the reservation, made in this transaction or before; `guarantees` are of all in it."""
+        """The number of the query's reservation, made in this transaction or before."""
         key, plan = charge.key, charge.plan
         dataset, budget = dataset_with_cap(writer, key.dataset, charge.cap, charge.sources, caller)
         if budget is None:
@@ -371,13 +371,13 @@ class PrivacyLedger(RecordedStudies):
         return number
 
     def way_of_answers(self, dataset: str, publication: str) -> Mapping[str, Any] | None:
-        """How a published table's rows are answered; None before the first answer."""
+        """The recorded terms on which a published table's rows are answered; None before the first answer."""
         with self._store.reading() as connection:
             account = account_named(connection, dataset)
             return facts_about(connection, account, ANSWERS).get(publication)
 
     def fix_answers(self, dataset: str, publication: str, way: Mapping[str, Any]) -> Mapping[str, Any]:
-        """How a published table's rows are answered: by `way` from now on, if nothing was fixed before."""
+        """Record the terms on which a published table's rows are answered, unless some are: those in force."""
         with self._store.writing() as writer:
             account = account_named(writer.connection, dataset)
             fixed = facts_about(writer.connection, account, ANSWERS).get(publication)
@@ -386,7 +386,7 @@ class PrivacyLedger(RecordedStudies):
         return way if fixed is None else fixed
 
     def resumed(self, key: QueryKey) -> Reservation:
-        """The reservation that this very query made: to conclude what was recorded.
+        """The existing reservation of this very query, to conclude what was recorded.
 
         Raises:
             LedgerDamaged: it made none, or the history is not what the tables say.
@@ -411,7 +411,7 @@ class PrivacyLedger(RecordedStudies):
 def _admit(
     writer: Writer, account: str, budget: PrivacyBudget, charge: Charge, noise: str, totals: Totals
 ) -> tuple[int, ...]:
-    """Return k of the account's earlier spends if the query may be charged to `budget`; otherwise refuse."""
+    """Refuse the query if the cap does not admit it; the record limits k of the account's earlier spends."""
     plan, fixed = charge.plan, records_of(writer.connection, account)
     draws = draws_in([spend.to_json() for spend in plan.spends])
     request = admission.Request(compose(plan.spends), draws, plan.guarantee, noise, charge.max_records_per_person)

@@ -64,13 +64,13 @@ class RecordedStudies:
             yield connection
 
     def reserved(self, fingerprint: str) -> Mapping[str, Any] | None:
-        """The resolved study as it was charged, `method` by name and the rest; None if it was not."""
+        """The resolved study as it was charged, a JSON object; None if it was not charged."""
         with self._reading() as connection:
             row = connection.execute(CHARGED, {"fingerprint": fingerprint}).one_or_none()
             return None if row is None else {**row.resolved, "method": str(row.method)}
 
     def drawn(self, fingerprint: str) -> Mapping[str, tuple[Mapping[str, Any], str]]:
-        """name → (outcome, time of recording) of every draw that this very study has recorded; empty before any."""
+        """Every draw recorded for this study, by name: its outcome and the time of recording."""
         query = sa.select(DRAWS.c.what, DRAWS.c.outcome, DRAWS.c.drawn_at).join(RESERVATIONS)
         query = query.where(RESERVATIONS.c.fingerprint == fingerprint)
         with self._reading() as connection:
@@ -78,19 +78,19 @@ class RecordedStudies:
 
     def release_of(self, fingerprint: str) -> Release | None:
         """The recorded release of this very study, if it has finished."""
-        return self._release(RESERVATIONS.c.fingerprint == fingerprint)
+        return self._release_where(RESERVATIONS.c.fingerprint == fingerprint)
 
     def release_named(self, release_id: str) -> Release | None:
         """The recorded release of that id (the first 16 digits of its study's fingerprint), if there is one."""
-        return self._release(sa.func.substr(RESERVATIONS.c.fingerprint, 1, len(release_id)) == release_id)
+        return self._release_where(sa.func.substr(RESERVATIONS.c.fingerprint, 1, len(release_id)) == release_id)
 
     def warm_start(self, fingerprint: str) -> WarmStart | None:
-        """The warm start that this very study was charged with; None where it began afresh, or is not charged."""
+        """The warm start that this study was charged with; None where it had none, or is not charged."""
         with self._reading() as connection:
             return warm_start_of(connection, fingerprint)
 
     def released_in(self, dataset: str, series: str, *, most: int) -> tuple[Release, ...]:
-        """The newest releases of a series, oldest first: of the dataset, and of its siblings under one pattern.
+        """The newest releases of a series, oldest first, of the dataset and of datasets under one name pattern.
 
         Args:
             dataset: as a study names it.
@@ -121,16 +121,18 @@ class RecordedStudies:
             return tuple(Release.from_json(releases[name]) for name in ids)
 
     def recorded(self, word: str) -> tuple[Recorded, ...]:
-        """The charged studies of which `word` is NAME, NAME:EDITION or the release's id."""
+        """The charged studies that `word` names, as NAME, NAME:EDITION or a release's id."""
         whole = RESERVATIONS.c.study + ":" + RESERVATIONS.c.edition
-        return self._studies(sa.or_(RESERVATIONS.c.study == word, whole == word, NAMED.in_([word])))
+        return self._studies_where(sa.or_(RESERVATIONS.c.study == word, whole == word, NAMED.in_([word])))
 
     def editions(
         self, study: str, *, edition: str | None = None, dataset: str | None = None
     ) -> tuple[Recorded, ...]:
         """The charged studies of that name, of one edition and one dataset unless they are None."""
         columns = {"study": study, "edition": edition, "dataset": dataset}
-        return self._studies(*(RESERVATIONS.c[name] == text for name, text in columns.items() if text is not None))
+        return self._studies_where(
+            *(RESERVATIONS.c[name] == text for name, text in columns.items() if text is not None)
+        )
 
     def study_names(self) -> tuple[str, ...]:
         """The names of all studies that were charged, sorted."""
@@ -138,12 +140,12 @@ class RecordedStudies:
         with self._reading() as connection:
             return tuple(str(name) for name in connection.scalars(query))
 
-    def _release(self, which: sa.ColumnElement[bool]) -> Release | None:
+    def _release_where(self, which: sa.ColumnElement[bool]) -> Release | None:
         with self._reading() as connection:
             release = connection.scalar(sa.select(RELEASES.c.release).join(RESERVATIONS).where(which))
             return None if release is None else Release.from_json(release)
 
-    def _studies(self, *which: sa.ColumnElement[bool]) -> tuple[Recorded, ...]:
+    def _studies_where(self, *which: sa.ColumnElement[bool]) -> tuple[Recorded, ...]:
         columns = [RESERVATIONS.c[name] for name in ("study", "edition", "method", "dataset")]
         query = sa.select(*columns, NAMED, RESERVATIONS.c.reserved_at, RELEASES.c.release)
         query = query.join(RELEASES, isouter=True).where(*which).order_by(RESERVATIONS.c.id)
@@ -158,7 +160,7 @@ def _recorded(*cells: Any) -> Recorded:
 
 
 def _siblings(connection: sa.Connection, dataset: str) -> set[str]:
-    """The dataset's account, and every one whose name is written by a pattern that writes this one's too."""
+    """The dataset's account, and all accounts whose names fit a name pattern that this one's fits too."""
     names = names_of(connection)
     patterns = [name for name in names if is_pattern(name) and values_in(name, dataset) is not None]
     written = [name for name in names if any(values_in(pattern, name) is not None for pattern in patterns)]
@@ -173,7 +175,7 @@ def warm_start_of(connection: sa.Connection, fingerprint: str) -> WarmStart | No
 
 
 def standing_of(release: Release, url: str) -> Standing:
-    """The standing in the ledger of the entry that the release names.
+    """Whether the ledger has the entry that the release names, and on what terms.
 
     Args:
         release: as its certificate has it, with the hash of the ledger's entry before its own.

@@ -30,7 +30,7 @@ _FIELD = re.compile(r"\{([^{}]*)\}")
 
 
 def fields_of(text: str) -> tuple[str, ...]:
-    """The fields in a name, in order; unknown ones too."""
+    """The fields in a name pattern, in order; unknown ones too."""
     return tuple(_FIELD.findall(text))
 
 
@@ -40,7 +40,7 @@ def is_pattern(text: str) -> bool:
 
 
 def filled_at(text: str, moment: datetime) -> str:
-    """The name with its fields filled; unknown ones stay.
+    """The name with its fields filled for a moment; unknown ones stay.
 
     Args:
         text: the name.
@@ -50,7 +50,7 @@ def filled_at(text: str, moment: datetime) -> str:
 
 
 def written_anyhow(text: str) -> str:
-    """The glob that every name matches which `text` with its fields filled could be."""
+    """A glob that matches every name which the pattern can be filled to."""
     parts = _FIELD.split(text)
     return "*".join(escape(part) for part in parts[::2])
 
@@ -61,7 +61,7 @@ def filled(text: str, values: Mapping[str, str]) -> str:
 
 
 def values_in(pattern: str, text: str) -> Mapping[str, str] | None:
-    """field → what it holds in `text`, or None where `text` is not written by `pattern`.
+    """The value of each field in `text`; None where `text` does not fit `pattern`.
 
     A field that stands twice holds the same both times.
     """

@@ -53,7 +53,7 @@ class Code:
 
     @property
     def heading(self) -> str:
-        """The heading of the facts that allow it."""
+        """The heading of the ledger's facts that allow this kind of code."""
         return CODE if self.key == "estimator" else SCORE
 
 
@@ -71,7 +71,7 @@ class References:
 
 
 def check_allowed(connection: sa.Connection, dataset: str, references: References) -> None:
-    """Everything that a study names is allowed to whoever may start runs, and every file can be read.
+    """Refuse a study that names anything which the owner did not allow to operators' runs, or a missing file.
 
     Args:
         connection: to the ledger.
@@ -95,7 +95,7 @@ def check_allowed(connection: sa.Connection, dataset: str, references: Reference
 
 
 def _sources_of(connection: sa.Connection, dataset: str, sources: Iterable[Source]) -> Iterator[Source]:
-    """What is allowed to the dataset, and under a template of its name, with the fields filled."""
+    """The sources allowed to the dataset, with name fields filled."""
     for heading in (SOURCE, READ_AS_PUBLIC, ALLOWED):
         for item in sources_under(connection, heading, sources):
             values = {} if item.dataset == dataset else values_in(item.dataset, dataset)
@@ -108,7 +108,7 @@ def _readable(source: Source) -> bool:
 
 
 def not_allowed(dataset: str, source: Source) -> PolicyRefused:
-    """The one message for a file that is missing, forbidden or cannot be read, and for a table or a host."""
+    """The one error for a file that is missing, forbidden or unreadable, and for a table or a host."""
     word = {PUBLIC: " --training", MODEL: " --model"}.get(source.role, "")
     return PolicyRefused(
         f"the {source.role} that this study names are not allowed by the owner's policy",
@@ -120,7 +120,7 @@ def not_allowed(dataset: str, source: Source) -> PolicyRefused:
 
 @row_decoding()
 def check_rate(connection: sa.Connection, account: str, epsilon: float, now: datetime | None = None) -> None:
-    """What Prefect starts stays, with all charges of 24 hours, below what the owner said a day may cost.
+    """Refuse a run that Prefect starts if 24 hours' charges would exceed the owner's limit for a day.
 
     Args:
         connection: of the transaction that will charge.

@@ -78,13 +78,13 @@ class Approved:
     shared: bool = False
 
     def is_of(self, dataset: Dataset) -> bool:
-        """Whether it was recorded for this very dataset, and for no other member of its group."""
+        """Whether the source was approved for this very dataset, not for another member of its group."""
         return (self.dataset, self.account) == (dataset.name, dataset.account)
 
 
 @row_decoding()
 def sources_under(connection: sa.Connection, heading: str, sources: Iterable[Source] = ()) -> tuple[Approved, ...]:
-    """Every source that stands in the ledger under a heading, with all of its marks.
+    """Every source recorded under a heading, with all of its marks.
 
     A recorded file that once was the very inode of one of `sources` is looked at again: it may be its hard link, or
     be gone and its inode another file's by now.
@@ -106,7 +106,7 @@ def sources_under(connection: sa.Connection, heading: str, sources: Iterable[Sou
 
 
 def write_source(writer: Writer, heading: str, item: Approved, files: Mapping[str, str]) -> bool:
-    """Record a source under a heading, once with each mark that it is recognised by; whether any is new.
+    """Record a source under a heading, once for each of its marks; True if any is new.
 
     Args:
         writer: of the transaction.
@@ -128,12 +128,12 @@ def write_source(writer: Writer, heading: str, item: Approved, files: Mapping[st
 
 
 def publish(writer: Writer, dataset: Dataset, source: Source) -> bool:
-    """The owner's word that the records of a file are public; False if it was given before."""
+    """Record the owner's statement that a file's records are public; False if it was recorded already."""
     return write_source(writer, PUBLISHED, Approved(dataset.account, dataset.name, source), source.files)
 
 
 def check_public(connection: sa.Connection, source: Source) -> None:
-    """No source that anybody reads as public is a dataset's: its values could be printed and released.
+    """Refuse a source as public if it is a dataset's sensitive one: its values could be printed.
 
     Raises:
         PolicyRefused: it is one's, whose owner did not publish it.
@@ -150,7 +150,7 @@ def check_public(connection: sa.Connection, source: Source) -> None:
 
 
 def _check_never_public(connection: sa.Connection, source: Source, dataset: Dataset) -> None:
-    """A source that is charged for was never read as public: models and caches may hold it, which no ε protects.
+    """Refuse a sensitive source that was read as public before: models and caches may hold it.
 
     Raises:
         PolicyRefused: it was read so, and the dataset's owner did not publish it.
@@ -176,7 +176,7 @@ def check_sources(
     budget: PrivacyBudget,
     caller: Caller = Caller.OWNER,
 ) -> None:
-    """Write down the study's sources: the sensitive ones, the public ones, and the division of one table.
+    """Record the study's sources: the sensitive ones, the public ones, and the division of one table.
 
     Raises:
         PolicyRefused: as `approved_sources`; the transaction is to be left, and then nothing was written.
@@ -219,7 +219,7 @@ def approved_sources(
 def check_charged(
     source: Source, approved: Sequence[Approved], dataset: Dataset, budget: PrivacyBudget, caller: Caller
 ) -> None:
-    """A study's sensitive source is its dataset's, or becomes so because the owner asks.
+    """Refuse a sensitive source that is not its dataset's and that the caller may not add.
 
     Raises:
         PolicyRefused: it is another dataset's, another one than before, or not the owner asks.
@@ -232,7 +232,7 @@ def check_charged(
         raise PolicyRefused(
             f"dataset {dataset.name!r} may not be scored on {source}",
             cause="its owner did not allow it, and a run that Prefect started cannot",
-            remedy=f"its owner runs the study once, or: {_allow(dataset, source)}",
+            remedy=f"its owner runs the study once, or: {_command(dataset, source)}",
         )
     earlier = next((other for other in own if other.role == source.role), None)
     if earlier is not None and not budget.public:
@@ -240,7 +240,7 @@ def check_charged(
 
 
 def check_unshared(source: Source, approved: Sequence[Approved], dataset: Dataset) -> None:
-    """One real source belongs to one dataset, unless the owner says that its people pay both.
+    """Refuse a source that belongs to another dataset, unless its owner allowed the sharing.
 
     Raises:
         PolicyRefused: it is another dataset's.
@@ -251,12 +251,12 @@ def check_unshared(source: Source, approved: Sequence[Approved], dataset: Datase
             f"{source} is scored as dataset {other!r}, and this study calls it {dataset.name!r}",
             cause="a second name for the same records would be a second budget for the same people",
             remedy=f"say dataset = {other!r}; or, if its people are to pay both: "
-            f"{_allow(dataset, source)} --shared",
+            f"{_command(dataset, source)} --shared",
         )
 
 
 def sharing(source: Source, approved: Sequence[Approved], dataset: Dataset) -> tuple[Approved, ...]:
-    """The sources of other accounts that are the same records."""
+    """The approved sources of other accounts that are the same records."""
     if source.kind in UNCOMPARED:
         return ()
     return tuple(item for item in approved if item.account != dataset.account and same_records(source, item.source))
@@ -266,17 +266,17 @@ def _another_source(dataset: Dataset, source: Source, earlier: Source) -> Policy
     return PolicyRefused(
         f"dataset {dataset.name!r} is scored on {earlier}, and this study's {source.role} are {source}",
         cause="the study names another file than before, and whose people they are nobody said",
-        remedy=f"if they are the same group of people: {_allow(dataset, source)}; otherwise another dataset name",
+        remedy=f"if they are the same group of people: {_command(dataset, source)}; otherwise another dataset name",
     )
 
 
 def is_published(source: Source, published: Sequence[Approved], *, account: str) -> bool:
-    """Whether the owner of the account said that these very records are public, all of them."""
+    """Whether the account's owner published all of these records."""
     return any(item.account == account and covers(item.source, source) for item in published)
 
 
 def check_same_sources(connection: sa.Connection, sources: Sequence[Source], dataset: Dataset) -> None:
-    """A study that goes on is scored on what it began with.
+    """Refuse to continue a study on other sources than it began with.
 
     Raises:
         PolicyRefused: it is not.
@@ -292,25 +292,25 @@ def check_same_sources(connection: sa.Connection, sources: Sequence[Source], dat
 
 
 def allow(writer: Writer, dataset: Dataset, source: Source) -> bool:
-    """The owner adds a source; False if it was the dataset's already.
+    """Add a source to the dataset, as the owner; False if it was the dataset's already.
 
     Raises:
         PolicyRefused: it is another dataset's, which `allow_shared` would not mind.
     """
     approved = sources_under(writer.connection, SOURCE, (source,))
-    if _stands(source, approved, dataset):
+    if _is_approved(source, approved, dataset):
         return False
     check_unshared(source, approved, dataset)
     return write_source(writer, SOURCE, Approved(dataset.account, dataset.name, source), source.files)
 
 
 def allow_shared(writer: Writer, dataset: Dataset, source: Source) -> tuple[str, ...] | None:
-    """The owner adds a source whose people pay other datasets too; which, or None if it was its own already.
+    """Add a source whose people also pay other datasets: those; None if it was the dataset's already.
 
     Each of the accounts says so from now on.
     """
     approved = sources_under(writer.connection, SOURCE, (source,))
-    if _stands(source, approved, dataset):
+    if _is_approved(source, approved, dataset):
         return None
     others = sorted({item.account for item in sharing(source, approved, dataset)})
     item = Approved(dataset.account, dataset.name, source, shared=bool(others))
@@ -321,14 +321,14 @@ def allow_shared(writer: Writer, dataset: Dataset, source: Source) -> tuple[str,
     return tuple(others)
 
 
-def _stands(source: Source, approved: Sequence[Approved], dataset: Dataset) -> bool:
+def _is_approved(source: Source, approved: Sequence[Approved], dataset: Dataset) -> bool:
     """Whether the dataset has the source under this very name."""
     return any(item.is_of(dataset) and item.source == source for item in approved)
 
 
 @row_decoding()
 def check_division(connection: sa.Connection, dataset: Dataset, share: float, n_rows: int | None = None) -> None:
-    """One table that is divided by position keeps its share, and only grows, at its end.
+    """Refuse another split share for a table divided by position, or a table that lost rows.
 
     Args:
         connection: to the ledger, for the divisions of the dataset's earlier studies.
@@ -361,7 +361,7 @@ def check_division(connection: sa.Connection, dataset: Dataset, share: float, n_
 def template_of(
     connection: sa.Connection, dataset: str, sources: Iterable[Source]
 ) -> tuple[str, tuple[Approved, ...]] | None:
-    """The dataset that the owner served under a name with fields, if this is one of its runs.
+    """The served template whose name pattern this dataset fits, with its sources; None if there is none.
 
     Every source of the run must be one of the template's, with the fields that the name has filled alike.
 
@@ -384,7 +384,7 @@ def template_of(
 
 
 def as_published(connection: sa.Connection, account: str, guarantee: PrivacyGuarantee) -> PrivacyGuarantee:
-    """The guarantee with what it rests on where the owner published records of the dataset."""
+    """The guarantee, with an assumption added where the owner published records of the dataset."""
     name = PUBLISHED_RECORDS.name
     if name in guarantee.assumptions or not facts_about(connection, account, PUBLISHED):
         return guarantee
@@ -392,7 +392,7 @@ def as_published(connection: sa.Connection, account: str, guarantee: PrivacyGuar
 
 
 def import_path(text: str) -> str:
-    """The import path of a function or a class with dots alone, "package.module.name".
+    """The import path of a function or class with dots alone, "package.module.name".
 
     Args:
         text: that, or "package.module:name".
@@ -412,7 +412,7 @@ def import_path(text: str) -> str:
 
 
 def unallowed_score(path: str, dataset: str, key: str = "score") -> PolicyRefused:
-    """The message for a study that names a score or another function which the dataset's owner did not allow."""
+    """The error for a study whose score or other function the dataset's owner did not allow."""
     thing = "estimator" if key == "estimator" else "score"
     return PolicyRefused(
         f"the {key} {path!r} is not allowed by the owner's policy: dataset {dataset!r}'s owner did not allow it",
@@ -423,7 +423,7 @@ def unallowed_score(path: str, dataset: str, key: str = "score") -> PolicyRefuse
 
 
 def check_largest(dataset: str, largest: int | None, guarantees: Sequence[PrivacyGuarantee]) -> None:
-    """A run that Prefect started asks for no more, all in all, than the owner said one may.
+    """Refuse a run that Prefect starts if its ε is more than the owner allows one run.
 
     Args:
         dataset: whose cap pays.
@@ -446,5 +446,5 @@ def check_largest(dataset: str, largest: int | None, guarantees: Sequence[Privac
         )
 
 
-def _allow(dataset: Dataset, source: Source) -> str:
+def _command(dataset: Dataset, source: Source) -> str:
     return f"dpbo budget allow {dataset.name} {'memory' if source.kind == 'memory' else source.name}"

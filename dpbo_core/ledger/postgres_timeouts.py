@@ -37,18 +37,18 @@ QUEUE = f"SELECT set_config('idle_in_transaction_session_timeout', '{IDLE}s', tr
 
 
 def patient_url(address: sa.URL) -> sa.URL:
-    """`address` with libpq's limits on waiting; those that it sets itself stay."""
+    """The URL with libpq's timeouts added, where it sets none itself."""
     return address.update_query_dict(
         {name: str(value) for name, value in OPTIONS.items() if name not in address.query}
     )
 
 
 def make_patient(engine: sa.Engine) -> None:
-    """Let every connection of `engine` give up on a server that is silent in the middle of a statement.
+    """Make connections of `engine` give up on a server that is silent in the middle of a statement.
 
     The operating system cannot tell: a stopped server's machine acknowledges what it never reads.
     """
-    kind = _patient_kind()
+    kind = _connection_with_timeout()
 
     def connect(_dialect, _record, words, options) -> Any:  # type: ignore[no-untyped-def]
         """SQLAlchemy's `do_connect`: the connection class with timeouts in the place of the driver's own."""
@@ -58,23 +58,23 @@ def make_patient(engine: sa.Engine) -> None:
 
 
 def make_patient_by_name() -> None:
-    """Let every connection of this process that calls itself NAMED give up too: MLflow makes its engines itself."""
+    """Give every connection of this process that is named NAMED a timeout: MLflow makes its engines itself."""
     if not sa.event.contains(sa.engine.Engine, "do_connect", _connect_named):
         sa.event.listen(sa.engine.Engine, "do_connect", _connect_named)
 
 
 def named(address: sa.URL) -> sa.URL:
-    """`address`, its connections to be made patient by their name."""
+    """The URL with the application name by which `make_patient_by_name` knows its connections."""
     return patient_url(address).update_query_dict({"application_name": NAMED})
 
 
 def _connect_named(dialect, _record, words, options) -> Any:  # type: ignore[no-untyped-def]
     if dialect.driver == "psycopg" and options.get("application_name") == NAMED:
-        return _patient_kind().connect(*words, **options)
+        return _connection_with_timeout().connect(*words, **options)
     return None  # as the dialect would
 
 
-def _patient_kind() -> "type[Connection[Any]]":
+def _connection_with_timeout() -> "type[Connection[Any]]":
     """psycopg's connection, with a limit on silence. Made here, since the driver may not be installed."""
     import psycopg
 

@@ -78,7 +78,7 @@ class Recovered:
 
 
 def accept(url: str, copy: tuple[Link, ...] = ()) -> Recovered | None:
-    """Let a person answer for a ledger that is older than it was, and add what an exported history of it still has.
+    """Accept, as a person, a ledger older than its rollback guard, and add what an exported history still has.
 
     The acceptance itself becomes an entry of the history.
 
@@ -115,7 +115,7 @@ def accept(url: str, copy: tuple[Link, ...] = ()) -> Recovered | None:
 
 
 def recover(url: str, copy: tuple[Link, ...]) -> Recovered:
-    """Add what an exported history has and the ledger lacks.
+    """Add the entries of an exported history that the ledger lacks.
 
     Args:
         url: the ledger's; it must be whole.
@@ -144,7 +144,7 @@ def _add(writer: Writer, history: list[Link], copy: tuple[Link, ...]) -> Recover
 
 
 def _as_ours(connection: sa.Connection, copy: tuple[Link, ...]) -> Iterator[Link]:
-    """Another ledger's entries, each charged to the account that pays for its name here.
+    """Another ledger's entries, each assigned to the account that pays for its name in this one.
 
     Not what it may be scored on or by there, nor a member of a group there whose name is known here. What was
     published there is public here too, and later releases say so.
@@ -164,7 +164,7 @@ def _as_ours(connection: sa.Connection, copy: tuple[Link, ...]) -> Iterator[Link
 
 
 def check_recovered(connection: sa.Connection, url: str, dataset: Dataset) -> None:
-    """A team's ledger knows every spend of the current folder's own on this name, and on all that one cap pays for.
+    """Refuse a charge while the team's ledger lacks spends that the folder's own ledger has on this dataset.
 
     A SQLite ledger is a team's if DPBO_LEDGER_URL names it; one that a program names is that program's business.
 
@@ -197,7 +197,7 @@ def check_recovered(connection: sa.Connection, url: str, dataset: Dataset) -> No
 
 
 def _charges(url: str, names: Collection[str]) -> frozenset[str]:
-    """The hashes of a ledger's charges to whatever pays for studies of these names."""
+    """The hashes of a ledger's charges to the accounts that pay for these names."""
     with LedgerStore(url).reading() as connection, row_decoding():
         datasets = {*names, *(account_named(connection, name) for name in names)}
         return frozenset(
@@ -227,7 +227,7 @@ class _Recovery:
         }
 
     def run(self) -> None:
-        """Every entry that the ledger lacks, in the copy's order."""
+        """Add every entry that the ledger lacks, in the copy's order."""
         each = {
             DATASETS.name: self._cap,
             DATASET_FACTS.name: self._fact,
@@ -299,7 +299,7 @@ class _Recovery:
         self.added.releases += 1
 
     def _check_here(self, link: Link, rows: sa.Select[Any], cells: tuple[Any, ...]) -> None:
-        """A record that an entry was recovered is believed where the recovered row is here.
+        """Refuse a note that an entry was recovered if the recovered row is not in the tables.
 
         Raises:
             LedgerDamaged: it is not: of another dataset, say, or at another price.
@@ -308,7 +308,7 @@ class _Recovery:
             raise changed([f"it says that entry {link.sequence} of the copy was recovered, and does not have it"])
 
     def _charge(self, link: Link, row: Row) -> int:
-        """A reservation at the ledger's end; under a name of its own where its study was charged again since."""
+        """Add a reservation, under another name if its study was charged again since: its number."""
         taken = sa.select(RESERVATIONS.c.id).where(RESERVATIONS.c.fingerprint == row["fingerprint"])
         written = {name: cell for name, cell in row.items() if name != "id"}
         if self._writer.connection.scalar(taken) is not None:

@@ -63,7 +63,7 @@ class Reservation:
         *,
         check: Check | None = None,
     ) -> Mapping[str, Any]:
-        """Read the draw, or make it and write it with its spend, in one transaction; return it after the commit.
+        """The recorded draw of this spend; if there is none, draw and record both in one transaction.
 
         The transaction is never tried again: if it fails, the draw in it is discarded, and nobody saw it.
 
@@ -110,7 +110,7 @@ class Reservation:
         return Release.from_json(json.loads(json.dumps(stored)))
 
     def assumed(self, guarantee: PrivacyGuarantee) -> PrivacyGuarantee:
-        """The guarantee as a release states it today: with `published_records`, where the owner published any."""
+        """The guarantee as a release states it: with `published_records` if the owner published any."""
         with self._store.reading() as connection:
             return self._as_published(connection, guarantee)
 

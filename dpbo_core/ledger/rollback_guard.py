@@ -58,7 +58,7 @@ class RollbackGuard:
 
     @property
     def path_of_user(self) -> Path | None:
-        """The file of the user's record; None where the user has no such folder."""
+        """The path of the record in the user's folder; None where there is no such folder."""
         named = os.environ.get(SETTING, "")
         try:
             state = Path(named) if os.path.isabs(named) else Path.home() / ".local" / "state"  # noqa: PTH117
@@ -72,11 +72,11 @@ class RollbackGuard:
         try:
             return START if path is None else Record(path).read()
         except (DpboError, OSError, ValueError):
-            _warn()
+            _warn_of_unwritable_record()
         return START
 
     def keep(self, reached: Place, over: Over = Over.EARLIER) -> None:
-        """Write both records.
+        """Write the place reached to both records: the user's, and the one beside the ledger.
 
         Raises:
             DpboError: the one beside the ledger cannot be written.
@@ -94,7 +94,7 @@ class RollbackGuard:
                 path.parent.chmod(0o700)
             Record(path).keep(reached, over)
         except (DpboError, OSError, ValueError):
-            _warn()
+            _warn_of_unwritable_record()
 
 
 class Record:
@@ -104,7 +104,7 @@ class Record:
         self.path = path
 
     def read(self) -> Place:
-        """The place in it; the start if there is no file.
+        """The place that the record holds; the start if there is no file.
 
         Raises:
             LedgerDamaged: the file is not one that this class wrote.
@@ -112,7 +112,7 @@ class Record:
         return self._read().place
 
     def key(self) -> LedgerKey | None:
-        """The key that it holds, if it holds one.
+        """The ledger key that the record holds, if any.
 
         Raises:
             LedgerDamaged: the file is not one that this class wrote.
@@ -120,7 +120,7 @@ class Record:
         return self._read().key
 
     def make_key(self) -> LedgerKey:
-        """The key that it holds, drawn now and written durably if there is none.
+        """The record's ledger key, drawn now and written durably if there is none.
 
         Raises:
             DpboError: the file cannot be written.
@@ -134,7 +134,7 @@ class Record:
         return key
 
     def keep(self, reached: Place, over: Over = Over.EARLIER) -> None:
-        """Write `reached` over an earlier place, or over anything; a crash of the machine may lose it.
+        """Write the place `reached`; a crash of the machine may lose it.
 
         Raises:
             LedgerDamaged: the file is not one that this class wrote.
@@ -144,7 +144,7 @@ class Record:
             self._put(file, reached, over)
 
     def keep_durably(self, reached: Place, over: Over = Over.EARLIER) -> None:
-        """Write `reached` as `keep` does, on the disk when this returns."""
+        """Write the place `reached`, flushed to disk when this returns."""
         with self._locked() as file:
             self._put(file, reached, over)
             os.fsync(file)
@@ -176,7 +176,7 @@ class Record:
         return content
 
     def _check_kind(self) -> None:
-        """A record is a file, or a link to one: a link to nothing would begin a new one somewhere else.
+        """Refuse a record that is not a file or a link to one: a dangling link would start another one.
 
         Raises:
             LedgerDamaged: it is something else.
@@ -253,7 +253,7 @@ def _parsed(text: bytes) -> _Content | None:
 
 
 def missing(path: Path) -> LedgerDamaged:
-    """The message for a ledger with a history and no record beside it."""
+    """The error for a ledger with a history and no rollback guard beside it."""
     return LedgerDamaged(
         f"the ledger's generation, {path.name}, is missing, so nobody can tell whether this is the newest copy",
         cause="the database was copied or restored without the file beside it",
@@ -263,7 +263,7 @@ def missing(path: Path) -> LedgerDamaged:
 
 
 def older(entry: str) -> LedgerDamaged:
-    """The message for a ledger that does not hold an entry which somebody saw there."""
+    """The error for a ledger that lacks an entry which a rollback guard names."""
     return LedgerDamaged(
         f"the ledger is older than it was: {entry} is not in its history",
         cause="an old copy of the ledger was restored, and what was spent since is missing from it",
@@ -272,7 +272,7 @@ def older(entry: str) -> LedgerDamaged:
     )
 
 
-def _warn() -> None:
+def _warn_of_unwritable_record() -> None:
     warnings.warn(
         f"the newest entry of the ledger cannot be kept in your state folder ({SETTING}), so an older copy of the "
         "ledger would be noticed by its generation alone",

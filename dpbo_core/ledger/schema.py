@@ -110,7 +110,7 @@ $$ BEGIN RAISE EXCEPTION '{REFUSAL}' USING ERRCODE = 'restrict_violation'; END $
 
 
 def number_of(connection: sa.Connection) -> str | None:
-    """The number of the schema of the ledger in this database, in words; None if there is no ledger."""
+    """The schema number of the ledger in this database, in words; None if there is no ledger."""
     tables = set(sa.inspect(connection).get_table_names())
     if LEDGER.name not in tables:
         return "without a number" if tables & {RESERVATIONS.name, HISTORY.name} else None
@@ -118,12 +118,12 @@ def number_of(connection: sa.Connection) -> str | None:
 
 
 def listed(numbers: Sequence[object]) -> str:
-    """Numbers of a schema, of which there should be one, in the words of messages."""
+    """Schema numbers, of which there should be one, as words for a message."""
     return " and ".join(map(str, numbers)) or "without a number"
 
 
 def check(connection: sa.Connection) -> None:
-    """Return if a ledger that is there has the schema that this version reads and writes.
+    """Refuse an existing ledger of another schema than this version's.
 
     Raises:
         DpboError: it has another number.
@@ -134,7 +134,7 @@ def check(connection: sa.Connection) -> None:
 
 
 def make(connection: sa.Connection) -> dict[str, object]:
-    """Make the tables, and what refuses to change a row of them; the row that says what the new ledger is."""
+    """Create the tables and their append-only triggers: the row that describes the new ledger."""
     METADATA.create_all(connection)
     statements = _postgresql() if connection.dialect.name == "postgresql" else _sqlite()
     for statement in statements:
@@ -145,7 +145,7 @@ def make(connection: sa.Connection) -> dict[str, object]:
 
 
 def _postgresql() -> list[str]:
-    """The triggers that refuse UPDATE, DELETE and TRUNCATE, and the checks of amounts."""
+    """PostgreSQL's triggers against UPDATE, DELETE and TRUNCATE, and its checks of amounts."""
     refused = [
         f"CREATE TRIGGER {table}_no_{verb.lower()} BEFORE {verb} ON {table} "
         "FOR EACH STATEMENT EXECUTE FUNCTION dpbo_append_only()"
@@ -162,7 +162,7 @@ def _postgresql() -> list[str]:
 
 
 def _sqlite() -> list[str]:
-    """Triggers that refuse UPDATE and DELETE, rows in the place of others, and amounts that are none.
+    """SQLite's triggers against UPDATE, DELETE, replaced rows and invalid amounts.
 
     INSERT OR REPLACE removes the old row past the trigger on DELETE, so a row is refused whose key is there; its
     number in the file is a key too. SQLite keeps a text in a column of numbers, so the type is looked at.
@@ -192,7 +192,7 @@ def _sqlite() -> list[str]:
 
 
 def another(number: str) -> DpboError:
-    """The message for a ledger of another schema."""
+    """The error for a ledger of another schema."""
     return DpboError(
         f"the ledger has schema {number}, and this version of dpbo reads and writes schema {SCHEMA} alone",
         cause="another version of dpbo wrote it",

@@ -58,7 +58,7 @@ class Source:
 
     @property
     def all_marks(self) -> frozenset[str]:
-        """Its own, and its parts'."""
+        """The source's own marks and those of its parts."""
         return self.marks | frozenset(self.parts.values())
 
     @property
@@ -74,7 +74,7 @@ MEMORY = Source("memory")
 
 
 def file_source(path: str | Path, role: Role = "records") -> Source:
-    """The file, or the folder of Parquet files, that `path` leads to. It need not be there; nothing is opened."""
+    """The source of a file or folder of Parquet files; it need not exist, and nothing is opened."""
     real = os.path.realpath(path)
     parts: dict[str, str] = {}
     if not is_pattern(real) and os.path.isdir(real):  # noqa: PTH112  a name too long for a file is none
@@ -84,7 +84,7 @@ def file_source(path: str | Path, role: Role = "records") -> Source:
 
 
 def marks_of(path: str) -> frozenset[str]:
-    """The mark of what is at `path` now; none where nothing is."""
+    """The marks (device, inode, change) of the file at `path` now; empty where there is none."""
     try:
         status = Path(path).stat()
     except (OSError, ValueError):  # not there yet, or no name a file could have
@@ -93,12 +93,12 @@ def marks_of(path: str) -> frozenset[str]:
 
 
 def inode_of(mark: str) -> str:
-    """The "device:inode:" that a mark begins with."""
+    """The "device:inode:" part of a file's mark."""
     return mark.rpartition(":")[0] + ":"
 
 
 def same_records(one: Source, other: Source) -> bool:
-    """Whether both lead to the same records, by their names, their marks and the folders they lie in.
+    """Whether two sources lead to the same records, by names, marks and folders.
 
     Tables in memory cannot be compared, and count as the same.
     """
@@ -114,7 +114,7 @@ def same_records(one: Source, other: Source) -> bool:
 
 
 def covers(published: Source, source: Source) -> bool:
-    """Whether all of the records that `source` leads to are of the file or the folder `published`."""
+    """Whether all records of `source` lie in the published file or folder."""
     inside = str(Path(source.name).parent) == published.name and source.name.endswith(".parquet")
     return source.kind == "file" and (
         source.name == published.name or bool(source.marks & published.marks) or inside
@@ -122,7 +122,7 @@ def covers(published: Source, source: Source) -> bool:
 
 
 def grants(allowed: Source, source: Source) -> bool:
-    """Whether whoever allowed one source allowed all that another leads to: itself, its parts, a pattern's files.
+    """Whether permission for one source covers another: itself, its parts, files that its pattern names.
 
     Names are compared as they are written: another spelling of an address may be another host.
     """
@@ -138,7 +138,7 @@ def grants(allowed: Source, source: Source) -> bool:
 
 
 def _spelling(source: Source) -> str:
-    """Its name; of an object in a store without what another spelling of its endpoint or folder may add."""
+    """The source's name in one normal form: endpoints and slashes of object stores removed."""
     store, scheme, rest = source.name.partition("s3://")
     if store or not scheme:
         return source.name
@@ -149,7 +149,7 @@ def _spelling(source: Source) -> str:
 
 
 def _names_with_folders(one: str, other: str) -> Iterable[tuple[str, str]]:
-    """Both names; where one is a folder of a store, it beside the folder that the other lies in."""
+    """Pairs of names to compare: the two, and a store's folder beside the other's folder."""
     yield one, other
     for folder, name in ((one, other), (other, one)):
         if folder.endswith("/"):
@@ -157,7 +157,7 @@ def _names_with_folders(one: str, other: str) -> Iterable[tuple[str, str]]:
 
 
 def _written_by(one: str, other: str) -> bool:
-    """Whether a pattern writes the other's path; of two patterns, whether one writes what the other does today."""
+    """Whether a name pattern matches the other's path; of two patterns, today's."""
     now = datetime.now(UTC)
     return any(
         is_pattern(pattern) and values_in(pattern, filled_at(path, now)) is not None
@@ -166,7 +166,7 @@ def _written_by(one: str, other: str) -> bool:
 
 
 def _lies_in(one: Source, folder: Source) -> bool:
-    """Whether a file, or a part of a folder, is a part of another folder that was scored."""
+    """Whether a file, or a part of a folder, lies in another folder that was scored."""
     names = {one.name, *one.parts}
     if names & {folder.name, *folder.parts}:
         return True

@@ -78,7 +78,7 @@ class LedgerStore:
 
     @property
     def is_ours(self) -> bool:
-        """Whether this process runs under the account that owns the ledger's file; a server has roles."""
+        """Whether this process runs under the account that owns the ledger's file; always on a server."""
         return self.server or Path(str(self._engine.url.database)).stat().st_uid == os.geteuid()
 
     def keys(self) -> tuple[LedgerKey, ...]:
@@ -93,13 +93,13 @@ class LedgerStore:
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
-        """One snapshot of the ledger; it waits for no writer."""
+        """A read transaction on one snapshot of the ledger; it waits for no writer."""
         with self._begun(reading=True) as connection:
             yield connection
 
     @contextmanager
     def writing(self) -> Iterator[Writer]:
-        """All or nothing, one writer at a time, durable when the block ends.
+        """A write transaction: all or nothing, one writer at a time, durable when the block ends.
 
         Raises:
             LedgerDamaged: the ledger is older than it was, or what was written since the last look is not chained.
@@ -123,7 +123,7 @@ class LedgerStore:
             self.guard.keep(writer.last, Over.ANYTHING if self._restored else Over.EARLIER)
 
     def _make(self) -> None:
-        """Make the tables, unless another process has just made them."""
+        """Create the tables, unless another process just did."""
         with self._begun(reading=False) as connection:
             if schema.number_of(connection) is not None:
                 return
@@ -135,7 +135,7 @@ class LedgerStore:
     @staticmethod
     @row_decoding()
     def _unchained(connection: sa.Connection, verified: Place, last: Place) -> str | None:
-        """The first problem of the chain after the last place that was verified here; None if it is whole."""
+        """The first break of the chain after the last verified place; None if it is whole."""
         if last == verified:
             return None
         return next(broken_links(links(connection, verified.sequence), verified), None)
@@ -201,7 +201,7 @@ class LedgerStore:
         )
 
     def _message(self, error: sa.exc.SQLAlchemyError) -> DpboError | None:
-        """The message for a driver's error; None for a row that the ledger refuses, or a statement of ours.
+        """The error to raise for a driver's error; None where it is a refused row or a faulty statement.
 
         The driver's own words stay here: it may name an address, or repeat a cell.
         """
@@ -224,7 +224,7 @@ class LedgerStore:
         )
 
     def _last(self, connection: sa.Connection) -> tuple[Place, Place, str | None]:
-        """The newest entry, the last that was verified here and the newest's mark; the history holds both records'.
+        """The newest place, the last verified one and the newest seal; refuses if a rollback guard is ahead.
 
         Both are read before the first statement of a reader, or after the writers' lock was taken, and written
         after a commit: they are never ahead of what a sound ledger holds.
@@ -246,17 +246,17 @@ class LedgerStore:
 
     @property
     def _hidden(self) -> bool:
-        """Whether the record beside the ledger, which holds the owner's key, is hidden from who only reads."""
+        """Whether the record beside the ledger, with the owner's key, is unreadable to this user."""
         path = self.guard.beside.path
         return self._read_only and path.exists() and not os.access(path, os.R_OK, effective_ids=True)
 
     def _beside(self) -> Place:
-        """The place in the record beside the ledger; the start where it is hidden, and no old copy is noticed."""
+        """The place in the record beside the ledger; the start where it is unreadable."""
         return START if self._hidden else self.guard.beside.read()
 
     @staticmethod
     def _check_reached(connection: sa.Connection, last: Place, reached: Place, path: Path) -> None:
-        """An entry that a record names is in the history.
+        """Refuse a history without the entry that a rollback guard names.
 
         Raises:
             LedgerDamaged: it is not.

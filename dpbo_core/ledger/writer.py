@@ -38,7 +38,7 @@ RESERVED = sa.select(RESERVATIONS.c.dataset).where(RESERVATIONS.c.id == sa.bindp
 
 
 def utc_now() -> str:
-    """The time, to the second, as it is written down."""
+    """The current UTC time as text, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
@@ -58,7 +58,7 @@ class Writer:
         self._facts: dict[str, list[str]] = {}
 
     def write(self, table: sa.Table, row: Mapping[str, Any]) -> None:
-        """Add a row to a table that does not number its rows.
+        """Add a row to a table whose key is not a number of the database's.
 
         Raises:
             LedgerDamaged: what the ledger says of the row's dataset is not what its history sealed.
@@ -87,13 +87,13 @@ class Writer:
         return number
 
     def note(self, about: str, row: Mapping[str, Any]) -> None:
-        """Add an entry about the ledger itself, which is about no dataset."""
+        """Add a history entry about the ledger itself and no dataset."""
         dataset = self._dataset(about, row)
         self._add(about, dataset, row, self.totals_of(dataset))
 
     @row_decoding()
     def totals_of(self, dataset: str) -> Totals:
-        """The totals that the newest entry of the dataset carries, after a check that no newer one is hidden.
+        """The totals in the dataset's newest entry, after a check that no newer entry is hidden.
 
         The chain is checked from that entry to the newest of all, whose mark was: so it costs what came in between.
 
@@ -107,12 +107,12 @@ class Writer:
 
     @row_decoding()
     def facts_of(self, dataset: str) -> list[str]:
-        """The facts of the dataset that its totals seal, from the tables, each in canonical JSON."""
+        """The dataset's facts that its totals seal, read from the tables, in canonical JSON."""
         return [canonical(row._asdict()) for row in self.connection.execute(FACTS, {"dataset": dataset})]
 
     @row_decoding()
     def check_whole(self) -> None:
-        """The whole history is chained, and is what the tables say: seconds for 100,000 entries.
+        """Refuse a ledger whose chain is broken or differs from its tables: seconds for 100,000 entries.
 
         Raises:
             LedgerDamaged: it is not.
@@ -123,7 +123,7 @@ class Writer:
                 raise self.differs(problem)
 
     def differs(self, what: str) -> LedgerDamaged:
-        """The message for what was changed past dpbo."""
+        """The error for a part of the ledger that was changed by other means than dpbo."""
         return changed([what], self.name)
 
     def _sealed(self, row: sa.Row[Any]) -> Totals:
@@ -140,7 +140,7 @@ class Writer:
         return Totals.from_text(link.totals)
 
     def _sealed_facts(self, dataset: str) -> list[str]:
-        """The dataset's facts, which are those that were sealed."""
+        """The dataset's facts; refused if they are not those that its totals seal."""
         if dataset not in self._facts:
             facts = self.facts_of(dataset)
             if facts_hash(facts) != self.totals_of(dataset).facts:

@@ -35,7 +35,7 @@ from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.theorems.lyu_su_li_2017 import theorem_4_epsilon, theorem_4_epsilons
 
 
-def _worth(spend: Spend) -> tuple[float, float]:
+def _mechanism_cost(spend: Spend) -> tuple[float, float]:
     epsilon = theorem_4_epsilon(sensitivity=spend.sensitivity, comparison_scale=spend.noise_scale)
     return epsilon, epsilon**2 / 2.0
 
@@ -52,7 +52,7 @@ class Fall:
     over: int
 
     def of(self, value: int) -> int:
-        """u, as sensitive as the value."""
+        """The fall u of a query's exact value, as sensitive as the value."""
         return self.start - (self.times * value) // self.over
 
 
@@ -60,7 +60,7 @@ class Fall:
 class AboveThreshold:
     """ε-DP comparisons up to and including the first that is above. `unit` is score per integer step."""
 
-    WORTH: ClassVar = {"above threshold": Worth(_worth)}
+    WORTH: ClassVar = {"above threshold": Worth(_mechanism_cost)}
 
     sensitivity: int
     epsilon_units: int
@@ -76,18 +76,18 @@ class AboveThreshold:
 
     @property
     def of_threshold(self) -> DiscreteLaplace:
-        """Whose draws, the first that is not negative, is z."""
+        """The discrete Laplace whose first non-negative draw is the threshold's noise z."""
         first, _ = theorem_4_epsilons(epsilon_units=self.epsilon_units)
         return DiscreteLaplace(self.sensitivity, first, self.unit)
 
     @property
     def of_comparison(self) -> DiscreteLaplace:
-        """Whose draws, the first that is not negative, is a ν_t."""
+        """The discrete Laplace whose first non-negative draw is a comparison's noise ν_t."""
         _, second = theorem_4_epsilons(epsilon_units=self.epsilon_units)
         return DiscreteLaplace(2 * self.sensitivity, second, self.unit)
 
     def spend(self, what: str) -> Spend:
-        """Pure ε for all comparisons; ρ = ε²/2, rounded up. Its noise scale is a comparison's."""
+        """The price of all comparisons together: pure ε, ρ = ε²/2, the noise scale of one comparison."""
         return Spend(
             what=what,
             mechanism="above threshold",
@@ -99,18 +99,18 @@ class AboveThreshold:
         )
 
     def draw_threshold(self, source: NoiseSource) -> Sensitive[int]:
-        """z, drawn once for all looks."""
+        """Draw the threshold's noise z, once for all looks."""
         return _drawn(self.of_threshold, source)
 
     def draw_comparison(self, source: NoiseSource) -> Sensitive[int]:
-        """ν_t, drawn for one look alone."""
+        """Draw the noise ν_t of one look's comparison."""
         return _drawn(self.of_comparison, source)
 
 
 def alarm(
     value: Sensitive[int], *, fall: Fall, threshold: int, of_threshold: Sensitive[int], of_look: Sensitive[int]
 ) -> bool:
-    """u_t + ν_t ≥ θ + z, by whole numbers alone: the one bit of a look that leaves.
+    """Whether u_t + ν_t ≥ θ + z, in exact integers: the one bit that a look releases.
 
     Raises:
         MechanismRefused: a value that is not an exact integer in range.
@@ -120,7 +120,7 @@ def alarm(
 
 
 def _drawn(mechanism: DiscreteLaplace, source: NoiseSource) -> Sensitive[int]:
-    """The geometric variable on 0, 1, …: the first draw that is not negative. How many it took is not secret."""
+    """Draw the geometric noise on 0, 1, …: the first non-negative draw. How many it took is not secret."""
     noise = -1
     while noise < 0:
         noise = mechanism.prepare(mechanism.spend(""), source)(Sensitive(0))

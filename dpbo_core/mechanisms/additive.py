@@ -29,7 +29,7 @@ def draw_each(
     imitated: Sampler,
     source: NoiseSource,
 ) -> list[Callable[[Sensitive[int]], int]]:
-    """An independent draw for each planned price, and how to add it to a value.
+    """Draw noise for each planned price: functions that each add one draw to a value.
 
     Args:
         measurement: OpenDP's, on vectors of integers, its metric the norm in which the price is stated.
@@ -50,7 +50,7 @@ def draw_each(
 
 
 def rounded(imitated: Sampler) -> Imitation:
-    """The imitation of integer noise by noise on the reals, times a factor."""
+    """A test's sampler of integer noise: real noise times a factor, rounded."""
 
     def imitation(rng: np.random.Generator, factor: float, size: int) -> NDArray[np.int64]:
         drawn: NDArray[np.int64] = np.rint(factor * imitated(rng, size)).astype(np.int64)

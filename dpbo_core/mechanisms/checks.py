@@ -11,17 +11,17 @@ LARGEST_SUM = 2**61
 
 
 def refused(cause: str, remedy: str = "") -> MechanismRefused:
-    """The message of a mechanism that draws nothing; it says no number that depends on a record."""
+    """The error of a mechanism that refuses to draw; it tells no number that depends on a record."""
     return MechanismRefused("the mechanism refused to draw", cause=cause, remedy=remedy)
 
 
 def drawable(scale: float) -> bool:
-    """Whether OpenDP draws noise of it and 64-bit integers hold it; NaN is not."""
+    """Whether OpenDP can draw noise of this scale within 64-bit integers."""
     return SMALLEST_SCALE <= scale <= LARGEST_SCALE
 
 
 def check_drawable(scale: float) -> None:
-    """The scale of noise that is priced elsewhere can be drawn.
+    """Refuse a noise scale that cannot be drawn, of noise that is priced elsewhere.
 
     Raises:
         MechanismRefused: it cannot.
@@ -31,7 +31,7 @@ def check_drawable(scale: float) -> None:
 
 
 def check_scale(scale: float, sensitivity: int) -> None:
-    """Finite, positive, within 64-bit integers; a sensitivity of at least one grid step.
+    """Refuse a scale that is not finite, positive and within 64 bits, or a sensitivity below one step.
 
     Every mechanism checks this when it is made, so an impossible scale is refused with the plan, uncharged.
     """
@@ -46,30 +46,30 @@ def check_scale(scale: float, sensitivity: int) -> None:
 
 
 def check_integer(value: object) -> int:
-    """An exact integer in range. The message does not say which value it was."""
+    """The value, refused if it is no exact integer in range; the message does not tell it."""
     if isinstance(value, bool) or not isinstance(value, int) or abs(value) > LARGEST_SUM:
         raise refused("the query is not an exact integer in range")
     return value
 
 
 def within_range(drawn: int) -> int:
-    """`drawn` clamped to ±2⁶²: post-processing, so that noise that saturated at 2⁶³ tells nothing of the value."""
+    """The draw clamped to ±2⁶²: post-processing, so that saturated noise reveals nothing of the value."""
     return max(-(2**62), min(2**62, drawn))
 
 
 def check_price(price: float, planned_units: int | None) -> None:
-    """The mechanism's own privacy map at the sensitivity, against the plan; NaN is above every plan."""
+    """Refuse a price above the plan's, as the mechanism's own privacy map gives it at the sensitivity."""
     if planned_units is None or not math.isfinite(price) or spent_units(price) > planned_units:
-        raise _above_its_plan()
+        raise _price_above_plan()
 
 
 def check_cost(price: float, planned: float) -> None:
-    """Refuse a cost above its plan, where it is no ε or ρ of the ledger: a δ, or what of a trial pays for noise."""
+    """Refuse a cost above its plan that is no ε or ρ of the ledger, as a δ."""
     if not price <= planned:
-        raise _above_its_plan()
+        raise _price_above_plan()
 
 
-def _above_its_plan() -> MechanismRefused:
+def _price_above_plan() -> MechanismRefused:
     return refused(
         "its own privacy map is above the planned spend: the calibration is wrong",
         remedy="report this; nothing was drawn",

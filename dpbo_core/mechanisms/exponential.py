@@ -55,12 +55,12 @@ class PrivateSelection:
 
     @property
     def scale(self) -> float:
-        """s in integer steps, rounded up (flatter choice)."""
+        """The scale s of the noise on utilities in integer steps, rounded up (flatter choice)."""
         epsilon = from_units(self.epsilon_units)
         return selection_scale(sensitivity=float(self.sensitivity), epsilon=epsilon) * (1.0 + 1e-12)
 
     def spend(self, what: str) -> Spend:
-        """Pure ε, and ρ rounded up."""
+        """The price of one selection: pure ε, and ρ rounded up."""
         divisor = 2.0 if self.kind == PERMUTE_AND_FLIP else 8.0
         return Spend(
             what=what,
@@ -73,7 +73,7 @@ class PrivateSelection:
         )
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[NDArray[np.int64]]], int]:
-        """How to choose an index.
+        """A function that privately chooses the index of a large utility.
 
         The draw cannot be made before the utilities, so choosing takes a whole number of `PAUSE`s.
 
@@ -109,7 +109,7 @@ class PrivateSelection:
 
 
 def _checked(utilities: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Exact integers in range; the message does not say which value was not."""
+    """The utilities, refused unless exact integers in range; the message does not tell which was not."""
     if utilities.dtype != np.int64 or utilities.ndim != 1 or utilities.size == 0:
         raise refused("utilities are not exact integers")
     if int(utilities.max()) > LARGEST_SUM or int(utilities.min()) < -LARGEST_SUM:

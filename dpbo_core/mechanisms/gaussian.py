@@ -57,7 +57,7 @@ class DiscreteGaussian:
         return theorem_14_sigma(rho=from_units(self.rho_units), sensitivity=float(self.sensitivity))
 
     def spend(self, what: str) -> Spend:
-        """ρ alone: a Gaussian has no pure ε."""
+        """The price of one draw: ρ alone, as a Gaussian has no pure ε."""
         return Spend(
             what=what,
             mechanism="discrete Gaussian",
@@ -69,11 +69,11 @@ class DiscreteGaussian:
         )
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[int]], int]:
-        """One draw, and how to add it to a value."""
+        """Draw noise once: a function that adds it to a value."""
         return self.prepare_each((spend,), source)[0]
 
     def prepare_each(self, spends: Sequence[Spend], source: NoiseSource) -> list[Callable[[Sensitive[int]], int]]:
-        """An independent draw for each spend, and how to add it to a value.
+        """Draw independent noise for each spend: functions that each add one draw to a value.
 
         Raises:
             MechanismRefused: a privacy map above one of `spends`, and nothing was drawn; or, when a draw is

@@ -54,7 +54,7 @@ class GaussianRows:
         return theorem_14_sigma(rho=from_units(self.rho_units), sensitivity=self.sensitivity)
 
     def spend(self, what: str) -> Spend:
-        """ρ alone: a Gaussian has no pure ε."""
+        """The price of a noised table: ρ alone, as a Gaussian has no pure ε."""
         return Spend(
             what=what,
             mechanism="discrete Gaussian rows",
@@ -66,7 +66,7 @@ class GaussianRows:
         )
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[Rows]], Rows]:
-        """The n·r draws, and how to add them to a table.
+        """Draw noise for all n·r entries: a function that adds it to a table.
 
         Raises:
             MechanismRefused: a privacy map above `spend`, and nothing was drawn; or, when it is applied, a table
@@ -80,7 +80,7 @@ class GaussianRows:
         return lambda value: self._checked(value.expose()) + noise.reshape(self.shape)
 
     def _checked(self, table: Rows) -> Rows:
-        """The message does not say which entry it was."""
+        """The table, refused unless of exact integers in range; the message does not tell which was not."""
         sound = table.dtype == np.int64 and table.shape == self.shape
         if not sound or (table.size and max(int(table.max()), -int(table.min())) > LARGEST_SUM):
             raise refused("the table is not one of exact integers in range")
@@ -105,6 +105,6 @@ class StoredRows:
         return self.rows.spend(what)
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[Rows]], str]:
-        """As the mechanism's; what it gives is the digest."""
+        """Draw the rows' noise: a function that adds it, stores the table and returns its digest."""
         apply = self.rows.prepare(spend, source)
         return lambda value: self.keep(apply(value))

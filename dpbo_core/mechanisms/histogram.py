@@ -53,7 +53,7 @@ class LaplaceHistogram:
         return self._one_count.scale
 
     def spend(self, what: str) -> Spend:
-        """The price of the whole histogram, paid once: that of one count at the ℓ₁ sensitivity of all of them."""
+        """The price of the whole histogram, paid once: one count's at the ℓ₁ sensitivity of all counts."""
         return replace(self._one_count.spend(what), mechanism="discrete Laplace histogram")
 
     @property
@@ -61,7 +61,7 @@ class LaplaceHistogram:
         return DiscreteLaplace(self.sensitivity, self.epsilon_units, self.unit)
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[Cells]], list[int]]:
-        """C draws, and how to add them to a table.
+        """Draw noise for all C counts: a function that adds it to a table.
 
         Raises:
             MechanismRefused: a privacy map above `spend`, and nothing was drawn; or, when it is applied, a table
@@ -76,13 +76,13 @@ class LaplaceHistogram:
         return lambda value: _added(self._checked(value.expose()), drawn)
 
     def _checked(self, table: Cells) -> Cells:
-        """The message does not say which entry it was."""
-        if table.dtype != np.int64 or table.shape != (self.size,) or _largest(table) > LARGEST_SUM:
+        """The counts, refused unless exact integers in range; the message does not tell which was not."""
+        if table.dtype != np.int64 or table.shape != (self.size,) or _largest_count(table) > LARGEST_SUM:
             raise refused("the table is not one of exact integers in range")
         return table
 
 
-def _largest(table: Cells) -> int:
+def _largest_count(table: Cells) -> int:
     return max(int(table.max()), -int(table.min()))
 
 

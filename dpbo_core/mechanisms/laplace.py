@@ -43,7 +43,7 @@ class DiscreteLaplace:
         return self.sensitivity / from_units(self.epsilon_units) * (1.0 + 1e-12)
 
     def spend(self, what: str) -> Spend:
-        """Pure ε; ρ = ε²/2, rounded up."""
+        """The price of one draw: pure ε; ρ = ε²/2, rounded up."""
         return Spend(
             what=what,
             mechanism="discrete Laplace",
@@ -55,11 +55,11 @@ class DiscreteLaplace:
         )
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[int]], int]:
-        """One draw, and how to add it to a value."""
+        """Draw noise once: a function that adds it to a value."""
         return self.prepare_each((spend,), source)[0]
 
     def prepare_each(self, spends: Sequence[Spend], source: NoiseSource) -> list[Callable[[Sensitive[int]], int]]:
-        """An independent draw for each spend, and how to add it to a value.
+        """Draw independent noise for each spend: functions that each add one draw to a value.
 
         Raises:
             MechanismRefused: a privacy map above one of `spends`, and nothing was drawn; or, when a draw is

@@ -33,7 +33,7 @@ class NoiseSource(Protocol):
         value: Any,
         imitation: Callable[[np.random.Generator, float], D],
     ) -> D:
-        """One draw at `value`."""
+        """One draw of a measurement at `value`, or of its imitation in tests."""
         ...
 
     def draw_many(
@@ -42,7 +42,7 @@ class NoiseSource(Protocol):
         size: int,
         imitation: Callable[[np.random.Generator, float, int], NDArray[np.int64]],
     ) -> NDArray[np.int64]:
-        """Independent draws at zero, shape (size,)."""
+        """Independent noise draws of a measurement at zero, shape (size,)."""
         ...
 
 
@@ -65,7 +65,7 @@ class OperatingSystemNoise:
         size: int,
         imitation: Callable[[np.random.Generator, float, int], NDArray[np.int64]],
     ) -> NDArray[np.int64]:
-        """The measurement's own draws, a block at a time: it hands them over as Python numbers."""
+        """The measurement's own draws in blocks, since it returns them as Python numbers."""
         del imitation
         drawn = np.empty(size, dtype=np.int64)
         for start in range(0, size, _BLOCK):
@@ -103,7 +103,7 @@ class InjectedNoise:
 
 
 def standing_of(source: NoiseSource) -> str:
-    """Whether its noise is the operating system's: by what the source is, whatever it says of itself."""
+    """Whether a source's noise is the operating system's, in a word: by its class, whatever it says of itself."""
     return OPERATING_SYSTEM if type(source) is OperatingSystemNoise else INJECTED
 
 
@@ -111,11 +111,11 @@ class Mechanism(Protocol[T]):
     """A calibrated mechanism: what it costs, and how it draws."""
 
     def spend(self, what: str) -> Spend:
-        """Its price, under the name of what it releases."""
+        """The price of one use of the mechanism, under the name of what it releases."""
         ...
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[T]], Any]:
-        """Recheck the privacy map against `spend`, draw what can be drawn beforehand, return how to apply it.
+        """Recheck the privacy map against `spend` and draw the noise: a function that applies it to a value.
 
         What is returned serves once, and gives plain JSON: an integer, a table of what one draw releases, or the
         digest of one too large for the ledger.
@@ -128,7 +128,7 @@ class Additive(Mechanism[T], Protocol[T]):
     """A mechanism whose draws do not wait for a value, so that many cost little more than one."""
 
     def prepare_each(self, spends: Sequence[Spend], source: NoiseSource) -> list[Callable[[Sensitive[T]], Any]]:
-        """Several draws at once, one for each spend."""
+        """Draw noise for each spend at once: functions that each add one draw to a value."""
         ...
 
 
@@ -169,7 +169,7 @@ class Noise(Opaque):
 
     @property
     def standing(self) -> str:
-        """The standing of the source."""
+        """The standing of the noise source: the operating system's or another."""
         return standing_of(self._source)
 
     def unreleased(self, draw: Callable[[NoiseSource], T]) -> T:
@@ -177,11 +177,11 @@ class Noise(Opaque):
         return draw(self._source)
 
     def recorded(self, spend: Spend) -> Mapping[str, Any] | None:
-        """What an earlier run drew for `spend`, with the public facts it wrote beside it."""
+        """The recorded outcome of a spend's draw, with the public facts beside it; None if there is none."""
         return self._recorder.recorded(spend.what)
 
     def rehearse(self, spend: Spend, mechanism: Mechanism[T], value: Sensitive[T]) -> None:
-        """Make a draw that takes long now, outside any transaction; `release` applies it and shows it.
+        """Make a slow draw before the transaction that records it; `release` then applies it.
 
         Nothing is shown, and a kill discards it. What was recorded or rehearsed before is not drawn again.
         """
@@ -206,7 +206,7 @@ class Noise(Opaque):
 
 
 def try_out(draws: Iterable[tuple[Spend, Mechanism[Any]]]) -> None:
-    """Prepare the draws of a plan with a source that draws nothing, before anything is charged.
+    """Check that every draw of a plan can be prepared, with a source that draws nothing, before any charge.
 
     A library that is missing, a scale that it cannot sample and a price above the plan fail here, where it is free.
     """

@@ -55,12 +55,12 @@ class NoiseVault:
         self.folder = folder
 
     @property
-    def _place(self) -> Path:
+    def _file(self) -> Path:
         return self.folder / "noise.json"
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """One look at a time."""
+        """A lock on the vault, so that one look is taken at a time."""
         with locked_folder(self.folder):
             yield
 
@@ -72,7 +72,7 @@ class NoiseVault:
             Shredded: they were destroyed.
         """
         try:
-            raw = self._place.read_bytes()
+            raw = self._file.read_bytes()
             contents = None if raw == OVER else _from_text(raw.decode("ascii"))
         except FileNotFoundError:
             return None
@@ -92,17 +92,17 @@ class NoiseVault:
         return contents
 
     def opened(self, draw: Callable[[], Sensitive[int]]) -> VaultContents:
-        """The contents of the vault; at first the threshold's noise alone, drawn now, durable when this returns."""
-        return self.contents() or self._write(VaultContents(_identity(), draw()))
+        """The vault's contents, created with the threshold's noise alone, durably, if there are none."""
+        return self.contents() or self._write(VaultContents(_random_identity(), draw()))
 
     def begun(self, contents: VaultContents, name: str, draw: Callable[[], Sensitive[int]]) -> VaultContents:
-        """The contents with the noise of the look `name`: its own, or drawn now and durable when this returns."""
+        """The contents with the noise of the look `name`, drawn now, durably, if it has none."""
         if name in contents.looks:
             return contents
-        return self._write(replace(contents, looks={**contents.looks, name: LookNoise(_identity(), draw())}))
+        return self._write(replace(contents, looks={**contents.looks, name: LookNoise(_random_identity(), draw())}))
 
     def compared(self, contents: VaultContents, name: str, *, above: bool) -> VaultContents:
-        """The contents with the bit of the look `name`, durable when this returns."""
+        """The contents with the result of the look `name`, durable when this returns."""
         look = replace(contents.looks[name], above=above)
         return self._write(replace(contents, looks={**contents.looks, name: look}))
 
@@ -114,11 +114,11 @@ class NoiseVault:
         attempted(self._shredded, otherwise=None)
 
     def _shredded(self) -> None:
-        for left in self.folder.glob(f".{self._place.name}-*"):  # of a kill while the file was replaced
+        for left in self.folder.glob(f".{self._file.name}-*"):  # of a kill while the file was replaced
             with left.open("r+b") as file:
                 _overwrite(file.fileno())
             left.unlink()
-        if self._place.read_bytes() != OVER:
+        if self._file.read_bytes() != OVER:
             self._replace(OVER)
 
     def _write(self, contents: VaultContents) -> VaultContents:
@@ -126,14 +126,14 @@ class NoiseVault:
         return contents
 
     def _replace(self, content: bytes) -> None:
-        """The new content is durable before the old is overwritten."""
+        """Replace the vault's file, durably, and then overwrite the old content."""
         try:
-            before = os.open(self._place, os.O_RDWR)
+            before = os.open(self._file, os.O_RDWR)
         except FileNotFoundError:
-            replace_atomically(self._place, content)
+            replace_atomically(self._file, content)
             return
         try:
-            replace_atomically(self._place, content)
+            replace_atomically(self._file, content)
             with suppress(OSError):
                 _overwrite(before)
         finally:
@@ -146,7 +146,7 @@ def _overwrite(handle: int) -> None:
     os.fsync(handle)
 
 
-def _identity() -> str:
+def _random_identity() -> str:
     return secrets.token_hex(IDENTITY)
 
 
@@ -156,7 +156,7 @@ def _text(contents: VaultContents) -> str:
 
 
 def _from_text(text: str) -> VaultContents:
-    """The inverse of `_text`.
+    """The vault's contents in a text that `_text` wrote.
 
     Raises:
         ValueError, LookupError, TypeError, AttributeError: it is none.

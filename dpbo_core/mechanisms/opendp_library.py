@@ -11,33 +11,33 @@ from typing import Any, Literal
 
 
 def discrete_laplace(scale: float, size: int | None = None) -> Any:
-    """Laplace noise on vectors of integers that move in ℓ₁ by a whole number of steps; its price is ε."""
+    """OpenDP's discrete Laplace measurement on integer vectors of integer ℓ₁ sensitivity; its price is ε."""
     distance = opendp().metrics.l1_distance(T="i64")
-    return opendp().measurements.make_laplace(_integers(size), distance, scale=scale)
+    return opendp().measurements.make_laplace(_integer_domain(size), distance, scale=scale)
 
 
 def discrete_gaussian(scale: float, size: int | None = None, *, moves: Literal["i64", "f64"]) -> Any:
-    """Gaussian noise on vectors of integers that move in ℓ₂, by whole steps or not; its price is ρ."""
+    """OpenDP's discrete Gaussian measurement on integer vectors of ℓ₂ sensitivity; its price is ρ."""
     distance = opendp().metrics.l2_distance(T=moves)
-    return opendp().measurements.make_gaussian(_integers(size), distance, scale=scale)
+    return opendp().measurements.make_gaussian(_integer_domain(size), distance, scale=scale)
 
 
 def exponential_noisy_max(scale: float, size: int) -> Any:
-    """The index of the largest of integers with exponential noise; its price is ε."""
+    """OpenDP's measurement of the largest integer's index with exponential noise; its price is ε."""
     return _noisy_max(scale, size, opendp().measures.max_divergence())
 
 
 def gumbel_noisy_max(scale: float, size: int) -> Any:
-    """The index of the largest of integers with Gumbel noise; its price is ρ."""
+    """OpenDP's measurement of the largest integer's index with Gumbel noise; its price is ρ."""
     return _noisy_max(scale, size, opendp().measures.zero_concentrated_divergence())
 
 
 def _noisy_max(scale: float, size: int, measure: Any) -> Any:
     distance = opendp().metrics.linf_distance(T="i64")
-    return opendp().measurements.make_noisy_max(_integers(size), distance, measure, scale=scale)
+    return opendp().measurements.make_noisy_max(_integer_domain(size), distance, measure, scale=scale)
 
 
-def _integers(size: int | None) -> Any:
+def _integer_domain(size: int | None) -> Any:
     domains = opendp().domains
     whole = domains.atom_domain(T="i64")
     return domains.vector_domain(whole) if size is None else domains.vector_domain(whole, size=size)

@@ -35,7 +35,7 @@ class RandomProjection:
     keep: Callable[[Table], str]
 
     def spend(self, what: str) -> Spend:
-        """The claim; only a dataset declared public is ever charged with it."""
+        """The claimed price of a projection; only a dataset declared public is ever charged with it."""
         return Spend(
             what=what,
             mechanism="random projection",
@@ -47,7 +47,7 @@ class RandomProjection:
         )
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[Table]], str]:
-        """Draw M; what is returned multiplies by it, keeps the image and gives its digest."""
+        """Draw the matrix M: a function that multiplies a table by it, stores the image and returns its digest."""
         del spend, source
         # Kharkovskii et al. 2020, Alg. 1, line 3; by the operating system's entropy
         M = np.random.default_rng().standard_normal(self.shape)

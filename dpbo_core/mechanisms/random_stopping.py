@@ -50,7 +50,7 @@ class _Law(ABC):
         """E[K]: how many trials a run takes on average."""
 
     def quantile(self, bits: int) -> int:
-        """K at U = (bits + ½)/2²⁵⁶."""
+        """The quantile of K at U = (bits + ½)/2²⁵⁶."""
         with localcontext(Context(prec=_DIGITS)):
             U = (Decimal(bits) + Decimal("0.5")) / Decimal(2**BITS)
             reached = Decimal(0)
@@ -67,13 +67,13 @@ class _Law(ABC):
 
     @property
     def drawable(self) -> bool:
-        """Whether Pr[K > 10⁷] is at most 2⁻¹⁰⁰."""
+        """Whether a K above 10⁷ is so unlikely (at most 2⁻¹⁰⁰) that the law can be drawn from."""
         return self.log_tail <= -100.0 * math.log(2.0)
 
     def tail(self, cap: int) -> float:
         """Pr[K > cap], rounded up."""
         with localcontext(Context(prec=_DIGITS)):
-            reached = sum((mass for _, mass in self._up_to(cap)), Decimal(0))
+            reached = sum((mass for _, mass in self._masses_to(cap)), Decimal(0))
             above = max(Decimal(0), 1 - reached) + Decimal("1e-90")
             return math.nextafter(float(above), math.inf)
 
@@ -104,7 +104,7 @@ class _Law(ABC):
 
         return int(source.draw(lambda _: self.quantile(secrets.randbits(BITS)), None, imitation))
 
-    def _up_to(self, cap: int) -> Iterator[tuple[int, Decimal]]:
+    def _masses_to(self, cap: int) -> Iterator[tuple[int, Decimal]]:
         for k, mass in self.masses():
             if k > cap:
                 return
@@ -135,11 +135,11 @@ class NegativeBinomialStopping(_Law):
 
     @property
     def log_tail(self) -> float:
-        """By the first mass beyond, and the largest ratio of two."""
+        """Log of a bound on Pr[K > 10⁷], by the first mass beyond and the largest ratio of two."""
         return papernot_steinke_2022.negative_binomial_log_tail(_LARGEST_K, shape=self.shape, gamma=self.gamma)
 
     def masses(self) -> Iterator[tuple[int, Decimal]]:
-        """Pr[K = k+1] = Pr[K = k]·(1−γ)(k+η)/(k+1)."""
+        """(k, Pr[K = k]) from the least k on, by Pr[K = k+1] = Pr[K = k]·(1−γ)(k+η)/(k+1)."""
         gamma, eta = Decimal(self.gamma), Decimal(self.shape if abs(self.shape) >= _NO_SHAPE else 0.0)
         mass, k = _first_mass(gamma, eta), 1
         while True:
@@ -170,11 +170,11 @@ class PoissonStopping(_Law):
 
     @property
     def log_tail(self) -> float:
-        """Chernoff: Pr[K ≥ x] ≤ e^{−μ}(eμ/x)^x for x > μ; a mean is at most a tenth of 10⁷."""
+        """Log of a bound on Pr[K > 10⁷], Chernoff's: Pr[K ≥ x] ≤ e^{−μ}(eμ/x)^x for x > μ."""
         return _LARGEST_K * (1.0 + math.log(self.mean / _LARGEST_K)) - self.mean
 
     def masses(self) -> Iterator[tuple[int, Decimal]]:
-        """Pr[K = k+1] = Pr[K = k]·μ/(k+1)."""
+        """(k, Pr[K = k]) from the least k on, by Pr[K = k+1] = Pr[K = k]·μ/(k+1)."""
         mean = Decimal(self.mean)
         mass, k = (-mean).exp(), 0
         while True:
@@ -204,7 +204,7 @@ def draw_index(weights: list[int], source: NoiseSource) -> int:
 
 
 def prior_weights(prior: list[float]) -> list[int]:
-    """Integers P next to N·2⁶⁰·π₀, each at least 1: trials are drawn from P/ΣP itself; 2⁶⁰ each where uniform.
+    """Positive integers P nearest to N·2⁶⁰·π₀, from which trials are drawn exactly.
 
     Args:
         prior: π₀, (N,), positive, summing to 1.
@@ -218,7 +218,7 @@ def prior_weights(prior: list[float]) -> list[int]:
 def bounded_weights(
     density: list[float], *, lower: float, upper: float, prior: list[int] | None = None
 ) -> list[int]:
-    """Integers w with Σw = ΣP and c ≤ w/P ≤ C for each, next to ΣP·density; P is 2⁶⁰ for every one without a prior.
+    """Integer weights w nearest to the density with Σw = ΣP and c ≤ w/P ≤ C, from which a trial is drawn.
 
     With them π/π₀ of π₀ = P/ΣP is w/P EXACTLY, so the slack of the bounds c ≤ π/π₀ ≤ C that are paid for is 0, and
     there is nothing to compare and nothing to raise. P lies in the box for all c ≤ 1 ≤ C, so the sum is always met:

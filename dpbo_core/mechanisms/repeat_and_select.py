@@ -40,7 +40,7 @@ def selection_epsilon(
     delta: float,
     calibration: wang_2023.Calibration = "corrected",
 ) -> float:
-    """ε of the whole at δ, rounded up; pure where the trials are and K is negative binomial."""
+    """The ε at δ of selecting the best of K random trials, rounded up."""
     if isinstance(stopping, NegativeBinomialStopping):
         shape = stopping.shape
         pure = math.inf
@@ -116,7 +116,7 @@ class RepeatAndSelect:
     calibration: wang_2023.Calibration = "corrected"
 
     def spend(self, what: str) -> Spend:
-        """(ε, δ) in one piece; its zCDP price ε²/2 is only ever used together with its δ."""
+        """The price (ε, δ) of the whole selection; its ρ = ε²/2 is only ever used together with its δ."""
         epsilon = from_units(self.epsilon_units)
         return Spend(
             what=what,
@@ -146,7 +146,7 @@ class RepeatAndSelect:
         )
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[Procedure]], Any]:
-        """How to run the procedure, whose every random choice comes from `source`.
+        """A function that runs the procedure, whose every random choice comes from `source`.
 
         Raises:
             MechanismRefused: the theorems' price is above `spend`, and nothing was drawn.

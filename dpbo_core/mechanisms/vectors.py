@@ -64,7 +64,7 @@ class DiscreteGaussianVector:
         return theorem_14_sigma(rho=self.rho, sensitivity=self.sensitivity)
 
     def measurement(self) -> Any:
-        """OpenDP's, its own privacy map checked against ρ.
+        """OpenDP's measurement, its own privacy map checked against ρ.
 
         Raises:
             MechanismRefused: a scale that cannot be sampled, or a price above ρ.
@@ -99,7 +99,7 @@ class DiscreteLaplaceVector:
         return self.sensitivity / self.epsilon * (1.0 + 1e-12)
 
     def measurement(self) -> Any:
-        """OpenDP's, its own privacy map checked against ε.
+        """OpenDP's measurement, its own privacy map checked against ε.
 
         Raises:
             MechanismRefused: a scale that cannot be sampled, or a price above ε.
@@ -122,7 +122,7 @@ class DiscreteLaplaceVector:
 
 @lru_cache(maxsize=4096)  # a study is planned several times, and many points of Λ share their noise
 def check_vector(vector: DiscreteGaussianVector | DiscreteLaplaceVector) -> None:
-    """The noise can be drawn, at its price.
+    """Refuse vector noise that cannot be drawn at its price.
 
     Raises:
         StudyInvalid: it cannot.

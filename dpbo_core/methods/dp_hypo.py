@@ -212,17 +212,17 @@ class DpHypo:
 
     @property
     def c(self) -> float:
-        """The least ratio of a density to the prior."""
+        """The least ratio c of a trial's density to the prior."""
         return 0.75 if self.lower is None else self.lower
 
     @property
     def C(self) -> float:  # noqa: N802  the paper's
-        """The largest ratio of a density to the prior."""
+        """The largest ratio C of a trial's density to the prior."""
         return 2.0 if self.upper is None else self.upper
 
     @property
     def beta(self) -> float:
-        """The inverse temperature of the softmax of scores."""
+        """The inverse temperature β of the softmax of scores."""
         return 1.0 if self.inverse_temperature is None else self.inverse_temperature
 
     def law(self, problem: Problem) -> Stopping:
@@ -236,7 +236,7 @@ class DpHypo:
     def _calibrated(
         self, problem: Problem, bounds: tuple[float, float] | None = None
     ) -> tuple[Trial, RepeatAndSelect]:
-        """The dearest trial, and its selection, that stay within the study's (ε, δ)."""
+        """The most accurate trial, and its selection, that the study's (ε, δ) pays for."""
         refuse_persons(problem, self.kind, "its price is proved for neighbours of equally many records alone")
         check_base(base_named(self.base), problem)
         law, (lower, upper) = self.law(problem), bounds or self.bounds
@@ -314,7 +314,7 @@ class DpHypo:
         )
 
     def _too_dear(self, problem: Problem, lower: float, upper: float) -> StudyInvalid:
-        """The refusal of a budget that does not pay for a trial: what costs so much, and what to change."""
+        """The error for a budget that does not pay for a single trial: what costs so much, and what to change."""
         if base_named(self.base).fixed_cost:
             return StudyInvalid(
                 f"{self.base} costs more than ε = {problem.epsilon:g} allows for the best of many trials",
@@ -337,7 +337,7 @@ class DpHypo:
         )
 
     def _why(self, problem: Problem, trial: Trial) -> str:
-        """One sentence for the person choosing: the cost of a trial, and what the other sampler would leave."""
+        """A sentence for whoever chooses a method: the cost of a trial, and what the other sampler would leave."""
         law, mean = self.law(problem), problem.search.n_steps
         text = f"the best of a hidden random number of trials, {mean} on average; {trial.described} a trial"
         try:

@@ -29,7 +29,7 @@ EQUAL = 1e-9  # relative: two numbers that were computed alike
 
 
 def chosen_and_scored(release: Release, *, choice: str, score: str) -> ReleasedScores:
-    """The choice and the score of a release of one candidate; no choice where none of its draws made it.
+    """The choice and the score in a release of one candidate; no choice if none of its draws made it.
 
     Args:
         release: of one candidate.
@@ -64,7 +64,7 @@ def steps_and_look(release: Release, look: str) -> ReleasedScores:
 def followed(
     problem: Problem, listed: Sequence[int], choices: Sequence[int | None], measure: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """The law π over the listed candidates: π₀, moved towards what earlier editions chose.
+    """The law π over the listed candidates: the prior π₀ moved towards earlier editions' choices.
 
     Args:
         problem: whose candidates are listed.

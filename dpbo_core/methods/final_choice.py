@@ -40,7 +40,7 @@ MIXED_EVIDENCE = Evidence(
 
 
 def selection(problem: Problem, share: int, by: FinalChoice) -> PrivateSelection:
-    """The mechanism of a final choice: the one with the largest ε_c whose price is within its share of ρ*.
+    """The mechanism of a final choice: the largest ε_c whose zCDP price is within its share of ρ*.
 
     Args:
         problem: with the study's (ε, δ).

@@ -60,7 +60,7 @@ Law = Literal["negative_binomial", "poisson"]
 
 
 def law_of(name: Law, shape: float, mean: int) -> Stopping:
-    """The law of the number of trials K, of which a study gives the mean.
+    """The law of the number of trials K that has this shape and mean.
 
     Args:
         name: which family.
@@ -91,7 +91,7 @@ def _law(name: Law, shape: float, mean: int) -> Stopping | None:
 
 
 def _too_long(name: Law, shape: float, mean: int) -> StudyInvalid:
-    """The refusal of a K that is too often huge: which mean would do at this η, and which η at this mean."""
+    """The error for a K that is too often huge, with the mean or the shape η that would do."""
 
     def drawable(eta: float, steps: int) -> bool:
         law = _law(name, eta, steps)
@@ -136,7 +136,7 @@ def informed(prior: Sequence[Any], problem: Problem) -> NDArray[np.float64]:
 
 
 def assumed_of(prior: Sequence[Any]) -> tuple[str, ...]:
-    """The assumption that a prior made of scores rests on, by name; none for weights."""
+    """The name of the assumption that a prior made of scores rests on; none for weights."""
     return (PUBLIC_PRIOR.name,) if any(isinstance(one, Mapping) for one in prior) else ()
 
 
@@ -296,13 +296,13 @@ class HypoSearch(Opaque):
         """
         N, (lower, upper) = len(self._problem.candidates), (self._mechanism.lower, self._mechanism.upper)
         if isinstance(sampler, UniformSampler):
-            return draw_index([1] * N if self._uniform else self._prior, source)
+            return draw_index([1] * N if self._is_uniform else self._prior, source)
         fallback = [weight / sum(self._prior) for weight in self._prior]
         density = attempted(lambda: sampler.density().tolist(), fallback)
         return draw_index(bounded_weights(density, lower=lower, upper=upper, prior=self._of_prior), source)
 
     @property
-    def _uniform(self) -> bool:
+    def _is_uniform(self) -> bool:
         """Whether the prior prefers no candidate."""
         return self._of_prior is None
 
@@ -312,12 +312,12 @@ class HypoSearch(Opaque):
         return None if max(self._prior) == min(self._prior) else self._prior
 
     def _tell(self, sampler: Sampler, index: int, quality: int) -> None:
-        """Tell the sampler a trial's quality, as a share of its range; what it cannot learn from is dropped."""
+        """Tell the sampler a trial's quality as a share of its range; errors of the sampler are dropped."""
         share = min(max(quality / self._problem.range_steps, 0.0), 1.0)
         attempted(lambda: sampler.tell(index, share), None)
 
 
 def _not_rehearsed(source: NoiseSource) -> Any:
-    """Refuse to select: the trials were to be run in `step`."""
+    """Raise an error: the trials were to be run in `step`, before `finish` selects."""
     del source
     raise ValueError("the trials were not run")

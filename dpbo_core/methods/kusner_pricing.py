@@ -127,7 +127,7 @@ class PriorScale:
         return np.asarray(np.clip(steps, *limits), dtype=np.int64)
 
     def binds(self, sensitivity: float) -> bool:
-        """Whether the range bounds the query at least as well as a theorem does."""
+        """Whether the score's range bounds the query's sensitivity at least as well as a theorem does."""
         return self.capped and sensitivity >= self.width
 
     def sensitivity_steps(self, sensitivity: float) -> int:
@@ -224,7 +224,7 @@ def priced_draws(
 
 
 def _up_to(delta_units: int, spend: Spend) -> Spend:
-    """The spend with a δ: its ε holds only up to it, so it is priced ε²/2 in zCDP, rounded up."""
+    """The spend with a δ up to which its ε holds, priced ε²/2 in zCDP, rounded up."""
     epsilon = from_units(spend.epsilon_units or 0)
     return replace(spend, delta_units=delta_units, rho_units=spent_units(0.5 * epsilon**2 * (1.0 + 1e-12)))
 
@@ -280,7 +280,7 @@ def _best_words(problem: Problem, spend: Spend) -> str:
 
 
 def checked_rate(problem: Problem, A: float, tau: float) -> float:
-    """Theorem 5's rate at the constants that a study asserts, once they are checked.
+    """Theorem 5's rate at the constants A and τ that a study states, after a check of them.
 
     Raises:
         StudyInvalid: they are not positive numbers, or T < 2.

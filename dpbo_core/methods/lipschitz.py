@@ -165,7 +165,9 @@ class Lipschitz:
         """What to expect: the mean absolute value of the Laplace noise, which is its scale."""
         ((spend, _),) = self.draws(problem)
         scale = spend.noise_scale
-        published = kusner_2015.corollary_4_scale(sensitivity=self._published(problem), epsilon=problem.epsilon)
+        published = kusner_2015.corollary_4_scale(
+            sensitivity=self._published_sensitivity(problem), epsilon=problem.epsilon
+        )
         why = (
             f"its noise has scale {scale:.3g} on a score between 0 and {problem.score_range:g} "
             f"(as published {published:.3g}): {_score_bound(spend)}; it releases a score and no hyperparameter"
@@ -199,7 +201,9 @@ class Lipschitz:
             )
         lambda_min, lambda_max = _ends(problem)
         if self.calibration == "published":
-            return max(1, int(np.ceil(self._published(problem) / problem.score_per_step * (1.0 + 1e-12))))
+            return max(
+                1, int(np.ceil(self._published_sensitivity(problem) / problem.score_per_step * (1.0 + 1e-12)))
+            )
         L, G, loss = problem.score.lipschitz, problem.score_range, loss_named(problem.model.estimator)  # line 4
         tau = _tolerance(problem)
         B = kusner_2015.weight_norm_bound(lambda_min=lambda_min, initial_loss=loss.initial_loss)
@@ -209,7 +213,7 @@ class Lipschitz:
             lambda_min=lambda_min, lambda_max=lambda_max, solver_tolerance=tau, initial_loss=loss.initial_loss
         )
         if self.sensitivity == "trained" and problem.trainer is not None:
-            D, R = self._trained(problem, tau, D, R)
+            D, R = self._measured_bounds(problem, tau, D, R)
         if self.scores_all:
             return kusner_2015.theorem_7_fixed_set_integer_sensitivity(
                 n_validation=problem.n_averaged,
@@ -227,7 +231,7 @@ class Lipschitz:
             max_records_per_person=problem.max_records_per_person,
         )
 
-    def _trained(self, problem: Problem, tau: float, D: float, R: float) -> tuple[float, float]:
+    def _measured_bounds(self, problem: Problem, tau: float, D: float, R: float) -> tuple[float, float]:
         """The bounds D and R measured on the public models: on all of Λ, or on a subset that holds both ends."""
         lambdas = np.array([float(point["lambda"]) for point in problem.candidates.points])
         order = np.argsort(lambdas, kind="stable")
@@ -235,7 +239,7 @@ class Lipschitz:
         whole = len(order) <= self.trained_points
         places = np.linspace(0, len(order) - 1, min(len(order), max(2, self.trained_points)))
         chosen = order[np.unique(places.round().astype(int))]
-        models = [_linear(problem.train(int(i))) for i in chosen]
+        models = [_checked_linear(problem.train(int(i))) for i in chosen]
         W = np.array([model.weights for model in models])
         widest = max(float(np.linalg.norm(W - w, axis=1).max()) for w in W) * up
         if whole:
@@ -245,7 +249,7 @@ class Lipschitz:
         gap = max(r * (float(np.linalg.norm(w)) + tau) for r, w in zip(ratios, W[1:], strict=True))
         return min(D, (widest + 2.0 * gap + 4.0 * tau) * up), R
 
-    def _published(self, problem: Problem) -> float:
+    def _published_sensitivity(self, problem: Problem) -> float:
         """The sensitivity Δ as printed in Theorem 7 (k = 1 in the paper)."""
         lambda_min, lambda_max = _ends(problem)
         return kusner_2015.theorem_7_sensitivity(
@@ -374,7 +378,7 @@ def _tolerance(problem: Problem) -> float:
     return max(default_tolerance(problem.model.estimator, regularization) for regularization in lambdas)
 
 
-def _linear(model: object) -> LinearModel:
+def _checked_linear(model: object) -> LinearModel:
     """The model as a linear one, which `_ends` has made sure of."""
     assert isinstance(model, LinearModel)  # noqa: S101  _ends has refused every other estimator
     return model

@@ -71,18 +71,18 @@ def in_pairs(problem: Problem) -> PairCount | None:
 
 
 def unit_of(problem: Problem) -> Unit:
-    """The map from a draw to a score before the number of pairs is drawn: of a mean, or at the public share."""
+    """The map from a draw to a score, with the public share of positives where pairs are counted."""
     return Unit(problem.metric_per_step)
 
 
 def unit_drawn(pairs: PairCount, drawn: int, deviation: float, beside: float) -> Unit:
-    """The map from a draw to a score once the number of pairs was drawn with noise of this deviation."""
+    """The map from a draw to a score, once the number of pairs was drawn with noise of this deviation."""
     n_pairs = min(max(drawn, pairs.fewest_likely), pairs.range_steps)
     return Unit(1.0 / n_pairs, beside, deviation / n_pairs)
 
 
 def shares_of(problem: Problem, whole: float) -> tuple[float, ...]:
-    """The shares of ε for the number of pairs, where such are counted, and for the score, adding up to `whole`."""
+    """The shares of ε for the number of pairs, if pairs are counted, and for the score, adding up to `whole`."""
     if in_pairs(problem) is None:
         return (whole,)
     return whole * SHARE_OF_PAIRS, whole * (1.0 - SHARE_OF_PAIRS)
@@ -117,7 +117,7 @@ def score_caption(problem: Problem, noise: Noise, index: int, score: Drawn, numb
 
 
 def beside(problem: Problem, index: int) -> float:
-    """The public score r of a candidate, the usual one where it cannot be had. Public, and never raises."""
+    """The public score r of a candidate as a reference, or the usual one without it. Never raises."""
     public = attempted(lambda: problem.public_score(index), USUAL)
     return on_grid(min(max(public, 0.0), 1.0))
 
@@ -128,7 +128,7 @@ def on_grid(share: float) -> float:
 
 
 def one_unit_moves(release: Release) -> float:
-    """The most that one unit's records can move each draw's query by, in the unit of the draws.
+    """The sensitivity of each of a release's draws, in the unit of the draws.
 
     Raises:
         KeyError, TypeError, ValueError: the facts do not say.
@@ -143,12 +143,12 @@ def one_unit_moves(release: Release) -> float:
 
 
 def relations_of(release: Release) -> tuple[NeighboringRelation, ...]:
-    """The neighbours that a release can be about: where pairs are counted, those of single records alone."""
+    """The neighbouring relations that a release can be about: single records alone where pairs are counted."""
     return (NeighboringRelation.REPLACE_ONE,) if COUNTS in release.facts else MEANS
 
 
 def check_unpaired(problem: Problem) -> None:
-    """Refuse a choice by each record's difference where pairs are counted.
+    """Refuse a choice by paired differences of records where the score counts pairs.
 
     Raises:
         StudyInvalid: pairs are counted.
@@ -162,7 +162,7 @@ def check_unpaired(problem: Problem) -> None:
 
 
 def refused(problem: Problem, methods: tuple[str, ...]) -> StudyInvalid:
-    """The refusal of a method that needs a mean of record scores; names those that do not."""
+    """The error of a method that needs a mean of record scores; it names those that do not."""
     named = (
         f"method = {' or '.join(map(repr, methods))}"
         if methods

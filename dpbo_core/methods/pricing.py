@@ -78,7 +78,7 @@ def _split(problem: Problem, amount: float, shares: tuple[float, ...]) -> tuple[
 
 
 def too_small(problem: Problem) -> StudyInvalid:
-    """The refusal of an ε (or δ) that the ledger's unit cannot divide."""
+    """The error for an ε (or δ) that the ledger's unit cannot divide."""
     return StudyInvalid(
         f"ε = {problem.epsilon:g} is too small to be divided among the draws of this method",
         cause="the ledger counts privacy in units of 1e-12",
@@ -87,7 +87,7 @@ def too_small(problem: Problem) -> StudyInvalid:
 
 
 def refuse_persons(problem: Problem, kind: str, cause: str) -> None:
-    """Refuse a method of which nothing is proved where each person's mean counts once.
+    """Refuse a method without a proof for scores that average each person's mean once.
 
     Raises:
         StudyInvalid: the study counts so.

@@ -125,7 +125,7 @@ class PrivateGrid:
 
     @staticmethod
     def forms(problem: Problem) -> tuple["PrivateGrid", ...]:
-        """The form that the advice compares: all that was cross-validated, or a shortlist where scoring is slow.
+        """The form that the advice compares: all cross-validated candidates, or a shortlist where scoring is slow.
 
         Where every record is scored in a process of its own scoring is the cost: then as many as there are steps.
         """
@@ -138,7 +138,7 @@ class PrivateGrid:
         return (PrivateGrid(evaluate="tried", base_measure="public", paired=paired, editions=planned),)
 
     def simulated(self, problem: Problem) -> Simulated:
-        """The place in the advice's simulation: as the whole of Λ, or as its subset."""
+        """The settings under which the advice's simulation covers this method: all of Λ, or a subset."""
         spends, metric_per_score = self.plan(problem).spends, problem.metric_per_step / problem.score_per_step
         choice, score = (
             spend.noise_scale * metric_per_score / problem.score_range for spend in (spends[0], spends[-1])
@@ -152,7 +152,7 @@ class PrivateGrid:
         )
 
     def fixed_path(self, problem: Problem) -> tuple[int, ...]:
-        """The candidates Λ′ in order; none where the public scores decide which they are."""
+        """The candidates Λ′ in order; empty where the public scores decide which they are."""
         fixed = self.evaluate in ("all", "sobol") or self.n_steps(problem) == len(problem.candidates)
         return self._spread(problem) if fixed and self.evaluate != "public_shortlist" else ()
 
@@ -204,11 +204,11 @@ class PrivateGrid:
         return Outlook(scale, error, n, why)
 
     def prepare(self, problem: Problem) -> Problem:
-        """The problem with public scores cross-validated, where these have a say."""
+        """The problem with cross-validated public scores, where the method uses them."""
         return searched(problem, self._trials(problem)) if self._asks_public else problem
 
     def cross_validated(self, problem: Problem) -> tuple[int, ...]:
-        """The candidates whose public scores the search begins with; none where it asks for none."""
+        """The candidates whose public scores the search begins with; empty where it uses none."""
         return required_trials(problem, self._trials(problem)) if self._asks_public else ()
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "GridSearch":
@@ -216,14 +216,14 @@ class PrivateGrid:
         return GridSearch(self, problem, plan, *self._mechanisms(problem))
 
     def subset(self, problem: Problem) -> tuple[tuple[int, ...], Pairing | None, NDArray[np.int64]]:
-        """The candidates that will be scored, in order; how they are paired; their head start in steps of the sum.
+        """The candidates to score, in order; how they are paired; their head start in steps of the sum.
 
         All of it is public. The head start is what the public training set has to say in the choice; no record
         moves it.
         """
         if not self._asks_public:
             listed = self._spread(problem)
-            return listed, None, self._begun(problem, listed, np.zeros(len(listed)))
+            return listed, None, self._moved_by_earlier_editions(problem, listed, np.zeros(len(listed)))
         public_search, (selection, _) = (
             search_on_public_data(problem, self._trials(problem)),
             self._mechanisms(problem),
@@ -244,9 +244,11 @@ class PrivateGrid:
             start = selection.scale * np.log(base_measure(problem, public_search.mean[list(listed)], noise))
         elif self.evaluate == "public_shortlist" and pair is None:
             start = head_start(problem, listed, public_search, noise).astype(np.float64)
-        return listed, pair, self._begun(problem, listed, start)
+        return listed, pair, self._moved_by_earlier_editions(problem, listed, start)
 
-    def _begun(self, problem: Problem, listed: tuple[int, ...], start: NDArray[np.float64]) -> NDArray[np.int64]:
+    def _moved_by_earlier_editions(
+        self, problem: Problem, listed: tuple[int, ...], start: NDArray[np.float64]
+    ) -> NDArray[np.int64]:
         """The head start moved towards what earlier editions chose, in whole steps of the sum."""
         choices = [edition.choice for edition in problem.earlier or ()]
         if any(choice is not None for choice in choices):
@@ -288,11 +290,11 @@ class PrivateGrid:
         return selection, DiscreteLaplace(steps, score, per_step)
 
     def _for_many(self, problem: Problem) -> bool:
-        """Whether it is one of many releases, by its own option or by what the cap is planned for."""
+        """Whether the study is one of many releases, by its own option or by what the cap is planned for."""
         return max(self.editions, problem.editions) >= MANY
 
     def _parts(self, problem: Problem) -> tuple[int, ...]:
-        """The study's ε in 10⁻¹², split: for the choice, the number of pairs where counted, and the score."""
+        """The study's ε in 10⁻¹², split between the choice, the number of pairs (if any) and the score."""
         share = self.score_share
         if share is None:
             share = SCORE_SHARE if in_pairs(problem) is None else PAIRS_SHARE
@@ -359,7 +361,7 @@ class GridSearch(Opaque):
         self._all_pairs: Sensitive[int] | None = None
 
     def step(self, objective: Scorer, noise: Noise) -> None:  # noqa: ARG002  no noise before the end
-        """Train the next candidate of the public list and score it, with those that waited for it.
+        """Train and score the next candidate of the public list, with those that waited for it.
 
         Where they are paired, each record's scores are compared with the public best's.
         """

@@ -132,7 +132,7 @@ class PrivateTrajectory:
 
     @property
     def shares(self) -> tuple[float, float]:
-        """The shares of the final choice and of the look, s and r: as stated, or those usual beside the choice."""
+        """The shares of ρ for the final choice and for the fresh look, as stated or as usual."""
         final, look, _ = ENDS[self.final_choice]
         return (
             final if self.final_share is None else self.final_share,
@@ -149,7 +149,7 @@ class PrivateTrajectory:
         return PrivateTrajectory(prior="public", amplitude="public"), PrivateTrajectory()
 
     def simulated(self, problem: Problem) -> Simulated:
-        """The place in the advice's simulation, by the noise of one observation of the path."""
+        """The settings under which the advice's simulation covers this method, by one observation's noise."""
         if self.final_choice == "permute_and_flip":
             plain = replace(self, final_choice="exponential", final_share=None, look_share=None)
             path = plain.simulated(problem)
@@ -172,7 +172,7 @@ class PrivateTrajectory:
         return PrivacyPlan(guarantee, spends)
 
     def draws(self, problem: Problem) -> Draws:
-        """The draws of the plan: number of pairs, T observations, final choice, look; those that there are."""
+        """The draws of the plan, of those that there are: number of pairs, observations, final choice, look."""
         drawn: list[tuple[Spend, Mechanism[Any]]] = []
         if (number := self.number(problem)) is not None:
             drawn.append((number.spend(ALL_PAIRS), number))

@@ -65,7 +65,7 @@ class Public:
         return (Public(),)
 
     def simulated(self, problem: Problem) -> Simulated:
-        """The place in the advice's simulation: no noise in the choice, and all of ε for the score."""
+        """The settings under which the advice's simulation covers this method: a noiseless choice."""
         metric_per_score = problem.metric_per_step / problem.score_per_step
         records = problem.score_range / (self.plan(problem).spends[-1].noise_scale * metric_per_score)
         return Simulated(self.kind, records, records)
@@ -94,7 +94,7 @@ class Public:
         return chosen_and_scored(release, choice="", score=SCORE)
 
     def outlook(self, problem: Problem) -> Outlook:
-        """What to expect: the noise of the score. What the choice loses is not the noise's doing."""
+        """What to expect of the score's noise; the public choice's own loss is not noise."""
         scale = self.laplaces(problem)[-1].scale * problem.metric_per_step
         why = (
             "chooses by the public score alone, which costs no privacy and is as good as the public set is like "

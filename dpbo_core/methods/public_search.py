@@ -47,7 +47,7 @@ DOUBT_LENGTHSCALE = 0.3  # times √d: over what distance that difference change
 
 
 def searched(problem: Problem, trials: int) -> Problem:
-    """The problem with the public search of so many trials, which whoever asks for it is then given.
+    """The problem with a public search of so many trials attached.
 
     Raises:
         StudyInvalid: a public training failed.
@@ -91,7 +91,7 @@ def search_on_public_data(problem: Problem, trials: int) -> PublicSearch:
 
 
 def required_trials(problem: Problem, trials: int) -> tuple[int, ...]:
-    """Those that a search on public data cross-validates first in any case: all of Λ, or the half spread evenly.
+    """The candidates that a public search cross-validates in any case: all of Λ, or the half spread evenly.
 
     Known before any score is, so they may be scored elsewhere and in any order.
     """
@@ -112,7 +112,7 @@ def check_trials(trials: int) -> None:
 
 
 def public_shortlist(problem: Problem, n_chosen: int, public_search: PublicSearch) -> tuple[int, ...]:
-    """Indices of `n_chosen` candidates, one of which is likely to be the best on records not seen.
+    """Indices of `n_chosen` candidates, one of which is likely to be the best on unseen records.
 
     The public score is believed up to a doubt: the best of p plus a smooth random difference of `DOUBT` standard
     errors, once for each place on the list. Where p is flat or known from few records the list spreads out; where
@@ -142,7 +142,7 @@ def public_shortlist(problem: Problem, n_chosen: int, public_search: PublicSearc
 def head_start(
     problem: Problem, listed: tuple[int, ...], public_search: PublicSearch, noise_scale: float
 ) -> NDArray[np.int64]:
-    """b, in steps of the exact sum: a public handicap for what the public score thinks worse.
+    """Public handicaps b, in steps of the exact sum, for candidates that the public score thinks worse.
 
     A noisy score and a public one, off by ν and e, are best added with weights 1/ν² and 1/e². So a choice whose
     noise drowns the scores follows the public score, and one with little noise hardly looks at it. Being a public
@@ -156,7 +156,7 @@ def head_start(
 
 
 def base_measure(problem: Problem, scores: NDArray[np.float64], noise_scale: float) -> NDArray[np.float64]:
-    """π₀ ∝ (1 + (p⁺ − p)/τ)⁻² with τ = 2e²/(e + ν), and an even share of a five-hundredth beside it.
+    """The prior π₀ ∝ (1 + (p⁺ − p)/τ)⁻² from public scores p, mixed with a uniform share of 1/500.
 
     A candidate that the public set puts D below its best is handicapped by 2·log(1 + D/τ) noise scales, and never
     by more than log N + log 500: what misleads costs a few noise scales and cannot shut out the best. Where the
@@ -177,7 +177,7 @@ def base_measure(problem: Problem, scores: NDArray[np.float64], noise_scale: flo
 
 
 def pairing(problem: Problem, public_search: PublicSearch, noise_scale: float) -> Pairing | None:
-    """λ₀, the best of those tried, and where differences to it are clipped; None where pairing gains nothing.
+    """The reference candidate λ₀ and the clip of differences to it; None where pairing gains nothing.
 
     A bound makes the noise smaller, and moves a mean difference of heavy-tailed scores. Taken is the bound with the
     least sum of the two, on public records and among the candidates that are best there. Where the noise is small
@@ -212,12 +212,12 @@ def pairing(problem: Problem, public_search: PublicSearch, noise_scale: float) -
 
 
 def doubt(problem: Problem, best: float) -> float:
-    """e: how far the public and the sensitive score are thought to be apart, by chance and by a shift."""
+    """The expected distance e of the public from the sensitive score, by chance and by a shift."""
     return math.hypot(DOUBT * problem.aggregate.doubt(best, problem.n_training), SHIFT * problem.score_range)
 
 
 def _posterior(problem: Problem, tried: list[int], values: NDArray[np.float64]) -> Posterior:
-    """What `values` say of every candidate, under the kernel that explains them best."""
+    """The Gaussian process posterior of all candidates given `values`, under the kernel that fits best."""
     candidates, name = problem.candidates.encoded, problem.search.kernel
     fitted = fit(candidates[tried], values, NOISE_VARIANCE, name)
     kernel = kernel_named(name, fitted.lengthscale, fitted.variance)
@@ -228,7 +228,7 @@ def _posterior(problem: Problem, tried: list[int], values: NDArray[np.float64]) 
 
 
 def _proposal(posterior: Posterior, tried: list[int]) -> int:
-    """The largest upper confidence bound among the candidates not tried: a public score is the same each time."""
+    """The untried candidate with the largest upper confidence bound: a public score is the same each time."""
     bound = posterior.mean + math.sqrt(EXPLORATION) * posterior.std
     bound[tried] = -np.inf
     return int(np.argmax(bound.round(DIGITS)))

@@ -62,7 +62,7 @@ def make_release(
             **({"rowwise": "enforced"} if problem.model.enforced else {}),
             **({"score_bound": score_bound} if score_bound else {}),
             **({"chosen_by_advice": problem.advice} if problem.advice else {}),
-            **({} if problem.earlier is None else {LEARNED_FROM: _named(problem.earlier)}),
+            **({} if problem.earlier is None else {LEARNED_FROM: _edition_names(problem.earlier)}),
         },
         noise=noise.standing,
     )
@@ -78,6 +78,6 @@ def averaged_facts(problem: Problem) -> dict[str, int | None]:
     }
 
 
-def _named(earlier: tuple[EarlierEdition, ...]) -> list[dict[str, str]]:
+def _edition_names(earlier: tuple[EarlierEdition, ...]) -> list[dict[str, str]]:
     """The editions that a search began with, by name and release."""
     return [{"edition": item.edition, "release_id": item.release_id} for item in earlier]

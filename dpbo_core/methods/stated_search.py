@@ -28,7 +28,7 @@ UNFITTED = 0.3  # in the unit cube, where a study names no lengthscale
 
 
 def stated_kernel(problem: Problem, variance: float = 1.0) -> Kernel:
-    """The study's kernel at its own lengthscale, or at `UNFITTED` until there is something to fit it to."""
+    """The study's kernel at its own lengthscale, or at `UNFITTED` until one can be fitted."""
     search = problem.search
     return kernel_named(
         search.kernel, UNFITTED if isinstance(search.lengthscale, str) else search.lengthscale, variance
@@ -36,7 +36,7 @@ def stated_kernel(problem: Problem, variance: float = 1.0) -> Kernel:
 
 
 def check_lengthscale(method: Method, problem: Problem) -> None:
-    """Refuse a study that asks for a fitted lengthscale of a method that would use a fixed one.
+    """Refuse a study that asks a method with a fixed lengthscale for a fitted one.
 
     Raises:
         StudyInvalid: the method would use a fixed one all the same.
@@ -55,7 +55,7 @@ FACT = "acquisition"
 
 
 def acquisition_of(search: SearchSection) -> Acquisition:
-    """The acquisition that a study states: one of ours, or its own function.
+    """The acquisition that a study names: a built-in one, or its own function.
 
     Raises:
         StudyInvalid: a function that cannot be imported, or gives no such answer on made-up numbers.
@@ -78,7 +78,7 @@ def acquisition_of(search: SearchSection) -> Acquisition:
 
 
 def _checked(function: Callable[..., Any], candidates: Arrays, mean: Arrays, deviation: Arrays) -> Arrays:
-    """The answer of a user's function, (N,) numbers of our own; raises on any other answer.
+    """What a user's acquisition returned, as (N,) finite numbers; raises on anything else.
 
     Raises:
         Exception: anything; there is none.

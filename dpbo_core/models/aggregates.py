@@ -52,7 +52,7 @@ class MeanOfRecords:
 
     @property
     def record_steps(self) -> int:
-        """Δ, k records at once."""
+        """The sensitivity Δ of the sum to one person, with k records at once, in steps."""
         return min(self.counted, self.n_records) * GRID
 
     @property
@@ -62,17 +62,17 @@ class MeanOfRecords:
 
     @property
     def score_per_step(self) -> float:
-        """Of a plan's and a release's draws."""
+        """The score that one step of a draw stands for."""
         return self.score_range / (self.n_records * GRID)
 
     @property
     def metric_per_step(self) -> float:
-        """The metric of one step, which of a mean is the score of one step."""
+        """The metric that one step of a draw stands for, which for a mean is the score."""
         return self.score_per_step
 
     @property
     def spread(self) -> float:
-        """G: how far apart a useless and a perfect model are."""
+        """The range G of the score, from a useless to a perfect model."""
         return self.score_range
 
     def doubt(self, best: float, n_public: int) -> float:
@@ -97,30 +97,30 @@ class PairCount:
 
     @property
     def record_steps(self) -> int:
-        """Δ, at least 1: of one record there are no pairs, and a mechanism has a sensitivity."""
+        """The sensitivity Δ of the count to one record, at least 1 although one record makes no pairs."""
         q = min(self.counted, self.n_records // 2)
         return max(1, 2 * q * (self.n_records - q))
 
     @property
     def range_steps(self) -> int:
-        """The largest count there can be."""
+        """The largest possible count of pairs."""
         half = self.n_records // 2
         return max(1, 2 * half * (self.n_records - half))
 
     @property
     def score_per_step(self) -> float:
-        """Of a plan's and a release's draws: a function of m alone, so that a plan needs no data."""
+        """The score that one step of a draw stands for: a function of m alone, so that a plan needs no data."""
         return 2.0 / self.n_records**2
 
     @property
     def metric_per_step(self) -> float:
-        """AUC per step at the public share of positives."""
+        """The AUC that one step of a draw stands for, at the public share of positives."""
         share = EVEN if self.share is None else self.share
         return 1.0 / (2.0 * self.n_records**2 * share * (1.0 - share))
 
     @property
     def fewest_likely(self) -> int:
-        """Below which a drawn D is taken for noise: a quarter of what it is at the public share, if that is known.
+        """The count below which a drawn number of pairs is taken for noise: a quarter of the expected one.
 
         Without it the least D of a table with both classes and every record in one of them.
         """

@@ -38,14 +38,14 @@ def person_weights(people: Sequence[Person]) -> NDArray[np.float64] | None:
 
 
 def majority_share(labels: NDArray[np.int64], weights: NDArray[np.float64]) -> float:
-    """The share of the largest class: what a margin score gives whoever always says that one, from far away."""
+    """The share of the largest class: the margin score of always predicting it, confidently."""
     return float(np.bincount(labels, weights).max() / weights.sum())
 
 
 def constant_margin(
     score: MarginScore | PairScore, labels: NDArray[np.int64], weights: NDArray[np.float64]
 ) -> float:
-    """What a score of margins gives whoever always says the largest class, from far away."""
+    """The score of always predicting the largest class with a large margin."""
     if isinstance(score, PairScore):
         return CHANCE
     return score.score_range * majority_share(labels, weights)

@@ -19,7 +19,7 @@ class _Silence(io.StringIO):
 
 @contextmanager
 def contained() -> Iterator[None]:
-    """Drop everything printed, logged or warned, and stay in this process; one thread at a time.
+    """Context in which everything printed, logged or warned is dropped; one thread at a time.
 
     joblib's workers would be handed the rows through shared memory. Inside another one that still holds there is
     nothing to do: to silence every logger of a process that has loaded many takes longer than a small prediction.
@@ -42,6 +42,6 @@ def contained() -> Iterator[None]:
 
 
 def _holds() -> bool:
-    """Whether both streams and every logger are silent, by this module's doing. Warnings go to a stream."""
+    """Whether both streams and every logger are silenced by this module. Warnings go to a stream."""
     streams = isinstance(sys.stdout, _Silence) and isinstance(sys.stderr, _Silence)
     return streams and logging.root.manager.disable == sys.maxsize

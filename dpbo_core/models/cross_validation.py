@@ -49,5 +49,5 @@ def fold_of(labels: NDArray[np.int64], *, seed: int) -> NDArray[np.int64]:
 
 
 def one_class(truth: NDArray[Any], out: NDArray[np.bool_]) -> bool:
-    """Whether a fold, or what is left without it, has no pair of two classes."""
+    """Whether a fold, or the rest without it, lacks a pair of two classes."""
     return any(len(np.unique(part)) < 2 for part in (truth[out], truth[~out]))

@@ -35,7 +35,7 @@ class Factory(Protocol):
 
     @property
     def columns(self) -> tuple[NamedColumn, ...] | None:
-        """Of the data frame that they are given; None where they are given numbers."""
+        """The columns of the data frame that estimators are given; None where they are given numbers."""
         ...
 
     def train(
@@ -80,7 +80,7 @@ class EstimatorTrainer:
         params: Mapping[str, Any],
         seed: int,
     ) -> "EstimatorTrainer":
-        """An estimator by import path with its fixed parameters; everything random in it takes `seed`."""
+        """A trainer of the estimator at an import path with fixed parameters; all its randomness takes `seed`."""
         return cls(X, labels, EstimatorFactory(import_path, params, seed))
 
     @property
@@ -102,12 +102,12 @@ class EstimatorTrainer:
         return self.held(FittedEstimator(estimator, stand_in, columns=columns))
 
     def fitted(self, rows: "slice | NDArray[np.bool_]", point: Mapping[str, Any]) -> FittedEstimator:
-        """A cold start at `point` on some of the rows, in this process."""
+        """The estimator at `point`, fitted from scratch on some of the rows, in this process."""
         weights = None if self.weights is None else self.weights[rows]
         return self.factory.train(self.X[rows], self.truth[rows], weights, **point)
 
     def held(self, fitted: FittedEstimator) -> FittedEstimator:
-        """A fitted estimator that predicts row by row: tried on these public rows, or enforced.
+        """The fitted estimator, refused unless it predicts row by row on the public rows; or made to.
 
         Raises:
             StudyInvalid: it does not, it is not the listed estimator that it was taken for, or the score fails on
@@ -133,7 +133,7 @@ class EstimatorTrainer:
         return fitted
 
     def public_score(self, point: Mapping[str, Any], *, seed: int) -> float:
-        """Score of the public records, each under the estimator trained without its fold; pairs within a fold."""
+        """The cross-validated score of the public records; pairs are formed within a fold."""
         key = _key(point, seed)
         if key not in self._public_scores:
             if isinstance(self.score, PairScore):
@@ -145,7 +145,7 @@ class EstimatorTrainer:
         return self._public_scores[key]
 
     def public_steps(self, point: Mapping[str, Any], *, seed: int) -> NDArray[np.int64]:
-        """Each public record's score in whole steps, (n,), under the estimator trained without its fold."""
+        """Each public record's cross-validated score in whole steps, (n,)."""
         key = _key(point, seed)
         if self._newest is None or self._newest[0] != key:
             steps = self.numbers(cross_validated_steps, point, seed, shape=(len(self.X),))
@@ -153,7 +153,7 @@ class EstimatorTrainer:
         return self._newest[1]
 
     def numbers(self, work: "Work", point: Mapping[str, Any], seed: int, *, shape: tuple[int, ...]) -> NDArray[Any]:
-        """What `work` gives of this trainer: in a process of its own, where nobody vouches for the estimator.
+        """The array that `work` computes of this trainer, in a child process for foreign estimators.
 
         Raises:
             StudyInvalid: the process gave no numbers of that shape.
@@ -176,7 +176,7 @@ class EstimatorTrainer:
         return numbers_of(work, plain, dict(point), seed)
 
     def cross_validated(self, point: Mapping[str, Any], seed: int) -> NDArray[np.int64]:
-        """As `public_steps`, worked out in this process."""
+        """Each public record's cross-validated score in whole steps, (n,), computed in this process."""
         if isinstance(self.score, PairScore):
             raise TypeError(OF_PAIRS)
         classes = self.truth if self.truth.dtype.kind == "i" else np.zeros(len(self.truth), dtype=np.int64)
@@ -189,7 +189,7 @@ class EstimatorTrainer:
         return steps
 
     def public_area(self, score: PairScore, point: Mapping[str, Any], seed: int) -> float:
-        """The score of public pairs, worked out in this process."""
+        """The cross-validated score of public pairs, computed in this process."""
         folds, tables = fold_of(self.truth, seed=seed), [np.zeros((2, score.n_cells), dtype=np.int64)]
         for fold in range(folds.max() + 1):
             out = folds == fold
@@ -205,31 +205,31 @@ Work = Callable[[EstimatorTrainer, Mapping[str, Any], int], NDArray[Any]]
 
 
 def cross_validated_steps(trainer: EstimatorTrainer, point: Mapping[str, Any], seed: int) -> NDArray[np.int64]:
-    """Each public record's score in whole steps, (n,), worked out in this process."""
+    """Each public record's cross-validated score in whole steps, (n,), computed in this process."""
     return trainer.cross_validated(point, seed)
 
 
 def isolated_training(trainer: EstimatorTrainer, point: Mapping[str, Any], _seed: int) -> NDArray[np.uint8]:
-    """The estimator at `point`, fitted from scratch in this process, to hand over."""
+    """The estimator at `point`, fitted from scratch in this process, as bytes."""
     return IsolatedEstimator.of(trainer.fitted(slice(None), point).by_rows()).to_bytes()
 
 
 def _public_area(trainer: EstimatorTrainer, point: Mapping[str, Any], seed: int) -> NDArray[np.float64]:
-    """The area under the curve of public pairs, (1,), worked out in this process."""
+    """The cross-validated area under the curve of public pairs, (1,), computed in this process."""
     if not isinstance(trainer.score, PairScore):
         raise TypeError(OF_PAIRS)
     return np.array([trainer.public_area(trainer.score, point, seed)])
 
 
 def _key(point: Mapping[str, Any], seed: int) -> tuple[Any, ...]:
-    """Of a point and the seed that deals out the folds; 1 and 1.0 are two values."""
+    """The cache key of a point and the seed of the folds; 1 and 1.0 are two values."""
     return (*((name, type(value).__name__, value) for name, value in sorted(point.items())), seed)
 
 
 def with_cells(
     fitted: FittedEstimator, score: PairScore, X_public: NDArray[np.float64]
 ) -> tuple[FittedEstimator, RecordScore]:
-    """The estimator with the public map of its decision values, and that map.
+    """The estimator with a map from decision values to histogram cells, made from public rows; and the map.
 
     Raises:
         StudyInvalid: it gives none.

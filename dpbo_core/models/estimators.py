@@ -124,7 +124,7 @@ def fitted(
     shown_as: str,
     columns: tuple[NamedColumn, ...] | None = None,
 ) -> "FittedEstimator":
-    """`estimator` (unfitted, and ours to fit) trained on public rows; as a data frame, if `columns` are given.
+    """An unfitted `estimator` trained on public rows, given as a data frame if there are `columns`.
 
     Rows count by their public `weights` (n,), if any.
 
@@ -143,7 +143,7 @@ def fitted(
 
 
 def weight_parameters(estimator: Any, weights: ArrayLike | None) -> dict[str, Any]:
-    """The parameters of `fit` that weights (n,) are; of a Pipeline those of its last step, if nothing is routed."""
+    """The keyword arguments of `fit` that pass the weights (n,): of a Pipeline those of its last step."""
     from sklearn import get_config, pipeline
 
     if weights is None:
@@ -155,7 +155,7 @@ def weight_parameters(estimator: Any, weights: ArrayLike | None) -> dict[str, An
 
 
 def check_task(estimator: Any, shown_as: str, *, regression: bool) -> None:
-    """A regression has a regressor and a classification has none.
+    """Refuse a classifier for a regression, and a regressor for a classification.
 
     Raises:
         StudyInvalid: it is otherwise.
@@ -163,7 +163,7 @@ def check_task(estimator: Any, shown_as: str, *, regression: bool) -> None:
     from sklearn.base import is_clusterer, is_outlier_detector, is_regressor
 
     kinds = (is_regressor,) if regression else (is_regressor, is_clusterer, is_outlier_detector)
-    if any(_says(kind, estimator) for kind in kinds) is not regression:
+    if any(_has_tag(kind, estimator) for kind in kinds) is not regression:
         wanted = "regressor" if regression else "classifier"
         raise StudyInvalid(
             f"{shown_as} is not a {wanted}",
@@ -172,7 +172,7 @@ def check_task(estimator: Any, shown_as: str, *, regression: bool) -> None:
         )
 
 
-def _says(kind: Any, estimator: Any) -> bool:
+def _has_tag(kind: Any, estimator: Any) -> bool:
     try:
         return bool(kind(estimator))
     except Exception:  # noqa: BLE001  a class that does not say what it is, is believed to be a classifier
@@ -258,7 +258,7 @@ class FittedEstimator(ScorableModel):
     def scores_by_content(
         self, X: NDArray[np.float64], truth: NDArray[Any], score: RecordScore
     ) -> NDArray[np.float64]:
-        """`scores` that do not depend on m either: element i is a function of row i and truth i alone."""
+        """Each record's score; element i depends on row i and truth i alone, not even on m."""
         if self.alone is not None or not len(X):
             return self.scores(X, truth, score)
         return scores_by_content(
@@ -266,11 +266,11 @@ class FittedEstimator(ScorableModel):
         )
 
     def steps(self, records: Encoded, score: Score) -> Integers:
-        """Each record's score in whole steps, (m,): 0 of one that cannot be read."""
+        """Each record's score in whole steps, (m,): 0 for an unreadable record."""
         return self._on_grid(records, score, FittedEstimator.scores)
 
     def order_independent_steps(self, records: Encoded, score: Score) -> Integers:
-        """Each record's steps, (m,), from batches of one shape in which its place follows from its content."""
+        """Each record's score in whole steps, (m,), whatever the records' order."""
         return self._on_grid(records, score, FittedEstimator.scores_by_content)
 
     def _on_grid(self, records: Encoded, score: Score, scores: "Scores") -> Integers:
@@ -280,13 +280,13 @@ class FittedEstimator(ScorableModel):
         return to_grid(numbers, score.score_range, broken_score=0.0)
 
     def pair_table(self, records: Encoded, score: PairScore) -> Integers:
-        """Records of each class in each cell, (2, B); one without a prediction is in the lowest of its class."""
+        """Records of each class in each histogram cell, (2, B); without a prediction in the lowest."""
         return self.table(records.X, records.labels, score, usable(records))
 
     def table(
         self, X: NDArray[Any], labels: NDArray[Any], score: PairScore, counted: NDArray[np.bool_] | None = None
     ) -> Integers:
-        """Records of each class in each cell, (2, B); a row without a prediction is in the lowest of its class.
+        """Rows of each class in each histogram cell, (2, B); without a prediction in the lowest.
 
         Args:
             X: (m, d) rows.
@@ -302,7 +302,7 @@ class FittedEstimator(ScorableModel):
 
     @classmethod
     def steps_of_all(cls, models: Sequence[Self], records: Encoded, score: Score) -> Integers:
-        """`steps` of each of several models, (m, L); rows are prepared once where all are given the same."""
+        """The scores in whole steps of several models, (m, L); shared preparation is done once."""
         if isinstance(score, MarginScore | PairScore) or not all(map(models[0].prepares_like, models)):
             return super().steps_of_all(models, records, score)
         rows = models[0].prepared(records.X)
@@ -311,29 +311,29 @@ class FittedEstimator(ScorableModel):
 
     @classmethod
     def block_rows(cls, models: Sequence[Self], n_records: int) -> int:
-        """A whole number of batches; all records for processes of their own; what trees predict in one call."""
+        """The number of rows to score at a time: whole batches, or all for child processes."""
         if any(model.alone is not None for model in models):
             return max(1, n_records)
         return min(model.together for model in models) if all(model.of_trees for model in models) else ROWS
 
     @property
     def of_trees(self) -> bool:
-        """Whether it is scikit-learn's own tree or forest: it casts rows to single precision, and writes none."""
+        """Whether it is scikit-learn's own tree or forest, which casts rows to single precision unchanged."""
         return type(self.estimator).__module__ in _TREES and self.columns is None
 
     @property
     def together(self) -> int:
-        """How many rows are predicted together."""
+        """The number of rows in one batch of predictions."""
         if not self.of_trees:
             return _BLOCK_ROWS
         return max(_BLOCK_ROWS, min(_ROWS_OF_TREES, _CELLS_OF_TREES // len(self.stand_in)))
 
     def batches(self, m: int) -> Iterator[slice]:
-        """Those of m rows that are predicted together."""
+        """The slices of m rows that are predicted together."""
         return (slice(start, start + self.together) for start in range(0, m, self.together))
 
     def prepared(self, X: NDArray[Any]) -> "PreparedRows":
-        """Rows (m, d) as this model is given them; others of the same study and class of estimator too."""
+        """Rows (m, d) made ready for this model, and for others of the same study and class."""
         if not self.of_trees:
             sound = _sound(X)
             return PreparedRows(np.where(sound[:, None], X, self.stand_in), sound)
@@ -345,7 +345,7 @@ class FittedEstimator(ScorableModel):
         return PreparedRows(rows, sound)
 
     def prepares_like(self, other: "FittedEstimator") -> bool:
-        """Whether `prepared` of both are the same, whatever the rows: they stand on the same public x₀."""
+        """Whether rows prepared for one model serve the other: both replace rows by the same public x₀."""
         return (
             self.alone is None
             and other.alone is None
@@ -354,7 +354,7 @@ class FittedEstimator(ScorableModel):
         )
 
     def scores_of(self, prepared: "PreparedRows", truth: NDArray[Any], score: RecordScore) -> NDArray[np.float64]:
-        """`scores` of rows that were prepared for several models, (m,): the same to the last bit."""
+        """Each record's score, (m,), from rows prepared for several models: as `scores`, bit for bit."""
         result = np.zeros(len(truth))
         for block in self.batches(len(truth)):
             result[block] = self._batch_scores(prepared.rows[block], prepared.sound[block], truth[block], score)
@@ -363,7 +363,7 @@ class FittedEstimator(ScorableModel):
     def batch_scores(
         self, rows: NDArray[np.float64], truth: NDArray[Any], score: RecordScore
     ) -> NDArray[np.float64]:
-        """`scores` of rows (k, d) that are predicted together: i follows from k, i, row i and truth i."""
+        """Scores of rows (k, d) predicted in one batch: entry i depends on k, i, row i and truth i."""
         prepared = self.prepared(rows)
         return self._batch_scores(prepared.rows, prepared.sound, truth, score)
 
@@ -386,7 +386,7 @@ class FittedEstimator(ScorableModel):
         return result
 
     def outcome(self, rows: NDArray[np.float64], verb: Verb) -> NDArray[Any] | None:
-        """(k,) classes or numbers, or (k, C) probabilities; None where the estimator fails. It is contained."""
+        """The estimator's predictions by `verb` for rows (k, d); None where it fails. Output is contained."""
 
         def predicted() -> NDArray[Any] | None:
             with contained():
@@ -395,20 +395,20 @@ class FittedEstimator(ScorableModel):
         return attempted(predicted, None)  # whatever it raised may quote a record
 
     def by_rows(self) -> Any:
-        """The estimator where rows (k, d) are all that it can be given: it makes its data frame of them itself."""
+        """The estimator as an object that takes arrays (k, d), and makes its data frame itself if it needs one."""
         if self.columns is None or isinstance(self.estimator, IsolatedEstimator):
             return self.estimator
         return OfRows(self.estimator, self.columns)
 
     def estimator_input(self, rows: NDArray[Any]) -> Any:
-        """Rows (k, d) as the estimator takes them: what works in place (copy=False) must not reach the caller's."""
+        """Rows (k, d) as the estimator takes them, copied so that it cannot change the caller's."""
         if self.of_trees:
             return rows
         return np.array(rows, order="C") if self.columns is None else data_frame(self.columns, rows)
 
 
 def _sound(rows: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Rows that are finite in single precision, (k,); of cells those that could be put into their columns."""
+    """Mask (k,) of the rows that are finite in single precision, or whose cells fit their columns."""
     if rows.dtype == object:
         return np.array([row[0] is not CANNOT for row in rows], dtype=bool)
     with np.errstate(all="ignore"):

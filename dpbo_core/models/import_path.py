@@ -29,7 +29,7 @@ EXAMPLE = 'estimator = "risk_model:pipeline", and in risk_model.py: pipeline = m
 def function_at(
     path: str, key: str = "[model] score", of: str = "one record: its truth and its prediction"
 ) -> Callable[..., Any]:
-    """The function at `path`, such as "ourpackage.scores.utility", under the same rules.
+    """The function at an import path, such as "ourpackage.scores.utility".
 
     Args:
         path: as the study has it.
@@ -71,7 +71,7 @@ def estimator_class(path: str) -> type[Any]:
 
 
 def check_verbs(estimator_class: Any, path: str) -> None:
-    """It can be fitted, predicts, and has parameters.
+    """Refuse a class without fit, predict and parameters.
 
     Raises:
         StudyInvalid: it cannot.
@@ -97,7 +97,7 @@ def named_object(
     example: str = "sklearn.ensemble.RandomForestClassifier",
     key: str = "[model] estimator",
 ) -> Any:
-    """Whatever is at `path`, under the same rules.
+    """The object at an import path.
 
     Raises:
         StudyInvalid: a malformed path, a package that is not installed, an import that fails, or nothing there.
@@ -114,7 +114,7 @@ def named_object(
         raise StudyInvalid(
             f"{path!r} is not in an installed package",
             cause=f"no installed distribution provides {names[0]!r}",
-            remedy=f"install the package in this environment{_how(path)}, or correct the first name",
+            remedy=f"install the package in this environment{_install_hint(path)}, or correct the first name",
         )
     module_path, _, class_name = path.rpartition(".")
     member, why = None, f"{module_path!r} has no {class_name!r}"
@@ -131,14 +131,14 @@ def named_object(
     return member
 
 
-def _how(path: str) -> str:
+def _install_hint(path: str) -> str:
     """How a package whose classes are on the list is installed; "" for any other."""
     entry = PREDICTORS.get(path)
     return "" if entry is None else f" (pip install {entry.package})"
 
 
 def file_beside(path: str, folder: str | Path) -> Path | None:
-    """The file beside the study that `path` ("risk_model:pipeline") names; None where there is none."""
+    """The Python file beside the study that `path` ("risk_model:pipeline") names; None where there is none."""
     module, colon, _ = path.partition(":")
     file = Path(folder) / f"{module}.py"
     return file if colon and module.isidentifier() and file.is_file() else None
@@ -213,7 +213,7 @@ def _imported(file: Path) -> ModuleType:
 
 
 def distributions_of_packages() -> Mapping[str, list[str]]:
-    """The distributions that each package that can be imported came with, as of now.
+    """The installed distributions that provide each importable package.
 
     To read the lists of all that is installed takes half a second, and a study asks for each name in it: they are
     read again only when a folder has changed.
@@ -222,7 +222,7 @@ def distributions_of_packages() -> Mapping[str, list[str]]:
 
 
 def _changed(folder: str) -> int:
-    """When something was last put into a folder or taken out of it, in nanoseconds; 0 where there is none."""
+    """When a folder's listing last changed, in nanoseconds; 0 where there is none."""
     try:
         return Path(folder).stat().st_mtime_ns
     except (OSError, TypeError, ValueError):  # no folder, or nothing that could name one
@@ -237,7 +237,7 @@ def _looked_up(
 
 
 def check_names(names: list[str], valid: list[str], *, shown_as: str) -> None:
-    """Every hyperparameter is a parameter of the estimator.
+    """Refuse a hyperparameter that is no parameter of the estimator.
 
     Raises:
         StudyInvalid: one is not; names the nearest.

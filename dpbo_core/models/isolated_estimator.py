@@ -52,7 +52,7 @@ class IsolatedEstimator:
 
     @classmethod
     def of(cls, estimator: Any) -> "IsolatedEstimator":
-        """A fitted estimator, in the process that trained it.
+        """A fitted estimator as its pickle, made in the process that trained it.
 
         Raises:
             StudyInvalid: it cannot be pickled.
@@ -62,13 +62,13 @@ class IsolatedEstimator:
         return cls(pickled, type(inner).__name__, verbs, tuple(sorted(modules_of(estimator))))
 
     def to_bytes(self) -> NDArray[np.uint8]:
-        """One line of JSON, then the pickle: what a process hands over."""
+        """One line of JSON, then the pickle: the form in which a process hands it over."""
         line = json.dumps({"name": self.name, "verbs": self.verbs, "modules": self.modules}).encode()
         return np.frombuffer(line + b"\n" + self.pickled, dtype=np.uint8)
 
     @classmethod
     def of_bytes(cls, content: NDArray[np.uint8]) -> "IsolatedEstimator":
-        """What `to_bytes` made, of which nothing is unpickled.
+        """The isolated estimator in bytes that `to_bytes` made; nothing is unpickled.
 
         Raises:
             StudyInvalid: it is nothing of the kind.
@@ -88,17 +88,17 @@ class IsolatedEstimator:
 
 
 def predictions(estimator: Any, verb: str, rows: Any) -> NDArray[Any]:
-    """What the estimator gives for PUBLIC rows as it takes them, worked out in this process."""
+    """The estimator's output of `verb` for PUBLIC rows, computed in this process."""
     return np.asarray(getattr(opened(estimator), verb)(rows))
 
 
 def opened(estimator: Any) -> Any:
-    """The estimator itself, where it stands behind what makes its data frame."""
+    """The estimator itself, taken out of the wrapper that makes its data frame."""
     return estimator.estimator if isinstance(estimator, OfRows) else estimator
 
 
 def modules_of(item: Any) -> set[str]:
-    """By its pickle: the modules of every class and function in it."""
+    """The modules of every class and function that the item's pickle names."""
     if isinstance(item, IsolatedEstimator):
         return set(item.modules)
     text = pickle.dumps(item, protocol=3)  # which has one opcode for a name, with the name in it
@@ -109,7 +109,7 @@ def modules_of(item: Any) -> set[str]:
 
 
 def pickled_form(item: Any, shown_as: str) -> bytes:
-    """Its pickle.
+    """The item's pickle; refused where it has none.
 
     Raises:
         StudyInvalid: it has none.
@@ -128,7 +128,7 @@ def pickled_form(item: Any, shown_as: str) -> bytes:
 
 
 def check_importable(modules: set[str]) -> None:
-    """Processes of their own find the modules.
+    """Refuse modules that a child process would not find.
 
     Raises:
         StudyInvalid: one is a file beside the study, or what was started.

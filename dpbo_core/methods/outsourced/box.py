@@ -239,7 +239,7 @@ class PrivateAnswers:
         return DiscreteGaussian(STEPS, _rho(self.epsilon, self.delta), (self.high - self.low) / STEPS)
 
     def plan(self, table: PrivacyGuarantee) -> PrivacyPlan:
-        """The price of every answer there can be, under the relation of the table."""
+        """The price of all answers there can be, under the neighbouring relation of the table."""
         guarantee = PrivacyGuarantee(self.epsilon, self.delta, table.unit, table.relation, (), ANSWERS_EVIDENCE)
         return PrivacyPlan(guarantee, (self.mechanism.spend(ANSWERS),))
 
@@ -251,5 +251,5 @@ class PrivateAnswers:
         return min(STEPS, max(0, round((clipped - self.low) / (self.high - self.low) * STEPS)))
 
     def value(self, drawn: int) -> float:
-        """The answer of so many grid steps."""
+        """The answer in its own units, from grid steps."""
         return self.low + drawn * self.mechanism.unit

@@ -60,7 +60,7 @@ def public_projection(n_columns: int, dim: int) -> NDArray[np.float64]:
 
 
 def spectral_norm_bound(P: NDArray[np.float64]) -> float:
-    """An upper bound on ‖P‖₂ that a computer proves: ‖P‖₂² = ‖PᵀP‖₂ ≤ ‖PᵀP‖_∞, with room for rounding."""
+    """A rigorous upper bound on ‖P‖₂ in floating point: ‖P‖₂² = ‖PᵀP‖₂ ≤ ‖PᵀP‖_∞, with room for rounding."""
     gram = np.abs(P.T @ P)
     return float(np.sqrt(gram.sum(axis=1).max()) * (1.0 + 1e-12) + 1e-12)
 

@@ -124,7 +124,7 @@ class Utility:
 
 
 def utility(box: Outsourced, n_rows: int, n_columns: int, expected: Expected) -> Utility:
-    """What `box` will be good for on a table of this size.
+    """The expected usefulness of a publication with these options for a table of this size.
 
     Args:
         box: the publication that is thought of; its transform is "gaussian".
@@ -173,7 +173,7 @@ def utility(box: Outsourced, n_rows: int, n_columns: int, expected: Expected) ->
 
 
 def _by_dim(box: Outsourced, n_rows: int, r: int, expected: Expected, scaled: float, bound: float) -> ByDim:
-    """What the paper says of its own transform with r columns, at the public guesses."""
+    """The paper's own bounds for its transform with r columns, at the public guesses."""
     floor = kharkovskii_2020.singular_value_floor(epsilon=box.epsilon, delta=box.delta, projection_dim=r)
     mu = 0.5 * expected.delta_ucb
     nu = kharkovskii_2020.lemma_1_distortion(n_rows=n_rows, failure_probability=mu, projection_dim=r)

@@ -37,7 +37,7 @@ _CALLED = (FunctionType, BuiltinFunctionType, MethodType, ModuleType, np.ufunc)
 
 
 def unlisted_part(estimator: Any) -> str:
-    """The first thing in `estimator` that keeps its guarantee from being unconditional, in words; "" for nothing.
+    """The first part of `estimator` that is not on the allowlist, in words; "" if there is none.
 
     Args:
         estimator: fitted or not. It is walked, never called.
@@ -51,7 +51,7 @@ def unlisted_part(estimator: Any) -> str:
 
 
 def check_listed(estimator: Any) -> None:
-    """`estimator`, fitted, is still what was guaranteed of it before it was.
+    """Refuse a fitted estimator that is no longer what the allowlist vouched for before fitting.
 
     Raises:
         StudyInvalid: it holds something that is not on the list.
@@ -115,7 +115,7 @@ def _unlisted(item: Any, seen: dict[int, Any], checked: set[int]) -> Iterator[st
 
 
 def _plain_of_numpy(item: Any) -> bool:
-    """A number or an array of numbers, texts or dates; exact types, since a subclass may compute what it likes."""
+    """Whether it is a NumPy number or array of numbers, texts or dates, by exact type."""
     kind = type(item)
     if kind is np.ndarray:
         return not item.dtype.hasobject
@@ -124,18 +124,18 @@ def _plain_of_numpy(item: Any) -> bool:
 
 @cache
 def _numbers_of_numpy() -> tuple[type, ...]:
-    """NumPy's own types of numbers, texts and dates, and of their descriptions."""
+    """NumPy's own scalar types of numbers, texts and dates, and its dtypes."""
     described = [getattr(np.dtypes, name) for name in np.dtypes.__all__]
     return tuple(dict.fromkeys([*np.sctypeDict.values(), *described]))
 
 
 def _among(kind: object, kinds: Iterable[object]) -> bool:
-    """Whether it is one of them. Never by `in` or a hash: a metaclass would be asked whether they are equal."""
+    """Whether it is one of `kinds`, by identity: a metaclass's equality is not called."""
     return any(kind is other for other in kinds)
 
 
 def _held(item: Any, entry: Listed) -> dict[str, Any]:
-    """What an object of a listed class holds."""
+    """The attributes and items of an object of a listed class, by name."""
     held = dict(getattr(item, "__dict__", {}))  # the class is listed, so nothing of a stranger's is called
     if entry.compiled:
         held |= {"pickled": list(item.__reduce_ex__(2)[1:])}
@@ -150,7 +150,7 @@ def _held(item: Any, entry: Listed) -> dict[str, Any]:
 
 @cache
 def _paths() -> Mapping[str, Mapping[str, Listed]]:
-    """Module → name of a class in it → what the list says of it."""
+    """The allowlist by module and class name."""
     entries: dict[str, dict[str, Listed]] = defaultdict(dict)
     for path, entry in {**PREDICTORS, **TRANSFORMERS, **PARTS}.items():
         module, _, name = path.rpartition(".")
@@ -160,13 +160,13 @@ def _paths() -> Mapping[str, Mapping[str, Listed]]:
 
 @cache
 def _listed_in(module: str) -> tuple[tuple[type, Listed], ...]:
-    """The installed version's classes in one module. One that it does not have is left out."""
+    """The installed classes of one module that are on the allowlist."""
     classes = ((imported(f"{module}.{name}"), entry) for name, entry in _paths()[module].items())
     return tuple((kind, entry) for kind, entry in classes if isinstance(kind, type))
 
 
 def _entry(kind: object) -> Listed | None:
-    """What the list says of a class, by identity; a class that exists is in a module that was imported."""
+    """The allowlist's entry of a class, by identity, if its module is imported."""
     loaded = (module for module in _paths() if module in sys.modules)
     return next((entry for module in loaded for listed, entry in _listed_in(module) if listed is kind), None)
 
@@ -178,7 +178,7 @@ def _functions() -> tuple[Any, ...]:
 
 @cache
 def imported(path: str) -> Any:
-    """What is at a path of the list; None where this version has nothing there."""
+    """The object at an import path of the allowlist; None where this version has none."""
     module, _, name = path.rpartition(".")
     try:
         return getattr(importlib.import_module(module), name, None)
@@ -187,7 +187,7 @@ def imported(path: str) -> Any:
 
 
 def _is_listed(item: Any) -> bool:
-    """A function, a module or a type that is on the list itself."""
+    """Whether a function, module or type is itself on the allowlist."""
     if type(item) is np.ufunc:
         return item.nin == item.nout == 1 and getattr(np, item.__name__, None) is item
     if issubclass(type(item), type):
@@ -196,7 +196,7 @@ def _is_listed(item: Any) -> bool:
 
 
 def _replaced(kind: type) -> str:
-    """A method of the class whose code does not lie where the class does: somebody put another in its place."""
+    """The name of a method whose code does not lie where its class does, as somebody replaced it; "" if none."""
     for owner in kind.__mro__:
         home = _home(owner.__module__.partition(".")[0])
         if home is None:
@@ -210,7 +210,7 @@ def _replaced(kind: type) -> str:
 
 
 def _strange(member: Any, owner: type) -> bool:
-    """Whether nobody would write this in a class: an object of another package, or code of no file."""
+    """Whether a class member is an object of another package, or code of no file."""
     packages = {owner.__module__.partition(".")[0], *sys.stdlib_module_names}
     package = type(member).__module__.partition(".")[0]
     if type(member) is imported(ASKS):  # in every class that derives from scikit-learn's; no verb of a study's
@@ -230,7 +230,7 @@ def _home(package: str) -> Path | None:
 
 
 def _of_python(file: str) -> bool:
-    """Whether a file is the standard library's: what dataclasses and named tuples are given."""
+    """Whether a file is the standard library's, as generated methods of dataclasses are."""
     path = Path(file)
     return path.is_relative_to(Path(os.__file__).parent) and not {"site-packages", "dist-packages"} & {*path.parts}
 
@@ -252,7 +252,7 @@ def _named(item: Any) -> str:
 
 
 def version_was_read(package: str = SCIKIT_LEARN) -> str:
-    """What is wrong with the installed package; "" where the list's sentences were read from its code."""
+    """Why the allowlist does not vouch for the installed package's version; "" where it does."""
     installed = next(filter(None, map(_installed, DISTRIBUTIONS.get(package, (package,)))), "")
     try:
         number = tuple(int(part) for part in installed.split(".")[:2])
@@ -266,7 +266,7 @@ def version_was_read(package: str = SCIKIT_LEARN) -> str:
 
 @cache  # read from the disk once: what a process has imported stays what it is
 def _installed(distribution: str) -> str:
-    """Its version; "" where it is not installed."""
+    """The installed version of a distribution; "" without one."""
     try:
         return version(distribution)
     except PackageNotFoundError:

@@ -31,7 +31,7 @@ _GAP_FLOOR = 1e-12  # MATH: gap ← max(gap, 0) + 1e-12(1 + |P|)
 
 
 def default_tolerance(loss: str, regularization: float) -> float:
-    """The τ_λ asked of a solver when a study names none. Falls with λ, so the largest over Λ is at λ_min.
+    """The tolerance τ_λ of a solver when a study names none. Falls with λ, so the largest over Λ is at λ_min.
 
     Logistic: 1e-6. Hinge: 1e-5/√λ, that is a duality gap of 5e-11 at every λ; the gap's rounding floor alone
     (P ≤ 1 at the optimum) makes up to 2e-6/√λ of it, so 1e-6 could not be reached at λ = 1e-4.
@@ -40,12 +40,12 @@ def default_tolerance(loss: str, regularization: float) -> float:
 
 
 def row_norm(Z: NDArray[np.float64]) -> float:
-    """r = max ‖z_i‖, rounded up."""
+    """The largest row norm r = max ‖z_i‖, rounded up."""
     return math.sqrt(float(np.einsum("ij,ij->i", Z, Z).max())) * _UP + _TINY
 
 
 def margin_error(d: int, row_norm: float, weight_norm: float) -> float:
-    """e_m: no computed margin is further than this from z_iᵀw."""
+    """A bound e_m on the rounding error of a computed margin z_iᵀw."""
     return _gamma(d) * row_norm * weight_norm * _UP
 
 

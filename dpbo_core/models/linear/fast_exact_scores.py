@@ -61,7 +61,7 @@ class NearSteps:
 
     @classmethod
     def of(cls, slopes: NDArray[np.float64], score: object) -> "NearSteps | None":
-        """From the weights of L models (d, L), C-contiguous.
+        """The fast scores of L linear models from their weights (d, L); None where it would not pay.
 
         None where models are few, or too many records would be in doubt: as is public.
         """
@@ -111,7 +111,7 @@ class NearSteps:
                 yield 1, exact(span.part(padded[at : at + size]))[: max(0, len(again) - at)]
 
     def _near(self, records: Encoded, scratch: "_Scratch") -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-        """The steps (r, L), and the records of which one is in doubt."""
+        """Approximate steps (r, L), and the records of which one is too near a rounding edge."""
         scaled, steps, doubtful = scratch.of(records.n_records)
         with np.errstate(all="ignore"):
             np.matmul(records.X, self.slopes, out=scaled)
@@ -134,5 +134,5 @@ class _Scratch:
     doubtful: NDArray[np.bool_]
 
     def of(self, n: int) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
-        """The first n rows of each."""
+        """The first n rows of each scratch array."""
         return self.scaled[:n], self.steps[:n], self.doubtful[:n]

@@ -58,11 +58,11 @@ class LinearModel(ScorableModel):
 
     @property
     def norm(self) -> float:
-        """‖ŵ‖: no record with ‖x‖₂ ≤ 1 has a margin beyond it."""
+        """The norm ‖ŵ‖ of the weights: no record with ‖x‖₂ ≤ 1 has a margin beyond it."""
         return float(np.linalg.norm(self.weights))
 
     def margins(self, X: ArrayLike, signs: ArrayLike) -> NDArray[np.float64]:
-        """y·ŵᵀx of each record.
+        """The margin y·ŵᵀx of each record.
 
         Each margin is a function of its own row and ŵ alone, to the last bit: one scalar product a row, its order
         fixed by d (a matrix product's rounding may depend on a row's place in the block).
@@ -96,17 +96,17 @@ class LinearModel(ScorableModel):
         return _margin_steps(self.margins(records.X, records.signs), score)
 
     def order_independent_steps(self, records: Encoded, score: Score) -> Integers:
-        """The steps, (m,): a margin is a function of its own row alone."""
+        """Each record's steps, (m,), whatever the order: a margin depends on its own row alone."""
         return self.steps(records, score)
 
     def pair_table(self, records: Encoded, score: PairScore) -> Integers:
-        """Records of each class in each cell of wᵀx, (2, B)."""
+        """Records of each class in each histogram cell of wᵀx, (2, B)."""
         cells = score.of_margins(self.margins(records.X, np.ones(records.n_records)), self.norm)
         return counts(records.labels, usable(records), cells, score.n_cells)
 
     @classmethod
     def steps_of_all(cls, models: Sequence[Self], records: Encoded, score: Score) -> Integers:
-        """`steps` of each of several models, (m, L); a row is in the cache while all of them see it."""
+        """The scores in whole steps of several models, (m, L); each row is read once for all of them."""
         if len(models) == 1 or not isinstance(score, MarginScore):
             return super().steps_of_all(models, records, score)
         return _margin_steps(margins_of(models, records.X, records.signs), score)
@@ -118,7 +118,7 @@ class LinearModel(ScorableModel):
 
     @classmethod
     def signed_steps(cls, models: Sequence[Self], records: Encoded, score: Score) -> Iterator[SignedSteps]:
-        """Blocks of steps (r, L), by one matrix product where its rounding cannot show."""
+        """Blocks of steps (r, L), by one matrix product where its rounding cannot change them."""
         near = NearSteps.of(np.stack([model.weights for model in models], axis=1), score)
         if near is None:
             return super().signed_steps(models, records, score)
@@ -205,7 +205,7 @@ def minimise(
     tolerance: float | None = None,
     start: Start | None = None,
 ) -> LinearModel:
-    """`train` on rows made before, the logistic loss from a `start` of its path where one is given.
+    """`train` on rows prepared before, from a `start` on the regularisation path where one is given.
 
     The certificate is computed at what is returned, so it does not depend on the start.
     """
@@ -259,7 +259,7 @@ class SoftmaxModel(ScorableModel):
         return np.where(self.correct(records.X, records.labels) & usable(records), GRID, 0).astype(np.int64)
 
     def order_independent_steps(self, records: Encoded, score: Score) -> Integers:  # noqa: ARG002
-        """Refuse: persons are scored by linear models and estimators, and by no softmax model.
+        """Refuse: persons are scored by linear models and estimators, not by softmax models.
 
         Raises:
             TypeError: always.
@@ -267,7 +267,7 @@ class SoftmaxModel(ScorableModel):
         raise TypeError("a softmax model scores records, not persons")
 
     def pair_table(self, records: Encoded, score: PairScore) -> Integers:  # noqa: ARG002
-        """Refuse: a softmax model gives a class and no order of the records.
+        """Refuse: a softmax model predicts a class and no order of the records.
 
         Raises:
             TypeError: always.

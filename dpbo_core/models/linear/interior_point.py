@@ -56,7 +56,7 @@ class _Point:
         )
 
     def room(self, by: "_Point") -> float:
-        """The longest step along `by` that keeps ξ, s, α, β ≥ 0; ∞ where there is no end."""
+        """The longest step along `by` that keeps ξ, s, α, β ≥ 0; ∞ if unbounded."""
         pairs = ((self.xi, by.xi), (self.s, by.s), (self.alpha, by.alpha), (self.beta, by.beta))
         worst = max(float(np.max(-d / v)) for v, d in pairs)
         return 1.0 / worst if worst > 0.0 else math.inf
