@@ -30,6 +30,7 @@ from dpbo_core.preparation.resolve import planning_problem, resolve
 from dpbo_core.problem.problem import DEFAULT_DELTA
 from dpbo_core.queries.evaluation.run import EvaluationResult
 from dpbo_core.sklearn_api.axes import axes_of, sections_of
+from dpbo_core.sklearn_api.callbacks import set_callbacks, step_shown
 from dpbo_core.sklearn_api.public_encoder import PublicColumns, PublicEncoder
 from dpbo_core.sklearn_api.search_run import Progress, evaluate_search, run_search
 from dpbo_core.sklearn_api.search_study import (
@@ -203,14 +204,10 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         validate_data(self, X, reset=True, skip_check_array=True)
         split = split_of(self, tables, ledger_url(self.ledger))
         spec, prototype = split.spec, split.prototype
-        progress = Progress(loud=bool(self.verbose))
-        result = run_search(
-            resolve(spec, unlisted=prototype.unlisted()),
-            split,
-            PrivacyLedger(ledger_url(self.ledger)),
-            n_jobs=self.n_jobs,
-            progress=progress,
-        )
+        study, ledger = resolve(spec, unlisted=prototype.unlisted()), PrivacyLedger(ledger_url(self.ledger))
+        with step_shown(self, study.n_steps) as shown:
+            progress = Progress(loud=bool(self.verbose), shown=shown)
+            result = run_search(study, split, ledger, n_jobs=self.n_jobs, progress=progress)
         release = result.release
         self.release_, self.guarantee_, self.replayed_ = release, release.guarantee, result.replayed
         self.best_score_, self.trajectory_ = release.value["score"], release.value.get("trajectory")
@@ -237,6 +234,15 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 "For new data give a new edition.",
                 stacklevel=2,
             )
+        return self
+
+    def set_callbacks(self, *callbacks: Any) -> Self:
+        """Set scikit-learn's `ProgressBar` (1.9), which is told that a step is done; other callbacks are refused.
+
+        Raises:
+            StudyInvalid: it is another, or this scikit-learn has none.
+        """
+        set_callbacks(self, callbacks)
         return self
 
     def set_output(self, *, transform: Any = None) -> Self:

@@ -6,6 +6,7 @@ elsewhere one after the other.
 """
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from joblib import Parallel, delayed
@@ -36,10 +37,12 @@ class Progress:
     Attributes:
         loud: whether anything is said.
         n_steps: how many steps there will be; public.
+        shown: is called after each step.
         width: of what was written last, to be written over.
     """
 
     loud: bool
+    shown: Callable[[], None]
     n_steps: int = 1
     width: int = 0
 
@@ -59,6 +62,7 @@ class Progress:
         score = None if released is None else released.get("score")
         of_step = "" if score is None else f", private score {score:.4g}"
         self.say(f"step {step} of {self.n_steps}{of_step}")
+        self.shown()
 
     def done(self, text: str) -> None:
         """Write the last line and move the cursor below it."""

@@ -249,6 +249,30 @@ def test_progress_of_a_method_that_hides_its_trials_counts_none(url, capsys):  #
     assert "private score" not in capsys.readouterr().err
 
 
+def test_scikit_learns_bar_counts_the_steps_and_another_callback_is_refused_by_name(url, monkeypatch):  # noqa: F811
+    callback = pytest.importorskip("sklearn.callback", reason="scikit-learn before 1.9 has no callbacks")
+    seen = []
+    for hook in ("setup", "on_fit_task_begin", "on_fit_task_end", "teardown"):
+        monkeypatch.setattr(
+            callback.ProgressBar,
+            hook,
+            lambda self, estimator, context, hook=hook: seen.append((hook, context.task_name)),
+        )
+    watched = search(url, method="private_trajectory", n_candidates=8).set_callbacks(callback.ProgressBar())
+    fit(watched)
+    step = [("on_fit_task_begin", "step"), ("on_fit_task_end", "step")]
+    first, last = (
+        [("setup", "fit"), ("on_fit_task_begin", "fit")],
+        [("on_fit_task_end", "fit"), ("teardown", "fit")],
+    )
+    assert seen == [*first, *step * 3, *last]
+    with pytest.raises(StudyInvalid, match="no callback ScoringMonitor"):
+        watched.set_callbacks(callback.ScoringMonitor(scoring="accuracy"))
+    seen.clear()
+    fit(watched.set_callbacks().set_params(edition="2"))
+    assert seen == []
+
+
 def test_values_that_a_study_can_only_name_are_given_back(url):  # noqa: F811
     space = {"class_weight": [None, "balanced"]}
     found = fit(search(url, space=space, method="private_trajectory"))
