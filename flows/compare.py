@@ -61,7 +61,12 @@ def compare_methods(
 def measure(
     names: tuple[str, ...], epsilons: tuple[float, ...], repetitions: int, folder: str, own: str | None = None
 ) -> list[Cell]:
-    """Train each data set's candidates in a task, then run the contenders in a task for each ε."""
+    """Train each data set's candidates in a task, then run the contenders in a task for each ε.
+
+    Raises:
+        PolicyRefused: Prefect started it.
+    """
+    check_owner("a comparison")
     tables_folder = Path(folder)
     if own is not None:
         runs = [compare_on_own.submit(Path(own), epsilon, repetitions, return_state=False) for epsilon in epsilons]

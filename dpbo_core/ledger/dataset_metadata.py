@@ -31,6 +31,7 @@ import sqlalchemy as sa
 
 from dpbo_core.errors import PolicyRefused
 from dpbo_core.ledger.history import row_decoding
+from dpbo_core.ledger.name_patterns import is_pattern, values_in
 from dpbo_core.ledger.schema import DATASET_FACTS, DATASETS
 from dpbo_core.ledger.writer import Writer, utc_now
 from dpbo_core.privacy.amounts import from_units
@@ -129,9 +130,10 @@ def add_members(writer: Writer, account: str, members: Set[str]) -> None:
 def largest_of(connection: sa.Connection, account: str, about: str = LARGEST) -> int | None:
     """The largest ε, in 10⁻¹², that the owner allows a study started by Prefect, or one day (`A_DAY`).
 
-    The smallest that was ever set; None before any.
+    The smallest that was ever set, for the account or for a template that its name is of; None before any.
     """
-    return min((int(item) for item in facts_about(connection, account, about)), default=None)
+    names = account, *(name for name in filter(is_pattern, names_of(connection)) if values_in(name, account))
+    return min((int(item) for name in names for item in facts_about(connection, name, about)), default=None)
 
 
 def set_largest(writer: Writer, account: str, units: int, about: str = LARGEST) -> None:

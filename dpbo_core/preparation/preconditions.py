@@ -113,8 +113,8 @@ def check_policy(spec: StudySpec, run: Run, *beside: Source) -> None:
         PolicyRefused: it does not.
     """
     if run.caller is not Caller.OWNER:
-        refuse_beside(spec, run.folder)
         run.ledger.check_allowed(spec.privacy.dataset, references_of(spec, run.folder, *beside))
+        refuse_beside(spec, run.folder)
     check_public_sources((*public_sources(spec, run.folder), *beside), run.ledger)
 
 

@@ -15,7 +15,9 @@ from typing import Any, Self
 from prefect import flow
 from prefect.task_runners import ProcessPoolTaskRunner, TaskRunner
 
+from dpbo.flows.prefect_runtime.owner import caller
 from dpbo.flows.prefect_runtime.progress import Progress
+from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo.flows.prefect_runtime.workers import cluster, n_workers
 from dpbo.tasks import policies
 from dpbo.tasks.precomputing import (
@@ -35,7 +37,9 @@ from dpbo_core.preparation.precomputed import (
     required_public_scores,
     required_trainings,
 )
+from dpbo_core.preparation.preconditions import check_policy
 from dpbo_core.preparation.resolve import ResolvedStudy
+from dpbo_core.preparation.run import Run
 from dpbo_core.preparation.sizes import memory_limit
 from dpbo_core.preparation.trained_models import TrainedModels
 from dpbo_core.queries.tuning.run import recorded_release
@@ -71,10 +75,15 @@ def task_runner(n_tasks: int) -> TaskRunner[Any]:
 
 
 @flow(name="precompute", **policies.FLOW)
-def fan_out(
-    study: StudySpec, folder: str, trained: tuple[int, ...], scored: tuple[int, ...], score: str | None = None
-) -> Precomputed:
-    """Train the candidates `trained` and score `scored` on public records by chunks, under an allowed `score`."""
+def fan_out(study: StudySpec, folder: str, trained: tuple[int, ...], scored: tuple[int, ...]) -> Precomputed:
+    """Train the candidates `trained` and score `scored` on public records, by chunks.
+
+    Raises:
+        PolicyRefused: the owner's policy says no, which is asked here too: Prefect may start this flow alone.
+    """
+    ledger = PrivacyLedger(Stores().ledger)
+    check_policy(study, Run(ledger, folder, caller=caller(ledger)))
+    score = allowed_score(study, ledger)
     here = Path(folder).resolve()  # a worker may stand elsewhere; a task's arguments are not stored, a flow's are
     scores = [public_scores.submit(study, here, part, score) for part in chunks(scored)]
     models = [candidates.submit(study, here, part, score) for part in chunks(trained)]
@@ -86,16 +95,15 @@ def fan_out(
         )
 
 
-def precompute(study: ResolvedStudy, folder: str, score: str | None = None) -> Precomputed | None:
+def precompute(study: ResolvedStudy, folder: str) -> Precomputed | None:
     """Do the public work that is known to be needed in DPBO_WORKERS processes; None where none are set."""
     if not n_workers():
         return None
     trained, scored = required_trainings(study), required_public_scores(study)
     if len(trained) + len(scored) < 2:
         return None
-    done: Precomputed = fan_out.with_options(task_runner=task_runner(len(trained) + len(scored)))(
-        study.spec, folder, trained, scored, score
-    )
+    fanned_out = fan_out.with_options(task_runner=task_runner(len(trained) + len(scored)))
+    done: Precomputed = fanned_out(study.spec, folder, trained, scored)
     return done
 
 
@@ -110,7 +118,7 @@ def prepared(study: ResolvedStudy, folder: str, ledger: PrivacyLedger) -> tuple[
     if study.problem.training is not None or recorded_release(study.spec, ledger=ledger, folder=folder) is not None:
         return None, 0
     score = allowed_score(study.spec, ledger)
-    work = PublicWork(study, folder, precompute(study, folder, score), allowed_score=score)
+    work = PublicWork(study, folder, precompute(study, folder), allowed_score=score)
     pieces: list[Callable[[], object]] = [
         partial(cross_validate_chunk, work, part) for part in work.to_cross_validate
     ]

@@ -9,6 +9,7 @@ Fields may stand in the edition, the dataset and the data paths. A dataset's nam
 budget, so it may change with the time only if the validation file changes with it, field for field.
 """
 
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -53,7 +54,8 @@ def scheduled_study(path: Path, frozen: str | None) -> StudySpec:
             a forbidden and any other file.
     """
     try:
-        return read_study(path, frozen=frozen)
+        if at_the_terminal() or os.path.isfile(path):  # noqa: PTH113  a terminal or a pipe would be read for ever
+            return read_study(path, frozen=frozen)
     except (StudyInvalid, PolicyRefused):
         if at_the_terminal():
             raise

@@ -11,8 +11,9 @@ import tomli_w
 from intruder import NOBODY
 
 from dpbo.flows import outsource
-from dpbo.flows.compare import compare_methods
+from dpbo.flows.compare import compare_methods, measure
 from dpbo.flows.evaluate import evaluate_privately
+from dpbo.flows.prefect_runtime.fanning_out import fan_out
 from dpbo.flows.prefect_runtime.owner import owners_terminal
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo.flows.serve import FROZEN, tune_on_schedule
@@ -136,8 +137,9 @@ def test_a_server_that_asks_for_the_password_in_clear_is_not_given_it(monkeypatc
     assert CANARY.encode() not in received[0]
 
 
-@pytest.mark.parametrize("estimator", ["sklearn.neural_network._stuff.X", "dask_ml.Net", "pip:main"])
-def test_no_module_is_imported_that_nobody_allowed(study, estimator, monkeypatch):
+@pytest.mark.parametrize("estimator", ["sklearn.neural_network._stuff.X", "dask_ml.Net", "pip:main", "v:main"])
+def test_no_module_is_imported_that_nobody_allowed(study, estimator, here, monkeypatch):
+    (here / "v.py").touch()  # that a file of that name lies beside the study is not said either
     monkeypatch.setattr("dpbo_core.models.import_path.named_object", lambda *_, **__: pytest.fail("imported"))
     with pytest.raises(PolicyRefused, match=r"not allowed by the owner's policy.*--estimator"):
         tune_privately(study("2", model=estimator))
@@ -185,12 +187,33 @@ def test_no_flow_names_files_of_no_study(study, here):
     terms = outsource.Outsourcing(None, "patients.csv", "patients.csv", ".", 1)
     for flow in (
         partial(compare_methods, own="patients.csv"),
+        partial(measure, (), (1.0,), 1, ".", own="patients.csv"),
         partial(outsource.curate, terms),
         partial(outsource.model, terms),
     ):
         with pytest.raises(PolicyRefused, match="not allowed by the owner's policy"):
             flow()
     assert n_charges() == [1]
+
+
+def test_a_flow_inside_another_asks_the_policy_when_it_is_started_alone(study):
+    with pytest.raises(PolicyRefused, match="not allowed by the owner's policy"):
+        fan_out(study("2", training="patients.csv"), ".", (0,), ())
+
+
+def test_an_epsilon_of_json_damages_no_ledger(study, dpbo):
+    """`true` was recorded as such, and no row of the dataset could be read any more, by anybody."""
+    report = evaluate_privately(study("1"), epsilon=True).result.release
+    assert (repr(report.guarantee.epsilon), dpbo("budget", "verify")[0]) == ("1.0", 0)
+
+
+def test_a_schedules_run_waits_for_no_pipe(here, monkeypatch):
+    monkeypatch.setattr(
+        "dpbo.flows.prefect_runtime.requested_study.read_study", lambda *_, **__: pytest.fail("read")
+    )
+    os.mkfifo(here / "pipe")
+    with pytest.raises(StudyInvalid, match="missing, cannot be read or is no study"):
+        tune_on_schedule("pipe")
 
 
 @pytest.mark.parametrize("served", [None, "0" * 64])

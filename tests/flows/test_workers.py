@@ -418,6 +418,7 @@ def test_a_release_is_the_same_whoever_worked_ahead(world, here, monkeypatch, na
     from prefect.testing.utilities import prefect_test_harness
 
     from dpbo.flows.prefect_runtime.fanning_out import precompute
+    from dpbo.flows.prefect_runtime.owner import owners_terminal
     from dpbo.flows.prefect_runtime.settings import without_heartbeat
     from dpbo_core.accounting.budget import PrivacyBudget
     from dpbo_core.ledger.ledger import PrivacyLedger
@@ -425,7 +426,7 @@ def test_a_release_is_the_same_whoever_worked_ahead(world, here, monkeypatch, na
     kind, options, n_known = PUBLIC_SEARCHES[name]
     spec = replace(world("validation.parquet", method=kind), options=options, budget=None)
     monkeypatch.setenv(SETTING, "2")
-    with prefect_test_harness(server_startup_timeout=90), without_heartbeat():
+    with prefect_test_harness(server_startup_timeout=90), without_heartbeat(), owners_terminal():
         precomputed = precompute(resolve(spec), ".")
     assert len(precomputed.scores) == n_known
 

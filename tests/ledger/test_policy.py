@@ -346,6 +346,17 @@ def test_a_served_template_opens_its_own_months_alone(ledger, here):
     assert [account.budget.dataset for account in ledger.accounts()] == ["visits 2026-11", "visits {month}"]
 
 
+@pytest.mark.parametrize("limit", ["largest_epsilon", "a_day"])
+def test_a_months_limits_are_its_templates(ledger, here, limit):
+    """A limit of the name that was served held for none of its months, whose caps a run opens."""
+    ledger.approve("visits {month}", cap("visits {month}"), (file_source(here / "v-{month}.csv"),))
+    ledger.set_budget(cap("visits {month}"), **{limit: 0.5})
+    november = sources(here / "v-2026-11.csv")
+    spend(ledger, "a", "visits 2026-11", november, caller=OPERATOR)
+    with pytest.raises(PolicyRefused, match=r"asks for ε = 0\.6"):
+        spend(ledger, "b", "visits 2026-11", november, epsilon=0.6, caller=OPERATOR)
+
+
 def test_a_study_goes_on_with_the_file_it_began_with(ledger, here, file):
     spend(ledger, "old", "clinic", ())  # of a ledger that knows no sources
     spend(ledger, "old", "clinic", sources(file), caller=OPERATOR)

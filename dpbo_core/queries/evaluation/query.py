@@ -70,7 +70,7 @@ class EvaluationQuery:
             StudyInvalid: no ε is stated, or one that is no privacy level, or what is asked is not there yet.
         """
         section = spec.evaluation or EvaluationSection()
-        section = section if epsilon is None else replace(section, epsilon=epsilon)
+        section = section if epsilon is None else replace(section, epsilon=float(epsilon))
         if section.epsilon is None:
             raise StudyInvalid(
                 "no ε is stated for the evaluation",
