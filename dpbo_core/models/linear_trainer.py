@@ -46,7 +46,7 @@ class LinearTrainer:
         score: MarginScore | PairScore,
         tolerance: float | None,
     ) -> "LinearTrainer":
-        """From class indices 0 and 1; the larger class is +1.
+        """A trainer for rows of class indices 0 and 1; the larger class is +1.
 
         Raises:
             StudyInvalid: more than two classes.
@@ -60,7 +60,7 @@ class LinearTrainer:
         return len(self.X)
 
     def train(self, point: Mapping[str, Any]) -> LinearModel:
-        """The certified model at point["lambda"], begun near it where the loss is logistic."""
+        """The certified model at point["lambda"], started from a nearby one where the loss is logistic."""
         regularization = float(point["lambda"])
         if regularization not in self._trained:
             self._trained[regularization] = minimise(
@@ -127,7 +127,7 @@ class LinearTrainer:
         return auc_of(np.array(tables))
 
     def _without(self, out: NDArray[np.bool_], point: Mapping[str, Any]) -> LinearModel:
-        """A cold start on the records that are not left out."""
+        """The model trained from scratch without the records in `out`."""
         regularization = float(point["lambda"])
         if isinstance(self.X, StoredRows):
             rows = self.X.signed_where(~out)
@@ -141,14 +141,14 @@ class LinearTrainer:
         )
 
     def _margins(self, model: LinearModel, out: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """y·ŵᵀx of the records that are left out."""
+        """The margins y·ŵᵀx of the records in `out`."""
         if isinstance(self.X, StoredRows):
             return np.concatenate([model.margins(X, signs) for X, signs in self.X.unsigned_where(out)])
         return model.margins(self.X[out], self.signs[out])
 
 
 def check_two_classes(n_classes: int, loss: str) -> None:
-    """A linear model separates two.
+    """Refuse a linear model for other than two classes.
 
     Raises:
         StudyInvalid: there are more or fewer.
@@ -164,6 +164,6 @@ def check_two_classes(n_classes: int, loss: str) -> None:
 def table_of_margins(
     values: NDArray[np.float64], norm: float, positive: NDArray[np.bool_], score: PairScore
 ) -> Integers:
-    """Records of each class in each cell under a linear model of that norm, (2, B), from ŵᵀx of each (m,)."""
+    """Records of each class in each histogram cell, (2, B), from their margins ŵᵀx (m,) and the norm ‖ŵ‖."""
     cells = score.of_margins(values, norm)
     return counts(positive.astype(np.int64), np.ones(len(values), dtype=bool), cells, score.n_cells)

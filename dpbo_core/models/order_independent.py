@@ -28,7 +28,7 @@ ScoredBatch = Callable[[NDArray[np.float64], NDArray[Any]], NDArray[np.float64]]
 def scores_by_content(
     scored_batch: ScoredBatch, stand_in: NDArray[np.float64], X: NDArray[np.float64], truth: NDArray[Any]
 ) -> NDArray[np.float64]:
-    """Each record's score, (m,): element i is a function of row i and truth i alone. Never raises on their account.
+    """Each record's score, (m,): element i depends on row i and truth i alone. Records make it raise nothing.
 
     Args:
         scored_batch: scores a batch; an element may follow from its place too, and not from other rows.
@@ -50,7 +50,7 @@ def scores_by_content(
 
 
 def _keys(X: NDArray[Any], truth: NDArray[Any]) -> NDArray[Any]:
-    """All bytes of each row and its truth, (m,) of one width; of cells a hash in the place of the row's."""
+    """The bytes of each row and its truth, (m,) of one width; a hash for rows of mixed cells."""
     parts = np.frombuffer(b"".join(map(_hashed, X)), dtype=np.uint8) if X.dtype == object else None
     raw = np.ascontiguousarray(X, dtype=np.float64).view(np.uint8) if parts is None else parts
     both = (raw.reshape(len(X), -1), truth.view(np.uint8).reshape(len(X), -1))
@@ -59,7 +59,7 @@ def _keys(X: NDArray[Any], truth: NDArray[Any]) -> NDArray[Any]:
 
 
 def _hashed(row: NDArray[Any]) -> bytes:
-    """Of the cells of one row, with their types: 32 bytes."""
+    """A 32-byte hash of the cells of one row, with their types."""
     digest = hashlib.blake2b(digest_size=32)
     for cell in row:
         text = f"{type(cell).__name__} {cell!r}".encode("utf-8", "surrogatepass")
@@ -73,7 +73,7 @@ def _places(keys: NDArray[Any]) -> NDArray[np.intp]:
 
 
 def _batches(places: NDArray[np.intp]) -> list[NDArray[np.intp]]:
-    """The rows, divided so that no two of a batch have one place."""
+    """The rows in batches of which none has two rows at one place."""
     order = np.argsort(places, kind="stable")
     arranged = places[order]
     turn = np.arange(len(order)) - np.searchsorted(arranged, arranged)  # how many before it have its place

@@ -13,7 +13,7 @@ Verb = Literal["predict", "predict_proba", "decision_function"]
 
 
 def shaped(prediction: Any, verb: Verb, n_rows: int) -> NDArray[Any] | None:
-    """(k,) classes or numbers, (k, C) probabilities or (k,) decision values as float64; None for another shape."""
+    """A prediction as float64 (k,) or (k, C); None where its shape does not fit the verb."""
     outcome = np.asarray(prediction)
     outcome = outcome if verb == "predict" else outcome.astype(np.float64)
     if verb == "predict_proba":
@@ -29,13 +29,13 @@ class OfRows:
     columns: tuple[NamedColumn, ...]
 
     def predict(self, rows: NDArray[Any]) -> Any:
-        """As the estimator does."""
+        """The estimator's `predict` on the data frame of these rows."""
         return self.estimator.predict(data_frame(self.columns, rows))
 
     def predict_proba(self, rows: NDArray[Any]) -> Any:
-        """As the estimator does."""
+        """The estimator's `predict_proba` on the data frame of these rows."""
         return self.estimator.predict_proba(data_frame(self.columns, rows))
 
     def decision_function(self, rows: NDArray[Any]) -> Any:
-        """As the estimator does."""
+        """The estimator's `decision_function` on the data frame of these rows."""
         return self.estimator.decision_function(data_frame(self.columns, rows))

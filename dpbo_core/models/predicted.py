@@ -38,19 +38,19 @@ class PredictedColumns:
     regression: bool
 
     def predict(self, rows: NDArray[np.float64]) -> NDArray[Any]:
-        """Indices of classes, or numbers, (k,)."""
+        """The predicted classes' indices, or numbers, in the candidate's columns, (k,)."""
         values = rows[:, self.columns[0]]
         return values if self.regression else values.astype(np.int64)
 
     def predict_proba(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Probabilities (k, C); one column is the second class's."""
+        """The probabilities (k, C) in the candidate's columns; a single one is the second class's."""
         if len(self.columns) > 1:
             return rows[:, list(self.columns)]
         second = np.clip(rows[:, self.columns[0]], 0.0, 1.0)
         return np.column_stack([1.0 - second, second])
 
     def decision_function(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Any numbers to rank by, (k,)."""
+        """The numbers to rank by in the candidate's column, (k,)."""
         return rows[:, self.columns[0]]
 
 
@@ -59,13 +59,13 @@ class Predicted(FittedEstimator):
     """One candidate. Its `estimator` is a `PredictedColumns`."""
 
     def prepares_like(self, other: FittedEstimator) -> bool:  # noqa: ARG002  each has columns of its own
-        """False: which rows are sound follows from a candidate's own columns."""
+        """False: which rows are usable depends on each candidate's own columns."""
         return False
 
     def batch_scores(
         self, rows: NDArray[np.float64], truth: NDArray[Any], score: RecordScore
     ) -> NDArray[np.float64]:
-        """Each record's score, (k,): 0 where a cell of this candidate's cannot be used."""
+        """Each record's score, (k,): 0 where a cell of this candidate's is unusable."""
         sound = np.isfinite(rows[:, list(self.estimator.columns)]).all(axis=1)
         outcome = self.outcome(np.where(np.isfinite(rows), rows, 0.0), score.needs)
         if outcome is None:
@@ -110,7 +110,7 @@ class PredictionsTrainer:
         return model
 
     def public_score(self, point: Mapping[str, Any], *, seed: int) -> float:
-        """The mean score of the public records under the candidate, or their AUC; `seed` says nothing here."""
+        """The candidate's mean score, or AUC, on the public records; `seed` has no effect."""
         if isinstance(self.score, PairScore):
             self._check_public()
             return auc_of(self.train(point).table(self.X, self.truth, self.score))
@@ -127,7 +127,7 @@ class PredictionsTrainer:
         )
 
     def baseline(self, n_classes: int) -> float | None:
-        """What the same answer for every record scores on the public records; None where there are none."""
+        """The best constant prediction's score on the public records; None without records."""
         if not self.n_records:
             return None
         return constant_score(self.score, self.truth, even_weights(self.n_records), n_classes=n_classes)

@@ -44,7 +44,7 @@ class Prototype:
 
     @property
     def takes_columns(self) -> bool:
-        """Whether it chooses columns by itself, as a Pipeline may: then it is given a table's own."""
+        """Whether the estimator selects columns itself, as a Pipeline may, and so is given a table's own."""
         from sklearn import compose, pipeline
 
         parts = [self.estimator, *_parts(list(self.estimator.get_params(deep=True).values()))]
@@ -56,7 +56,7 @@ class Prototype:
         return type(self.estimator).__name__
 
     def decoded(self, hyperparameters: Mapping[str, Any]) -> dict[str, Any]:
-        """The hyperparameters as the estimator takes them, where the search uses other values in their place."""
+        """The hyperparameters as the estimator takes them, with objects for the names that the search uses."""
         return {name: self.decode.get(name, {}).get(value, value) for name, value in hyperparameters.items()}
 
     def build(self, hyperparameters: Mapping[str, Any]) -> Any:
@@ -74,11 +74,11 @@ class Prototype:
     def train(
         self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None, /, **hyperparameters: Any
     ) -> FittedEstimator:
-        """A cold start on public rows, with their weights (n,) if any."""
+        """An estimator fitted from scratch on public rows, with weights (n,) if any."""
         return fitted(self.build(hyperparameters), X, y, weights, shown_as=self.name, columns=self.columns)
 
     def unlisted(self) -> str:
-        """What in it, with any value of an axis that is an object, is not on the list; "" for nothing."""
+        """The first part, values of an axis included, that is not on the allowlist; "" for none."""
         values = [value for names in self.decode.values() for value in names.values()]
         return next(filter(None, map(unlisted_part, [cloned(self.estimator), *values])), "")
 
@@ -104,7 +104,7 @@ class Prototype:
 
 
 def function_name(function: Any) -> str:
-    """The name a score function can be found by, with a hash of its code: another body is another study."""
+    """A score function's import name with a hash of its code, so that another body is another study."""
     name = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '')}"
     code: CodeType | None = getattr(function, "__code__", None)
     if code is None or not all(part.isidentifier() for part in name.split(".")):
@@ -118,13 +118,13 @@ def function_name(function: Any) -> str:
 
 
 def _body(code: CodeType) -> str:
-    """What a function does: its instructions, names and constants, those of the functions in it too."""
+    """A function's instructions, names and constants as text, nested functions included."""
     constants = [_body(item) if isinstance(item, CodeType) else repr(item) for item in code.co_consts]
     return repr((code.co_code, code.co_names, constants))
 
 
 def import_name(estimator: Any) -> str:
-    """The estimator's import path; that of a part that is not scikit-learn's own where there is one.
+    """The import path of the estimator, or of the first part of it that is not scikit-learn's.
 
     A path outside scikit-learn makes the study ask for the assumption `rowwise_predictions`.
 
@@ -149,7 +149,7 @@ def import_name(estimator: Any) -> str:
 
 
 def _parts(values: list[Any]) -> list[Any]:
-    """Estimators and functions among parameter values, inside lists, tuples and dicts too."""
+    """Estimators and functions in parameter values, nested in lists, tuples and dicts too."""
     nested = []
     for value in values:
         if isinstance(value, list | tuple):

@@ -37,7 +37,7 @@ class Pickle(bytes):
 
 
 def numbers_of(work: Callable[..., NDArray[Any]], *arguments: Any) -> NDArray[Any]:
-    """What a function of a module gives for public arguments, worked out in a process of its own.
+    """The array that a module's function returns for public arguments, computed in a child process.
 
     Raises:
         StudyInvalid: the work's own message, which is of public rows, or the process ended without a result.
@@ -78,7 +78,7 @@ def numbers_of(work: Callable[..., NDArray[Any]], *arguments: Any) -> NDArray[An
 
 
 def answer(result: int) -> None:
-    """Be such a process: have a copy do the work, and end with everything that it started.
+    """Run as the child process: do the work in a forked copy, then end everything that it started.
 
     On Linux what outlives its parent becomes a child of this process, in whichever session it is.
     """
@@ -89,7 +89,7 @@ def answer(result: int) -> None:
         _work(result)
         os._exit(0)
     os.waitpid(worker, 0)
-    while left := [int(pid) for task in Path("/proc/self/task").glob("*/children") for pid in _words(task)]:
+    while left := [int(pid) for task in Path("/proc/self/task").glob("*/children") for pid in _words_of(task)]:
         for pid in left:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -97,14 +97,14 @@ def answer(result: int) -> None:
                 os.waitpid(pid, 0)
 
 
-def _words(file: Path) -> list[str]:
+def _words_of(file: Path) -> list[str]:
     with contextlib.suppress(OSError):  # a thread that has ended
         return file.read_text(encoding="ascii").split()
     return []
 
 
 def _work(result: int) -> None:
-    """Read the work, do it, write its numbers or its message into an open file."""
+    """Read the function and its arguments, call it, and write its array or its error to an open file."""
     try:
         work, arguments = pickle.load(sys.stdin.buffer)  # noqa: S301  of the process that started this one
         opened = [pickle.loads(one) if isinstance(one, Pickle) else one for one in arguments]  # noqa: S301

@@ -60,7 +60,7 @@ def check_rowwise(
             remedy=f"name an estimator whose {needs} takes any number of rows and gives one outcome for each",
         )
     outcome_apart = np.concatenate([one for one in apart if one is not None]) if apart else together
-    near = _near if together.dtype.kind == "f" else equal
+    near = _are_close if together.dtype.kind == "f" else equal
     agree = near(together, reverse[::-1]).all() and near(together[: len(outcome_apart)], outcome_apart).all()
     if not (agree and equal(together[1::2], beside[1::2]).all()):
         raise StudyInvalid(
@@ -74,13 +74,13 @@ def check_rowwise(
 
 
 def _pieces(n: int, n_alone: int) -> Iterator[slice]:
-    """The first n rows as they are predicted apart: single rows, then few at once."""
+    """Slices of the first n rows to predict separately: single rows, then a few at once."""
     yield from (slice(i, i + 1) for i in range(n_alone))
     yield from (slice(i, i + _FEW) for i in range(n_alone, n, _FEW))
 
 
 def _extremes(rows: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-    """Tables (k, d) of rows far from all public ones."""
+    """Test tables (k, d) of rows far from all public ones."""
     d = rows.shape[1]
     axis = np.eye(d)[np.arange(len(rows)) % d]
     return [1e8 * axis, 1e20 * axis, 1e6 * np.abs(rows).max(axis=0, initial=1.0) * np.ones_like(rows)]
@@ -93,7 +93,7 @@ def _check_beside_extremes(
     needs: Verb,
     extremes: Sequence[NDArray[Any]],
 ) -> None:
-    """Refuse a model that predicts otherwise beside extreme rows: an iteration may stop where the largest row says.
+    """Refuse a model whose predictions of public rows change beside extreme ones.
 
     Raises:
         StudyInvalid: a row's class, number or probabilities depend on them.
@@ -120,6 +120,6 @@ def _same_rows(a: NDArray[Any], b: NDArray[Any]) -> bool:
     return bool(equal(a.ravel(), b.ravel()).all())
 
 
-def _near(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.bool_]:
+def _are_close(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.bool_]:
     """Equal but for the last digits, elementwise."""
     return np.asarray(np.isclose(a, b, rtol=1e-6, atol=1e-9, equal_nan=True))

@@ -33,7 +33,7 @@ class ScorableModel(ABC):
 
     @abstractmethod
     def order_independent_steps(self, records: Encoded, score: Score) -> Integers:
-        """Each record's steps, (m,), whatever its place and the number of the others; persons are scored so.
+        """Each record's score in whole steps, (m,), whatever its place among others.
 
         Raises:
             TypeError: as `steps`; or the model has none.
@@ -41,7 +41,7 @@ class ScorableModel(ABC):
 
     @abstractmethod
     def pair_table(self, records: Encoded, score: PairScore) -> Integers:
-        """Records of each class in each cell of the model's decision values, (2, B).
+        """Records of each class in each histogram cell of the model's decision values, (2, B).
 
         Raises:
             TypeError: the model ranks nothing.
@@ -49,17 +49,17 @@ class ScorableModel(ABC):
 
     @classmethod
     def steps_of_all(cls, models: Sequence[Self], records: Encoded, score: Score) -> Integers:
-        """`steps` of each of several models, (m, L)."""
+        """The scores in whole steps of several models at once, (m, L)."""
         return np.stack([model.steps(records, score) for model in models], axis=1)
 
     @classmethod
     def block_rows(cls, models: Sequence[Self], n_records: int) -> int:  # noqa: ARG003
-        """How many of n records several models score in one block: a record keeps its batch and its place in it."""
+        """The number of records that several models score in one block, so that batches stay the same."""
         return ROWS
 
     @classmethod
     def signed_steps(cls, models: Sequence[Self], records: Encoded, score: Score) -> Iterator[SignedSteps]:
-        """Blocks of steps (r, L), each with +1 where it counts or −1 where it is taken back.
+        """Blocks of steps (r, L) with a sign: +1 to add them to the sum, −1 to subtract them.
 
         All together are `steps_of_all` of every record once. A block is good until the next.
         """
@@ -69,16 +69,16 @@ class ScorableModel(ABC):
 
 
 def common_class(models: Sequence[ScorableModel]) -> type[ScorableModel]:
-    """The class that scores all of the models together: their own where they have one in common."""
+    """The models' common class, which scores all of them together."""
     classes = {type(model) for model in models}
     return classes.pop() if len(classes) == 1 else ScorableModel
 
 
 def usable(records: Encoded) -> NDArray[np.bool_]:
-    """Which records could be read and have a known class, (m,)."""
+    """Mask (m,) of the records that could be read and have a known class."""
     return ~records.broken & (records.labels >= 0)
 
 
 def refusal(score: Score, scored_by: str) -> TypeError:
-    """The error of a score that a model does not have, with what it is scored by instead."""
+    """The error of a score that a model cannot compute, with the models that can."""
     return TypeError(OF_PAIRS if isinstance(score, PairScore) else scored_by)

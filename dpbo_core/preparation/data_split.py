@@ -87,11 +87,11 @@ class FileSplit:
 
     @classmethod
     def of(cls, spec: StudySpec, run: Run) -> "FileSplit":
-        """The files of a study under `run`: its folder and workers, and the score that its ledger allows."""
+        """The files of a study under `run`, with its folder, workers and the score that its ledger allows."""
         return cls(spec, run.folder, run.workers, allowed_score(spec, run.ledger))
 
     def public(self, problem: Problem) -> "PublicHalf":
-        """Read and fit the training set."""
+        """Read the training set and fit the preprocessing to it."""
         return public_half(self.spec, self.folder, problem, allowed_score=self.allowed_score)
 
     def public_table(self) -> Table:
@@ -105,23 +105,23 @@ class FileSplit:
         return data.read_table(place, mode=PUBLIC_FILE.with_cells(), shown_as=section.training)
 
     def hints(self) -> None:
-        """Nothing: a file has no types of its own."""
+        """None: a file has no pandas types of its own."""
 
     def sources(self) -> tuple[Source, ...]:
-        """The sensitive files, by the names under which they really are; none is opened."""
+        """The sensitive files, with links resolved; none is opened."""
         return sources_of(self.spec, self.folder)
 
     def check(self, public: "PublicHalf") -> None:
-        """Presence, header and number of records."""
+        """Refuse sensitive files by presence, header and number of records."""
         check_presence(self.spec, self.folder, public)
 
     def sensitive(self, public: "PublicHalf") -> Scorer:
-        """Read the validation records."""
+        """Read the validation records as a sealed scorer."""
         return sensitive_half(self.spec, self.folder, public, self.workers)
 
 
 def sources_of(spec: StudySpec, folder: str | Path) -> tuple[Source, ...]:
-    """Every file that a study names: those that it is charged for, or its bundled set, and what it reads as public.
+    """Every file that a study names, sensitive and public, or its bundled set.
 
     A bundled set is everybody's, whatever share of it plays the sensitive half: no share is remembered.
     """
@@ -197,7 +197,7 @@ def public_half(
 
 
 def check_headers(spec: StudySpec, folder: str | Path, problem: Problem) -> None:
-    """Refuse what `check_presence` refuses, by the header of the public training set instead of its half.
+    """Refuse what `check_presence` refuses, reading the header of the public training set alone.
 
     Raises:
         StudyInvalid: it is not so; or the public training set is not there. No record's content was looked at.
@@ -219,7 +219,7 @@ def check_headers(spec: StudySpec, folder: str | Path, problem: Problem) -> None
 
 
 def check_presence(spec: StudySpec, folder: str | Path, public: PublicHalf | PublicHeader) -> None:
-    """The sensitive files are there, their columns are the training columns, and they have n and m records.
+    """Refuse missing sensitive files, other columns than the training columns, or other numbers of records.
 
     Raises:
         StudyInvalid: it is not so. No record's content was looked at.
@@ -242,7 +242,7 @@ def _check_validation(
     folder: str | Path,
     public: PublicHalf | PublicHeader,
 ) -> None:
-    """Presence and header; and the number of records, unless that is private."""
+    """Refuse a validation file by presence, header and, unless it is private, number of records."""
     shown = section.validation
     place = place_of(folder, shown)
     parts = parts_of(place, shown_as=shown)
@@ -272,7 +272,7 @@ def _check_validation(
 def _check_predictions(
     spec: StudySpec, section: PredictionTable, folder: str | Path, public: PublicHalf | PublicHeader
 ) -> None:
-    """The sensitive table is there, and has the columns and the number of records that the study says."""
+    """Refuse a table of predictions that is missing, or has other columns or numbers of records than stated."""
     place, shown = place_of(folder, section.predictions), section.predictions
     if section.public is not None and isinstance(place, Path):
         check_distinct((Path(folder) / section.public,), (place,), shown_as=shown)
@@ -283,7 +283,7 @@ def _check_predictions(
 
 
 def check_distinct(training: Sequence[Path], validation: Sequence[Path], *, shown_as: str) -> None:
-    """No file stands in two places, under whatever name: which file a name means is public, what is in it is not.
+    """Refuse a study that names one file twice, under whatever path.
 
     Files with equal content are not looked for (`data.aliasing` says why).
 
@@ -317,7 +317,7 @@ def is_partitioned(spec: StudySpec, folder: str | Path) -> bool:
 
 
 def each_file(spec: StudySpec, names: tuple[str, ...]) -> tuple[StudySpec, ...]:
-    """The study on each of several validation files by itself; the study where none is named."""
+    """The study once for each of several validation files; the study itself where none is named."""
     files = spec.data
     if not isinstance(files, PublicFiles | PersonFiles) or not names:
         return (spec,)
@@ -365,7 +365,7 @@ def sensitive_half(
 
 
 def _both_sensitive(spec: StudySpec, section: SensitiveData, folder: str | Path, public: PublicHalf) -> Objective:
-    """The objective where the training records are sensitive too; without a validation file it is on them."""
+    """The objective where training records are sensitive too; without a validation file they are scored."""
     encode, score, n = public.preprocessing.transform, public.problem.score, facts_of(section).n_records
     trained_on, _ = training_table(spec, folder)
     data.check_record_count(trained_on.n_records, n, shown_as="the training set", key="n_training")
@@ -378,7 +378,7 @@ def _both_sensitive(spec: StudySpec, section: SensitiveData, folder: str | Path,
 
 
 def _declared_half(spec: StudySpec, section: SensitiveData, folder: str | Path, problem: Problem) -> PublicHalf:
-    """The public half of a study whose training set is sensitive: the header, and what the study declares."""
+    """The public part of a study whose training set is sensitive: its header and what the study declares."""
     match section:
         case SensitiveBundled():
             columns, target = tuple(training_table(spec, folder)[0].columns), BUNDLED_TARGET
@@ -402,7 +402,7 @@ def _declared_half(spec: StudySpec, section: SensitiveData, folder: str | Path, 
 def records_of(
     spec: StudySpec, folder: str | Path, fitted: Preprocessing | None = None
 ) -> tuple[Table, tuple[Person, ...] | None]:
-    """The SENSITIVE records and whose each is, fetched once. As `validation_table`, after reserving only."""
+    """The SENSITIVE records and each one's person, fetched once. Call it only after reserving."""
     section = spec.data
     if isinstance(section, SensitiveTraining):
         raise TypeError("there is no validation set")
@@ -414,7 +414,7 @@ def records_of(
 
 
 def records_place(section: PublicFiles | PersonFiles | SensitiveFiles | PredictionTable) -> str:
-    """Where a study says that its sensitive records are."""
+    """The path or address of the study's sensitive records."""
     return section.predictions if isinstance(section, PredictionTable) else section.validation
 
 

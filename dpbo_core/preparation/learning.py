@@ -29,7 +29,7 @@ MOST = 8  # editions that a search begins with: at a slow drift older ones add l
 
 
 def learns(spec: StudySpec, method: Method, run: Run) -> bool:
-    """Whether the study's search begins with earlier editions, if there are any.
+    """Whether the study's search begins with the releases of earlier editions, if there are any.
 
     Args:
         spec: the study.
@@ -41,13 +41,13 @@ def learns(spec: StudySpec, method: Method, run: Run) -> bool:
 
 
 def check_learns(spec: StudySpec, method: Method) -> None:
-    """A study that asks to learn gets a method that can.
+    """Refuse a study that asks to learn from earlier editions, if its method cannot.
 
     Raises:
         StudyInvalid: its own method learns nothing.
     """
-    if spec.search.learn_from == EDITIONS and spec.method != AUTO and not _begins(method):
-        able = ", ".join(kind for kind, cls in METHODS.items() if _begins(cls()))
+    if spec.search.learn_from == EDITIONS and spec.method != AUTO and not _can_learn(method):
+        able = ", ".join(kind for kind, cls in METHODS.items() if _can_learn(cls()))
         raise StudyInvalid(
             f'search.learn_from = "{EDITIONS}", and {method.kind} begins every search afresh',
             cause="its price or its proof holds for a search that is fixed in advance",
@@ -56,7 +56,7 @@ def check_learns(spec: StudySpec, method: Method) -> None:
 
 
 def series_of(spec: StudySpec) -> str:
-    """The editions of one study whose scores say something of one another's; from the study alone."""
+    """The name under which a study's editions share scores: a hash of what they have in common."""
     tables = spec.tuned.to_dict()
     identity = [
         spec.name,
@@ -70,12 +70,12 @@ def series_of(spec: StudySpec) -> str:
 
 
 def to_learn_from(spec: StudySpec, method: Method, ledger: PrivacyLedger) -> WarmStart:
-    """What a study that is not charged yet would begin with: the newest releases of its series.
+    """The warm start of a study that is not charged yet: the newest releases of its series.
 
     None of them where the method only tells later editions something.
     """
     series = series_of(spec)
-    most = MOST if _begins(method) else 0
+    most = MOST if _can_learn(method) else 0
     releases = ledger.released_in(spec.privacy.dataset, series, most=most)
     return WarmStart(series, tuple(release.release_id for release in releases))
 
@@ -83,7 +83,7 @@ def to_learn_from(spec: StudySpec, method: Method, ledger: PrivacyLedger) -> War
 def with_earlier(
     problem: Problem, warm_start: WarmStart | None, ledger: PrivacyLedger
 ) -> tuple[EarlierEdition, ...] | None:
-    """The editions that a study begins with, read from their releases; None where it begins afresh.
+    """The editions that a study begins with, read from their releases; None without a warm start.
 
     Args:
         problem: whose candidates they are about.
@@ -100,28 +100,28 @@ def with_earlier(
 
 
 def places_in(problem: Problem) -> dict[str, int]:
-    """Where each point of Λ stands, by its canonical text."""
-    return {_named(point): index for index, point in enumerate(problem.candidates.points)}
+    """The index of each point of Λ, by its canonical text."""
+    return {_canonical_text(point): index for index, point in enumerate(problem.candidates.points)}
 
 
-def _begins(method: Method) -> bool:
+def _can_learn(method: Method) -> bool:
     return method.traits.begins_with_editions
 
 
 def edition_of(release: Release, places: Mapping[str, int]) -> EarlierEdition:
-    """What a release says of candidates that this edition has too; nothing where it cannot be read."""
+    """The scores that a release has for this edition's candidates; none where it cannot be read."""
     method = METHODS.get(release.method)
     choice, scores = None, []
     if method is not None and method.traits.released_scores is not None:
         with suppress(KeyError, TypeError, ValueError):
             released = method.traits.released_scores(release)
-            choice = None if released.choice is None else places.get(_named(released.choice))
+            choice = None if released.choice is None else places.get(_canonical_text(released.choice))
             for point, score, deviation in released.scores:
-                index = places.get(_named(point))
+                index = places.get(_canonical_text(point))
                 if index is not None:
                     scores.append(ReleasedScore(index, score, deviation))
     return EarlierEdition(release.edition, release.release_id, choice, tuple(scores))
 
 
-def _named(point: Mapping[str, Any]) -> str:
+def _canonical_text(point: Mapping[str, Any]) -> str:
     return json.dumps(dict(point), sort_keys=True)

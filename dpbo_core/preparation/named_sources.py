@@ -10,12 +10,12 @@ from dpbo_core.ledger.sources import MEMORY, Role, Source, file_source
 
 
 def place_source(place: Place, role: Role = "records") -> Source:
-    """What lies at a path or an address; nothing is opened or asked."""
+    """The source at a path or an address; nothing is opened or asked."""
     return file_source(place, role) if isinstance(place, Path) else Source("table", place.identity, role)
 
 
 def named_source(text: str, bundled: Iterable[str] = ()) -> Source:
-    """What a person names: `memory`, a bundled set where no such file is, an address, a URL with `#table`, a file.
+    """The source that a person names: `memory`, a bundled set, an address, a URL with `#table`, or a file.
 
     Raises:
         StudyInvalid: an address that cannot be read.

@@ -70,7 +70,7 @@ def required_trainings(study: ResolvedStudy) -> tuple[int, ...]:
 
 
 def trained_first(method: Method, problem: Problem) -> tuple[int, ...]:
-    """Indices of the candidates that are trained before anything is charged, since no step may: all of Λ, or none.
+    """Indices of the candidates to train before anything is charged: all of Λ for some methods, or none.
 
     Raises:
         StudyInvalid: Λ is too large for that.
@@ -91,7 +91,7 @@ def trained_first(method: Method, problem: Problem) -> tuple[int, ...]:
 
 
 def required_public_scores(study: ResolvedStudy) -> tuple[int, ...]:
-    """Indices of the candidates that the study will cross-validate in public whatever comes out; opens no file.
+    """Indices of the candidates that the study will cross-validate in any case; opens no file.
 
     None where the training set is sensitive: a score on it is a sensitive number.
     """
@@ -105,7 +105,7 @@ def required_public_scores(study: ResolvedStudy) -> tuple[int, ...]:
 def train_candidates(
     spec: StudySpec, folder: str | Path, indices: Sequence[int], allowed_score: str | None = None
 ) -> dict[int, Model]:
-    """The models of a chunk; a process that trains many chunks reads the training set once."""
+    """The trained models of a chunk of candidates; the training set is read once a process."""
     problem = _read(json.dumps(spec.to_dict(), sort_keys=True), str(folder), allowed_score).problem
     return {index: problem.train(index) for index in indices}
 
@@ -113,13 +113,13 @@ def train_candidates(
 def cross_validate_candidates(
     spec: StudySpec, folder: str | Path, indices: Sequence[int], allowed_score: str | None = None
 ) -> dict[int, float]:
-    """p(λ) of a chunk, under the study's own score and seed."""
+    """The public score p(λ) of a chunk of candidates, under the study's own score and seed."""
     problem = _read(json.dumps(spec.to_dict(), sort_keys=True), str(folder), allowed_score).problem
     return {index: problem.public_score(index) for index in indices}
 
 
 def first_trained(method: Method, problem: Problem) -> int:
-    """The candidate whose training is tried out: one that a step will need, where that is known."""
+    """The candidate to train as a trial: one that a step will need, where that is determined."""
     path = () if method.traits.fixed_path is None else method.traits.fixed_path(method, problem)
     return path[0] if path else 0
 
@@ -140,7 +140,7 @@ class Remembering:
         return self.trainer.n_records
 
     def train(self, point: Mapping[str, Value]) -> Model:
-        """The model given for `point`, a copy of one that was trained, or one trained now."""
+        """The model at `point`: precomputed, copied from one trained before, or trained now."""
         name = named(point)
         model = self.models.get(name) or self.trained.get(name)
         if model is None:
@@ -149,14 +149,14 @@ class Remembering:
         return model
 
     def public_score(self, point: Mapping[str, Value], *, seed: int) -> float:
-        """The score of `point` under this seed, worked out once."""
+        """The public score at `point` under this seed, computed once."""
         key = named(point), seed
         if key not in self.scores:
             self.scores[key] = self.trainer.public_score(point, seed=seed)
         return self.scores[key]
 
     def public_steps(self, point: Mapping[str, Value], *, seed: int) -> NDArray[np.int64]:
-        """Each public record's score of `point` under this seed, worked out once."""
+        """Each public record's score at `point` under this seed, computed once."""
         key = named(point), seed
         if key not in self.steps:
             self.steps[key] = self.trainer.public_steps(point, seed=seed)
@@ -164,7 +164,7 @@ class Remembering:
 
 
 def remembering(problem: Problem, precomputed: Precomputed | None) -> Problem:
-    """The problem with the work of `precomputed` already done, whose models are for scoring.
+    """The problem with a trainer that looks up the precomputed work first; its models are for scoring.
 
     What nobody vouches for is trained again where it is published: who knows what it remembers of what it scored.
     """
@@ -182,12 +182,12 @@ def remembering(problem: Problem, precomputed: Precomputed | None) -> Problem:
 
 
 def publishing(problem: Problem, trained: TrainedModels) -> Problem:
-    """The problem that gives each model as it was trained: what has scored is none of its."""
+    """The problem whose trainer returns models that have scored no sensitive record, to be published."""
     return remembering(problem, Precomputed(trained=trained))
 
 
 def named(point: Mapping[str, Value]) -> str:
-    """A point in a form that two processes agree on."""
+    """The canonical text of a point, the same in every process."""
     return repr(sorted(point.items()))
 
 
@@ -228,34 +228,34 @@ class PublicWork:
 
     @property
     def to_cross_validate(self) -> Chunks:
-        """Candidates to cross-validate, by chunks."""
+        """The candidates to cross-validate, in chunks."""
         return chunks([index for index in required_public_scores(self._study) if index not in self._scores])
 
     @property
     def searches(self) -> bool:
-        """Whether there is a public search."""
+        """Whether the study has a public search."""
         return bool(required_public_scores(self._study))
 
     @property
     def to_train(self) -> Chunks:
-        """Candidates by chunks; none where the steps train."""
+        """The candidates to train before any step, in chunks; empty where the steps train."""
         first = trained_first(self._study.method, self._problem) if self._problem.model.trained else ()
         return chunks([index for index in first if index not in self._models])
 
     @property
     def tries_out(self) -> bool:
-        """Whether one training is tried out: the steps train."""
+        """Whether one training is tried first, since the steps train."""
         if self._problem.training is not None or not self._problem.model.trained:
             return False
         return not trained_first(self._study.method, self._problem)
 
     def cross_validate(self, indices: Sequence[int]) -> int:
-        """p(λ) of a chunk; how many are known now."""
+        """Cross-validate a chunk of candidates: the number of scores so far."""
         self._scores |= {index: self._problem.public_score(index) for index in indices}
         return len(self._scores)
 
     def search(self) -> int:
-        """All that the public search looks at, once what is known of it is there; how many scores are known now."""
+        """Finish the public search, looking up the chunks' scores: the number of scores so far."""
         done, method = Precomputed(scores=self._scores, trained=self._trained), self._study.method
         problem = remembering(self._problem, done)
         trainer = problem.trainer
@@ -268,20 +268,20 @@ class PublicWork:
         return len(self._scores)
 
     def train(self, indices: Sequence[int]) -> int:
-        """The models of a chunk; how many there are now."""
+        """Train a chunk of candidates: the number of models so far."""
         self._models |= {index: self._problem.train(index) for index in indices}
         return len(self._models)
 
     def try_out(self) -> bool:
-        """Train a candidate, so that it is known that it can be; whether the study has any."""
+        """Train one candidate as a trial: whether the study has any."""
         return self._problem.train(first_trained(self._study.method, self._problem)) is not None
 
     def done(self) -> Precomputed:
-        """What a study is opened with."""
+        """The precomputed work, with which a study is opened."""
         return Precomputed(self._models, self._scores, self._steps, tried=True, trained=self._trained)
 
 
 def chunks(indices: Sequence[int]) -> Chunks:
-    """Indices in their order, in as many pieces as there are, `CHUNKS` at most."""
+    """Indices in their order, in at most `CHUNKS` pieces."""
     parts = np.array_split(np.array(indices, dtype=np.int64), min(CHUNKS, max(1, len(indices))))
     return tuple(tuple(int(index) for index in part) for part in parts if len(part))

@@ -27,7 +27,7 @@ from dpbo_core.study_file.study import relation_of
 
 
 def opening_cap(spec: StudySpec) -> PrivacyBudget | None:
-    """The cap a study opens at its dataset's first use; it accepts the assumptions that the study accepts."""
+    """The cap that a study opens at its dataset's first use; it accepts the study's assumptions."""
     if spec.budget is None:
         return None
     budget = spec.budget
@@ -41,7 +41,7 @@ def opening_cap(spec: StudySpec) -> PrivacyBudget | None:
 
 
 def check_accepted(spec: StudySpec, plan: PrivacyPlan, unlisted: str) -> None:
-    """The study accepts by name whatever the plan's guarantee assumes.
+    """Refuse a study that does not accept an assumption of the plan's guarantee by name.
 
     Raises:
         AssumptionNotAccepted: it does not.
@@ -58,7 +58,7 @@ def check_accepted(spec: StudySpec, plan: PrivacyPlan, unlisted: str) -> None:
 
 
 def approve_study(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path) -> None:
-    """The owner's word for a study that others will start: its cap is open, its sources are recorded.
+    """Approve, as the owner, a study that others will start: open its cap and record its sources.
 
     Its names may hold fields that a schedule fills: then for every run. Charges nothing.
 
@@ -74,7 +74,7 @@ def approve_study(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path)
 
 
 def references_of(spec: StudySpec, folder: str | Path, *beside: Source) -> References:
-    """What a study names; nothing is opened or imported.
+    """The files and code that a study names; nothing is opened or imported.
 
     Args:
         spec: the study.
@@ -85,7 +85,7 @@ def references_of(spec: StudySpec, folder: str | Path, *beside: Source) -> Refer
 
 
 def _code_of(spec: StudySpec) -> Iterator[Code]:
-    """Its import paths, but for estimators that are ours or on the list: those are trusted whoever names them."""
+    """The import paths that a study names, except estimators of dpbo or on the allowlist."""
     model = spec.model
     if not (model.ours or isinstance(model, PredictionsSection) or model.estimator in PREDICTORS):
         yield Code("estimator", model.estimator)
@@ -99,7 +99,7 @@ def _code_of(spec: StudySpec) -> Iterator[Code]:
 
 
 def check_policy(spec: StudySpec, run: Run, *beside: Source) -> None:
-    """The owner's policy allows what a study names; asked before a file is opened, or a host or a module is.
+    """Refuse what the owner's policy does not allow, before any file, host or module is opened.
 
     To an operator all of it is to be allowed, and code of a file beside the study, which the owner did not write,
     never is; of the owner's own study what is read as public is asked about.
@@ -119,7 +119,7 @@ def check_policy(spec: StudySpec, run: Run, *beside: Source) -> None:
 
 
 def check_public_sources(sources: Iterable[Source], ledger: PrivacyLedger) -> None:
-    """What anybody, the owner too, would read as public is no dataset's sensitive file; before it is opened.
+    """Refuse to read a dataset's sensitive file as public, for the owner too; before it is opened.
 
     A charge checks it again in its own transaction.
 
@@ -136,7 +136,7 @@ def check_public_sources(sources: Iterable[Source], ledger: PrivacyLedger) -> No
 
 
 def check_acquisition(spec: StudySpec, ledger: PrivacyLedger) -> None:
-    """A study that others start is searched by our acquisitions, or by a function that the owner allowed.
+    """Refuse a user's acquisition in a study that others start, unless the owner allowed it.
 
     Raises:
         PolicyRefused: it names another function; nothing was imported.
@@ -147,7 +147,7 @@ def check_acquisition(spec: StudySpec, ledger: PrivacyLedger) -> None:
 
 
 def refuse_beside(spec: StudySpec, folder: str | Path) -> None:
-    """A study that others start names no estimator in a file beside it: whoever can write the file would run code.
+    """Refuse an estimator in a file beside a study that others start: its writer could run code.
 
     Raises:
         PolicyRefused: it does.

@@ -28,7 +28,7 @@ PAIR = 2
 
 
 def columns_of(spec: StudySpec) -> dict[str, tuple[str, ...]]:
-    """The columns of each candidate: its name; for the probabilities of more than two classes `candidate:class`."""
+    """Each candidate's columns: its name, or `candidate:class` for probabilities of more than two classes."""
     section, model = spec.data, spec.model
     if not isinstance(section, PredictionTable) or not isinstance(model, PredictionsSection):
         raise TypeError("no table of predictions")
@@ -38,19 +38,19 @@ def columns_of(spec: StudySpec) -> dict[str, tuple[str, ...]]:
 
 
 def candidate_columns(names: Sequence[str], classes: tuple[Value, ...], score: Score) -> dict[str, tuple[str, ...]]:
-    """The columns of each of these candidates, as the score needs them."""
+    """The columns that the score needs of each of these candidates."""
     if isinstance(score, RecordScore) and score.needs == "predict_proba" and len(classes) > PAIR:
         return {name: tuple(f"{name}:{shown(value)}" for value in classes) for name in names}
     return {name: (name,) for name in names}
 
 
 def names_classes(classes: tuple[Value, ...], score: Score) -> bool:
-    """Whether a cell of predictions names a class; else it is a number."""
+    """Whether a cell of predictions names a class; otherwise it is a number."""
     return bool(classes) and isinstance(score, RecordScore) and score.needs == "predict"
 
 
 def check_prediction_columns(public: PublicHalf | PublicHeader, columns: Sequence[str], *, shown_as: str) -> None:
-    """A table has the study's columns and no others.
+    """Refuse a table with other columns than the study's.
 
     Raises:
         StudyInvalid: it has not; of what it has beside them says how many.
@@ -61,7 +61,7 @@ def check_prediction_columns(public: PublicHalf | PublicHeader, columns: Sequenc
 
 
 def prediction_half(spec: StudySpec, problem: Problem, table: Table | None) -> PublicHalf:
-    """What a study of predictions has in public.
+    """The public half of a study of predictions: columns, and its public table if any.
 
     Args:
         spec: the study.

@@ -26,7 +26,7 @@ from dpbo_core.study_file import LinearSection, PredictionTable, SensitiveData, 
 
 
 def public_share(spec: StudySpec, folder: str | Path) -> float | None:
-    """From the public training file, where the study's score counts pairs; None for any other score.
+    """The share of positives in the public training file; None where the score does not count pairs.
 
     Args:
         spec: the study.
@@ -60,7 +60,7 @@ def share_of_positives(
 
 
 def public_baseline(spec: StudySpec, folder: str | Path) -> float | None:
-    """From the public training file; None where the study names none, or the score has no such answer.
+    """The best constant prediction's score on the public training file; None without file or answer.
 
     Args:
         spec: the study.
@@ -94,7 +94,7 @@ LOOKED_AT = 16  # candidates, spread over Λ
 
 
 def public_spread(spec: StudySpec, folder: str | Path, *, allowed_score: str | None = None) -> float | None:
-    """By cross-validating some candidates on the public training file; None where that is sensitive.
+    """The best public score of some candidates less the median one; None with sensitive training data.
 
     Args:
         spec: the study.

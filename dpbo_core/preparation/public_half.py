@@ -60,19 +60,19 @@ class DataSplit(Protocol):
     """Where a study's two halves come from: files, or tables in memory."""
 
     def public(self, problem: Problem) -> PublicHalf:
-        """The public half of the problem, fitted."""
+        """Fit the public half of the problem: preprocessing and trainer."""
         ...
 
     def sources(self) -> tuple[Source, ...]:
-        """Where the records come from that the study is charged for."""
+        """The sources of the records that the study is charged for."""
         ...
 
     def check(self, public: PublicHalf) -> None:
-        """Everything that can be refused without a record's content."""
+        """Refuse everything that can be refused without a record's content."""
         ...
 
     def sensitive(self, public: PublicHalf) -> Scorer:
-        """The sensitive half, sealed; after reserving only."""
+        """A sealed scorer of the sensitive half. Call it only after reserving."""
         ...
 
 
@@ -80,7 +80,7 @@ class TableSplit(DataSplit, Protocol):
     """A split whose public half is a table of features, to try a model of somebody else's on."""
 
     def public_table(self) -> Table:
-        """The public records, with the raw cells of their columns, which the records are read with too.
+        """The public records with raw cells of the columns whose sensitive cells are read too.
 
         Raises:
             StudyInvalid: they are not in one table in memory.
@@ -88,7 +88,7 @@ class TableSplit(DataSplit, Protocol):
         ...
 
     def hints(self) -> Mapping[str, Any] | None:
-        """By column, the pandas type that a public table in memory has for it; None of a file."""
+        """The pandas type of each column of a public table in memory; None for a file."""
         ...
 
 
@@ -162,7 +162,7 @@ def fitted_half(
 
 
 def _weighed(problem: Problem, table: Table) -> tuple[Problem, NDArray[np.float64]]:
-    """The problem and what each PUBLIC record counts in its baseline: as sensitive ones do, if it can be told."""
+    """The problem and each PUBLIC record's weight in its baseline: per person where persons are averaged."""
     name, weights = problem.person, None
     if problem.n_persons is not None and name is not None and name in table.columns:
         weights = person_weights([person_of(cell) for cell in table.cells_of(name)])
@@ -172,7 +172,7 @@ def _weighed(problem: Problem, table: Table) -> tuple[Problem, NDArray[np.float6
 
 
 def named_map(spec: StudySpec, table: Table, target: str, hints: Mapping[str, Any] | None = None) -> Preprocessing:
-    """The map of a study whose estimator is given the public `table`'s own columns, with their pandas types if any.
+    """The preprocessing of a study whose estimator takes the public `table`'s own columns.
 
     Raises:
         StudyInvalid: the training data cannot be used as the study says.
@@ -183,7 +183,7 @@ def named_map(spec: StudySpec, table: Table, target: str, hints: Mapping[str, An
 
 
 def fitted_map(spec: StudySpec, table: Table | TableParts, target: str) -> Preprocessing:
-    """The study's preprocessing, fitted to a public `table`, of features that are made of its columns.
+    """The study's preprocessing into features, fitted to a public `table`.
 
     Raises:
         StudyInvalid: the training data cannot be used as the study says.
@@ -209,7 +209,7 @@ def linear_problem(
     labels: NDArray[np.int64],
     weights: NDArray[np.float64],
 ) -> Problem:
-    """The problem with its linear models' training set: rows X (n, d), labels (n,), the baseline's weights (n,).
+    """The problem with a trainer of linear models on rows X (n, d), labels and baseline weights (n,).
 
     Raises:
         StudyInvalid: more than two classes.
@@ -222,7 +222,7 @@ def linear_problem(
 def check_names(
     spec: StudySpec, columns: Sequence[str], public: PublicHalf | PublicHeader, *, shown_as: str
 ) -> None:
-    """The validation columns are the training columns; the column of persons is among them where one is named.
+    """Refuse a validation header other than the training columns, with the column of persons if one is named.
 
     Raises:
         StudyInvalid: it is not so.
@@ -233,7 +233,7 @@ def check_names(
 
 
 def check_person(spec: StudySpec, columns: Sequence[str], *, shown_as: str) -> None:
-    """The column of persons is there, where the study names one.
+    """Refuse a header without the column of persons that the study names.
 
     Raises:
         StudyInvalid: it is not.
@@ -247,7 +247,7 @@ def check_person(spec: StudySpec, columns: Sequence[str], *, shown_as: str) -> N
 
 
 def sealed_half(spec: StudySpec, table: Table, people: Sequence[Person] | None, public: PublicHalf) -> Scorer:
-    """The objective on the validation `table`.
+    """The sealed scorer of the validation `table`.
 
     With `people` a person's surplus records score a constant; or each person counts once, where the study says so.
     """
@@ -261,7 +261,7 @@ def sealed_half(spec: StudySpec, table: Table, people: Sequence[Person] | None, 
 
 
 def counted_records(spec: StudySpec, table: Table, people: Sequence[Person] | None) -> Table:
-    """The validation `table` of m records, in which a person's surplus records are broken.
+    """The validation `table` with records beyond k of one person marked broken.
 
     Raises:
         StudyInvalid: another number of records than the study says.
@@ -274,7 +274,7 @@ def counted_records(spec: StudySpec, table: Table, people: Sequence[Person] | No
 
 
 def half_of_parts(spec: StudySpec, problem: Problem, table: TableParts, target: str) -> PublicHalf:
-    """What a public training table in many files becomes.
+    """The public half of a study whose public training table lies in many files.
 
     Args:
         spec: the study, of a linear model.
@@ -316,7 +316,7 @@ class _Reading:
         self.fingerprint = PartsFingerprint()
 
     def signed_rows(self) -> Iterator[NDArray[np.float64]]:
-        """z_i of the records of each file, (n_j, d)."""
+        """The signed rows z_i of each file's records, (n_j, d)."""
         for part in self._table.parts():
             self.fingerprint.add(part)
             encoded = self._fitted.transform(part)

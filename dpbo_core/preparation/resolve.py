@@ -49,7 +49,7 @@ class ResolvedStudy:
 
     @cached_property
     def plan(self) -> PrivacyPlan:
-        """The price.
+        """The study's price.
 
         Raises:
             StudyInvalid: the method cannot run on this problem, or this machine cannot score as the study says.
@@ -60,7 +60,7 @@ class ResolvedStudy:
         return self.method.plan(self.problem)
 
     def to_json(self) -> dict[str, Any]:
-        """What a rerun goes on with: the method's options, and for how many editions the cap was planned."""
+        """The choices that a rerun must repeat: the method's options, and the planned number of editions."""
         options = {
             item.name: getattr(self.method, item.name) for item in fields(self.method) if item.name != "kind"
         }
@@ -70,7 +70,7 @@ class ResolvedStudy:
         }
 
     def as_charged(self, reserved: Mapping[str, Any]) -> "ResolvedStudy":
-        """The study as it was when it was charged, whatever the advice or the number of editions is today.
+        """The study with the choices recorded when it was charged, whatever the advice is today.
 
         Args:
             reserved: `to_json` of then, with the method's name under "method".
@@ -80,11 +80,11 @@ class ResolvedStudy:
 
     @property
     def n_steps(self) -> int:
-        """Steps of the search, public."""
+        """The public number of steps of the search."""
         return self.method.n_steps(self.problem)
 
     def key(self, training: str) -> QueryKey:
-        """What the ledger knows the study by, never the sensitive data.
+        """The study's key in the ledger: fingerprint and names, never sensitive data.
 
         What "auto" became is named beside it and is no part of it: a later version that
         advises otherwise still gives the same study its release.
@@ -98,7 +98,7 @@ class ResolvedStudy:
 
 
 def resolve(spec: StudySpec, folder: str | Path = ".", *, unlisted: str | None = None) -> ResolvedStudy:
-    """The study, resolved.
+    """Resolve a study file: its problem and its method, "auto" replaced by the advised one.
 
     Args:
         spec: as written.
@@ -115,7 +115,7 @@ def resolve(spec: StudySpec, folder: str | Path = ".", *, unlisted: str | None =
 
 
 def _check_asks(spec: StudySpec, method: AnyMethod) -> None:
-    """A method whose number of evaluations is hidden asks no store for the parts once an evaluation.
+    """Refuse to fetch a store's parts at each evaluation for a method that hides the number of evaluations.
 
     Raises:
         StudyInvalid: it would.
@@ -132,7 +132,7 @@ def _check_asks(spec: StudySpec, method: AnyMethod) -> None:
 
 
 def planning_problem(spec: StudySpec, folder: str | Path = ".", *, unlisted: str | None = None) -> Problem:
-    """The problem as it is priced."""
+    """The study's problem as a plan prices it, without data."""
     if unlisted is None and spec.model.names_object:
         named = named_prototype(spec, folder)
         unlisted = None if named is None else named.unlisted()
@@ -204,13 +204,13 @@ def _build(spec: StudySpec, folder: str | Path, problem: Problem) -> None:
 
 
 def _built(factory: EstimatorFactory, point: Mapping[str, Any]) -> NDArray[np.int64]:
-    """Nothing, after the estimator could be built in this process."""
+    """An empty array, once the estimator could be built in this process."""
     factory.build(**point)
     return np.zeros(0, dtype=np.int64)
 
 
 def check_one_pass(spec: StudySpec, method: Method) -> None:
-    """A study that asks for one pass gets a method that can.
+    """Refuse a study that asks for one pass if its method cannot score all candidates in one.
 
     Raises:
         StudyInvalid: its own method cannot.
@@ -220,9 +220,9 @@ def check_one_pass(spec: StudySpec, method: Method) -> None:
         raise StudyInvalid(
             f"search.one_pass = true, and {method.kind} asks for its scores one after the other",
             cause="its path is private, or its proof counts what is scored",
-            remedy=f"leave one_pass out, or use one of {', '.join(_able())}",
+            remedy=f"leave one_pass out, or use one of {', '.join(_one_pass_methods())}",
         )
 
 
-def _able() -> list[str]:
+def _one_pass_methods() -> list[str]:
     return [kind for kind, method in METHODS.items() if method.traits.scores_ahead]

@@ -18,11 +18,11 @@ LONGEST_QUANTUM = 3600.0  # seconds: a task of any size ends
 
 
 def at_once() -> None:
-    """A first charge that waits for nothing."""
+    """Wait for nothing before a first charge: the default in place of a confirmation."""
 
 
 def warn(useless: str) -> None:
-    """Python's own warning that what is about to be charged is useless, for whoever calls us from Python."""
+    """Issue a Python warning that the study about to be charged is useless."""
     warnings.warn(useless, stacklevel=2)
 
 
@@ -68,7 +68,7 @@ class Run:
 
     @contextmanager
     def padded(self) -> Iterator[None]:
-        """What is done inside takes a whole number of time quanta, however it ends."""
+        """Context that takes a whole number of time quanta, however it ends."""
         begun = time.monotonic()
         try:
             yield

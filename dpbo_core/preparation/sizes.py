@@ -20,7 +20,7 @@ from dpbo_core.study_file import (
 
 
 def n_validation(spec: StudySpec) -> int | None:
-    """m, from the study alone: no file is opened. None where persons are averaged: then m is private."""
+    """The stated number m of validation records; None where persons are averaged: then m is private."""
     match spec.data:
         case PersonFiles():
             return None
@@ -33,7 +33,7 @@ def n_validation(spec: StudySpec) -> int | None:
 
 
 def n_public(spec: StudySpec, folder: str | Path) -> int | None:
-    """n, the records of the PUBLIC training set; None where it is sensitive, or not there to be counted.
+    """The number n of PUBLIC training records; None where they are sensitive or cannot be counted.
 
     Args:
         spec: the study.
@@ -51,7 +51,7 @@ def n_public(spec: StudySpec, folder: str | Path) -> int | None:
 
 
 def check_n_validation(spec: StudySpec, n_records: int, *, shown_as: str = "the validation file") -> None:
-    """There are as many validation records as the study says. Where m is private nothing is looked at.
+    """Refuse another number of validation records than the study states, unless m is private.
 
     Raises:
         StudyInvalid: there are not; says the two numbers.
@@ -62,12 +62,12 @@ def check_n_validation(spec: StudySpec, n_records: int, *, shown_as: str = "the 
 
 
 def training_facts(spec: StudySpec) -> TrainingFacts | None:
-    """What is public of a sensitive training set, from the study alone; None where the set is public."""
+    """The declared facts of a sensitive training set; None where the training set is public."""
     return facts_of(spec.data) if isinstance(spec.data, SensitiveData) else None
 
 
 def facts_of(data: SensitiveData) -> TrainingFacts:
-    """What is public of a sensitive training set."""
+    """The declared facts of a sensitive training set."""
     match data:
         case SensitiveFiles(n_training=n, labels=labels) | SensitiveTraining(n_training=n, labels=labels):
             return TrainingFacts(n, labels)
@@ -77,7 +77,7 @@ def facts_of(data: SensitiveData) -> TrainingFacts:
 
 
 def memory_limit(spec: StudySpec) -> int:
-    """Bytes that may be kept in memory: of a folder's encoded records, of public rows, of models.
+    """The bytes of encoded records, public rows and models that may be in memory.
 
     Each kind has so many of its own.
     """

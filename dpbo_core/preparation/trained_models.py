@@ -25,7 +25,7 @@ class TrainedModels(Mapping[str, Model]):
         self._left = limit
 
     def keep(self, name: str, model: Model) -> None:
-        """Keep a model that has scored no record, while there is room."""
+        """Add a model that has scored no sensitive record, while there is room."""
         if name in self._pickled:
             return
         with suppress(Exception):  # whatever a foreign estimator raises: it is trained again

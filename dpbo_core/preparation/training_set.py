@@ -28,7 +28,7 @@ from dpbo_core.study_file import (
 
 
 def training_parts(spec: StudySpec, folder: str | Path) -> tuple[TableParts, str] | None:
-    """The PUBLIC training records where the study names a folder of Parquet files, their headers read alone.
+    """The PUBLIC training records in a folder of Parquet files, by their headers; None for one file.
 
     Returns:
         They and the column to predict; None where it names no folder.
@@ -59,7 +59,7 @@ def training_parts(spec: StudySpec, folder: str | Path) -> tuple[TableParts, str
 
 
 def training_table(spec: StudySpec, folder: str | Path, fitted: Preprocessing | None = None) -> tuple[Table, str]:
-    """The training records and the column to predict; of a study of predictions its public table.
+    """The training records and the target column; of a study of predictions its public table.
 
     Args:
         spec: the study.
@@ -89,7 +89,7 @@ def training_table(spec: StudySpec, folder: str | Path, fitted: Preprocessing | 
 
 
 def left_out(spec: StudySpec) -> frozenset[str]:
-    """Columns that are no features: those ignored, and the one that says whose record it is."""
+    """The columns that are no features: ignored ones and the column of persons."""
     ignored = spec.data.ignore if isinstance(spec.data, PublicData | PredictionTable) else None
     return frozenset(ignored or ()) | ({spec.privacy.person} if spec.privacy.person else set())
 
@@ -119,7 +119,7 @@ def fingerprint_with(table: str, prototype: Prototype | None) -> str:
 
 
 def study_fingerprint(spec: StudySpec, training: str) -> str:
-    """What the ledger knows the study by: the whole spec, its edition, the public training data.
+    """The fingerprint of the whole spec, its edition and the public training data: the ledger's key.
 
     Without [evaluation], which has a key of its own: what is asked afterwards is no other study.
 
@@ -139,7 +139,7 @@ def _is_folder(place: Path) -> bool:
 
 
 def named_prototype(spec: StudySpec, folder: str | Path) -> Prototype | None:
-    """By example; None where the study names a class, or a model of ours.
+    """The estimator that a study names as an object; None where it names a class or a model of dpbo.
 
     Args:
         spec: the study.

@@ -43,7 +43,7 @@ class CertificateRules:
     score_bound: str = ""
 
     def fits(self, release: Release) -> bool:
-        """Whether the release lists exactly these draws and its guarantee is one that they can keep."""
+        """Whether the release has exactly the draws, unit and neighbours that the rules require."""
         guarantee, names = release.guarantee, [spend.what for spend in release.spends]
         return (
             sorted(names) == sorted(self.draws)
@@ -51,7 +51,7 @@ class CertificateRules:
             and guarantee.unit in self.units
             and guarantee.relation in self.relations
             and (guarantee.person is not None) == (guarantee.unit is PrivacyUnit.PERSON)
-            and _of_what_it_averages(release)
+            and _fits_averaging(release)
             and set(self.assumptions) <= set(guarantee.assumptions)
         )
 
@@ -131,7 +131,7 @@ def _whole(release: Release, name: str) -> int:
     return number
 
 
-def _of_what_it_averages(release: Release) -> bool:
+def _fits_averaging(release: Release) -> bool:
     """Whether the neighbours fit what the facts say was averaged: persons' means, or records."""
     by_person = release.guarantee.relation is NeighboringRelation.REPLACE_ONE_PERSON
     if not by_person:
@@ -141,5 +141,5 @@ def _of_what_it_averages(release: Release) -> bool:
 
 
 def only_shows(release: Release, *names: str) -> bool:
-    """Whether the release's value has no other parts than these; a score's metric is the score once more."""
+    """Whether the release's value has no other parts than these; a score's metric counts as its score."""
     return set(release.value) - ({"metric"} if "score" in names else set()) <= set(names)

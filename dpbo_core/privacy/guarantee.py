@@ -73,7 +73,7 @@ class PrivacyGuarantee:
         )
 
     def as_drawn(self, standing: str) -> "PrivacyGuarantee":
-        """This guarantee, or none at all (ε = ∞) where the noise was injected."""
+        """This guarantee, or none (ε = ∞) where the noise was not the operating system's."""
         if standing == OPERATING_SYSTEM:
             return self
         return replace(self, epsilon=float("inf"), evidence=NOT_PRIVATE)

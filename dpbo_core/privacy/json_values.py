@@ -8,7 +8,7 @@ from typing import Any
 
 
 def text_of(value: object) -> str:
-    """A text.
+    """The value, refused unless it is a text.
 
     Raises:
         TypeError: it is none.
@@ -19,7 +19,7 @@ def text_of(value: object) -> str:
 
 
 def amount_of(value: object) -> float:
-    """A finite number from 0: below it a price would pay for another draw.
+    """The value, refused unless it is a finite number from 0: a negative price would pay for another draw.
 
     Raises:
         TypeError: it is none.
@@ -30,7 +30,7 @@ def amount_of(value: object) -> float:
 
 
 def count_of(value: object) -> int:
-    """A whole number from 0; SQLite keeps a text in a column of numbers too.
+    """The value, refused unless it is a whole number from 0; SQLite keeps a text in a column of numbers too.
 
     Raises:
         TypeError: it is none.
@@ -41,7 +41,7 @@ def count_of(value: object) -> int:
 
 
 def list_of(value: object) -> list[Any]:
-    """A list.
+    """The value, refused unless it is a list.
 
     Raises:
         TypeError: it is none: a text, say, whose letters would be taken for its items.

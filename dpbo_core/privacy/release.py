@@ -50,12 +50,12 @@ class Release:
 
     @property
     def score_per_unit(self) -> float:
-        """The score of one unit that its draws are priced in: 1, or 1 over the noised number of pairs."""
+        """The score per unit of its draws: 1, or 1 over the noised number of pairs."""
         return 1.0 / float(self.value[PAIRS]) if COUNTS in self.facts else 1.0
 
     @property
     def noise_of_one(self) -> float:
-        """The scale of the noise of its first draw, in score, the number of pairs left aside."""
+        """The noise scale of the release's score in score units, without that of the number of pairs."""
         spend = next(spend for spend in self.spends if spend.what != ALL_PAIRS)
         return spend.noise_scale * self.score_per_unit
 

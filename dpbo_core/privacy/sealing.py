@@ -43,7 +43,7 @@ def sealed(
         KeyboardInterrupt: the operator's own, made anew.
     """
     raised: list[BaseException] = []
-    with _operator() as interrupted:
+    with _noting_interrupts() as interrupted:
         try:
             return work()
         except BaseException as error:  # noqa: BLE001  logging it would be the leak; a panic is no Exception
@@ -54,7 +54,7 @@ def sealed(
 
 
 def messages(*kinds: type[DpboError]) -> Message:
-    """A function that makes an error of exactly one of these kinds anew, for work that runs nobody else's code."""
+    """A function that recreates errors of exactly these kinds, for work that runs no foreign code."""
 
     def message(error: BaseException) -> BaseException | None:
         if type(error) not in kinds or not isinstance(error, DpboError):
@@ -70,7 +70,7 @@ def attempted(work: Callable[[], T], otherwise: D) -> T | D:
     Raises:
         KeyboardInterrupt: the operator's own, made anew.
     """
-    with _operator() as interrupted:
+    with _noting_interrupts() as interrupted:
         try:
             return work()
         except BaseException:  # noqa: BLE001, S110  as above
@@ -87,7 +87,7 @@ def each(work: Callable[[I], T], items: Iterable[I], otherwise: D) -> list[T | D
         KeyboardInterrupt: the operator's own, made anew.
     """
     done: list[T | D] = []
-    with _operator() as interrupted:
+    with _noting_interrupts() as interrupted:
         for item in items:
             outcome: T | D = otherwise
             try:  # noqa: SIM105  `suppress` would be a call inside
@@ -103,7 +103,7 @@ def each(work: Callable[[I], T], items: Iterable[I], otherwise: D) -> list[T | D
 
 
 @contextmanager
-def _operator() -> Iterator[list[int]]:
+def _noting_interrupts() -> Iterator[list[int]]:
     """A list that holds something once the operator has interrupted; afterwards Python's handler is as before.
 
     Signals reach the main thread alone. In any other, and where nobody handles the signal in Python, no

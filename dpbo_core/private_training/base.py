@@ -36,7 +36,7 @@ class Base:
     assumptions: tuple[str, ...] = ()
 
     def trains(self, estimator: str) -> bool:
-        """Whether the algorithm can train such an estimator."""
+        """Whether the base algorithm can train the estimator of this name."""
         return not self.models or estimator in self.models
 
     def check(self, problem: Problem, instead: str) -> None:

@@ -39,7 +39,7 @@ class Terms:
 
 
 def calibrate(problem: Problem, terms: Terms) -> Trial | None:
-    """The dearest trial whose selection stays within the terms; None where no trial does, however worthless."""
+    """The most expensive trial whose selection stays within the terms; None where none does."""
     base = base_named(terms.base)
     facts = base.facts(problem, score_share=terms.score_share, batch_size=terms.batch_size)
     cost = _largest_cost(terms, facts)
@@ -47,7 +47,7 @@ def calibrate(problem: Problem, terms: Terms) -> Trial | None:
 
 
 def longest(law: Stopping, *, epsilon: float, delta: float) -> int:
-    """K_max, the fewest trials whose tail costs at most δ: (1 + e^ε)·Pr[K > K_max] ≤ δ.
+    """The cap K_max on the number of trials: the least whose tail costs at most δ: (1 + e^ε)·Pr[K > K_max] ≤ δ.
 
     Raises:
         StudyInvalid: it would be millions.

@@ -60,7 +60,7 @@ class DpSgd:
         check_vector(self._noise(sizes))
 
     def _noise(self, sizes: Sizes) -> DiscreteGaussianVector:
-        """The noise of one step."""
+        """The mechanism of one step's noise."""
         size = sizes.n_features * n_columns(self.estimator, sizes.n_classes)
         sensitivity = sum_sensitivity(moves=1, n_records=sizes.n_records, size=size)
         rho = 1.0 / (2.0 * self.noise_multiplier**2) * (1.0 - 1e-14)  # σ·Δ of noise, rounded up

@@ -49,7 +49,7 @@ class NoisyGradientDescent:
         check_vector(self._noise(sizes, value_of("epochs", AXES, point)))
 
     def _noise(self, sizes: Sizes, epochs: float) -> DiscreteGaussianVector:
-        """The noise of one step."""
+        """The mechanism of one step's noise."""
         size = sizes.n_features * n_columns(self.estimator, sizes.n_classes)
         sensitivity = sum_sensitivity(moves=2, n_records=sizes.n_records, size=size)
         return DiscreteGaussianVector(sensitivity, self.rho / epochs * (1.0 - 1e-14), size)

@@ -33,7 +33,7 @@ from dpbo_core.models.linear.tilted import descent_steps
 
 
 def noise_of(sensitivity: float, epsilon: float, size: int) -> tuple[DiscreteLaplaceVector, float]:
-    """The noise on weights that move by at most `sensitivity` in ℓ₂; and its grid h, a power of two."""
+    """The Laplace noise for weights of ℓ₂ sensitivity `sensitivity`, and its grid h, a power of two."""
     h = 2.0 ** (math.floor(math.log2(sensitivity)) - 20)
     steps = math.ceil(math.sqrt(size) * sensitivity / h * (1.0 + 1e-12)) + size
     return DiscreteLaplaceVector(steps, epsilon, size), h
@@ -42,7 +42,7 @@ def noise_of(sensitivity: float, epsilon: float, size: int) -> tuple[DiscreteLap
 def noised(
     w: NDArray[np.float64], *, sensitivity: float, epsilon: float, source: NoiseSource
 ) -> NDArray[np.float64]:
-    """Weights that move by at most `sensitivity` in ℓ₂, rounded to a grid, with discrete Laplace noise: ε-DP."""
+    """Weights of ℓ₂ sensitivity `sensitivity`, rounded to a grid, plus discrete Laplace noise: ε-DP."""
     noise, h = noise_of(sensitivity, epsilon, len(w))
     rounded = np.clip(np.rint(w / h), -(2.0**61), 2.0**61).astype(np.int64)
     return np.asarray((rounded + noise.draw(source)).astype(np.float64) * h, dtype=np.float64)
@@ -55,7 +55,7 @@ LARGEST = 1e100  # of λ: squares of the weights stay numbers
 
 
 def tolerance(*, n_records: int, n_features: int, regularization: float, tilt_norm: float = 0.0) -> float:
-    """The distance τ to the minimiser that a solver is asked for; infinite where doubles certify nothing."""
+    """The distance τ to the minimiser that a solver must reach; infinite where doubles certify nothing."""
     least = certifiable(
         n_records=n_records, n_features=n_features, regularization=regularization, tilt_norm=tilt_norm
     )

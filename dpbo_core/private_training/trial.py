@@ -36,7 +36,7 @@ class Trial:
 
     @property
     def score_scale(self) -> float:
-        """The scale of the noise of the quality q, in integer steps of the sum."""
+        """The noise scale of the trial's quality q, in integer steps of the sum."""
         return self.score.scale
 
     @property
@@ -72,22 +72,22 @@ class TrialFacts:
     largest: tuple[tuple[str, float], ...]
 
     def laplace(self, epsilon: float) -> DiscreteLaplace:
-        """Laplace noise that makes the quality ε-DP."""
+        """The Laplace mechanism that makes a trial's quality ε-DP."""
         return DiscreteLaplace(self.record_steps, _units(epsilon), self.score_per_step)
 
     def gaussian(self, rho: float) -> DiscreteGaussian:
-        """Gaussian noise that makes the quality ρ-zCDP."""
+        """The Gaussian mechanism that makes a trial's quality ρ-zCDP."""
         return DiscreteGaussian(self.record_steps, _units(rho), self.score_per_step)
 
 
 def pure_trial(facts: TrialFacts, cost: float, make: Callable[[float], PrivateTraining]) -> Trial:
-    """The trial of ε = `cost`: the quality takes its share, and `make` makes a training of the rest."""
+    """A trial of pure ε = `cost`, split between the training that `make` makes and its quality."""
     score = facts.laplace(facts.score_share * cost)
     return with_score(make((cost - from_units(score.epsilon_units)) * (1.0 - 1e-15)), score)
 
 
 def with_score(training: PrivateTraining | None, score: DiscreteLaplace | DiscreteGaussian) -> Trial:
-    """The trial of a training and a quality, whose costs add up."""
+    """A trial from a training and the mechanism of its quality, whose costs add up."""
     if isinstance(score, DiscreteLaplace):
         cost = RenyiCurve(epsilon=from_units(score.epsilon_units))
     else:
@@ -133,7 +133,7 @@ def _units(amount: float) -> int:
 
 
 def model_json(model: Any, problem: Problem) -> dict[str, Any] | None:
-    """A linear or softmax model as plain JSON, with what is public of its features; None for any other."""
+    """A linear or softmax model as plain JSON, with its features' public facts; None for any other."""
     weights = getattr(model, "weights", None)
     if weights is None:
         return None

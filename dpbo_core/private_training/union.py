@@ -14,7 +14,7 @@ from dpbo_core.problem.problem import Problem
 
 
 def _public_trial(cost: float, facts: TrialFacts) -> Trial:
-    """The trial of models of a public set: they cost nothing, so that all of `cost` pays for the quality."""
+    """A trial with a model of the public set, which costs nothing: all of `cost` pays for its quality."""
     return with_score(None, facts.laplace(cost))
 
 
@@ -32,7 +32,7 @@ BASES: Mapping[str, Base] = {
 
 
 def base_named(name: str) -> Base:
-    """The base algorithm that a study names; a name with a dot in it is the import path of a function.
+    """The base algorithm that a study names; a dotted name is the import path of a user's function.
 
     Raises:
         StudyInvalid: there is none of this name.
@@ -49,7 +49,7 @@ def base_named(name: str) -> Base:
 
 
 def check_base(base: Base, problem: Problem) -> None:
-    """Refuse a base algorithm that is not for such a training set, model or hyperparameters.
+    """Refuse a base algorithm that does not fit the training set, model or hyperparameters.
 
     Raises:
         StudyInvalid: it is not so.

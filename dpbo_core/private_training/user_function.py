@@ -41,18 +41,18 @@ class UserFunction:
 
     @property
     def curve(self) -> RenyiCurve:
-        """The Rényi cost that the function states of itself.
+        """The Rényi cost that the user's function states of itself.
 
         Raises:
             StudyInvalid: it says nothing usable.
         """
-        return _stated(self.path)
+        return _stated_curve(self.path)
 
     def check(self, sizes: Sizes, point: Mapping[str, Any]) -> None:
-        """Refuse nothing: the function's failures, too, are as private as it says."""
+        """Refuse nothing: a failure of the user's function is as private as the function states."""
 
     def train(self, records: Encoded, point: Mapping[str, Any], source: NoiseSource) -> PrivateModel:
-        """The model of the function's weights, kept finite; weights of another shape are a failed trial."""
+        """The model of the weights that the function returns, made finite; another shape is a failed trial."""
         del source
         d, K = records.X.shape[1], n_columns(self.estimator, records.n_classes)
         weights = algorithm_named(self.path).train(records.X, records.labels, records.n_classes, dict(point))
@@ -70,7 +70,7 @@ def algorithm_named(path: str) -> Any:
 
 
 @lru_cache(maxsize=16)
-def _stated(path: str) -> RenyiCurve:
+def _stated_curve(path: str) -> RenyiCurve:
     algorithm = algorithm_named(path)
     try:
         if hasattr(algorithm, "epsilon"):
@@ -86,7 +86,7 @@ def _stated(path: str) -> RenyiCurve:
 
 
 def user_function(path: str) -> Base:
-    """The base algorithm at an import path; nobody looks for the object before it is checked or priced."""
+    """The base algorithm of the function at an import path, imported only when it is checked or priced."""
 
     def trial(cost: float, facts: TrialFacts) -> Trial:
         """The trial whose training costs what it states, and whose quality costs `cost`."""

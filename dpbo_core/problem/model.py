@@ -61,7 +61,7 @@ class FunctionSection(ByPath):
 
     @property
     def regression(self) -> bool:
-        """As the study says: of a function nothing else is known."""
+        """Whether the study states a regression, as nothing else is known of a function."""
         return self.task == "regression"
 
 
@@ -85,7 +85,7 @@ class LinearSection(Written):
 
     @property
     def score_name(self) -> str:
-        """The score asked for, or the usual one of a margin."""
+        """The name of the score asked for, or the usual one of a margin."""
         return self.score or OF_MARGINS
 
 
@@ -129,7 +129,7 @@ ModelSection = LinearSection | RecordModel
 
 
 def read_model(table: Any) -> ModelSection:
-    """[model] from its table: every key known and of its type, and together one of the kinds of models.
+    """The [model] section of a study, checked, as one of the kinds of models.
 
     Raises:
         StudyInvalid: they are none.

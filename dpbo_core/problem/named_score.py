@@ -33,7 +33,7 @@ SMALLEST = 1e-100  # range of a record's score; its square is still a number
 
 
 def score_of(model: ModelSection) -> Score:
-    """The score of a study, from the study alone: its range is what every price depends on.
+    """The score that a study names, without data.
 
     Raises:
         StudyInvalid: a name or a number it cannot use.
@@ -42,7 +42,7 @@ def score_of(model: ModelSection) -> Score:
 
 
 def pair_score(model: ModelSection) -> PairScore | None:
-    """The score of a study that counts pairs; None where it does not, as with class shares."""
+    """The study's score if it counts pairs; None if not, as with class shares."""
     shares = model.class_shares if isinstance(model, ByName) else None
     by_pairs = PAIR_SCORES.get(model.score_name)
     return None if by_pairs is None or shares is not None else by_pairs(Numbers(model.steepness))
@@ -54,7 +54,7 @@ def margin_score(model: LinearSection) -> MarginScore | PairScore:
 
 
 def record_score(model: RecordModel) -> RecordScore | PairScore:
-    """The score of what any other model predicts.
+    """The score of the predictions of any model but a linear one.
 
     Raises:
         StudyInvalid: its range is beyond what can be counted in, or the class shares are none.
@@ -98,7 +98,7 @@ def _shares(model: ByName) -> dict[Any, float]:
 def score_on(
     model: RecordModel, classes: tuple[Value, ...], function: Callable[[Any, Any], float] | None = None
 ) -> RecordScore | PairScore:
-    """The score with what only the training set can tell: that the shares name its classes; the user's function.
+    """The score checked against the training classes, with the user's function if it is one.
 
     Args:
         model: of the study.

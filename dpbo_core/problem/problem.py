@@ -41,7 +41,7 @@ class Trainer(Protocol):
 
     @property
     def n_records(self) -> int:
-        """n, the public training records."""
+        """The number n of public training records."""
         ...
 
     def train(self, point: Mapping[str, Value]) -> "Model":
@@ -124,12 +124,12 @@ class Problem:
 
     @property
     def score_range(self) -> float:
-        """G: one record's scores lie in [0, G]."""
+        """The range G of one record's score, which lies in [0, G]."""
         return self.score.score_range
 
     @property
     def n_averaged(self) -> int:
-        """What the exact sum is divided by: n_p persons where each counts once, else m records."""
+        """The divisor of the exact sum: n_p persons where each counts once, else m records."""
         number = self.n_validation if self.n_persons is None else self.n_persons
         if number is None:
             raise ValueError("a problem averages over records or over persons")
@@ -137,17 +137,17 @@ class Problem:
 
     @property
     def averaged(self) -> str:
-        """How many of what the score averages over, in words."""
+        """The number and kind of what the score averages over, in words."""
         return f"{self.n_averaged} {self.counted}"
 
     @property
     def counted(self) -> str:
-        """What is averaged over or counted, in a word."""
+        """The word for what is averaged over or counted."""
         return "records" if self.n_persons is None else "persons"
 
     @property
     def rowwise(self) -> bool:
-        """Whether a record's score is known to depend on that record alone: our models, and classes on the list.
+        """Whether a record's score surely depends on that record alone: dpbo's models, allowlisted classes.
 
         A user's score function is called with one record at a time, but what it remembers of others nobody knows.
         Where it is enforced, whatever it is: each record is predicted and scored in a process that knows no other.
@@ -156,34 +156,34 @@ class Problem:
 
     @property
     def aggregate(self) -> Aggregate:
-        """How the records' outcomes become one integer."""
+        """How record scores are aggregated into one integer: a mean or a count of pairs."""
         if isinstance(self.score, PairScore):
             return PairCount(self.n_averaged, self.max_records_per_person, self.positives)
         return MeanOfRecords(self.n_averaged, self.max_records_per_person, self.score.score_range)
 
     @property
     def score_per_step(self) -> float:
-        """Score of one step of the exact integer, as draws are priced."""
+        """The score that one step of the exact integer stands for, as draws are priced."""
         return self.aggregate.score_per_step
 
     @property
     def metric_per_step(self) -> float:
-        """Score of one step as people read it: of a count of pairs, AUC at the public share of positives."""
+        """The metric that one step of the exact integer stands for: of pairs, AUC at the public share."""
         return self.aggregate.metric_per_step
 
     @property
     def record_steps(self) -> int:
-        """Most one person's records move the exact integer at one fixed model."""
+        """The sensitivity of the exact integer to one person's records at a fixed model, in steps."""
         return self.aggregate.record_steps
 
     @property
     def range_steps(self) -> int:
-        """The whole range of the exact integer."""
+        """The whole range of the exact integer, in steps."""
         return self.aggregate.range_steps
 
     @property
     def scored_together(self) -> int:
-        """How many models wait for one another, to be scored in one pass over the records.
+        """The number of models that are scored in one pass over the records.
 
         As many as their memory allows: weights are small, an estimator may be large, and so is a model's table of
         pairs. Where each record is scored in a process of its own, reading it is nothing beside that: one.
@@ -201,16 +201,16 @@ class Problem:
         return self._trainer().train(point)
 
     def public_score(self, index: int) -> float:
-        """p(λ) of candidate `index`, in [0, G]. Costs a few trainings and no privacy."""
+        """The cross-validated public score p(λ) of candidate `index`, in [0, G]; it costs no privacy."""
         return self._trainer().public_score(self.candidates.points[index], seed=self.search.seed)
 
     def public_steps(self, index: int) -> NDArray[np.int64]:
-        """Each public record's score under candidate `index` trained without its fold: steps of the grid, (n,)."""
+        """Each public record's cross-validated score under candidate `index`, in steps of the grid, (n,)."""
         return self._trainer().public_steps(self.candidates.points[index], seed=self.search.seed)
 
     @property
     def n_training(self) -> int:
-        """n, how many training records there are: public, also where they are sensitive."""
+        """The number n of training records: public, also where they are sensitive."""
         return self._trainer().n_records if self.training is None else self.training.n_records
 
     def _trainer(self) -> Trainer:

@@ -9,13 +9,13 @@ from dpbo_core.errors import StudyInvalid, suggestion
 
 
 def require(condition: bool, what: str, *, cause: str = "", remedy: str = "") -> None:  # noqa: FBT001
-    """Raise the message unless `condition` holds."""
+    """Raise `StudyInvalid` with this message unless `condition` holds."""
     if not condition:
         raise StudyInvalid(what, cause=cause, remedy=remedy)
 
 
 def one_of(key: str, value: str, valid: tuple[str, ...]) -> None:
-    """`value` is one of `valid`, or a message with the nearest."""
+    """Refuse a `value` that is not one of `valid`, with the nearest in the message."""
     require(
         value in valid,
         f"{key} = {value!r} is not known{suggestion(value, valid)}",
@@ -25,7 +25,7 @@ def one_of(key: str, value: str, valid: tuple[str, ...]) -> None:
 
 
 def check_name(key: str, value: str) -> None:
-    """A name that people, files and stores can all hold."""
+    """Refuse a name that people, files or stores cannot hold."""
     ok = 0 < len(value) <= 100 and value.isprintable() and value == value.strip()
     require(
         ok, f"{key} is not a usable name", remedy="use 1 to 100 printable characters without spaces at the ends"
@@ -48,7 +48,7 @@ class Section:
 
 
 def _rules(cls: type) -> dict[str, tuple[Rule, ...]]:
-    """Of each field that has any, those of its type, and of its type where it may be None."""
+    """The rules in each field's type, by field name."""
     hints = get_type_hints(cls, include_extras=True)
     rules = {
         name: tuple(rule for kind in (hint, *get_args(hint)) for rule in getattr(kind, "__metadata__", ()))
@@ -58,7 +58,7 @@ def _rules(cls: type) -> dict[str, tuple[Rule, ...]]:
 
 
 def limit(holds: Callable[[Any], object], remedy: str) -> Rule:
-    """The rule that `holds` of a value; the message says the value and `remedy`."""
+    """A rule that refuses a value unless `holds` of it; the message has the value and `remedy`."""
 
     def rule(key: str, value: Any) -> None:
         require(bool(holds(value)), f"{key} = {value!r}", remedy=remedy)
@@ -67,34 +67,34 @@ def limit(holds: Callable[[Any], object], remedy: str) -> Rule:
 
 
 def at_least(least: float, remedy: str) -> Rule:
-    """The rule that a number is finite and no smaller."""
+    """A rule that refuses a number that is not finite, or smaller than `least`."""
     return limit(lambda value: least <= value < math.inf, remedy)
 
 
 def positive(remedy: str) -> Rule:
-    """The rule that a number is finite and above 0."""
+    """A rule that refuses a number that is not finite, or not above 0."""
     return limit(lambda value: 0.0 < value < math.inf, remedy)
 
 
 def among(*valid: str) -> Rule:
-    """The rule that a text is one of them."""
+    """A rule that refuses a text that is not one of `valid`."""
     return lambda key, value: one_of(key, value, valid)
 
 
 def to_table(section: Any) -> dict[str, Any]:
-    """A section as a plain table, without what is None."""
+    """A section dataclass as a plain table, without what is None."""
     return {key: _listed(value) for key, value in asdict(section).items() if value is not None}
 
 
 def _listed(value: Any) -> Any:
-    """Tuples as the lists that TOML and JSON have."""
+    """A value with tuples replaced by lists, as TOML and JSON have them."""
     if isinstance(value, Mapping):
         return {key: _listed(item) for key, item in value.items()}
     return list(value) if isinstance(value, tuple) else value
 
 
 def refuse_unknown(table: Mapping[str, Any], keys: tuple[str, ...], where: str) -> None:
-    """Every key of `table` is in `keys`, or a message with the nearest."""
+    """Refuse a key of `table` that is not in `keys`, with the nearest in the message."""
     for key in table:
         require(
             key in keys,
@@ -105,7 +105,7 @@ def refuse_unknown(table: Mapping[str, Any], keys: tuple[str, ...], where: str) 
 
 
 def read_section(cls: type, table: Any, where: str) -> Any:
-    """A section dataclass from its table: every key known, every type right, nothing missing."""
+    """A section dataclass from its table, after a check of keys and types."""
     hints = get_type_hints(cls)
     values = typed_values({item.name: hints[item.name] for item in fields(cls)}, table, where)
     for item in fields(cls):
@@ -115,7 +115,7 @@ def read_section(cls: type, table: Any, where: str) -> Any:
 
 
 def union_hints(sections: Iterable[type]) -> dict[str, Any]:
-    """The type of every key that any of the sections has; a key without a default may be left out of a table."""
+    """The type of every key that any of the sections has; None is allowed where a key has a default."""
     hints: dict[str, Any] = {}
     for cls in sections:
         types = get_type_hints(cls)
@@ -126,7 +126,7 @@ def union_hints(sections: Iterable[type]) -> dict[str, Any]:
 
 
 def typed_values(hints: Mapping[str, Any], table: Any, where: str) -> dict[str, Any]:
-    """What a table gives: every key known, every type right."""
+    """The values of a table, after a check of keys and types."""
     require(isinstance(table, Mapping), f"{where} is not a table")
     refuse_unknown(table, tuple(hints), where)
     return {name: _typed(table[name], hint, f"{where} {name}") for name, hint in hints.items() if name in table}
@@ -141,7 +141,7 @@ _WORDS = {float: "a number", int: "a whole number", str: "text", bool: "true or 
 
 
 def _typed(value: Any, hint: Any, where: str) -> Any:
-    """`value` as its field wants it: a whole number serves as a float, a list as a tuple; nothing else bends."""
+    """`value` converted to its field's type: an integer to a float, a list to a tuple; all else is refused."""
     kinds = get_args(hint) if not isinstance(hint, type) else (hint,)
     origins = [get_origin(kind) for kind in (hint, *kinds)]
     if any(

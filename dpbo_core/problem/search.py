@@ -59,5 +59,5 @@ class SearchSection(Section):
 
     @property
     def own_acquisition(self) -> bool:
-        """Whether the acquisition is a function of the user's, by its import path."""
+        """Whether the acquisition is a user's function, named by its import path."""
         return "." in self.acquisition

@@ -65,12 +65,12 @@ class Written(Section):
 
     @property
     def score_name(self) -> str:
-        """The score asked for, or the usual one."""
+        """The name of the score asked for, or the usual one."""
         return self.score or OF_CLASSES
 
     @property
     def regression(self) -> bool:
-        """Whether the target is a number to be predicted."""
+        """Whether the study is a regression, its target a number."""
         return False
 
     @property
@@ -117,7 +117,7 @@ class ByName(Written):
 
     @property
     def regression(self) -> bool:
-        """As the score's own file declares."""
+        """Whether the named score is one of regression, as the score's own file declares."""
         return SCORES[self.score_name].regression
 
 
@@ -148,12 +148,12 @@ class ByPath(Written):
 
     @property
     def takes_columns(self) -> bool:
-        """An object does unless the study says otherwise, a class where it says so."""
+        """Whether the estimator takes the table's own columns: an object does by default, a class does not."""
         return self.names_object if self.columns is None else self.columns
 
 
 def check_score_name(score: str) -> None:
-    """It is one of ours; one of scikit-learn's is told what serves in its place.
+    """Refuse a score that dpbo does not have, with a substitute for scikit-learn's.
 
     Raises:
         StudyInvalid: it is not.
@@ -166,7 +166,7 @@ def check_score_name(score: str) -> None:
 
 
 def check_outcome(estimator: str, score: str) -> None:
-    """The score is one of what a model says of a record, and needs no certified margin.
+    """Refuse a score of certified margins for a model that has none.
 
     Raises:
         StudyInvalid: it needs one.
@@ -180,12 +180,12 @@ def check_outcome(estimator: str, score: str) -> None:
 
 
 def unused(key: str, score: str) -> StudyInvalid:
-    """The message for a key that the score does not use."""
+    """The error for a key that the study's score does not use."""
     return StudyInvalid(f"model.{key} is given, but the score {score!r} does not use it", remedy=f"remove {key}")
 
 
 def needed(key: str, score: str) -> StudyInvalid:
-    """The message for a key that the score needs and does not have."""
+    """The error for a missing key that the study's score needs."""
     return StudyInvalid(
         f"the score {score!r} needs model.{key}",
         cause="a record's score must have a public range, or no noise could hide it",

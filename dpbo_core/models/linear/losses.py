@@ -38,11 +38,11 @@ class Logistic:
         return self.derivatives(margins)[0]
 
     def slopes(self, margins: NDArray[np.float64]) -> NDArray[np.float64]:
-        """ℓ′(m) = −1/(1 + e^m), in [−1, 0]."""
+        """The derivative ℓ′(m) = −1/(1 + e^m) at each margin, in [−1, 0]."""
         return self.derivatives(margins)[1]
 
     def curvatures(self, margins: NDArray[np.float64]) -> NDArray[np.float64]:
-        """ℓ″(m) = e^m/(1 + e^m)², in [0, ¼]."""
+        """The second derivative ℓ″(m) = e^m/(1 + e^m)² at each margin, in [0, ¼]."""
         return self.derivatives(margins)[2]
 
     def derivatives(
@@ -66,7 +66,7 @@ class Hinge:
         return np.maximum(0.0, 1.0 - margins)
 
     def slopes(self, margins: NDArray[np.float64]) -> NDArray[np.float64]:
-        """A subgradient: −1 where m < 1, else 0."""
+        """A subgradient of the loss at each margin m: −1 where m < 1, else 0."""
         return np.where(margins < 1.0, -1.0, 0.0)
 
 
@@ -74,7 +74,7 @@ Loss = Logistic | Hinge
 
 
 def loss_named(name: str) -> Loss:
-    """The loss a study asks for by `"logistic"` or `"hinge"`.
+    """The loss that a study names: "logistic" or "hinge".
 
     Raises:
         StudyInvalid: any other name.
@@ -88,20 +88,20 @@ def loss_named(name: str) -> Loss:
 
 
 def objective(Z: NDArray[np.float64], w: NDArray[np.float64], regularization: float, loss: Loss) -> float:
-    """O_λ(w): the mean loss over the training set plus λ‖w‖²/2."""
+    """The regularised objective O_λ(w): the mean loss over the training set plus λ‖w‖²/2."""
     return 0.5 * regularization * float(w @ w) + float(np.mean(loss.values(Z @ w)))
 
 
 def gradient(
     Z: NDArray[np.float64], w: NDArray[np.float64], regularization: float, loss: Loss
 ) -> NDArray[np.float64]:
-    """∇O_λ(w), (d,); a subgradient for the hinge."""
+    """The gradient ∇O_λ(w), (d,); a subgradient for the hinge."""
     g: NDArray[np.float64] = regularization * w + Z.T @ loss.slopes(Z @ w) / len(Z)
     return g
 
 
 def hessian(Z: NDArray[np.float64], curvatures: NDArray[np.float64], regularization: float) -> NDArray[np.float64]:
-    """λI + (1/n) Zᵀ diag(curvatures) Z, (d, d): ∇²O_λ for ℓ″ of the margins, or an interior point's matrix.
+    """The matrix λI + (1/n) Zᵀ diag(curvatures) Z, (d, d): ∇²O_λ for ℓ″ of the margins, or an interior point's.
 
     Curvatures are (n,) and ≥ 0. One block of rows at a time, so that the extra memory is bounded; BLAS adds each to
     the upper triangle alone.

@@ -54,12 +54,12 @@ class Place:
 
     @cached_property
     def steepness(self) -> float:
-        """‖g‖₂: the norm of the objective's gradient at w."""
+        """The norm ‖g‖₂ of the objective's gradient at w."""
         return math.sqrt(float(self.gradient @ self.gradient))
 
     @cached_property
     def value(self) -> float:
-        """O_λ(w): the regularised objective at w."""
+        """The regularised objective O_λ(w) at w."""
         return 0.5 * self.regularization * float(self.w @ self.w) + float(np.mean(Logistic().values(self.margins)))
 
 
@@ -74,7 +74,7 @@ def minimise_logistic(
 def descend(
     rows: SignedRows, regularization: float, tolerance: float, start: Start | None = None
 ) -> tuple[Place, float]:
-    """`minimise_logistic` with all that was found where it ends."""
+    """Newton's descent: the point where it ends, with margins and gradient, and its certificate."""
     d = rows.Z.shape[1]
     place = visit(rows, np.zeros(d) if start is None else start.w, regularization)
     factor = None if start is None else start.factor
@@ -100,7 +100,7 @@ def descend(
         following = _line_search(rows, place, -solved(factor, place.gradient))
         if following is None and fresh:
             break  # rounding hides every further step
-        if following is None or _worn(following, place, certificate, tolerance):
+        if following is None or _needs_new_factor(following, place, certificate, tolerance):
             factor = None
         if following is not None:
             place, fresh = following, False
@@ -108,7 +108,7 @@ def descend(
 
 
 def visit(rows: SignedRows, w: NDArray[np.float64], regularization: float) -> Place:
-    """The margins and ∇O_λ at w, in one pass over memory."""
+    """The point w with the margins and ∇O_λ there, in one pass over memory."""
     n, d = rows.Z.shape
     margins, slope_total, pull = np.empty(n), 0.0, np.zeros(d)
     for block in rows.blocks:
@@ -123,12 +123,12 @@ def visit(rows: SignedRows, w: NDArray[np.float64], regularization: float) -> Pl
 
 
 def curvature(rows: SignedRows, place: Place) -> NDArray[np.float64]:
-    """S at a place, (d, d)."""
+    """The unregularised Hessian S = (1/n) Zᵀ diag(ℓ″) Z at a point, (d, d)."""
     return hessian(rows.Z, Logistic().curvatures(place.margins), 0.0)
 
 
 def factored(S: NDArray[np.float64], regularization: float) -> Factor | None:
-    """The factor of S + λI; None where rounding has cost it its definiteness.
+    """The Cholesky factor of S + λI; None where rounding has cost it its definiteness.
 
     LAPACK itself: for the few features of most studies scipy's checks would take longer than the work.
     """
@@ -148,7 +148,7 @@ def solved(factor: Factor, b: NDArray[np.float64]) -> NDArray[np.float64]:
     return x
 
 
-def _worn(following: Place, place: Place, certificate: float, tolerance: float) -> bool:
+def _needs_new_factor(following: Place, place: Place, certificate: float, tolerance: float) -> bool:
     """Whether a new factor and two steps with it end sooner than going on at the rate of the step just made."""
     rate = following.steepness / max(place.steepness, 1e-300)
     if not rate < 0.5:

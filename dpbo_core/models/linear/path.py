@@ -58,7 +58,7 @@ class LogisticPath:
         self._anchors: list[_Anchor] = []
 
     def start(self, regularization: float) -> Start | None:
-        """Where to begin at λ > 0; None where rounding leaves nothing to begin with."""
+        """The starting point of Newton's descent at λ > 0; None where rounding leaves none."""
         with np.errstate(all="ignore"):
             largest = float(np.trace(self._flat))
             if regularization >= largest:
@@ -75,7 +75,7 @@ class LogisticPath:
         return _start(self._flat, regularization, self._pull)
 
     def _anchor(self, j: int) -> _Anchor | None:
-        """Anchor j, each made from the one before; None if rounding stops the chain."""
+        """Anchor j of the regularisation path, made from the one before; None if rounding stops the chain."""
         while len(self._anchors) <= j:
             penalty = float(np.trace(self._flat)) * self._ratio ** -len(self._anchors)
             if self._anchors:
@@ -84,13 +84,13 @@ class LogisticPath:
                 start = _start(last.curvature, penalty, u)
             else:
                 start = self._first(penalty)
-            made = self._made(penalty, start)
+            made = self._new_anchor(penalty, start)
             if made is None:
                 return None
             self._anchors.append(made)
         return self._anchors[j]
 
-    def _made(self, penalty: float, start: Start | None) -> _Anchor | None:
+    def _new_anchor(self, penalty: float, start: Start | None) -> _Anchor | None:
         enough = _NEAR * float(np.linalg.norm(self._pull)) / penalty
         place, _ = descend(self._rows, penalty, enough, start)
         S = curvature(self._rows, place)
@@ -99,7 +99,7 @@ class LogisticPath:
 
 
 def _between(above: _Anchor, below: _Anchor, theta: float, regularization: float) -> Start | None:
-    """The start at s, a share θ of the way down from one anchor to the next."""
+    """The starting point at λ, a share θ of the way down from one anchor to the next."""
     S = (1.0 - theta) * above.curvature + theta * below.curvature
     width = math.log(below.penalty / above.penalty)
     u, slopes = [], []
@@ -113,7 +113,7 @@ def _between(above: _Anchor, below: _Anchor, theta: float, regularization: float
 
 
 def _start(S: NDArray[np.float64], regularization: float, u: NDArray[np.float64]) -> Start | None:
-    """The start with (S + λI) w = u; None where there is no finite one."""
+    """The starting point w with (S + λI) w = u; None where it is not finite."""
     factor = factored(S, regularization)
     if factor is None:
         return None

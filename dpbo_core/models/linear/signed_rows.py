@@ -66,7 +66,7 @@ class SignedRows:
 
     @property
     def summands(self) -> int:
-        """How many products each entry of a matrix-vector product adds up, for the bound on its rounding."""
+        """The number of products that each entry of a matrix-vector product sums, for its rounding bound."""
         return int(self.blocks[0].stop) + len(self.blocks)
 
 
@@ -91,16 +91,16 @@ class StoredRows:
         return n, d
 
     def signed(self) -> SignedRows:
-        """All of them, as the solvers see them."""
+        """All rows times their signs, as the solvers need them."""
         return SignedRows(self.Z)
 
     def signed_where(self, chosen: NDArray[np.bool_]) -> SignedRows:
-        """Those that are `chosen` (n,), stored as the others are until they are dropped."""
+        """The `chosen` (n,) rows times their signs."""
         blocks = (self.Z[block][chosen[block]] for block in row_blocks(*self.shape))
         return SignedRows(stored(blocks, (int(chosen.sum()), self.shape[1]), self.limit))
 
     def unsigned_where(self, chosen: NDArray[np.bool_]) -> Iterator[tuple[Rows, Rows]]:
-        """x_i and y_i of those that are `chosen` (n,), a block at a time."""
+        """The rows x_i and labels y_i of the `chosen` (n,) records, a block at a time."""
         for block in row_blocks(*self.shape):
             in_block = chosen[block]
             signs = self.signs[block][in_block]
@@ -108,7 +108,7 @@ class StoredRows:
 
 
 def stored(blocks: Iterable[Rows], shape: tuple[int, int], limit: int) -> Rows:
-    """Blocks of rows one after the other, n of them together: a matrix of `shape` (n, d).
+    """Blocks of rows stacked to one matrix of `shape` (n, d).
 
     Raises:
         StudyInvalid: there is no room for the file.

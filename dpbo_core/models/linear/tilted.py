@@ -28,7 +28,7 @@ _HALVINGS = 40
 
 
 def minimise_tilted(Z: NDArray[np.float64], regularization: float, tilt: Vector, tolerance: float) -> Vector:
-    """ŵ (d,) within τ of the minimiser."""
+    """The minimiser ŵ (d,) of the tilted objective, within the distance `tolerance`."""
     w = np.zeros(Z.shape[1])
     value, gradient, curvatures, certificate = _visit(Z, w, regularization, tilt)
     for _ in range(_NEWTON_STEPS):
@@ -64,7 +64,7 @@ def descent_steps(regularization: float, tilt_norm: float, n_records: int, toler
 
 
 def _newton(curvature: NDArray[np.float64], gradient: Vector) -> Vector | None:
-    """−H⁻¹g; None where H is singular in doubles."""
+    """The Newton step −H⁻¹g; None where H is singular in doubles."""
     try:
         step: Vector = np.asarray(-np.linalg.solve(curvature, gradient), dtype=np.float64)
     except np.linalg.LinAlgError:
@@ -89,7 +89,7 @@ def _descend(Z: NDArray[np.float64], regularization: float, tilt: Vector, tolera
 def _visit(
     Z: NDArray[np.float64], w: Vector, regularization: float, tilt: Vector
 ) -> tuple[float, Vector, Vector, float]:
-    """O, its gradient, ℓ″ of each record, and the certificate at w."""
+    """The objective, its gradient, ℓ″ of each record, and the certificate at w."""
     n = len(Z)
     values, slopes, curvatures = Logistic().derivatives(Z @ w)
     value = 0.5 * regularization * float(w @ w) + float(values.mean()) + float(tilt @ w) / n

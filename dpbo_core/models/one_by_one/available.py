@@ -14,7 +14,7 @@ MS_PER_RECORD = 14.0  # of one core, a logistic regression; benchmarks/enforced.
 
 
 def check_enforceable() -> None:
-    """A child predicts, and does nothing else.
+    """Refuse a machine on which a child process cannot be confined to predicting.
 
     Raises:
         StudyInvalid: it cannot be had here.
@@ -54,6 +54,6 @@ def _obstacle(process: int) -> str:  # noqa: ARG001  a copy of this process asks
 
 
 def seconds_expected(n_records: int, n_models: int) -> float:
-    """About how long scoring will take on this machine: an estimate, from counts alone."""
+    """The estimated seconds of scoring each record in its own process on this machine, from counts alone."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return n_records * n_models * MS_PER_RECORD / 1000.0 / cores

@@ -43,7 +43,7 @@ class Probe:
         return np.ones(1, dtype=np.int64)
 
 
-def _tell_the_time() -> None:
+def _read_clock() -> None:
     if datetime.datetime.now(tz=datetime.UTC).year == 1970:
         raise ValueError
 
@@ -51,7 +51,7 @@ def _tell_the_time() -> None:
 ATTEMPTS: tuple[Callable[[], Any], ...] = (
     lambda: None,
     lambda: time.sleep(0.001),
-    _tell_the_time,
+    _read_clock,
     lambda: os.open("/proc/self/mem", os.O_RDONLY),
     lambda: socket.socket(),
     lambda: os.fork(),
@@ -76,7 +76,7 @@ class Record:
     truth: NDArray[Any]
 
     def to_bytes(self) -> bytes:
-        """Of a length that d alone decides, where it is of numbers."""
+        """The record in bytes; numbers take a length that d alone decides."""
         number = self.truth.dtype.kind == "f"
         if (
             self.x.dtype == object
@@ -87,7 +87,7 @@ class Record:
 
     @classmethod
     def of_file(cls, fd: int) -> "Record":
-        """One record as it stands in a pipe."""
+        """The record read from a pipe."""
         d, number, truth = _HEAD.unpack(_read(fd, _HEAD.size))
         if number & _CELLS:
             x = as_cells(pickle.loads(_read(fd, d)))  # noqa: S301  pickled by the curator
@@ -97,12 +97,12 @@ class Record:
 
 
 def model_bytes(estimator: bytes, score: bytes) -> bytes:
-    """Both pickles as one file."""
+    """The pickles of an estimator and a score as one file's content."""
     return _LENGTH.pack(len(estimator)) + estimator + score
 
 
 def read_model(fd: int) -> tuple[bytes, bytes]:
-    """Both pickles, by position: the file's offset is everybody's."""
+    """The pickles of the estimator and the score, read by position, as processes share the file's offset."""
     size, parts, at = os.fstat(fd).st_size, [], 0
     while at < size:
         parts.append(os.pread(fd, size - at, at))
@@ -113,7 +113,7 @@ def read_model(fd: int) -> tuple[bytes, bytes]:
 
 
 def result_of(answer: bytes, most: int) -> int | None:
-    """The score's steps; None for anything but one number from 0 to `most`."""
+    """The score's steps in what a child wrote; None for anything but one number from 0 to `most`."""
     if len(answer) != _RESULT.size:
         return None
     steps: int = _RESULT.unpack(answer)[0]
@@ -121,7 +121,7 @@ def result_of(answer: bytes, most: int) -> int | None:
 
 
 def live(record_fd: int, model_fd: int, result_fd: int, confine: Callable[[], bool]) -> None:
-    """A child's whole life but its end. `confine` is the last that trusted code does before what others wrote."""
+    """Run a child: read a record and the model, `confine` the process, then score and write the result."""
     record, model = Record.of_file(record_fd), read_model(model_fd)
     os.dup2(result_fd, RESULT_FD)
     os.closerange(0, RESULT_FD)
@@ -132,7 +132,7 @@ def live(record_fd: int, model_fd: int, result_fd: int, confine: Callable[[], bo
 
 
 def steps(record: Record, estimator: bytes, score: bytes) -> int:
-    """The record's score on the grid; whatever the estimator or the score raises."""
+    """The record's score on the grid; 0 if the estimator or the score raises."""
     how: RecordScore = pickle.loads(score)  # noqa: S301  pickled by the curator
     model = pickle.loads(estimator)  # noqa: S301  as above; what it runs runs here
     with sequential():
@@ -144,7 +144,7 @@ def steps(record: Record, estimator: bytes, score: bytes) -> int:
 
 
 def rehearse() -> None:
-    """What every child does, on a row of zeros and the probe: a copy need not make its caches once more."""
+    """Score a row of zeros with a probe, so that children need not fill the caches again."""
     model = pickle.dumps(Probe()), pickle.dumps(Correct())
     row = Record(np.zeros(1), np.zeros(1, dtype=np.int64)).to_bytes()
     for _ in range(REHEARSALS):
@@ -156,7 +156,7 @@ def rehearse() -> None:
 
 
 def sequential() -> Any:
-    """joblib, where it was loaded, starts nothing."""
+    """Context in which joblib, if it was loaded, starts no threads or processes."""
     joblib = sys.modules.get("joblib")
     return nullcontext() if joblib is None else joblib.parallel_config(backend="sequential")
 

@@ -45,7 +45,7 @@ class Alone:
     limits: Limits = field(default_factory=Limits)
 
     def scores(self, rows: NDArray[np.float64], truth: NDArray[Any], score: RecordScore) -> NDArray[np.float64]:
-        """Each record's score in [0, G], (m,), on the grid; 0 where its process gave none.
+        """Each record's score in [0, G], (m,), on the grid, computed in its own process; 0 where that failed.
 
         Args:
             rows: (m, d).
@@ -70,7 +70,7 @@ def alone(
     needed_by: ModulesNeeded,
     limits: Limits | None = None,
 ) -> Alone:
-    """The estimator, after it has scored up to `ROWS_TRIED` PUBLIC rows in such processes.
+    """The estimator confined to a process per record, tried on up to `ROWS_TRIED` PUBLIC rows.
 
     Args:
         estimator: fitted, or isolated.
@@ -107,7 +107,7 @@ def alone(
                 f"one public record takes {slowest:.2g} s, and {limits.cpu_seconds} s is where its process is ended"
             )
             break
-        why = failure or _ending(endings[0][1])
+        why = failure or _exit_in_words(endings[0][1])
     raise StudyInvalid(
         "the estimator cannot score a public row in a process of its own",
         cause=why,
@@ -115,7 +115,7 @@ def alone(
     )
 
 
-def _ending(code: int) -> str:
+def _exit_in_words(code: int) -> str:
     if code in (signal.SIGSYS, -signal.SIGSYS):
         return "it waits, communicates or calls what it may not"
     if code == -signal.SIGKILL:

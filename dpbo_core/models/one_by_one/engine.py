@@ -88,16 +88,16 @@ class Engine:
 
     @property
     def running(self) -> bool:
-        """Whether it was not closed."""
+        """Whether the engine is not closed."""
         return self._finalizer.alive
 
     def close(self) -> None:
-        """End the images and every child they still have."""
+        """End the image processes and every child they still have."""
         self._finalizer()
 
 
 def engine(modules: tuple[str, ...], needed: tuple[str, ...], limits: Limits, process: int) -> Engine:
-    """The images of this `process` with these modules, started once: they hold nothing that was not public."""
+    """The cached engine whose image processes have these modules imported, and nothing that is not public."""
     current = _engine(modules, needed, limits, process)
     if not current.running:
         _engine.cache_clear()
@@ -111,7 +111,7 @@ def _engine(modules: tuple[str, ...], needed: tuple[str, ...], limits: Limits, p
 
 
 def scouted(model: bytes, record: Record, hidden: Sequence[str]) -> tuple[tuple[str, ...], str]:
-    """The modules that predicting a PUBLIC record needs, and what it raised, in a process of its own."""
+    """The modules that predicting a PUBLIC record imports, and the error it raised, tried in a separate process."""
     handle = Handle(cores()[0])
     try:
         with in_memory(model) as file:
@@ -122,12 +122,12 @@ def scouted(model: bytes, record: Record, hidden: Sequence[str]) -> tuple[tuple[
 
 
 def cores() -> list[int]:
-    """Those this process may use."""
+    """The processor cores that this process may use."""
     return sorted(os.sched_getaffinity(0))
 
 
 def not_to_be_had(why: str) -> StudyInvalid:
-    """The message where records cannot be scored alone."""
+    """The error where records cannot be scored in processes of their own."""
     return StudyInvalid(
         'rowwise = "enforced" is not to be had here',
         cause=why,
@@ -137,7 +137,7 @@ def not_to_be_had(why: str) -> StudyInvalid:
 
 @contextmanager
 def in_memory(content: bytes) -> Iterator[int]:
-    """An open file without a name that nobody can write to."""
+    """A read-only open file without a name that has this content."""
     file = os.memfd_create("model", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         left = memoryview(content)

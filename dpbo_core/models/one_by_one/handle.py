@@ -45,7 +45,7 @@ _INHERITED = ("LD_LIBRARY_PATH", "SYSTEMROOT", "PATH")
 
 
 def hidden_beside(modules: Collection[str]) -> list[str]:
-    """Large packages that are not to be imported by the way, because none of the `modules` is of them."""
+    """Large packages that images must not import, since none of the `modules` belongs to them."""
     wanted = {name.partition(".")[0] for name in modules}
     return [name for name in _OPTIONAL if name not in wanted]
 
@@ -71,7 +71,7 @@ class Handle:
         self._control = ours
 
     def load(self, modules: Collection[str], needed: Collection[str], limits: Limits) -> str:
-        """Import, then become pristine; "" or what stands in the way."""
+        """Have the image import the modules and prepare to fork; "" or why it could not."""
         hidden = hidden_beside(modules)
         message = {"modules": [*modules], "needed": [*needed], "hidden": hidden, **vars(limits)}
         try:
@@ -84,7 +84,7 @@ class Handle:
         return answer.decode() if self.process.poll() is None else "the process for it ended"
 
     def scores(self, model: int, records: Iterable[Record]) -> Iterator[bytes]:
-        """What each record's child wrote, in their order.
+        """The bytes that each record's child wrote, in the records' order.
 
         The next are sent while one is predicted, and wait in their pipes: the image takes one up, without
         waiting for this process to wake, when the child before it is dead.
@@ -117,7 +117,7 @@ class Handle:
         return result, ending["exit"], ending["seconds"]
 
     def scout(self, model: int, record: Record, hidden: Sequence[str]) -> dict[str, Any]:
-        """Predict a PUBLIC record in the image itself: which modules that imported, and what it raised."""
+        """Predict a PUBLIC record in the image itself: the modules that it imported, and the error it raised."""
         self._send_record(json.dumps({"hidden": hidden}).encode(), model, record, result := os.pipe())
         os.close(result[1])
         text = b""
@@ -131,13 +131,13 @@ class Handle:
         return modules_and_failure
 
     def close(self) -> None:
-        """End the image this handle speaks to."""
+        """End the image process."""
         self._control.close()
         self.process.kill()
         self.process.wait()
 
     def _begin(self, message: bytes, model: int, record: Record) -> int:
-        """Send a record; the pipe that its result will be in."""
+        """Send a record to a new child: the pipe that its result will be in."""
         result = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             self._send_record(message, model, record, result)
@@ -149,7 +149,7 @@ class Handle:
         return result[0]
 
     def _end(self, result: int) -> bytes:
-        """What is in the pipe of a child that is dead.
+        """The content of the result pipe of a child that has ended.
 
         Raises:
             Sealed: the image itself is gone.
@@ -160,7 +160,7 @@ class Handle:
         return result_bytes
 
     def _answered(self, result: int) -> tuple[bytes, bytes]:
-        """What the child wrote, and what the image says once it is dead; closes the pipe."""
+        """The child's result and the image's report of its end; closes the pipe."""
         try:
             try:
                 ending = self._control.recv(LARGEST_MESSAGE)
@@ -175,7 +175,7 @@ class Handle:
         return result_bytes, ending
 
     def _send_record(self, message: bytes, model: int, record: Record, result: Sequence[int]) -> None:
-        """Hand over the files, then write the record: its reader is the child alone."""
+        """Pass the files to the image, then write the record, which the child alone reads."""
         source, sink = os.pipe()
         try:
             with os.fdopen(sink, "wb", buffering=0) as pipe:

@@ -53,7 +53,7 @@ class Image:
             file.write("500")
 
     def serve(self) -> None:
-        """Until the curator closes the socket, or ends.
+        """Serve the curator's requests until the socket is closed.
 
         It never looks up in between: that it had waited long would be seen in its memory by the copies to come.
         """
@@ -71,7 +71,7 @@ class Image:
                 self._load(json.loads(message))
 
     def _load(self, wanted: dict[str, Any]) -> None:
-        """Import the modules and become pristine; answers with "" or what stands in the way, which is public."""
+        """Import the modules and prepare to fork; replies "" or why it could not, which is public."""
         sys.meta_path.insert(0, _Hidden(wanted["hidden"]))
         for name in wanted["modules"]:
             try:
@@ -82,9 +82,9 @@ class Image:
                     return
         child.rehearse()
         self._seconds = wanted["cpu_seconds"]
-        self._control.send(self._pristine(wanted["memory"]).encode())
+        self._control.send(self._prepare_to_fork(wanted["memory"]).encode())
 
-    def _pristine(self, memory: int) -> str:
+    def _prepare_to_fork(self, memory: int) -> str:
         limits.silence(self._libc)
         limits.close_files(above=_CONTROL)
         if limits.threads() != 1:
@@ -105,7 +105,7 @@ class Image:
         return ""
 
     def _record(self, *files: int) -> None:
-        """One child, from its birth to its death."""
+        """Fork one child for one record, and wait for its end."""
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps, and forgets how it ended
         if self._copier.copy():
             self._be_a_child(*files)
@@ -116,7 +116,7 @@ class Image:
         self._control.send(b"done")
 
     def _trial(self, *files: int) -> None:
-        """Score a PUBLIC record in a copy, and say how the copy ended."""
+        """Score a PUBLIC record in a forked copy, and report how the copy ended."""
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         if self._copier.copy():
             self._be_a_child(*files)
@@ -140,7 +140,7 @@ class Image:
         return self._filter is not None and self._filter.install()
 
     def _scout(self, hidden: list[str], record: int, model: int, report: int) -> None:
-        """Predict a PUBLIC record in this very process, which is not used again, and say what that imported."""
+        """Predict a PUBLIC record in this very process, not used again, and report what that imported."""
         sys.meta_path.insert(0, _Hidden(hidden))
         limits.bound_memory(_SCOUT.memory)
         limits.bound_time(_SCOUT.cpu_seconds, self._libc)
@@ -159,7 +159,7 @@ class Image:
 
 
 def serve(fd: int, cpu: int) -> None:
-    """Be an image on an inherited socket."""
+    """Run an image process on an inherited socket."""
     limits.stop_the_clocks()
     os.dup2(fd, _CONTROL)
     with socket.socket(fileno=_CONTROL) as control:

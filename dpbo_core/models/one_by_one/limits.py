@@ -51,7 +51,7 @@ class Limits:
 
 
 def stop_the_clocks() -> None:
-    """`time`'s clocks give 0 from here on, and so does what imports them later."""
+    """Replace the functions of `time` by ones that return 0, for later imports too."""
     for name in _SECONDS:
         setattr(time, name, _constant(0.0))
         setattr(time, f"{name}_ns", _constant(0))
@@ -62,7 +62,7 @@ def _constant(value: Any) -> Callable[[], Any]:
 
 
 def take_the_clocks_away(libc: ctypes.PyDLL) -> bool:
-    """Whether nothing but a system call can tell this process the time any more, nor a copy of it.
+    """Replace the kernel's clock pages, so that only a filtered system call tells the time: whether it worked.
 
     Pages of zeros in the place of the kernel's tell the library's clocks to make a system call, which is filtered.
     """
@@ -85,7 +85,7 @@ def shared_memory() -> bool:
 
 
 def close_files(above: int) -> None:
-    """Every file that a module left open."""
+    """Close every open file above a descriptor."""
     for entry in list(Path("/proc/self/fd").iterdir()):
         with contextlib.suppress(OSError):  # the listing's own is closed by now
             if int(entry.name) > above:
@@ -127,7 +127,7 @@ class _Nothing:
 
 
 def silence(libc: ctypes.PyDLL) -> None:
-    """No dump, no output, and no line in the system's log when a copy of this process dies.
+    """Suppress core dumps, output, and kernel log lines of this process and its copies.
 
     The kernel logs a fatal signal that nobody handles; with `_exit` for a handler it sees a process that ends.
     """
@@ -140,20 +140,20 @@ def silence(libc: ctypes.PyDLL) -> None:
 
 
 def bound(memory: int) -> None:
-    """Limits of this process and of its copies, soft and hard as one: so much more memory, and no file."""
+    """Limit the memory of this process and its copies, and let them write no file."""
     bound_memory(memory)
     for what in (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE, resource.RLIMIT_MEMLOCK):
         resource.setrlimit(what, (0, 0))
 
 
 def bound_memory(memory: int) -> None:
-    """So many bytes of address space beyond what is in use."""
+    """Limit the address space to so many bytes beyond what is in use."""
     most = memory_in_use() + memory
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
 def bound_time(seconds: int, libc: ctypes.PyDLL) -> None:
-    """Limit a copy's CPU seconds by its own clock, which starts at 0; and let it end when its parent does."""
+    """Limit a copy's CPU seconds, and end it when its parent ends."""
     libc.prctl(_PR_SET_PDEATHSIG, _KILL, 0, 0, 0)
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
 
@@ -174,7 +174,7 @@ class Copier:
         self._call.argtypes, self._call.restype = [ctypes.c_long] * 6, None
 
     def copy(self) -> bool:
-        """Whether this is the copy.
+        """Fork this process: True in the copy.
 
         Raises:
             OSError: the machine refused another process.

@@ -118,7 +118,7 @@ _REFUSED = (
 
 
 def supported() -> bool:
-    """Whether the numbers above are this machine's."""
+    """Whether the system call numbers in this file are this machine's."""
     return platform.machine() in _ARCHITECTURES and struct.calcsize("P") == 8
 
 
@@ -136,13 +136,13 @@ class Filter:
         self._address = ctypes.addressof(self._fprog)
 
     def install(self) -> bool:
-        """From here on this process has the calls above and no others. Whether the kernel took it."""
+        """Restrict this process to the allowed system calls for good: whether the kernel took the filter."""
         done = self._prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
         return bool(done == 0 and self._prctl(_PR_SET_SECCOMP, _NR_SECCOMP_MODE_FILTER, self._address, 0, 0) == 0)
 
 
 def no_clocks(machine: str) -> bytes:
-    """The image's filter: everything but the time. Its copies would find what it was told in memory it left."""
+    """The image's seccomp filter: all system calls but those that tell the time."""
     lines = [*_load(_ARCHITECTURE), *_unless(_ARCHITECTURES[machine], [_return(_TRAP)]), *_load(_NUMBER)]
     for number in _numbered(_CLOCKS, machine):
         lines += _if(number, [_return(_ERRNO | errno.EACCES)])
@@ -150,7 +150,7 @@ def no_clocks(machine: str) -> bytes:
 
 
 def program(machine: str) -> bytes:
-    """A child's instructions, 8 bytes each, for "x86_64" or "aarch64"."""
+    """The child's seccomp filter for "x86_64" or "aarch64", 8 bytes an instruction."""
     lines = [*_load(_ARCHITECTURE), *_unless(_ARCHITECTURES[machine], [_return(_TRAP)]), *_load(_NUMBER)]
     for names, answer in (
         (_FREE, _ALLOW),
@@ -166,7 +166,7 @@ def program(machine: str) -> bytes:
 
 
 def _checked() -> dict[str, list[bytes]]:
-    """Calls that are allowed with some arguments; each body ends in a return."""
+    """System calls allowed with some arguments, each with the instructions that check these."""
     fd, n_bytes = _argument(0), _argument(2)
     write = [
         *fd,
@@ -208,7 +208,7 @@ def _load(offset: int) -> list[bytes]:
 
 
 def _argument(index: int) -> list[bytes]:
-    """The low half of an argument: all but `write`'s size are ints, and a larger write fills its own pipe alone."""
+    """Load the low half of an argument: sizes and flags are ints, and a larger `write` fills its own pipe alone."""
     return _load(_ARGUMENTS + 8 * index)
 
 

@@ -22,7 +22,7 @@ class Accuracy:
 
     @property
     def lipschitz(self) -> float:
-        """L = ∞: a step."""
+        """The Lipschitz constant L = ∞, as the score is a step."""
         return math.inf
 
     def phi(self, margins: ArrayLike) -> NDArray[np.float64]:
@@ -30,7 +30,7 @@ class Accuracy:
         return (np.asarray(margins, dtype=np.float64) > 0.0).astype(np.float64)
 
     def span(self, norm: float) -> float:
-        """G, or 0 where w = 0: then every margin is 0."""
+        """The range G of scores at weights of this norm, 0 where w = 0: then every margin is 0."""
         return 0.0 if norm == 0.0 else 1.0
 
 
@@ -41,7 +41,7 @@ class Correct(RecordScore):
     graded: ClassVar[bool] = False  # a record is right or wrong
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
-        """1.0 where the prediction is right, else 0.0."""
+        """Each record's score: 1.0 where the prediction is right, else 0.0."""
         return equal(outcome, truth).astype(np.float64)
 
 

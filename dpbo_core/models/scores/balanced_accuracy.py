@@ -29,11 +29,11 @@ class BalancedAccuracy(RecordScore):
 
     @property
     def score_range(self) -> float:
-        """G = 1/(C·min π): what the rarest class weighs."""
+        """The range G = 1/(C·min π) of a record's score: the weight of the rarest class."""
         return 1.0 / (len(self.shares) * min(self.shares))
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
-        """1/(C·π_y) where the prediction is right, else 0.0."""
+        """Each record's score: 1/(C·π_y) where the prediction is right, else 0.0."""
         weights = 1.0 / (len(self.shares) * np.array(self.shares))
         classes = np.clip(truth.astype(np.int64), 0, len(weights) - 1)
         return np.where(equal(outcome, truth), weights[classes], 0.0)
@@ -46,7 +46,7 @@ class PredictedClass(RecordScore):
     score_range: ClassVar[float] = 2.0  # B = 2, a cell a class
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
-        """1 + the cell of each record, (k,)."""
+        """Each record's histogram cell by its predicted class, plus 1, (k,)."""
         return 1.0 + equal(outcome, np.ones(len(truth), dtype=np.int64)).astype(np.float64)
 
 
@@ -57,7 +57,7 @@ class PairedBalancedAccuracy(PairScore):
     n_cells: ClassVar[int] = 2  # B = 2, one a class
 
     def cells(self, name: str, asked: Asked) -> PredictedClass:
-        """The score's cells, which are the same for every estimator.
+        """The map from predictions to histogram cells, the same for every estimator.
 
         Raises:
             StudyInvalid: it cannot predict public rows.
@@ -67,7 +67,7 @@ class PairedBalancedAccuracy(PairScore):
         return PredictedClass()
 
     def of_margins(self, margins: Scores, norm: float) -> Integers:  # noqa: ARG002  a sign needs no scale
-        """Above for margins above 0."""
+        """Each margin's histogram cell: the upper one above 0."""
         with np.errstate(all="ignore"):
             return (margins > 0.0).astype(np.int64)
 

@@ -16,7 +16,7 @@ from dpbo_core.privacy.sealing import each
 
 
 def _planned(_truth: object, _prediction: object) -> float:
-    """The function of a study that is only planned."""
+    """Stand in for the score function of a study that is only planned: it must not be called."""
     raise ValueError("this score was made for planning; its function was not imported")
 
 
@@ -42,25 +42,27 @@ class BoundedFunction(RecordScore):
 
     @property
     def score_range(self) -> float:
-        """G = high − low."""
+        """The range G = high − low of a record's score."""
         return self.high - self.low
 
     @property
     def natural_unit(self) -> NaturalUnit:
-        """The function's own value, low + g."""
+        """The unit in which people read the score: the function's own value, low + g."""
         return NaturalUnit(self.low)
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
-        """f − low of each record, NaN where the function gave no number; nothing it raises or says gets out."""
+        """Each record's function value less `low`, NaN for no number; its errors and output are dropped."""
         with contained():
-            return np.array(each(self._one, _pairs(outcome, truth), math.nan))  # what it raised may quote a record
+            return np.array(
+                each(self._value, _pairs(outcome, truth), math.nan)
+            )  # what it raised may quote a record
 
     def values(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
-        """Score records neither contained nor sealed: for a process that nobody hears, whose failure scores 0."""
-        return np.array([self._one(pair) for pair in _pairs(outcome, truth)])
+        """Each record's function value, errors not contained: for a confined process, whose failure scores 0."""
+        return np.array([self._value(pair) for pair in _pairs(outcome, truth)])
 
     def check(self, outcome: NDArray[Any], truth: NDArray[Any]) -> None:
-        """The function keeps its bounds on PUBLIC rows.
+        """Refuse a function that leaves its stated bounds on PUBLIC rows.
 
         Raises:
             StudyInvalid: it does not, or it fails.
@@ -73,13 +75,13 @@ class BoundedFunction(RecordScore):
                 remedy="widen the bounds; the noise grows with their distance",
             )
 
-    def _one(self, pair: tuple[Any, Any]) -> float:
+    def _value(self, pair: tuple[Any, Any]) -> float:
         truth, prediction = pair
         return float(self.function(truth, type(truth)(prediction))) - self.low  # an estimator may predict texts
 
 
 def _pairs(outcome: NDArray[Any], truth: NDArray[Any]) -> Iterator[tuple[Any, Any]]:
-    """(truth, prediction) of each record."""
+    """The (truth, prediction) of each record."""
     return zip(truth.tolist(), outcome.tolist(), strict=True)
 
 

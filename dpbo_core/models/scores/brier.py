@@ -19,11 +19,11 @@ class Brier(RecordScore):
 
     @property
     def natural_unit(self) -> NaturalUnit:
-        """The loss itself, 1 − g."""
+        """The unit in which people read the score: the loss itself, 1 − g."""
         return NaturalUnit(self.score_range, greater_is_better=False)
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
-        """One minus half the squared distance from the right corner."""
+        """Each record's score: 1 less half the squared distance of its probabilities from the true class."""
         total = np.zeros(len(truth))
         for c in range(outcome.shape[1]):  # one order of summation, whatever stands beside a record
             total += (np.clip(outcome[:, c], 0.0, 1.0) - (truth == c)) ** 2

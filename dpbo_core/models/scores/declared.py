@@ -39,7 +39,7 @@ class Numbers:
 
 
 def check_shares(shares: Sequence[float]) -> None:
-    """The numbers are the shares of two or more classes.
+    """Refuse numbers that are not the shares of two or more classes.
 
     Raises:
         StudyInvalid: one is not above 0, or they do not add up to 1.
@@ -92,7 +92,7 @@ class NaturalUnit:
         return self.zero + (score if self.greater_is_better else -score)
 
     def metric(self, name: str, score: float, interval: Sequence[float] | None) -> dict[str, Any]:
-        """What a release says beside its score, as plain JSON.
+        """The metric that a release states beside its score, as plain JSON.
 
         Args:
             name: of the metric.

@@ -24,16 +24,16 @@ class LogLoss(RecordScore):
 
     @property
     def score_range(self) -> float:
-        """G = E: the loss is clipped at E and subtracted from it."""
+        """The range G = E of a record's score: the loss is clipped at E and subtracted from it."""
         return self.bound
 
     @property
     def natural_unit(self) -> NaturalUnit:
-        """The loss itself, E − g."""
+        """The unit in which people read the score: the loss itself, E − g."""
         return NaturalUnit(self.score_range, greater_is_better=False)
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
-        """The bound less the clipped loss."""
+        """Each record's score: the bound E less its clipped log loss."""
         right = outcome[np.arange(len(truth)), np.clip(truth.astype(np.int64), 0, outcome.shape[1] - 1)]
         with np.errstate(all="ignore"):
             loss = np.minimum(-np.log(np.clip(right, 0.0, 1.0)), self.bound)

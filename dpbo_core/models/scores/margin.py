@@ -27,7 +27,7 @@ from dpbo_core.models.scores.declared import NaturalUnit
 
 
 def steep(margins: ArrayLike, steepness: float) -> NDArray[np.float64]:
-    """s·t with overflow to ±∞ and NaN to 0, contiguous: one code path, whatever the layout of the input."""
+    """Margins times steepness, with overflow to ±∞ and NaN to 0, contiguous whatever the input's layout."""
     t = np.array(margins, dtype=np.float64, order="C")
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         t *= steepness
@@ -36,7 +36,7 @@ def steep(margins: ArrayLike, steepness: float) -> NDArray[np.float64]:
 
 
 def check_steepness(steepness: float) -> None:
-    """The slope is one.
+    """Refuse a steepness that is no positive finite number.
 
     Raises:
         StudyInvalid: it is not a finite number above 0.
@@ -67,9 +67,9 @@ class Steep(ABC):
 
     @property
     def lipschitz(self) -> float:
-        """L: the Lipschitz constant of φ, and of one record's score in w, for ‖x‖₂ ≤ 1."""
+        """The Lipschitz constant L of φ, and of one record's score in w, for ‖x‖₂ ≤ 1."""
         return self.slope * self.steepness
 
     @abstractmethod
     def overwrite(self, margins: NDArray[np.float64]) -> None:
-        """Puts φ in the place of finite margins, of any shape."""
+        """Replace finite margins, of any shape, by φ of them, in place."""

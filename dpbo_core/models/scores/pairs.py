@@ -38,11 +38,11 @@ class PairScore(Jumps, ABC):
     @property
     @abstractmethod
     def n_cells(self) -> int:
-        """B, the number of cells."""
+        """The number B of histogram cells."""
 
     @abstractmethod
     def cells(self, name: str, asked: Asked) -> RecordScore:
-        """The public map of one fitted estimator's outcome: a record is scored by 1 + its cell, at most B.
+        """The public map from one estimator's predictions to histogram cells, each given as 1 + its index.
 
         Args:
             name: of its class, for messages.
@@ -58,7 +58,7 @@ class PairScore(Jumps, ABC):
 
 
 def check_two_classes(name: str, n_classes: int, *, instead: tuple[str, ...], also: str = "") -> None:
-    """Pairs are counted between two classes.
+    """Refuse a score of pairs for other than two classes.
 
     Raises:
         StudyInvalid: the target has another number of them; says what to use in place of it.
@@ -72,7 +72,7 @@ def check_two_classes(name: str, n_classes: int, *, instead: tuple[str, ...], al
 
 
 def counts(classes: NDArray[Any], usable: NDArray[np.bool_], cells: Integers, n_cells: int) -> Integers:
-    """Records of each class in each cell, (2, B): of sensitive records, a sensitive table.
+    """The number of records of each class in each cell, (2, B): as sensitive as the records.
 
     Args:
         classes: (m,) index of the class.
@@ -87,14 +87,14 @@ def counts(classes: NDArray[Any], usable: NDArray[np.bool_], cells: Integers, n_
 
 
 def pairs_of(table: Integers) -> tuple[int, int]:
-    """(C₂, D) of a (2, B) table of counts, in O(B); exactly for fewer than 2³² records."""
+    """The counts (C₂, D) of ordered pairs and of all pairs in a (2, B) table, in O(B); exact below 2³² records."""
     below = np.cumsum(table[0]) - table[0]
     ranked = int((table[1] * (2 * below + table[0])).sum(dtype=np.int64))
     return ranked, 2 * int(table[0].sum()) * int(table[1].sum())
 
 
 def auc_of(tables: Integers) -> float:
-    """Σ C₂ / Σ D over (…, 2, B) tables of PUBLIC records; ½ where there is no pair."""
+    """The AUC Σ C₂ / Σ D of (…, 2, B) tables of PUBLIC records; ½ where there is no pair."""
     pairs_by_table = [pairs_of(table) for table in tables.reshape(-1, *tables.shape[-2:])]
     pairs = sum(D for _, D in pairs_by_table)
     return sum(C for C, _ in pairs_by_table) / pairs if pairs else 0.5

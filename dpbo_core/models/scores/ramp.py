@@ -19,19 +19,19 @@ class Ramp(Steep):
     # s·t errs by 2⁻⁵³ of itself and matters up to ±1 alone, its half by half of that, the sum by 2⁻⁵³
 
     def phi(self, margins: ArrayLike) -> NDArray[np.float64]:
-        """φ of each margin, (m,)."""
+        """The ramp φ of each margin, (m,)."""
         with np.errstate(under="ignore"):
             return np.clip(0.5 + 0.5 * steep(margins, self.steepness), 0.0, 1.0)
 
     def overwrite(self, margins: NDArray[np.float64]) -> None:
-        """Puts φ in the place of finite margins."""
+        """Replace finite margins by φ of them, in place."""
         margins *= self.steepness
         margins *= 0.5
         margins += 0.5
         np.clip(margins, 0.0, 1.0, out=margins)
 
     def span(self, norm: float) -> float:
-        """R = min(1, s·‖w‖₂): how far apart two records' scores can be at weights w."""
+        """The largest difference R = min(1, s·‖w‖₂) of two records' scores at weights w."""
         reach = self.steepness * norm
         return reach if reach < 1.0 else 1.0
 

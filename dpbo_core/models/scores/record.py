@@ -34,26 +34,26 @@ class Jumps:
 
     @property
     def graded(self) -> bool:
-        """Whether a record may score anything between the ends, so that two models may differ by little on it."""
+        """Whether a record's score may take any value in its range, so that similar models score it similarly."""
         return True
 
     @property
     def needs(self) -> Verb:
-        """The estimator's verb whose outcome is scored: "predict" where a score does not say otherwise."""
+        """The verb of the estimator whose output is scored; "predict" unless a score overrides it."""
         return "predict"
 
     @property
     def score_range(self) -> float:
-        """G: one record's scores lie in [0, G]; 1 where a score does not say otherwise."""
+        """The range G of one record's score, which lies in [0, G]; 1 unless a score overrides it."""
         return 1.0
 
     @property
     def natural_unit(self) -> NaturalUnit:
-        """How its mean is shown to people: as it is, where a score does not say otherwise."""
+        """The unit in which people read the mean score; the score itself unless a score overrides it."""
         return NaturalUnit()
 
     def span(self, norm: float) -> float:  # noqa: ARG002  without certified weights nothing narrows it
-        """R: how far apart two records' scores can be at weights w; at most G."""
+        """The largest difference R of two records' scores at weights w; at most G."""
         return self.score_range
 
 
@@ -62,17 +62,17 @@ class RecordScore(Jumps, ABC):
 
     @abstractmethod
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
-        """G of each record, (k,); element i is a function of row i alone."""
+        """The score of each record in [0, G], (k,); element i depends on row i alone."""
 
 
 def equal(predicted: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.bool_]:
     """Elementwise equality, (k,) bool, for any two types."""
     if predicted.dtype.kind in "biuf" and labels.dtype.kind in "biuf":
         return np.asarray(predicted == labels)
-    return np.array([_same(a, b) for a, b in zip(predicted.tolist(), labels.tolist(), strict=True)], dtype=bool)
+    return np.array([_is_equal(a, b) for a, b in zip(predicted.tolist(), labels.tolist(), strict=True)], dtype=bool)
 
 
-def _same(a: object, b: object) -> bool:
+def _is_equal(a: object, b: object) -> bool:
     try:
         return bool(a == b)
     except Exception:  # noqa: BLE001  a label may be anything, pandas.NA say, whose equality has no truth value

@@ -20,23 +20,23 @@ class RegressionError(RecordScore):
 
     @property
     def score_range(self) -> float:
-        """G = Eᵖ: the error is clipped at E, raised to the power p and subtracted from Eᵖ."""
+        """The range G = Eᵖ of a record's score: Eᵖ less the p-th power of the error clipped at E."""
         return self.bound**self.power
 
     @property
     def natural_unit(self) -> NaturalUnit:
-        """The loss itself, Eᵖ − g."""
+        """The unit in which people read the score: the loss itself, Eᵖ − g."""
         return NaturalUnit(self.score_range, greater_is_better=False)
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
-        """The bound less the clipped error."""
+        """Each record's score: Eᵖ less the p-th power of its clipped error."""
         with np.errstate(all="ignore"):
             error = np.abs(as_numbers(outcome) - truth)
             return np.asarray(self.score_range - np.minimum(error, self.bound) ** self.power, dtype=np.float64)
 
 
 def as_numbers(outcome: NDArray[Any]) -> Scores:
-    """Predictions as float64, (k,), NaN for what is no number: one of them costs its own record only."""
+    """Predictions as float64, (k,), NaN for what is no number, which affects its own record only."""
     if outcome.dtype.kind in "biuf":
         return outcome.astype(np.float64)
     return np.array([_number(item) for item in outcome.tolist()], dtype=float)

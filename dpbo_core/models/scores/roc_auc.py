@@ -30,12 +30,12 @@ LARGEST = 1e300  # of a decision value: beyond it every number is as large
 
 
 def _squashed(t: Scores) -> Scores:
-    """−1 to 1, nondecreasing also in double precision: 1 + |t|, 1/x and 1 − y are each rounded to the nearest."""
+    """Numbers mapped to (−1, 1), nondecreasing also in double precision: each operation is rounded to nearest."""
     return np.copysign(1.0 - 1.0 / (1.0 + np.abs(t)), t)
 
 
 def _cell(share: Scores) -> Integers:
-    """The cell of a number from −1 to 1; what is NaN is in the lowest."""
+    """The histogram cell of a number from −1 to 1; the lowest for NaN."""
     places = np.floor((np.nan_to_num(share, nan=-1.0) + 1.0) * (N_CELLS / 2))
     return np.clip(places, 0, N_CELLS - 1).astype(np.int64)
 
@@ -56,16 +56,16 @@ class Decisions(RecordScore):
 
     @property
     def needs(self) -> Verb:
-        """Decision values, or probabilities."""
+        """The estimator's verb: decision values, or probabilities."""
         return self.verb
 
     @property
     def score_range(self) -> float:
-        """B, the number of cells."""
+        """The number B of histogram cells, as these stand for scores."""
         return float(N_CELLS)
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:  # noqa: ARG002  a rank needs no label
-        """1 + the cell of each record, (k,)."""
+        """Each record's histogram cell by its decision value, plus 1, (k,)."""
         with np.errstate(all="ignore"):
             values = _values(outcome)
             own = _squashed(np.clip((values - self.centre) / self.scale, -LARGEST, LARGEST))
@@ -75,7 +75,7 @@ class Decisions(RecordScore):
 
 
 def _values(outcome: NDArray[Any]) -> Scores:
-    """(k,) decision values; of probabilities (k, 2) those of the second class."""
+    """Decision values (k,), of probabilities (k, 2) the second class's log-odds."""
     if outcome.ndim == 2:
         outcome = outcome[:, -1] if outcome.shape[1] else np.full(len(outcome), np.nan)
     return np.asarray(outcome, dtype=np.float64)
@@ -93,7 +93,7 @@ class RocAuc(PairScore):
     n_cells: ClassVar[int] = N_CELLS  # B: as many as values can be told apart by
 
     def cells(self, name: str, asked: Asked) -> Decisions:
-        """The map of an estimator, on the scale of its values for public rows.
+        """The map from an estimator's decision values to histogram cells, scaled by its values for public rows.
 
         Raises:
             StudyInvalid: it gives no values to rank by.
@@ -114,7 +114,7 @@ class RocAuc(PairScore):
         )
 
     def of_margins(self, margins: Scores, norm: float) -> Integers:
-        """Cells of equal width from −‖w‖ to ‖w‖, beyond which no margin lies."""
+        """Each margin's histogram cell, of equal width from −‖w‖ to ‖w‖, beyond which no margin lies."""
         with np.errstate(all="ignore"):
             share = margins / norm if norm > 0.0 else np.zeros(len(margins))
             return np.where(np.isfinite(share), _cell(np.clip(share, -1.0, 1.0)), 0)

@@ -22,24 +22,24 @@ class Sigmoid(Steep):
     # by one or two
 
     def phi(self, margins: ArrayLike) -> NDArray[np.float64]:
-        """φ of each margin, (m,); where e^(−s·t) overflows, 0."""
+        """The sigmoid φ of each margin, (m,); where e^(−s·t) overflows, 0."""
         t = steep(margins, -self.steepness)
         _overwrite(t)
         return t
 
     def overwrite(self, margins: NDArray[np.float64]) -> None:
-        """Puts φ in the place of finite margins."""
+        """Replace finite margins by φ of them, in place."""
         margins *= -self.steepness
         _overwrite(margins)
 
     def span(self, norm: float) -> float:
-        """φ(‖w‖) − φ(−‖w‖) = tanh(s·‖w‖/2), without the cancellation."""
+        """The largest difference φ(‖w‖) − φ(−‖w‖) = tanh(s·‖w‖/2) of two scores, without cancellation."""
         reach = 0.5 * self.steepness * norm
         return 1.0 if math.isnan(reach) else math.tanh(reach)
 
 
 def _overwrite(t: NDArray[np.float64]) -> None:
-    """1/(1 + e^t) in the place of t."""
+    """Replace t by 1/(1 + e^t), in place."""
     with np.errstate(over="ignore", under="ignore"):
         np.exp(t, out=t)
         t += 1.0

@@ -68,7 +68,7 @@ ELSEWHERE = {
 
 
 def other_score(name: str) -> StudyInvalid | None:
-    """The message for one of scikit-learn's scores that is none here; None for any other name."""
+    """The error for a scikit-learn score that dpbo does not have; None for any other name."""
     if name not in ELSEWHERE:
         return None
     cause, remedy = ELSEWHERE[name]

@@ -79,16 +79,16 @@ class BinaryCells(HistogramCells):
 
     @property
     def n_cells(self) -> int:
-        """Cells of one group, 2·B."""
+        """The number 2·B of histogram cells of one group."""
         return 2 * (len(self.edges) + 1)
 
     @property
     def needs(self) -> Verb:
-        """Probabilities, or decision values."""
+        """The estimator's verb: probabilities, or decision values."""
         return self.verb
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
-        """The cells of records, (k,)."""
+        """Each record's histogram cell by class and decision value, (k,)."""
         values = outcome[:, -1] if outcome.ndim == 2 else outcome
         return class_bins(values, np.asarray(truth), self.edges).astype(np.float64)
 
@@ -125,17 +125,17 @@ class Binary(ReportKind):
 
     @classmethod
     def expected(cls, public: PublicRecords, size: TableSize, n_bins: int | None) -> ExpectedErrors:
-        """The edges, and what to expect of the AUC and of the recall."""
+        """The bin edges, and the expected errors of the AUC and of the recall."""
         return expected(public, size, n_bins)
 
     @classmethod
     def cells(cls, public: PublicRecords, edges: tuple[float, ...]) -> BinaryCells:
-        """By class and decision value."""
+        """The map from records to histogram cells by class and decision value."""
         return BinaryCells(edges, public.verb)
 
     @classmethod
     def of(cls, public: PublicRecords, edges: tuple[float, ...]) -> "Binary":
-        """With what public records say of pairs and of probabilities within each bin."""
+        """The binary report for these edges, with public records' ties and probabilities in each bin."""
         records = public.outcome, public.truth == 1, edges
         steps = PublicSteps.of(*records)
         positive_class = public.classes[-1] if public.classes else None
@@ -144,18 +144,18 @@ class Binary(ReportKind):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """[class, bin]: (2, B)."""
+        """The shape [class, bin] of the table: (2, B)."""
         return 2, len(self.edges) + 1
 
     @property
     def own(self) -> int:
-        """The place of the model's own threshold among the edges."""
+        """The index of the model's own threshold among the edges."""
         return self.edges.index(self.threshold)
 
     def figures(self, cells: Reals) -> Figures:
-        """Of counts (…, 2, B): scalars (…); "at …" one an edge, "in …" one a bin."""
+        """All metrics of tables (…, 2, B): scalars (…); "at …" one per edge, "in …" one per bin."""
         negatives, positives = cells[..., 0, :], cells[..., 1, :]
-        figures = _of_bins(negatives, positives, self.ties.ranked)
+        figures = _bin_figures(negatives, positives, self.ties.ranked)
         figures["average_precision"] = self._average_precision(negatives, positives)
         figures |= {f"at {name}": values for name, values in at_edges(negatives, positives).items()}
         figures |= {name: figures[f"at {name}"][..., self.own] for name in (*AT_THRESHOLD, "flagged")}
@@ -170,7 +170,7 @@ class Binary(ReportKind):
         return figures
 
     def rises(self, moves: Reals, cells: Reals) -> Figures:
-        """Σ_b |P_b − p_b n_b| of the moves, over the records of the cells."""
+        """The rise of the calibration error Σ_b |P_b − p_b n_b| of the moves, over the cells' records."""
         if self.predicted is None:
             return {}
         p, stated = self._stated
@@ -179,20 +179,20 @@ class Binary(ReportKind):
 
     @property
     def _stated(self) -> tuple[Reals, Reals]:
-        """The mean probability of each bin, and 1 where the public records say it, else 0; (B,) each."""
+        """The mean predicted probability of each bin, and 1 where public records give one, else 0; (B,) each."""
         predicted = self.predicted or ()
         stated = np.array([value is not None for value in predicted], dtype=np.float64)
         return np.array([0.0 if value is None else value for value in predicted]), stated
 
     def group_figures(self, cells: Reals) -> Figures:
-        """`of_a_group` and their numbers of records, of counts (…, 2, B)."""
+        """The metrics of a group and its counts, of tables (…, 2, B)."""
         negatives, positives = cells[..., 0, :], cells[..., 1, :]
         at_own = {name: values[..., self.own] for name, values in at_edges(negatives, positives).items()}
-        figures = at_own | _of_bins(negatives, positives, self.ties.ranked)
+        figures = at_own | _bin_figures(negatives, positives, self.ties.ranked)
         return {name: figures[name] for name in (*self.of_a_group, "positives", "negatives", "read", "flagged")}
 
     def spreads(self, cells: Reals) -> Figures:
-        """Of each AUC for its pairs within bins: as these records spread, and as `ties.ranked` errs; of `steps`."""
+        """The sampling spread of each AUC that ties within bins leave, from the public records' steps."""
 
         def spread(bins: Reals) -> Reals:
             N, P = bins[..., 0, :], bins[..., 1, :]
@@ -209,7 +209,7 @@ class Binary(ReportKind):
         return aucs | {"average_precision": precise}
 
     def _average_precision(self, negatives: Reals, positives: Reals) -> Reals:
-        """Of counts (…, B), as public records lie within bins."""
+        """The average precision of tables (…, B), with records in bins spread as public ones are."""
         ofP, ofN = self.steps.shares()
         P, N = (
             (one[..., None] * of).reshape(*one.shape[:-1], -1) for one, of in ((positives, ofP), (negatives, ofN))
@@ -217,7 +217,7 @@ class Binary(ReportKind):
         return average_precision(P, N, self.ties.untied)
 
     def denominators(self, values: Figures) -> Figures:
-        """Shares of the flagged, of a class or of all that could be read; at an edge, in a bin, of a group."""
+        """The numbers of records that each metric is a share of, by metric."""
         denominators = {"in observed": values["in records"]}
         for name, whole in OF_WHOM.items():
             denominators |= {of + name: values[of + whole] for of in ("", "of ") if of + whole in values}
@@ -225,11 +225,11 @@ class Binary(ReportKind):
         return denominators
 
     def limits(self, name: str) -> tuple[float, float]:
-        """[0, 1], but for counts and a lift, and [−1, 1] of a difference."""
+        """The range of a metric: [0, 1], but for counts and a lift, and [−1, 1] of a difference."""
         return (-1.0 if name.startswith("gap ") else 0.0), np.inf if name in UNBOUNDED else 1.0
 
     def parts(self, estimates: Estimates) -> dict[str, Any]:
-        """ROC curve, confusion at every edge, calibration."""
+        """The parts of the report beside its metrics: ROC curve, confusion at every edge, calibration."""
         return {
             "roc": _roc(self.edges, estimates.values),
             "confusion": self._confusion(estimates),
@@ -237,7 +237,7 @@ class Binary(ReportKind):
         }
 
     def to_json(self) -> dict[str, Any]:
-        """The positive class, edges, threshold, ties and probabilities."""
+        """The report's public description: positive class, edges, threshold, ties and probabilities."""
         return {
             "positive_class": self.positive_class,
             "edges": list(self.edges),
@@ -251,7 +251,7 @@ class Binary(ReportKind):
 
     @classmethod
     def from_json(cls, table: Mapping[str, Any]) -> "Binary":
-        """The bins of a table, with what public records said of each."""
+        """The report in a public description that `to_json` made."""
         ties = AucTies(table["within"], table["within_error"], table["untied"])
         predicted = None if table["predicted"] is None else tuple(table["predicted"])
         steps = PublicSteps(*(tuple(map(tuple, table["steps"][name])) for name in ("positives", "negatives")))
@@ -295,7 +295,7 @@ class Binary(ReportKind):
 def best_threshold(
     released: Mapping[str, Any], *, false_positive: float, false_negative: float, prevalence: float | None = None
 ) -> dict[str, Any]:
-    """The edge above which flagging costs least, for a record of the stated prevalence.
+    """The edge above which flagging costs least at the stated costs and prevalence.
 
     Args:
         released: the value of a report of two classes.
@@ -330,7 +330,7 @@ def best_threshold(
 
 
 def at_edges(negatives: Reals, positives: Reals) -> Figures:
-    """What flagging all above each edge comes to, (…, B − 1)."""
+    """The metrics of flagging all records above each edge, (…, B − 1)."""
     P, N = positives.sum(axis=-1, keepdims=True), negatives.sum(axis=-1, keepdims=True)
     TP, FP = from_above(positives)[..., 1:], from_above(negatives)[..., 1:]
     recall, precision = ratio(TP, P), ratio(TP, TP + FP)
@@ -350,7 +350,7 @@ def at_edges(negatives: Reals, positives: Reals) -> Figures:
     }
 
 
-def _of_bins(negatives: Reals, positives: Reals, ranked: float) -> dict[str, Reals]:
+def _bin_figures(negatives: Reals, positives: Reals, ranked: float) -> dict[str, Reals]:
     P, N = positives.sum(axis=-1), negatives.sum(axis=-1)
     below = negatives.cumsum(axis=-1) - (1.0 - ranked) * negatives
     pairs = np.where((P > 0.0) & (N > 0.0), P * N, np.nan)
@@ -375,7 +375,7 @@ def _roc(edges: tuple[float, ...], figures: Figures) -> list[dict[str, float | N
 
 
 def _predicted(public: PublicRecords, edges: tuple[float, ...]) -> tuple[float | None, ...] | None:
-    """The mean probability of the public records in each bin, the classes weighing as they do there."""
+    """The mean predicted probability of the public records in each bin, with classes weighted as there."""
     if public.verb != "predict_proba" and not public.logistic:
         return None
     values = public.outcome

@@ -59,7 +59,7 @@ def threshold_of(verb: Verb) -> float:
 
 
 def expected(public: PublicRecords, size: TableSize, n_bins: int | None) -> ExpectedErrors:
-    """Edges and expectations for a table of m records; quantiles by the ladder where `n_bins` is None."""
+    """The bin edges and expected errors for a table of m records; `n_bins` is chosen if None."""
     values, positive, own = public.outcome, public.truth == 1, threshold_of(public.verb)
     m, n = size.n_records, len(positive) + 2
     share = float(positive.mean()) if len(positive) else 0.5
@@ -90,14 +90,14 @@ def expected(public: PublicRecords, size: TableSize, n_bins: int | None) -> Expe
 
 
 def _edges(values: Reals, positive: NDArray[np.bool_], threshold: float, n_bins: int) -> tuple[float, ...]:
-    """Quantiles with both classes weighing one half, and the model's own threshold; ascending, each once."""
+    """Class-balanced quantiles of the values and the model's own threshold, ascending and distinct."""
     last = values.max(initial=-math.inf)  # above the last edge there is somebody
     inner = {float(edge) for edge in _quantiles(values, positive, n_bins) if edge < last}
     return tuple(sorted(inner | {threshold}))
 
 
 def _quantiles(values: Reals, positive: NDArray[np.bool_], n_parts: int) -> Reals:
-    """The values between so many parts, with both classes weighing one half; of no records none."""
+    """The class-balanced quantiles that divide the values into `n_parts`; empty without records."""
     if not len(values):
         return values
     counts = np.bincount(positive, minlength=2)
@@ -111,7 +111,7 @@ def _quantiles(values: Reals, positive: NDArray[np.bool_], n_parts: int) -> Real
 def _errors(
     values: Reals, positive: NDArray[np.bool_], edges: tuple[float, ...], own: int, classes: tuple[float, float]
 ) -> tuple[float, float]:
-    """σ/(b√G), and the noise of the recall over b√G, from the public records' shapes; `classes` P and N."""
+    """The noise of the AUC and of the recall per noise scale b√G, by public records of classes P and N."""
     counts, (P, N) = class_counts(values, positive, edges), classes
     if not (counts[0].any() and counts[1].any()):
         return math.inf, math.inf
@@ -126,7 +126,7 @@ def _errors(
 
 
 def _spread(values: Reals, positive: NDArray[np.bool_], edges: tuple[float, ...], n_records: int) -> float:
-    """ω: as many public records as are counted say twice what one of them spreads, half of them twice that."""
+    """The sampling spread ω of the AUC within bins, by comparing all public records with half of them."""
     P, N = class_counts(values, positive, edges)
     if not (P.any() and N.any()):
         return 0.0
@@ -135,7 +135,7 @@ def _spread(values: Reals, positive: NDArray[np.bool_], edges: tuple[float, ...]
 
 
 def _ties(values: Reals, positive: NDArray[np.bool_], edges: tuple[float, ...]) -> float:
-    """β of these records."""
+    """The error β of the binned AUC of these records, with ties counted half."""
     H, F = class_counts(values, positive, edges)
     if not (H.any() and F.any()):
         return 0.0
@@ -159,13 +159,13 @@ class AucTies:
 
 
 def half(values: Reals, positive: NDArray[np.bool_], which: int) -> tuple[Reals, NDArray[np.bool_]]:
-    """Every other record by its value."""
+    """Every other record in the order of its value, starting at `which`."""
     taken = np.argsort(values, kind="stable")[which::2]
     return values[taken], positive[taken]
 
 
 def auc_ties(values: Reals, positive: NDArray[np.bool_], edges: tuple[float, ...]) -> AucTies:
-    """c of the half that says it, ½ where it has no such pairs."""
+    """How pairs within a bin are ranked: their share c in the right order among the public records, or ½."""
     untied = _untied(values, edges)
     values, positive = half(values, positive, SAYS)
     counts = class_counts(values, positive, edges)
@@ -192,7 +192,7 @@ class PublicSteps:
 
     @classmethod
     def of(cls, values: Reals, positive: NDArray[np.bool_], edges: tuple[float, ...]) -> "PublicSteps":
-        """Steps of equally many records, as far as values that are equal allow."""
+        """The public records of each bin in steps of equally many, as far as equal values allow."""
         bins, rows = np.searchsorted(np.array(edges), values), []
         for b in range(len(edges) + 1):
             inside, classes = values[bins == b], positive[bins == b]
@@ -206,7 +206,7 @@ class PublicSteps:
         return positives, negatives
 
     def drawn(self, positives: Reals, negatives: Reals) -> tuple[Reals, Reals]:
-        """So many records of each bin (B,) in steps as records like the public ones may lie, (DRAWS, B·K)."""
+        """Random positions in steps, (DRAWS, B·K), for given numbers of records in each bin (B,)."""
         rng, steps = np.random.default_rng(SEED), []
         for records, public, shares in zip((positives, negatives), self._counts(), self.shares(), strict=True):
             others = rng.multinomial(public.sum(axis=1), shares, size=(DRAWS, len(shares)))
@@ -215,26 +215,26 @@ class PublicSteps:
         return steps[0].astype(np.float64), steps[1].astype(np.float64)
 
     def _counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Both classes' counts, (B, K); of a class without public records in a bin one in each of its steps."""
+        """The counts of both classes, (B, K), 1 in each step for a class without public records in a bin."""
         counts = (np.array(of_class, dtype=np.int64) for of_class in (self.positives, self.negatives))
         positives, negatives = (np.where(one.any(axis=1, keepdims=True), one, 1) for one in counts)
         return positives, negatives
 
 
 def average_precision(positives: Reals, negatives: Reals, untied: float) -> Reals:
-    """Of records in steps (…, S), ascending; a positive has its own step before it if all in it tie, else half."""
+    """The average precision of records in ascending steps (…, S); `untied` is the share of unequal values."""
     hits, others = (from_above(one) - untied / 2.0 * one for one in (positives, negatives))
     precise = np.where(positives == 0.0, 0.0, positives * ratio(hits, hits + others))
     return ratio(precise.sum(axis=-1), positives.sum(axis=-1))
 
 
 def from_above(bins: Reals) -> Reals:
-    """Σ over each and those above it, along the last axis."""
+    """The sum over each entry and those above it, along the last axis."""
     return np.asarray(np.flip(np.flip(bins, axis=-1).cumsum(axis=-1), axis=-1))
 
 
 def variance(positives: Reals, negatives: Reals) -> Reals:
-    """v of bins (…, B), counts below 0 as 0; (…)."""
+    """The sampling variance v of a binned AUC, bins (…, B), counts below 0 as 0; (…)."""
     P, N = np.maximum(positives, 0.0), np.maximum(negatives, 0.0)
     return np.asarray((P * N * (P + N + 1.0)).sum(axis=-1) / 12.0)
 
@@ -247,7 +247,7 @@ def class_counts(values: Reals, positive: NDArray[np.bool_], edges: tuple[float,
 
 
 def auc(values: Reals, positive: NDArray[np.bool_]) -> float:
-    """Of public records of both classes; ties count half."""
+    """The AUC of public records of both classes; ties count half."""
     from scipy.stats import rankdata
 
     P, N = int(positive.sum()), int((~positive).sum())
@@ -255,7 +255,7 @@ def auc(values: Reals, positive: NDArray[np.bool_]) -> float:
 
 
 def _untied(values: Reals, edges: tuple[float, ...]) -> float:
-    """υ = 1 − Σ (t³ − t)/Σ (n³ − n), t the numbers of records with one value, n those in one bin."""
+    """The share υ = 1 − Σ (t³ − t)/Σ (n³ − n) of pairs in a bin (n) whose values are not tied (t)."""
 
     def cubes(counts: NDArray[np.int64]) -> float:
         numbers = counts.astype(np.float64)

@@ -31,7 +31,7 @@ WATCH_PARTS = ("alarm", "look", "looks")
 
 
 def report_shown(release: Release) -> CertificateRules:
-    """One draw for the whole table, which a unit's records can move by two each: out of a cell and into another.
+    """What a certificate must state of an evaluation: one draw, which a unit's records move by two each.
 
     Where each person counts once, in persons: by two, however many records a person has.
 
@@ -45,7 +45,7 @@ def report_shown(release: Release) -> CertificateRules:
 
 
 def watch_shown(release: Release) -> CertificateRules:
-    """One draw for all looks, which a unit's records move by k·G/least_records each.
+    """What a certificate must state of a watch: one draw for all looks, moved by k·G/least_records each.
 
     Raises:
         KeyError, TypeError, ValueError: the release shows something else than an alarm, or its facts do not say.
@@ -60,7 +60,7 @@ def watch_shown(release: Release) -> CertificateRules:
 
 
 def objective_shown(release: Release) -> CertificateRules:
-    """A draw for every score that was paid for, asked for or not, and one for the choice where it was paid for.
+    """What a certificate must state of a private objective: a draw for each paid score, and for the choice.
 
     Raises:
         KeyError, TypeError, ValueError: the release shows more scores than that, or its facts do not say.

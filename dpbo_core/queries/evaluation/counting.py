@@ -64,12 +64,12 @@ class Counter:
 
     @property
     def n_groups(self) -> int:
-        """G, the group of all other values among them."""
+        """The number G of groups, with the group of all other values."""
         return 1 if self.grouping is None else len(self.grouping.categories) + 1
 
     @property
     def size(self) -> int:
-        """C: how many cells a table of the counts has, all groups together."""
+        """The number C of histogram cells, all groups together."""
         return 1 + self.cells.n_cells * self.n_groups
 
     def read(self, file: Contents) -> Table:
@@ -78,11 +78,11 @@ class Counter:
         return data.read_table(file, mode=mode, shown_as=_SHOWN_AS)
 
     def histogram(self, table: Table) -> Integers:
-        """The exact counts (C,): of a sensitive table, the sensitive value itself."""
+        """The exact counts (C,) of the records in each cell: as sensitive as the table."""
         return np.bincount(self._cells(table), minlength=self.size).astype(np.int64)
 
     def by_person(self, table: Table, people: Sequence[Person]) -> PersonCells:
-        """Whose records are in which cell: as sensitive as they are.
+        """Each person's number of records in each cell: as sensitive as the table.
 
         Args:
             table: m records.
@@ -91,7 +91,7 @@ class Counter:
         return PersonCells.of(Persons.of(people), self._cells(table, FittedEstimator.scores_by_content))
 
     def _cells(self, table: Table, scores: ScoresOf = FittedEstimator.scores) -> Integers:
-        """The cell of each record among those of all groups, (m,)."""
+        """The histogram cell of each record, of all groups, (m,)."""
         encoded = self.preprocessing.transform(only_needed(table, self.preprocessing))
         groups = None if self.grouping is None else self.grouping.of(table)
         return with_groups(kind_cells(self.model, encoded, self.cells, scores=scores), groups, self.cells.n_cells)
@@ -105,7 +105,7 @@ class PartCounter:
 
     @property
     def n_numbers(self) -> int:
-        """C: an answer holds so many counts, whatever is in them."""
+        """The number C of counts in an answer, whatever the data."""
         return self.counter.size
 
     def __call__(self, part: Part) -> Answer | None:
@@ -188,16 +188,16 @@ class SensitiveTable(Protocol):
 
     @property
     def split(self) -> DataSplit:
-        """The study's data: its sources, and what can be refused without a record's content."""
+        """The study's data split: its sources, and its checks without a record's content."""
         ...
 
     @property
     def tells(self) -> tuple[type[DpboError], ...]:
-        """Kinds of error whose message says public facts alone, whatever the records hold."""
+        """The kinds of error whose message has public facts alone, whatever the records hold."""
         ...
 
     def columns(self, public: PublicHalf) -> tuple[str, ...]:
-        """The names of its columns."""
+        """The names of the table's columns."""
         ...
 
     def count(self, counter: Counter, workers: Workers | None) -> Sensitive[Integers]:
@@ -218,7 +218,7 @@ class FileTable:
     tells: tuple[type[DpboError], ...] = (StudyInvalid,)
 
     def columns(self, public: PublicHalf) -> tuple[str, ...]:
-        """Of the file's header, which was checked, and no more of it."""
+        """The columns' names from the file's header, which was checked."""
         files = self.split.spec.data
         if not isinstance(files, PublicFiles | PersonFiles | SensitiveFiles):
             return public.columns
@@ -227,7 +227,7 @@ class FileTable:
         return data.read_header(first, mode=SENSITIVE_FILE, shown_as=files.validation).columns
 
     def count(self, counter: Counter, workers: Workers | None) -> Sensitive[Integers]:
-        """Read the records, whatever their bytes, and count them, part by part where there are parts."""
+        """Read the records, part by part if there are parts, and count those in each cell."""
         spec, folder = self.split.spec, self.split.folder
         files = spec.data
         if isinstance(files, PublicFiles | PersonFiles):
@@ -244,7 +244,7 @@ class FileTable:
 def count_table(
     spec: StudySpec, counter: Counter, table: Table, people: Sequence[Person] | None
 ) -> Sensitive[Integers]:
-    """The cells of one table as the study counts: records, of which at most k are one person's, or persons."""
+    """The sealed histogram of one table, of records (at most k of a person) or of persons."""
     if isinstance(spec.data, PersonFiles):
         return count_persons(counter, table, people, spec.data.n_persons)
     return count(counter, counted_records(spec, table, people))

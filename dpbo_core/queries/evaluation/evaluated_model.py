@@ -76,11 +76,11 @@ class EvaluatedModel:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What it needs of a table, the target last."""
+        """The columns that the model needs of a table, the target last."""
         return needed_columns(self.preprocessing)
 
     def counter(self, edges: tuple[float, ...], grouping: Grouping | None, section: ModelSection) -> Counter:
-        """What counts a table under the model, held to predicting each row by itself.
+        """A counter of a table's records under the model, held to predicting each row by itself.
 
         Args:
             edges: between the bins.
@@ -131,7 +131,7 @@ def _private_model(public: PublicHalf, release: Release) -> EvaluatedModel:
 
 
 def _privately_trained(fitted: Preprocessing, model: LinearModel | SoftmaxModel) -> EvaluatedModel:
-    """A model of a sensitive training set, of which no public record says anything: its classes are counted."""
+    """A model of a sensitive training set, of which only the number of classes is public."""
     nobody = np.zeros(0, dtype=np.int64)
     public = PublicRecords(nobody, nobody, classes=tuple(map(shown, fitted.classes)))
     return EvaluatedModel(Multiclass, model, fitted, np.zeros((0, fitted.n_features)), public, "")
@@ -166,7 +166,7 @@ def model_at(spec: StudySpec, public: PublicHalf, point: Mapping[str, Any]) -> E
 def _out_of_fold(
     trainer: EstimatorTrainer, point: Mapping[str, Any], _seed: int, *, verb: Verb, folds: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """What the models that were trained without it say of each public record, (n,)."""
+    """The cross-validated predictions of the public records, (n,)."""
     outcome = np.full(len(folds), math.nan)
     for fold in range(folds.max() + 1):
         out = folds == fold
@@ -176,7 +176,7 @@ def _out_of_fold(
 
 
 def file_model(spec: StudySpec, folder: str | Path, final: FinalModel) -> EvaluatedModel:
-    """A model that was saved: its outcome is that on the study's public rows, some of which it may have seen.
+    """A saved model, with its predictions of the study's public rows, some of which it may have seen.
 
     Raises:
         StudyInvalid: it does not fit the study's tables, or cannot be evaluated.
@@ -211,7 +211,7 @@ def file_model(spec: StudySpec, folder: str | Path, final: FinalModel) -> Evalua
 
 
 def no_model() -> StudyInvalid:
-    """The message where there is nothing to evaluate."""
+    """The error where there is no model to evaluate."""
     return StudyInvalid(
         "the study released no model that could be evaluated",
         cause="its method releases no hyperparameters",
@@ -220,7 +220,7 @@ def no_model() -> StudyInvalid:
 
 
 def read_model(folder: str | Path) -> tuple[FinalModel, str]:
-    """A saved model, by itself or inside the folder in which MLflow shows it, and the digest of its files.
+    """A saved model, from its folder or MLflow's around it, and the digest of its files.
 
     Raises:
         StudyInvalid: it cannot be read.
@@ -236,7 +236,7 @@ def read_model(folder: str | Path) -> tuple[FinalModel, str]:
 
 
 def _verb_of(model: FittedEstimator, fitted: Preprocessing) -> Verb:
-    """The verb that a fitted estimator is asked by: of two classes one that gives decision values."""
+    """The verb whose output is evaluated; of two classes one that gives decision values."""
     if len(fitted.classes) != 2:
         return "predict"
     for verb in ("predict_proba", "decision_function"):
@@ -256,7 +256,7 @@ def _evaluated(
     public: PublicRecords,
     unlisted: str,
 ) -> EvaluatedModel:
-    """Of records with a usable outcome, and the kind of report that the number of classes makes it."""
+    """A model with the kind of report and public records that fit its classes."""
     C, truth, outcome = len(fitted.classes), public.truth, public.outcome
     if C > MOST_CLASSES:
         raise StudyInvalid(
@@ -277,13 +277,13 @@ def _evaluated(
 
 
 def _error_bound(spec: StudySpec) -> float | None:
-    """E, where the study's [model] states one."""
+    """The bound E on the error that the study's [model] states, if any."""
     bound: float | None = getattr(spec.model, "error_bound", None)
     return bound
 
 
 def _outcome(model: FittedEstimator, X: NDArray[np.float64], verb: Verb) -> NDArray[np.float64]:
-    """What a model says of PUBLIC rows, (n,)."""
+    """A model's output of `verb` for PUBLIC rows, (n,)."""
     outcome = model.outcome(X, verb)
     if outcome is None or (outcome.ndim == 2 and outcome.shape[1] != 2):
         raise StudyInvalid(

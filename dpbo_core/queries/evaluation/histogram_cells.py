@@ -65,7 +65,7 @@ class Grouping:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What people call the groups, the last for all other values."""
+        """The groups' names for people, the last for all other values."""
         return *map(shown, self.categories), OTHER
 
     def of(self, table: Table) -> Integers:
@@ -87,20 +87,20 @@ class HistogramCells(RecordScore):
     @property
     @abstractmethod
     def n_cells(self) -> int:
-        """K: of one group."""
+        """The number K of histogram cells of one group."""
 
     @property
     def score_range(self) -> float:
-        """The last cell, K."""
+        """The number K of the last cell, as cells stand for scores."""
         return float(self.n_cells)
 
     @abstractmethod
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
-        """The cells of records, (k,), from what the verb `needs` gave and the true classes or targets."""
+        """Each record's histogram cell, (k,), from the verb's output and the true classes or targets."""
 
 
 def class_bins(values: NDArray[np.float64], labels: NDArray[Any], edges: tuple[float, ...]) -> Integers:
-    """The cell of each record by its class and the bin of its value, (k,): 1 + label·B + bin, or 0.
+    """Each record's histogram cell by class and bin of its value, (k,): 1 + label·B + bin, or 0.
 
     Args:
         values: (k,), infinite where they like; a record is above an edge where its value is.
@@ -119,7 +119,7 @@ def class_bins(values: NDArray[np.float64], labels: NDArray[Any], edges: tuple[f
 def kind_cells(
     model: Scorable, records: Encoded, cells: HistogramCells, *, scores: ScoresOf = FittedEstimator.scores
 ) -> Integers:
-    """The cell of each record under a public model, (m,). Never raises on account of a record.
+    """Each record's histogram cell under a public model, (m,). Never raises on account of a record.
 
     Args:
         model: ours, or an estimator's.
@@ -137,7 +137,7 @@ def kind_cells(
 
 
 def _outcome(model: LinearModel | SoftmaxModel, records: Encoded, verb: Verb) -> NDArray[Any]:
-    """What a model of ours gives for each record, (m,), each row by itself."""
+    """A linear or softmax model's output of `verb` for each record, (m,), each row by itself."""
     if isinstance(model, SoftmaxModel):
         if verb != "predict":
             raise TypeError("a softmax model names classes, and has no decision value")
@@ -147,17 +147,17 @@ def _outcome(model: LinearModel | SoftmaxModel, records: Encoded, verb: Verb) ->
 
 
 def with_groups(cells: Integers, groups: Integers | None, n_cells: int) -> Integers:
-    """The cell of each record among those of all groups, (m,), from its cell of one group, of `n_cells`."""
+    """Each record's histogram cell among those of all groups, (m,), from its cell within one group."""
     return cells if groups is None else np.where(cells > 0, cells + groups * n_cells, 0)
 
 
 def needed_columns(fitted: Preprocessing) -> tuple[str, ...]:
-    """The columns that a model needs of a table, the target last."""
+    """The columns of a table that a model needs, the target last."""
     return *(feature.name for feature in fitted.features), fitted.target
 
 
 def only_needed(table: Table, fitted: Preprocessing) -> Table:
-    """The table without all others."""
+    """The table with only the columns that a model needs."""
     return table.without(set(table.columns) - set(needed_columns(fitted)))
 
 
@@ -177,7 +177,7 @@ class PersonCells:
 
     @classmethod
     def of(cls, people: Persons, cells: Integers) -> "PersonCells":
-        """From the cell (m,) of every record; records of nobody are left out."""
+        """Each person's counts from the cell (m,) of every record; records without a person are left out."""
         counted = people.of_record >= 0
         return cls._added(
             people.names[people.of_record[counted]], cells[counted], np.ones(counted.sum(), dtype=np.int64)
@@ -185,20 +185,20 @@ class PersonCells:
 
     @classmethod
     def merged(cls, answers: Iterable[bytes]) -> "PersonCells":
-        """What `to_bytes` made of each part, added up by person and cell."""
+        """The counts of several parts, from what `to_bytes` made of each, added up by person and cell."""
         table = np.frombuffer(b"".join(answers), dtype=np.uint8).reshape(-1, ENTRY)
         numbers = np.ascontiguousarray(table[:, NAME:]).view("<i8").astype(np.int64)
         filled = numbers[:, 1] > 0  # an entry that only fills the width counts no record
         return cls._added(table[filled, :NAME], numbers[filled, 0], numbers[filled, 1])
 
     def to_bytes(self) -> bytes:
-        """For the curator's process: entries of one width, as many as the next power of two."""
+        """The entries as bytes, padded to a power of two in number so that the length tells little."""
         numbers = np.stack([self.cells, self.numbers], axis=1).astype("<i8")
         raw = np.concatenate([self.names, numbers.view(np.uint8).reshape(-1, 16)], axis=1).tobytes()
         return raw.ljust(ENTRY << max(0, len(self.names) - 1).bit_length(), b"\0")
 
     def table(self, size: int, n_persons: int, weight: int = WEIGHT) -> Integers:
-        """N, (size,), exactly.
+        """The exact histogram N, (size,), in which each person's records weigh `weight` together.
 
         Args:
             size: C, cells.
@@ -215,7 +215,7 @@ class PersonCells:
 
     @classmethod
     def _added(cls, names: NDArray[np.uint8], cells: Integers, numbers: Integers) -> "PersonCells":
-        """One entry for each person and cell that has records."""
+        """The counts with one entry for each person and cell that has records."""
         _, first, owners = np.unique(_keys(names), return_index=True, return_inverse=True)
         pairs, entries = np.unique(np.stack([owners, cells]), axis=1, return_inverse=True)
         sums = np.zeros(pairs.shape[1], dtype=np.int64)

@@ -61,11 +61,11 @@ class ClassCells(HistogramCells):
 
     @property
     def n_cells(self) -> int:
-        """Cells of one group, C²."""
+        """The number C² of histogram cells of one group."""
         return self.n_classes**2
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
-        """The cells of records, (k,); every record is compared with every class."""
+        """Each record's histogram cell by true and predicted class, (k,), in time independent of the classes."""
         predicted, true = (
             np.asarray(sum((one == c) * (c + 1) for c in range(self.n_classes)))  # 0 for none
             for one in (as_numbers(outcome), np.asarray(truth))
@@ -90,7 +90,7 @@ class Multiclass(ReportKind):
 
     @classmethod
     def expected(cls, public: PublicRecords, size: TableSize, n_bins: int | None) -> ExpectedErrors:
-        """What to expect of the accuracy, and of the recall of the class that is rarest among public records."""
+        """The expected errors of the accuracy, and of the recall of the class rarest in public."""
         del n_bins
         C, n = len(public.classes), len(public.truth)
         counts = np.bincount(public.truth, minlength=C).astype(np.float64)
@@ -117,22 +117,22 @@ class Multiclass(ReportKind):
 
     @classmethod
     def cells(cls, public: PublicRecords, edges: tuple[float, ...]) -> ClassCells:
-        """By true and predicted class."""
+        """The map from records to histogram cells by true and predicted class."""
         return ClassCells(edges, len(public.classes))
 
     @classmethod
     def of(cls, public: PublicRecords, edges: tuple[float, ...]) -> "Multiclass":
-        """The matrix of the public classes."""
+        """The multiclass report of the public classes."""
         del edges
         return cls(public.classes)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """[y, ŷ]: (C, C)."""
+        """The shape [true class, predicted class] of the table: (C, C)."""
         return len(self.classes), len(self.classes)
 
     def figures(self, cells: Reals) -> Figures:
-        """Of confusion matrices (…, C, C): scalars (…); "class …" one a class, "cell" whose law is every cell's."""
+        """All metrics of confusion matrices (…, C, C): scalars (…); "class …" one per class."""
         rows, columns, hits = cells.sum(axis=-1), cells.sum(axis=-2), np.diagonal(cells, axis1=-2, axis2=-1)
         read = rows.sum(axis=-1)
         recall, f1 = ratio(hits, rows), ratio(2.0 * hits, rows + columns)
@@ -154,16 +154,16 @@ class Multiclass(ReportKind):
         }
 
     def group_figures(self, cells: Reals) -> Figures:
-        """`of_a_group` and how many could be read, of counts (…, C, C)."""
+        """The metrics of a group and its number of readable records, of matrices (…, C, C)."""
         figures = self.figures(cells)
         return {name: figures[name] for name in ("read", *self.of_a_group)}
 
     def denominators(self, values: Figures) -> Figures:
-        """Shares of a class, of what is predicted as one, of all that could be read."""
+        """The numbers of records that each metric is a share of, by metric."""
         return {name: values[whole] for name, whole in OF_WHOM.items() if whole in values}
 
     def limits(self, name: str) -> tuple[float, float]:
-        """[0, 1], but for counts, and [−1, 1] of a difference and of κ."""
+        """The range of a metric: [0, 1], but for counts, and [−1, 1] of a difference and of κ."""
         if name == "cell":
             return -np.inf, np.inf
         if name in OF_WHOM.values():
@@ -171,7 +171,7 @@ class Multiclass(ReportKind):
         return (-1.0 if name == "cohen_kappa" or name.startswith("gap ") else 0.0), 1.0
 
     def parts(self, estimates: Estimates) -> dict[str, Any]:
-        """The matrix, and the classes one by one."""
+        """The parts of the report beside its metrics: the matrix, and the classes one by one."""
         return {
             "confusion": self._matrix(estimates),
             "classes": [
@@ -181,7 +181,7 @@ class Multiclass(ReportKind):
         }
 
     def to_json(self) -> dict[str, Any]:
-        """The kind, and its classes."""
+        """The report's public description: its kind and classes."""
         return {"kind": "classes", "classes": list(self.classes)}
 
     @classmethod
