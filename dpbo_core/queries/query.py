@@ -47,7 +47,7 @@ class PrivateQuery(Charge):
     useless: str = ""
 
     def release(self, value: Mapping[str, Any], standing: str, facts: Mapping[str, Any] | None = None) -> Release:
-        """The release of `value`, not recorded yet, with this query's key, price and guarantee.
+        """A release of `value`, not yet recorded, with this query's key, price and guarantee.
 
         Args:
             value: plain JSON.
@@ -77,12 +77,12 @@ class Charged(Opaque):
 
     @property
     def standing(self) -> str:
-        """Of the noise source that the query was charged with, "operating_system" or "injected"."""
+        """The standing of the noise source: "operating_system" or "injected"."""
         return self._reservation.noise
 
     @property
     def warm_start(self) -> WarmStart | None:
-        """What the query's search begins with, as it was fixed when it was first charged."""
+        """The earlier editions that the query's search begins with, fixed when it was first charged."""
         return self._reservation.warm_start
 
     def recorded(self, what: str) -> Mapping[str, Any] | None:
@@ -98,7 +98,7 @@ class Charged(Opaque):
         message: Message | None = None,
         **public: int | str,
     ) -> Mapping[str, Any]:
-        """The one outcome of a draw: read back, or made of the exact value and recorded before it is returned.
+        """The recorded outcome of a draw; if there is none, draw on the exact value and record it first.
 
         Args:
             spend: its price, whose name it has.
@@ -120,14 +120,14 @@ class Charged(Opaque):
     def record(
         self, spend: Spend, outcome: Callable[[], Mapping[str, Any]], *, check: Check | None = None
     ) -> Mapping[str, Any]:
-        """The recorded outcome of this name; where there is none, what `outcome` makes, recorded with its spend.
+        """The recorded outcome of this spend; if there is none, that of `outcome`, recorded with the spend.
 
         `check` sees, in that transaction, what the query recorded before, and refuses by raising.
         """
         return self._reservation.record(spend, outcome, check=check)
 
     def as_published(self, guarantee: PrivacyGuarantee) -> PrivacyGuarantee:
-        """The guarantee as a release states it today: of this noise, and of what the owner published meanwhile."""
+        """The guarantee as a release states it now: with this noise source and what the owner published since."""
         return self._reservation.assumed(guarantee.as_drawn(self.standing))
 
     def conclude(self, release: Release, *, check: Check | None = None) -> Release:
@@ -144,18 +144,18 @@ class Charged(Opaque):
 
 
 def fingerprint_of(facts: Any) -> str:
-    """The fingerprint of a query whose identity are these public facts, plain JSON: a SHA-256 in hex."""
+    """The SHA-256 in hex of public facts in plain JSON, as a query's fingerprint."""
     text = json.dumps(facts, sort_keys=True, ensure_ascii=False, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def replay(key: QueryKey, run: Run) -> Release | None:
-    """The release that this very query has already; None where it has none. Nothing is spent."""
+    """The recorded release of this very query; None if there is none. Nothing is spent."""
     return run.ledger.release_of(key.fingerprint)
 
 
 def charged(query: PrivateQuery, run: Run, *follow_ups: PrivateQuery) -> Charged:
-    """Charge a query, or take over what it paid before. Everything public that could fail is tried out first.
+    """Charge a query, or take over its reservation, after trying out everything public that could fail.
 
     Args:
         query: whose public part is done; no record's content was used.
@@ -181,7 +181,7 @@ def charged(query: PrivateQuery, run: Run, *follow_ups: PrivateQuery) -> Charged
 
 
 def resumed(key: QueryKey, run: Run) -> Charged:
-    """A query that was charged before, to conclude what it recorded: nothing is charged or drawn.
+    """A query that was charged before, to conclude what was recorded: nothing is charged or drawn.
 
     Raises:
         LedgerDamaged: it was never charged, or the history is not what the tables say.

@@ -41,11 +41,11 @@ class Scorer(Protocol):
     """What a method sees of the sensitive half."""
 
     def evaluate(self, model: ScorableModel) -> Sensitive[int]:
-        """The exact integer that the records come to under `model`: a sum of scores, or a count of pairs."""
+        """The exact integer score of `model` on the records: a sum of scores, or a count of pairs."""
         ...
 
     def pairs(self) -> Sensitive[int]:
-        """2PQ, what the count of pairs is under a model that ranks every pair right; for scores of pairs alone."""
+        """The largest count of pairs, 2PQ, of a perfect ranking; for scores of pairs alone."""
         ...
 
     def paired(self, model: ScorableModel, reference: ScorableModel, clipped: int) -> Sensitive[int]:
@@ -77,7 +77,7 @@ class Together:
 
     @classmethod
     def of(cls, totals: Totals) -> "Together":
-        """Each number sealed on its own."""
+        """The sealed numbers, each on its own."""
         sums, differences = totals
         return cls(tuple(map(Sensitive, sums)), tuple(map(Sensitive, differences)))
 
@@ -91,7 +91,7 @@ class ScoresTogether(Protocol):
     def evaluate_all(
         self, models: Sequence[ScorableModel], paired_with: Paired | None = None, *, models_left: int = 0
     ) -> Together:
-        """What `evaluate`, and `paired` where that is asked for, give of every model.
+        """The exact integer of every model, and its paired sum if asked for.
 
         `models_left`: how many models will be scored on the same records after these; where none will, nothing
         that is read is kept.
@@ -102,7 +102,7 @@ class ScoresTogether(Protocol):
 def evaluate_all(
     scorer: Scorer, models: Sequence[ScorableModel], paired_with: Paired | None = None, *, models_left: int = 0
 ) -> Together:
-    """Every model's number, in one pass where the scorer can make one."""
+    """The exact integer of every model, in one pass over the records if the scorer can."""
     if isinstance(scorer, ScoresTogether):
         return scorer.evaluate_all(models, paired_with, models_left=models_left)
     sums = tuple(scorer.evaluate(model) for model in models)
@@ -112,7 +112,7 @@ def evaluate_all(
 
 
 def models_at_once(scorer: Scorer, most: int) -> int:
-    """How many models that are known ahead wait for one another, at most `most`.
+    """The number of models to score in one pass, at most `most`.
 
     Where the records are in memory none does: each step scores what it trains. Where each scoring reads files, they
     share a reading.
@@ -133,7 +133,7 @@ class Half(Opaque):
 
     @abstractmethod
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:
-        """Each model's exact integer, and its differences'; as sensitive as the records.
+        """Each model's exact integer, and its paired sum; as sensitive as the records.
 
         Args:
             models: of which one pass over the records is made.
@@ -153,7 +153,7 @@ class Half(Opaque):
         return Sensitive(self.totals((model,), None, models_left=ONE_AT_A_TIME)[0][0])
 
     def pairs(self) -> Sensitive[int]:
-        """2PQ, from the labels alone. Never asked for of persons: a study of pairs is refused with n_persons."""
+        """The largest count of pairs, 2PQ, from the labels alone; never of persons."""
         raise TypeError("persons are averaged, and pairs are of records")
 
     def paired(self, model: ScorableModel, reference: ScorableModel, clipped: int) -> Sensitive[int]:
@@ -167,7 +167,7 @@ class Half(Opaque):
     def evaluate_all(
         self, models: Sequence[ScorableModel], paired_with: Paired | None = None, *, models_left: int = 0
     ) -> Together:
-        """Both of many models, each record read once.
+        """The exact integer of every model, and its paired sum, reading each record once.
 
         Raises:
             Sealed: as `totals`.
@@ -187,29 +187,29 @@ class Objective(Half):
 
     @property
     def training(self) -> Sensitive[Encoded] | None:
-        """The sensitive training records, or None."""
+        """The sensitive training records; None where they are public."""
         return self._training
 
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:  # noqa: ARG002
-        """A block of records at a time; never raises on account of a record."""
+        """Each model's exact integer, a block of records at a time; no record makes it raise."""
         return exact_totals(models, self._records.expose(), self._score, paired_with)
 
     def with_rows(self, rows: Sensitive[NDArray[np.float64]]) -> "Objective":
-        """The same records' classes or targets beside other rows (m, d): what was predicted for each record."""
+        """An objective with these rows (m, d), as predictions, and the records' own classes or targets."""
         return Objective(Sensitive(replace(self._records.expose(), X=rows.expose())), self._score)
 
     def pairs(self) -> Sensitive[int]:
-        """2PQ, from the labels alone."""
-        return Sensitive(pairs_of(_classes(self._records.expose()))[1])
+        """The largest count of pairs, 2PQ, from the labels alone."""
+        return Sensitive(pairs_of(_class_counts(self._records.expose()))[1])
 
 
 def exact_sum(model: ScorableModel, records: Encoded, score: Score) -> int:
-    """Σ_i round(2²⁴ g(w; x_i, y_i)/G), or C₂, of plain records: of a sensitive set, the sensitive value itself."""
+    """The exact integer score Σ_i round(2²⁴ g(w; x_i, y_i)/G), or C₂, as sensitive as the records."""
     return exact_totals((model,), records, score)[0][0]
 
 
 def paired_sum(model: ScorableModel, reference: ScorableModel, clipped: int, records: Encoded, score: Score) -> int:
-    """Σ_i ⌊(clip(s_i(λ) − s_i(λ₀), ±c) + c)·2²⁴/2c⌋ over plain records: of a sensitive set, sensitive."""
+    """The exact sum of clipped score differences, Σ_i ⌊(clip(s_i(λ) − s_i(λ₀), ±c) + c)·2²⁴/2c⌋: sensitive."""
     steps, others = (one.steps(records, score) for one in (model, reference))
     return int(stretched(steps, others, clipped).sum(dtype=np.int64))
 
@@ -217,7 +217,7 @@ def paired_sum(model: ScorableModel, reference: ScorableModel, clipped: int, rec
 def exact_totals(
     models: Sequence[ScorableModel], records: Encoded, score: Score, paired_with: Paired | None = None
 ) -> Totals:
-    """`exact_sum` of every model, and `paired_sum`, in one pass over plain records: as sensitive as they are.
+    """Each model's `exact_sum`, and `paired_sum`, in one pass: as sensitive as the records.
 
     A block of records is scored by one model after the other. How large it is follows from the models alone, which
     are public.
@@ -237,13 +237,13 @@ def exact_totals(
     return sums.tolist(), differences.tolist()
 
 
-def _classes(records: Encoded) -> Integers:
+def _class_counts(records: Encoded) -> Integers:
     """Records of each class, (2, 1)."""
     return counts(records.labels, usable(records), np.zeros(records.n_records, dtype=np.int64), 1)
 
 
 def shifted(count: Sensitive[int], pairs: Sensitive[int], share: float) -> Sensitive[int]:
-    """B = C₂ − ⌊r·D⌋, whose sensitivity is that of C₂; r is `share` to the nearest 2⁻¹⁶, so that it is exact.
+    """The count B = C₂ − ⌊r·D⌋, with the sensitivity of C₂; r is `share` rounded to 2⁻¹⁶.
 
     Args:
         count: C₂.
@@ -254,14 +254,14 @@ def shifted(count: Sensitive[int], pairs: Sensitive[int], share: float) -> Sensi
 
 
 def table_of_part(records: Encoded, score: Score, models: Sequence[ScorableModel]) -> Integers:
-    """What one partition adds where pairs are counted: each model's table, (L, 2, B).
+    """One partition's table of each model where pairs are counted, (L, 2, B).
 
     Without a model the records of each class, (1, 2, 1).
 
     Still sensitive: whoever calls this seals it again (`partitioned`).
     """
     if not models:
-        return _classes(records)[None]
+        return _class_counts(records)[None]
     if not isinstance(score, PairScore):
         raise TypeError("a score of records has no table")
     return np.stack([model.pair_table(records, score) for model in models])

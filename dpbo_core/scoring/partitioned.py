@@ -58,7 +58,7 @@ class PartCache(Opaque, Generic[T]):
         self._parts: dict[Part, tuple[tuple[int, ...], T]] = {}
 
     def get(self, reader: str, part: Part, read: Callable[[], T], *, size: Callable[[T], int], limit: int) -> T:
-        """What `read` makes of a part, or made of it when it was last asked for.
+        """The result of `read` for a part, cached until the file changes.
 
         Args:
             reader: whose it is; what was kept for another is dropped.
@@ -86,9 +86,7 @@ class PartCache(Opaque, Generic[T]):
 
 
 def _state(part: Part) -> tuple[int, ...]:
-    """Which file it is, when it was written as it says and as the disk says, how long it is; of an object the last
-    write and the length, as the store says them.
-    """
+    """The part's marks by which a change is noticed: inode, times and size, or a store's time and size."""
     if isinstance(part, ObjectAddress):
         return state_of(part)
     status = part.stat()
@@ -100,7 +98,7 @@ class PartWork(Protocol):
 
     @property
     def n_numbers(self) -> int:
-        """How many numbers its answer adds, public: an answer is as wide whatever is in it."""
+        """The public number of integers in its answer, whatever the data."""
         ...
 
     def __call__(self, part: Part) -> Answer | None:
@@ -113,7 +111,7 @@ class CachingWork(Protocol):
     """Work that may find in its process's memory what it read before."""
 
     def with_cache(self, cached: PartCache[Any], n_processes: int) -> Self:
-        """The same work with that memory, which so many processes share the limit of."""
+        """The work with a cache, of which so many processes share the limit."""
         ...
 
 
@@ -121,11 +119,11 @@ class Workers(Protocol):
     """Who scores partitions. Anything that maps a function over paths, inside the curator's boundary."""
 
     def map(self, work: PartWork, parts: Sequence[Part]) -> list[Answer | None]:
-        """`work` on every part, in any order; a part that was lost is None."""
+        """Run `work` on every part, in any order: its answers, None for a lost part."""
         ...
 
     def answers(self, work: PartAnswer, parts: Sequence[Part]) -> list[bytes | None]:
-        """The same of work that answers in bytes, which are sent as they are."""
+        """Run `work` on every part: its answers in bytes, None for a lost part."""
         ...
 
 
@@ -138,20 +136,20 @@ class SerialWorkers(Opaque):
         self._cache: PartCache[Any] = PartCache()
 
     def map(self, work: PartWork, parts: Sequence[Part]) -> list[Answer | None]:
-        """Apply a function to every part, one after the other, in order."""
+        """Run `work` on every part, one after the other, in order."""
         if isinstance(work, CachingWork):
             work = work.with_cache(self._cache, 1)
         return [work(part) for part in parts]
 
     def answers(self, work: PartAnswer, parts: Sequence[Part]) -> list[bytes | None]:
-        """The same of work that answers in bytes."""
+        """Run `work` on every part, one after the other: its answers in bytes."""
         if isinstance(work, CachingWork):
             work = work.with_cache(self._cache, 1)
         return [work(part) for part in parts]
 
 
 def parts_of(path: Place, *, shown_as: str = "data.validation") -> tuple[Part, ...]:
-    """The Parquet files of a folder, or the objects under a prefix, by name; empty for anything else.
+    """The Parquet files of a folder, or objects under a prefix, sorted; empty for anything else.
 
     Raises:
         StudyInvalid: the store of such a prefix could not be asked.
@@ -160,7 +158,7 @@ def parts_of(path: Place, *, shown_as: str = "data.validation") -> tuple[Part, .
 
 
 def files_of(path: Place) -> tuple[Path, ...]:
-    """The Parquet files of a folder, by name; empty for anything else."""
+    """The Parquet files of a folder, sorted; empty for anything else."""
     if not isinstance(path, Path):
         return ()
     try:
@@ -184,7 +182,7 @@ class PartReader:
     name: str = field(default_factory=lambda: secrets.token_hex(16))
 
     def keeping_nothing(self) -> Self:
-        """The same reader for a last pass: what it reads takes no memory afterwards."""
+        """The reader without a cache, for a last pass."""
         return replace(self, limit=0)
 
     def encoded(self, part: Contents) -> Encoded:
@@ -201,7 +199,7 @@ class PartReader:
         make: Callable[[Contents], T],
         size: Callable[[T], int],
     ) -> T:
-        """What `make` makes of a part, or as it was kept by this one of so many processes."""
+        """The result of `make` for a part, read now or cached in this process."""
 
         def read() -> T:
             return make(fetched(part, shown_as=SHOWN_AS))
@@ -215,7 +213,7 @@ OF_A_CELL = 16  # times the pointer to it: an object, and a text of some length
 
 
 def bytes_of(records: Encoded) -> int:
-    """What keeping them takes, by their numbers alone."""
+    """The bytes of memory that encoded records take, from their shape alone."""
     width = OF_A_CELL if records.X.dtype == object else 1
     return width * records.X.nbytes + records.labels.nbytes + records.broken.nbytes + 8 * records.n_records
 
@@ -232,7 +230,7 @@ class PartTask:
         self._memory: tuple[PartCache[Any] | None, int] = (None, 1)
 
     def with_cache(self, cached: PartCache[Any], n_processes: int) -> Self:
-        """The same work, in a process that keeps what it reads."""
+        """The work with a cache, for a process that keeps what it reads."""
         made = copy(self)
         made._memory = (cached, n_processes)
         return made
@@ -243,7 +241,7 @@ class PartWorker(PartTask):
 
     @property
     def n_numbers(self) -> int:
-        """One for each sum or sum of differences, 2B for each table of pairs, 2 for the records of each class."""
+        """The number of integers in the answer: one per sum, 2B per table of pairs, 2 for class counts."""
         if not self.models:
             return 2
         if isinstance(self.score, PairScore):
@@ -286,25 +284,27 @@ class PartitionedObjective(Half):
         self._n_records, self._workers = n_records, workers or SerialWorkers()
 
     def pairs(self) -> Sensitive[int]:
-        """2PQ, from the labels of all parts.
+        """The largest count of pairs, 2PQ, from the labels of all parts.
 
         Raises:
             Sealed: as `totals`.
         """
-        return Sensitive(pairs_of(self._added((), None, models_left=ONE_AT_A_TIME).reshape(2, -1))[1])
+        return Sensitive(pairs_of(self._sums_over_parts((), None, models_left=ONE_AT_A_TIME).reshape(2, -1))[1])
 
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:
-        """Over all parts, each read once.
+        """Each model's exact integer over all parts, each read once.
 
         Raises:
             Sealed: a part could not be scored, or the parts no longer hold m records.
         """
-        added, n = self._added(models, paired_with, models_left=models_left), len(models)
+        added, n = self._sums_over_parts(models, paired_with, models_left=models_left), len(models)
         if isinstance(self._score, PairScore):
             return [pairs_of(table)[0] for table in added.reshape(n, 2, -1)], []
         return added[:n].tolist(), added[n:].tolist()
 
-    def _added(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Integers:
+    def _sums_over_parts(
+        self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int
+    ) -> Integers:
         reader = self._reader if models_left else self._reader.keeping_nothing()
         mapped = self._workers.map(PartWorker(reader, self._score, models, paired_with), self._parts)
         answers = [answer for answer in mapped if answer is not None]

@@ -70,14 +70,14 @@ class Persons:
 
     @classmethod
     def of(cls, people: Sequence[Person]) -> "Persons":
-        """From the person of every record."""
+        """The distinct persons, and each record's, from the person of every record."""
         rows: dict[str, int] = {}
         owners = [-1 if person is None else rows.setdefault(person, len(rows)) for person in people]
-        hashed = b"".join(hashlib.blake2b(_text(person), digest_size=NAME).digest() for person in rows)
+        hashed = b"".join(hashlib.blake2b(_name_bytes(person), digest_size=NAME).digest() for person in rows)
         return cls(np.frombuffer(hashed, dtype=np.uint8).reshape(-1, NAME), np.array(owners, dtype=np.intp))
 
     def sums(self, steps: Iterable[Integers], n_models: int) -> "PersonSums":
-        """(S_p, c_p) of every person, from the steps of every record, block after block.
+        """The sum of steps and the count of records (S_p, c_p) of every person, block after block.
 
         Args:
             steps: (r, L) of the records in their order, as many a block as may be.
@@ -112,8 +112,7 @@ class PersonSums:
     counts: Integers
 
     def totals(self, n_persons: int, absent: int = 0) -> list[int]:
-        """Of each model, the sum of the means, each rounded down, and of `absent` for those not there; in
-        [0, n_p·2²⁴].
+        """The sum over persons of their mean steps, by model, `absent` for those without records; in [0, n_p·2²⁴].
 
         Args:
             n_persons: n_p.
@@ -123,7 +122,7 @@ class PersonSums:
         return [min(max(0, n_persons * absent + moved), n_persons * GRID) for moved in moves]
 
     def to_bytes(self) -> bytes:
-        """For the curator's process: entries of one width, as many as the next power of two."""
+        """The entries as bytes, padded to a power of two in number so that the length tells little."""
         numbers = np.concatenate([self.sums, self.counts[:, None]], axis=1).astype("<i8")
         width = NUMBER * numbers.shape[1]
         raw = np.concatenate([self.names, numbers.view(np.uint8).reshape(-1, width)], axis=1).tobytes()
@@ -131,7 +130,7 @@ class PersonSums:
 
     @classmethod
     def merged(cls, answers: Iterable[bytes], n_models: int) -> "PersonSums":
-        """What `to_bytes` made of each part under L models, added up by person."""
+        """The sums of several parts, from what `to_bytes` made of each, added up by person."""
         table = np.frombuffer(b"".join(answers), dtype=np.uint8).reshape(-1, NAME + NUMBER * (n_models + 1))
         numbers = np.ascontiguousarray(table[:, NAME:]).view("<i8").astype(np.int64)
         filled = numbers[:, -1] > 0  # an entry that only fills the width counts no record
@@ -153,19 +152,19 @@ class PersonObjective(Half):
         self._records, self._persons, self._score, self._n_persons = records, persons, score, n_persons
 
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:  # noqa: ARG002
-        """A block of records at a time; who is absent differs by nothing; never raises on account of a record."""
+        """Each model's sum of persons' means; absent persons differ by nothing; no record makes it raise."""
         steps = person_steps(models, self._records.expose(), self._score, paired_with)
         sums = self._persons.expose().sums(steps, n_columns(models, paired_with))
         return means_of(sums, len(models), self._n_persons, self._score)
 
 
 def n_columns(models: Sequence[ScorableModel], paired_with: Paired | None) -> int:
-    """How many sums a person has: one a model, and where they are paired one a difference."""
+    """The number of sums per person: one a model, and one a paired difference."""
     return len(models) * (1 if paired_with is None else 2)
 
 
 def means_of(persons: PersonSums, n_models: int, n_persons: int, score: Score) -> Totals:
-    """What persons' sums come to: of the models, and of the differences beside them."""
+    """The models' totals of persons' means, and those of the paired differences."""
     sums, differences = persons.sums[:, :n_models], persons.sums[:, n_models:]
     return (
         PersonSums(persons.names, sums, persons.counts).totals(n_persons, absent_steps(score)),
@@ -174,13 +173,13 @@ def means_of(persons: PersonSums, n_models: int, n_persons: int, score: Score) -
 
 
 def absent_steps(score: Score) -> int:
-    """What a person without records scores, in steps: what a record scores that cannot be read."""
+    """The score in steps of a person without records: that of an unreadable record."""
     constant = score.broken_score if isinstance(score, MarginScore) else 0.0
     return int(to_grid([constant], score.score_range, broken_score=0.0)[0])
 
 
 def record_steps(model: ScorableModel, records: Encoded, score: Score) -> Integers:
-    """Each record's score in whole steps, (m,), over plain records: of a sensitive set, as sensitive as they are.
+    """Each record's score in whole steps, (m,), as sensitive as the records.
 
     Element i is a function of the model and record i alone, to the last bit: not of where it stands, nor of how
     many others there are.
@@ -191,7 +190,7 @@ def record_steps(model: ScorableModel, records: Encoded, score: Score) -> Intege
 def person_steps(
     models: Sequence[ScorableModel], records: Encoded, score: Score, paired_with: Paired | None = None
 ) -> Iterator[Integers]:
-    """`record_steps` under each of several models, then the clipped differences, a block of records at a time."""
+    """Blocks of each record's steps under several models, then of the clipped differences."""
     for at in range(0, records.n_records, ROWS):
         part = records.part(slice(at, at + ROWS))
         steps = [model.order_independent_steps(part, score) for model in models]
@@ -201,7 +200,7 @@ def person_steps(
         yield np.stack(steps, axis=1)
 
 
-def _text(person: str) -> bytes:
+def _name_bytes(person: str) -> bytes:
     """The bytes of a name; a text that Python read may hold what is no UTF-8."""
     return person.encode("utf-8", "surrogatepass")
 
@@ -239,7 +238,7 @@ class PersonPartWorker(PartTask):
 
 
 def _size(read: Read) -> int:
-    """Bytes of so many records, whosever they are."""
+    """The bytes of memory that a part's records take."""
     return bytes_of(read[0]) + read[0].n_records * (NAME + 8)
 
 
@@ -263,7 +262,7 @@ class PartitionedPersons(Half):
         self._n_persons, self._workers = n_persons, workers or SerialWorkers()
 
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:
-        """Each part read once.
+        """Each model's sum of persons' means over all parts, each read once.
 
         Raises:
             Sealed: a part could not be scored.

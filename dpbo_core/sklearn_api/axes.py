@@ -16,7 +16,7 @@ REMEDY = "use Real(low, high), Integer(low, high) or Categorical(values) from dp
 
 
 def axes_of(space: Mapping[str, Any]) -> dict[str, Any]:
-    """The axes of a search space that `axis_of` can read, conditional ones with their condition."""
+    """The axes of a user's search space, conditional ones with their condition."""
     return {
         name: (axis_of(name, item[0]), item[1]) if conditional(item) else axis_of(name, item)
         for name, item in space.items()
@@ -24,12 +24,12 @@ def axes_of(space: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def conditional(item: Any) -> bool:
-    """Whether it is (axis, {parent: values}): an axis that exists only there."""
+    """Whether an item is a conditional axis: (axis, {parent: values})."""
     return isinstance(item, tuple) and len(item) == 2 and isinstance(item[1], Mapping)
 
 
 def axis_of(name: str, axis: Any) -> Axis:
-    """The axis that `axis` stands for.
+    """The axis that a user's value stands for: an axis, a list or a distribution.
 
     A list, a tuple or a one-dimensional array is the `Categorical` of its values. scipy's `uniform` is a `Real` of
     the same ends, `loguniform` one with log = True, `randint` an `Integer` without its upper end, as scipy has it.
@@ -64,7 +64,7 @@ def axis_of(name: str, axis: Any) -> Axis:
 
 
 def sections_of(space: Mapping[str, Any]) -> tuple[dict[str, AxisSection], dict[str, dict[Any, Any]]]:
-    """The axes of a search space as [space] of a study, and the values that it can only name.
+    """The axes as [space] of a study, and the values that it can only name.
 
     Args:
         space: name → `Real`, `Integer` or `Categorical`, what `axis_of` takes for one, or (axis, {parent: values})
@@ -88,7 +88,7 @@ def sections_of(space: Mapping[str, Any]) -> tuple[dict[str, AxisSection], dict[
 
 
 def _section(axis: Axis) -> tuple[AxisSection, dict[Any, Any]]:
-    """One axis as a study has it, and name → value of those values that a study file cannot hold."""
+    """One axis as a study file has it, and the values, by name, that a study file cannot hold."""
     match axis:
         case Real() | Integer():
             integer = isinstance(axis, Integer)
@@ -101,7 +101,7 @@ def _section(axis: Axis) -> tuple[AxisSection, dict[Any, Any]]:
 
 
 def _encoded(when: Mapping[str, Any], decode: Mapping[str, Mapping[Any, Any]]) -> dict[str, Any]:
-    """A condition on the values as the study names them."""
+    """A condition with its values named as the study file names them."""
 
     def named(parent: str, value: Any) -> Any:
         return repr(value) if parent in decode else value

@@ -52,7 +52,7 @@ class PredictionSplit:
     marks: RowMarks | None = None
 
     def public(self, problem: Problem) -> PublicHalf:
-        """The candidates' names, and what they score in public where that is known.
+        """The public half: the candidates' names, and their public scores if there are public records.
 
         Raises:
             StudyInvalid: the public predictions were sensitive before, which is asked first.
@@ -62,11 +62,11 @@ class PredictionSplit:
         return prediction_half(self.spec, problem, self.public_table)
 
     def sources(self) -> tuple[Source, ...]:
-        """The source that tables in memory share: they have no name."""
+        """The nameless source of tables in memory."""
         return (MEMORY,)
 
     def check(self, public: PublicHalf) -> None:
-        """Check names, the number of records, and that the two tables are two.
+        """Refuse bad names, numbers of records, or one table passed as both.
 
         Raises:
             StudyInvalid: it is not so. No record's content was looked at.
@@ -147,7 +147,7 @@ def _predicted(function: Callable[[Any], Any], records: Any, start: int, length:
 
 
 def _by_halves(function: Callable[[Any], Any], records: Any, n_records: int, width: int) -> Rows:
-    """Predictions of all records of a function that failed on the whole table, by ever smaller halves.
+    """Predictions of a function that failed on the whole table, made by ever smaller halves of it.
 
     None for a record that fails alone.
     """
@@ -166,7 +166,7 @@ def _by_halves(function: Callable[[Any], Any], records: Any, n_records: int, wid
 
 
 def _part(records: Any, start: int, length: int) -> Any:
-    """The `length` records from `start`, in the table's own type; the table itself where that is all of it."""
+    """The `length` records from `start`, in the table's own type."""
     if start == 0 and length == len(records):
         return records
     if hasattr(records, "iloc"):

@@ -390,7 +390,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return self.best_estimator_
 
     def _points(self) -> list[dict[str, Any]]:
-        """Hyperparameters of every step that was released, as the estimator takes them."""
+        """The hyperparameters of every released step, as the estimator takes them."""
         decode = sections_of(self.search_space)[1]
         return [
             {name: decode.get(name, {}).get(value, value) for name, value in step["hyperparameters"].items()}

@@ -44,7 +44,7 @@ class RowMarks:
 
     @classmethod
     def of(cls, url: str, dataset: str) -> "RowMarks | None":
-        """The vault beside a SQLite ledger, or in ./mlruns; None for a dataset that was declared public."""
+        """The marks of a dataset, in a file beside a SQLite ledger or in ./mlruns; None for a public dataset."""
         budget = PrivacyLedger(url).budget(dataset)
         if budget is not None and budget.public:
             return None
@@ -76,7 +76,7 @@ class RowMarks:
             )
 
     def remember(self, sensitive: Table, names: Collection[str]) -> None:
-        """Keep the marks of a SENSITIVE table, durably; nothing that a record holds raises.
+        """Store the marks of a SENSITIVE table, durably; nothing that a record holds raises.
 
         Raises:
             DpboError: the vault cannot be read.
@@ -94,7 +94,7 @@ class RowMarks:
         return self.folder / "sensitive_rows"
 
     def _read(self) -> tuple[LedgerKey, Marks]:
-        """The key and the marks (n,), sorted; a new key and none before the first."""
+        """The key and the sorted marks (n,); a new key and no marks at first."""
         try:
             content = self._file.read_bytes()
         except FileNotFoundError:
@@ -124,7 +124,7 @@ def _marks(key: LedgerKey, table: Table, names: Collection[str]) -> Marks:
 
 
 def _numbers(column: Column) -> Marks:
-    """Eight bytes for each value (n,): a float's own, a text's digest; every gap is the same one."""
+    """Eight bytes for each value (n,): a float's own, or a text's digest; all missing values are equal."""
     if column.dtype != object:
         floats = column.astype(np.float64) + 0.0
         return np.where(np.isnan(floats), np.nan, floats).view(np.uint64)

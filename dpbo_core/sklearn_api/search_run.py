@@ -47,7 +47,7 @@ class Progress:
     width: int = 0
 
     def say(self, text: str) -> None:
-        """Write one line, over the last one where that can be."""
+        """Write one line, over the last one where the terminal can."""
         if not self.loud:
             return
         if not over():
@@ -72,7 +72,7 @@ class Progress:
 
 
 def over() -> bool:
-    """Whether standard error can be written over: it is a terminal's, or a notebook's."""
+    """Whether standard error can be overwritten: it is a terminal or a notebook."""
     return sys.stderr.isatty() or "ipykernel" in sys.modules
 
 
@@ -99,7 +99,7 @@ def run_search(
 
 
 def done_by(n_jobs: int, study: ResolvedStudy, data: DataSplit, ledger: PrivacyLedger) -> Precomputed | None:
-    """Train and score, in `n_jobs` processes on public records, the candidates that are known beforehand.
+    """Train and score the candidates that are certain to be needed, in `n_jobs` processes on public records.
 
     None where the study's release is recorded, which needs no work.
 
@@ -142,7 +142,7 @@ class FrameTable:
         return *self.split.validation.names, public.target
 
     def count(self, counter: Counter, workers: Workers | None) -> Sensitive[Integers]:
-        """Read the records and count them, here."""
+        """The sealed histogram of the records in memory, counted in this process."""
         del workers
         return count_table(self.split.spec, counter, *self.split.records())
 

@@ -202,7 +202,7 @@ def two_tables(
 def checked_weights(
     sample_weight: Any, n: int, *, but: NDArray[np.int64] | None = None
 ) -> NDArray[np.float64] | None:
-    """What n rows count in training, without those at the sensitive positions `but`; None where they count alike.
+    """The training weights of n rows, without the sensitive positions `but`; None where all are equal.
 
     Raises:
         StudyInvalid: they are not n numbers, or a public row's is not finite or below 0.
@@ -267,7 +267,7 @@ def split_of(search: Any, tables: TwoTables, ledger_url: str, group: str | None 
 
 
 def study_of(search: Any, training: Frame, n_validation: int | None) -> tuple[StudySpec, Prototype]:
-    """The study that the search's parameters describe, and the estimator by example.
+    """The study that the search's parameters describe, and the estimator itself.
 
     Raises:
         StudyInvalid: no study follows from the parameters.

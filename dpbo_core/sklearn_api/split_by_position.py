@@ -72,7 +72,7 @@ def halves(X: Any, y: Any, share: float) -> tuple[Any, Any, Any, Any, NDArray[np
 
 
 def _of_own_types(X: Any) -> Any:
-    """The public half of a data frame with the types of its own rows: it had those of the whole table.
+    """A data frame of public rows with the types that these alone would have.
 
     A category that no public row has is none. A column of texts is one of numbers, truth values or ISO times where
     all of its public rows are: one text among the sensitive rows made it one of texts. Times are in microseconds.
@@ -107,7 +107,9 @@ def _own_values(series: Any) -> Any:
     if isinstance(getattr(native, "dtype", None), pd.CategoricalDtype):
         there = native.cat.remove_unused_categories()
         return (
-            there if there.cat.ordered else there.cat.reorder_categories(sorted(there.cat.categories, key=_place))
+            there
+            if there.cat.ordered
+            else there.cat.reorder_categories(sorted(there.cat.categories, key=_sort_key))
         )
     if not (series.dtype.is_temporal() or series.dtype in (nw.String, nw.Object)):
         return None
@@ -119,14 +121,14 @@ def _own_values(series: Any) -> Any:
     return pd.Series(column.held(held))
 
 
-def _place(category: object) -> tuple[bool, float, str]:
+def _sort_key(category: object) -> tuple[bool, float, str]:
     """A sorting key for categories: numbers in their order before texts in theirs."""
     meant = canonical(category)
     return (True, 0.0, meant) if isinstance(meant, str) else (False, meant, repr(category))
 
 
 def _of_own_type(y: Any) -> NDArray[Any]:
-    """Public classes or targets (n,) in the type of their own rows: integers that a gap made floats, say."""
+    """Public classes or targets (n,) in the type that these alone would have."""
     listed = np.asarray(y).tolist()
     meant = [canonical(value) for value in listed]
     if all(type(value) is str for value in listed) and not any(isinstance(value, str) for value in meant):

@@ -71,7 +71,7 @@ class FrameSplit:
 
     @property
     def takes_columns(self) -> bool:
-        """Whether the estimator is given the table's own columns: a Pipeline, where they have names."""
+        """Whether the estimator is given the table's own columns, as a Pipeline on a data frame is."""
         return self.training.named and self.prototype.takes_columns
 
     def public_table(self) -> Table:
@@ -79,11 +79,11 @@ class FrameSplit:
         return self.training.table_with_cells(target_name=self.target, source="X")
 
     def hints(self) -> Mapping[str, Any] | None:
-        """By column, the pandas type that the public table has for it."""
+        """The pandas type of each column of the public table; None without."""
         return self.training.hints()
 
     def public(self, problem: Problem) -> PublicHalf:
-        """The public half: preprocessing fit to the training table, and the trainer of candidates.
+        """The public half: preprocessing fitted to the training table, and the trainer of candidates.
 
         Raises:
             StudyInvalid: the table was sensitive before, which is asked first: no message is about its values.
@@ -103,11 +103,11 @@ class FrameSplit:
         return replace(public, fingerprint=hashlib.sha256(identity.encode()).hexdigest())
 
     def sources(self) -> tuple[Source, ...]:
-        """The source of tables in memory, which have no name; how one table was divided is remembered with it."""
+        """The nameless source of tables in memory, with the share by which one table was split."""
         return (replace(MEMORY, division=self.division),)
 
     def check(self, public: PublicHalf) -> None:
-        """Check names, public numbers of records, and that the two tables are two.
+        """Refuse bad names, public numbers of records, or one table passed as both.
 
         Raises:
             StudyInvalid: it is not so. No sensitive record's content was looked at.
@@ -124,7 +124,7 @@ class FrameSplit:
         return sealed_half(self.spec, *self.records(public.preprocessing), public)
 
     def records(self, fitted: Preprocessing | None = None) -> tuple[Table, list[Person] | None]:
-        """The SENSITIVE records, and the person of each.
+        """The SENSITIVE records, and each one's person.
 
         Call it only after reserving, and seal what comes of it. Raw cells are kept where the preprocessing that was
         `fitted` takes the table's own columns.
@@ -147,7 +147,7 @@ class FrameSplit:
 
 
 def person_in_memory(value: object) -> Person:
-    """The person that a cell of a table in memory names: a number that a double holds, or a text.
+    """The person that a cell in memory names: an integer that a double holds exactly, or a text.
 
     One missing cell turns integers into doubles, in which large ones are not told apart: they name nobody either
     way, so that no record decides what the others mean.
@@ -157,7 +157,7 @@ def person_in_memory(value: object) -> Person:
 
 
 def passed_twice(sensitive: str, *, beside: str) -> StudyInvalid:
-    """The error of one table that was passed as the sensitive one and as the public one.
+    """The error for one table that was passed as both the sensitive and the public one.
 
     Args:
         sensitive: what the sensitive table is called.

@@ -185,7 +185,7 @@ class SearchSpace:
 
     @property
     def dimensions(self) -> int:
-        """d, the dimension of the unit cube."""
+        """The dimension d of the unit cube."""
         return sum(axis.dimensions for axis in self.axes.values())
 
     def exists(self, name: str, point: Mapping[str, Value]) -> bool:
@@ -193,10 +193,10 @@ class SearchSpace:
         if name not in self.conditions:
             return True
         parent, values = self.conditions[name]
-        return parent in point and _listed(point[parent], values)
+        return parent in point and _is_among(point[parent], values)
 
     def encode(self, point: Mapping[str, Value]) -> NDArray[np.float64]:
-        """`point` (one value an axis that exists there) as u (d,) in the unit cube; ½ on axes that do not."""
+        """The coordinates (d,) of `point` in the unit cube; ½ on axes that do not exist there."""
         return np.array([u for name, axis in self.axes.items() for u in _place(axis, name, point)], dtype=float)
 
     def to_json(self) -> dict[str, Any]:
@@ -209,7 +209,7 @@ class SearchSpace:
         }
 
     def at(self, position: NDArray[Any]) -> dict[str, Value]:
-        """The point whose axes stand at `position` (one coordinate an axis, each in [0, 1])."""
+        """The point at a position: one coordinate in [0, 1] per axis."""
         point: dict[str, Value] = {}
         for (name, axis), x in zip(self.axes.items(), position, strict=True):
             if self.exists(name, point):
@@ -225,7 +225,7 @@ class SearchSpace:
                 cause="a misspelt name, a numeric axis, or the wrong order",
                 remedy=f"write {parent} = {{ values = [...] }} before {name}",
             )
-        unknown = [value for value in values if not _listed(value, axis.values)]
+        unknown = [value for value in values if not _is_among(value, axis.values)]
         if unknown or not values:
             raise StudyInvalid(
                 f"axis {name!r} exists at {parent} = {unknown[0] if unknown else 'nothing'!r}, which it never is",
@@ -238,5 +238,5 @@ def _place(axis: Axis, name: str, point: Mapping[str, Value]) -> tuple[float, ..
     return axis.encode(point[name]) if name in point else (0.5,) * axis.dimensions
 
 
-def _listed(value: Value, values: tuple[Value, ...]) -> bool:
+def _is_among(value: Value, values: tuple[Value, ...]) -> bool:
     return any(value == other and type(value) is type(other) for other in values)  # 1 is not True

@@ -18,7 +18,7 @@ THRESHOLD = re.compile(r"cost=(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)|recall=(0?\.\d+)")
 
 
 def threshold_goal(text: str) -> tuple[str, float]:
-    """("cost", how many false alarms one missed positive is worth), or ("recall", the least that is kept).
+    """The stated goal: ("cost", false alarms per missed positive) or ("recall", the least).
 
     Raises:
         StudyInvalid: it is neither.
@@ -131,7 +131,7 @@ class WatchSection(Section):
     ] = None
 
     def at(self, moment: datetime) -> "WatchSection":
-        """The section with today's file named by `moment`, UTC; the files of a pool are named by themselves."""
+        """The section with the date fields of today's file filled for `moment`, UTC; a pool's stay."""
         if self.table is None or self.pool is not None:
             return self
         return replace(self, table=filled_at(self.table, moment))

@@ -18,7 +18,7 @@ def problem_of(
     training: TrainingFacts | None = None,
     unlisted: str | None = None,
 ) -> Problem:
-    """The problem a study poses; it opens no file.
+    """The problem that a study poses; it opens no file.
 
     Args:
         spec: the study.
@@ -54,7 +54,7 @@ def problem_of(
 
 
 def _check_no_pairs(model: ModelSection) -> None:
-    """Each person counts once, by a mean; pairs are of records.
+    """Refuse a score of pairs where each person counts once by a mean.
 
     Raises:
         StudyInvalid: the score counts pairs.
@@ -68,7 +68,7 @@ def _check_no_pairs(model: ModelSection) -> None:
 
 
 def _unlisted(spec: StudySpec) -> str:
-    """What in the estimator that a study names is not on the list; "" for nothing."""
+    """The first part of the study's estimator that is not on the allowlist; "" for none."""
     if spec.model.ours:
         return ""
     if isinstance(spec.model, PredictionsSection):

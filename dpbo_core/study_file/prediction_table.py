@@ -36,7 +36,7 @@ class PredictionTable(Section):
 
 
 def read_predictions(table: Mapping[str, Any]) -> PredictionTable:
-    """[data] of predictions, from the keys that are given.
+    """The [data] section of a study of predictions.
 
     Raises:
         StudyInvalid: one is missing, or belongs to another way of giving data.

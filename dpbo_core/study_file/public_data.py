@@ -25,7 +25,7 @@ Labels = Annotated[
 
 
 def require_files(table: Mapping[str, Any], needed: Sequence[str]) -> None:
-    """Every key of `needed` is given.
+    """Refuse a [data] that lacks a key of `needed`.
 
     Raises:
         StudyInvalid: one is not.
@@ -41,7 +41,7 @@ def require_files(table: Mapping[str, Any], needed: Sequence[str]) -> None:
 
 
 def refuse_files(table: Mapping[str, Any]) -> None:
-    """A bundled set is not given by files too.
+    """Refuse a [data] that names both a bundled set and files.
 
     Raises:
         StudyInvalid: it is.
@@ -54,7 +54,7 @@ def refuse_files(table: Mapping[str, Any]) -> None:
 
 
 def check_places(training: str, validation: str = "") -> None:
-    """The training data are a file; the validation data may be at an address, which holds no password.
+    """Refuse training data at an address, or a validation address with a password.
 
     Raises:
         StudyInvalid: it is not so.
@@ -70,7 +70,7 @@ def check_places(training: str, validation: str = "") -> None:
 
 
 def check_target(target: str, ignore: Sequence[str] | None) -> None:
-    """The target is no column that is ignored.
+    """Refuse a target that is among the ignored columns.
 
     Raises:
         StudyInvalid: it is.
@@ -164,7 +164,7 @@ PublicData = PublicFiles | PersonFiles | BundledData
 
 
 def read_public(table: Mapping[str, Any]) -> PublicData:
-    """[data] with a public training set, from the keys that are given.
+    """The [data] section with a public training set.
 
     Raises:
         StudyInvalid: together they are none of its three kinds.

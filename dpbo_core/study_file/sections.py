@@ -13,7 +13,7 @@ RESERVED_DATASETS = ("allow", "export", "publish", "recover", "set", "verify")
 
 
 def check_epsilon(key: str, epsilon: float, largest: float = LARGEST_EPSILON) -> None:
-    """A privacy level: positive, finite, and not beyond all meaning."""
+    """Refuse an ε that is not positive, finite and at most `largest`."""
     require(
         math.isfinite(epsilon) and epsilon > 0,
         f"{key} = {epsilon} is no privacy level",
@@ -113,7 +113,7 @@ class AxisSection:
 
     @property
     def ends(self) -> tuple[float, float] | None:
-        """low and high; None where it has values."""
+        """The axis' low and high; None where it has values."""
         return None if self.low is None or self.high is None else (self.low, self.high)
 
     @property

@@ -109,7 +109,7 @@ SensitiveData = SensitiveFiles | SensitiveTraining | SensitiveBundled
 
 
 def read_sensitive(table: Mapping[str, Any]) -> SensitiveData:
-    """[data] with a sensitive training set, from the keys that are given.
+    """The [data] section with a sensitive training set.
 
     Raises:
         StudyInvalid: together they are none of its three kinds.

@@ -38,7 +38,7 @@ DataSection = PublicData | SensitiveData | PredictionTable
 
 
 def read_data(table: Any) -> DataSection:
-    """[data] from its table: every key known and of its type, and together one of the ways of giving data.
+    """The [data] section of a study, as one of its kinds, keys and types checked.
 
     Raises:
         StudyInvalid: they are none.
@@ -101,7 +101,7 @@ class StudySpec:
             self._check_persons(self.data)
 
     def _check_predictions(self) -> None:
-        """A table of predictions is scored as such, and its candidates are named."""
+        """Refuse a table of predictions whose score or candidates do not fit."""
         table, scored = isinstance(self.data, PredictionTable), isinstance(self.model, PredictionsSection)
         require(
             table == scored,
@@ -187,7 +187,7 @@ class StudySpec:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain tables as in a study file; what is None is left out."""
+        """The study as plain tables, as in a study file; None is left out."""
         study = {"name": self.name, "edition": self.edition, "method": self.method, "accepts": list(self.accepts)}
         tables: dict[str, Any] = {"study": study, "privacy": to_table(self.privacy)}
         if self.budget is not None:
@@ -200,9 +200,7 @@ class StudySpec:
 
     @property
     def tuned(self) -> "StudySpec":
-        """The study without what is asked about its model afterwards, how many are planned, and how its records are
-        read: what its own key is made of.
-        """
+        """The part of the study that its tuning, and so its key, depends on: no evaluation, watch or reading."""
         budget = None if self.budget is None else replace(self.budget, editions=None)
         data = (
             replace(self.data, memory_limit=None) if isinstance(self.data, PublicFiles | PersonFiles) else self.data
@@ -221,7 +219,7 @@ class StudySpec:
 
     @classmethod
     def from_dict(cls, tables: Mapping[str, Any]) -> "StudySpec":
-        """The inverse of `to_dict`, strict about every key and type."""
+        """The study in plain tables that `to_dict` made, every key and type checked."""
         sections = ("study", "privacy", "budget", "data", "model", "space", "search", "method")
         queries = ("evaluation", "watch", "objective")
         refuse_unknown(tables, (*sections, *queries), "the study")
@@ -267,7 +265,7 @@ DEFAULT_POINTS = {1: 64, 2: 16, 3: 8}  # a numeric axis, by how many numeric axe
 
 
 def candidates_of(spec: StudySpec) -> CandidateSet:
-    """Λ: a grid over the axes, or points that are spread over them evenly."""
+    """The candidate set Λ: a grid over the axes, or points spread over them evenly."""
     conditions = {name: axis.condition for name, axis in spec.space.items() if axis.condition is not None}
     space = SearchSpace({name: _axis(axis) for name, axis in spec.space.items()}, conditions)
     if spec.search.candidates == "sobol" and spec.space:
@@ -286,14 +284,14 @@ def _axis(section: AxisSection) -> Axis:
 
 
 def unit_of(spec: StudySpec) -> PrivacyUnit:
-    """Whom the guarantee of a study is made to."""
+    """The unit of privacy that the study's guarantee protects."""
     if isinstance(spec.data, SensitiveData):
         return PrivacyUnit.TRAINING_RECORD
     return PrivacyUnit.VALIDATION_RECORD if spec.privacy.person is None else PrivacyUnit.PERSON
 
 
 def relation_of(spec: StudySpec) -> NeighboringRelation:
-    """Which data sets the guarantees of a study, and the cap that it opens, call neighbours."""
+    """The neighbouring relation of the study's guarantees and of the cap that it opens."""
     if isinstance(spec.data, PersonFiles):
         return NeighboringRelation.REPLACE_ONE_PERSON
     return NeighboringRelation.REPLACE_ONE

@@ -51,7 +51,7 @@ def study_digest(path: str | Path) -> str:
 
 
 def changed_study(shown: str) -> PolicyRefused:
-    """The message for a study file that was changed since it was served."""
+    """The error for a study file that was changed since it was served."""
     return PolicyRefused(
         f"the study file {shown!r} is not the one that was served",
         cause="it was changed after dpbo serve started, or the run names another file",
@@ -60,7 +60,7 @@ def changed_study(shown: str) -> PolicyRefused:
 
 
 def _study_text(path: Path) -> str:
-    """The text of a study file of reasonable size: long dotted keys take the parser quadratic time.
+    """The text of a study file, refused if large: long dotted keys take the parser quadratic time.
 
     Raises:
         ValueError: larger, or with a longer line, than anyone writes.

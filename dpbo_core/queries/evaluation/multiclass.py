@@ -186,11 +186,11 @@ class Multiclass(ReportKind):
 
     @classmethod
     def from_json(cls, table: Mapping[str, Any]) -> "Multiclass":
-        """The classes of a table."""
+        """The report in a public description that `to_json` made."""
         return cls(tuple(table["classes"]))
 
     def _matrix(self, estimates: Estimates) -> list[dict[str, Any]]:
-        """Noise has one law in every cell; a count is a share of all records, with the variance of that noise."""
+        """The confusion matrix as JSON, each count with the noise variance that all cells share."""
         M, m = estimates.cells.sum(axis=0), estimates.n_records
         noise = [end - estimates.values["cell"] for end in estimates.noise["cell"]]
         variance = ((noise[1] - noise[0]) / (2.0 * Z)) ** 2

@@ -74,20 +74,20 @@ class NoisedTable:
 
     @property
     def counts(self) -> Reals:
-        """ñ/W: what was released, in records or persons, (C,)."""
+        """The released counts ñ/W, in records or persons, (C,)."""
         return np.array(self.drawn, dtype=np.float64) / self.weight
 
     def shifted(self, counts: Reals) -> Reals:
-        """Counts (…, C) shifted to sum to m: of all tables with that sum, the nearest."""
+        """Counts (…, C) shifted to sum to m: the nearest table with that sum."""
         excess = counts.sum(axis=-1, keepdims=True) - self.n_records
         return np.asarray(counts - excess / counts.shape[-1])
 
     def split(self, counts: Reals) -> Reals:
-        """The cells that could be read, (…, G, *shape)."""
+        """The counts of readable records by group and cell, (…, G, *shape)."""
         return counts[..., 1:].reshape(*counts.shape[:-1], max(1, len(self.groups)), *self.kind.shape)
 
     def figures(self, counts: Reals) -> Figures:
-        """Every figure by name, of counts (…, C): those of the kind; "of …" and "gap …" one a group."""
+        """Every metric of counts (…, C), by name; "of …" and "gap …" have one per group."""
         kind, axes = self.kind, len(self.kind.shape)
         with np.errstate(all="ignore"):
             split = self.split(counts)
@@ -106,7 +106,7 @@ class NoisedTable:
         return simulated_noise(rng, self.scale, shape, self.weight)
 
     def estimates(self) -> Estimates:
-        """Every figure of the released table, with its noise interval and its sampling interval."""
+        """Every metric of the released table, with its noise interval and its sampling interval."""
         kind, counts = self.kind, self.shifted(self.counts)
         positive = np.maximum(counts, 0.0)
         shares = positive / positive.sum() if positive.sum() > 0.0 else np.full(len(counts), 1.0 / len(counts))
@@ -130,7 +130,7 @@ class NoisedTable:
         return Estimates(figures, intervals[0], intervals[1], self.split(counts), self.n_records)
 
     def _of_shares(self, noised: Draws, values: Figures) -> dict[str, Interval]:
-        """The sampling interval of each figure that is a share, by the variances of the noise in both its parts.
+        """The sampling interval of each metric that is a share, with the noise of numerator and denominator.
 
         The parts are linear in the table, so that the noise in them is that of a table where no whole is near 0.
         """
@@ -163,7 +163,7 @@ class NoisedTable:
         return np.clip(value - high_end, *limits), np.clip(value - low_end, *limits)
 
     def _added(self, draws: Draws, middle: Figures, beside: Figures) -> dict[str, Spread]:
-        """5% and 95% quantiles of what the draws add to each figure, and their mean; with `beside`, normal.
+        """The 5% and 95% quantiles, and the mean, of what noise draws add to each metric.
 
         What is raised may have risen by as much as these draws could raise it, and fallen by as much as they add.
         """
@@ -178,14 +178,14 @@ class NoisedTable:
                 pieces[name].append(values - middle[name] + more)
             for name, values in kind.rises(self.split(tables - counts).sum(axis=axes), whole).items():
                 rises[name].append(values)
-        added = {name: _spread(np.concatenate(parts)) for name, parts in pieces.items()}
+        added = {name: _quantiles_and_mean(np.concatenate(parts)) for name, parts in pieces.items()}
         for name in rises.keys() & added.keys():
             _, high, mean = added[name]
-            added[name] = -high, _spread(np.concatenate(rises[name]))[1], mean
+            added[name] = -high, _quantiles_and_mean(np.concatenate(rises[name]))[1], mean
         return added
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON, with every public fact."""
+        """The table as plain JSON, with every public fact."""
         whose = {"n_records": self.n_records}
         if self.weight != 1:
             whose = {"n_persons": self.n_records, "weight": self.weight}
@@ -201,7 +201,7 @@ class NoisedTable:
 
 
 def report(table: NoisedTable) -> dict[str, Any]:
-    """The whole report of a released table, with the table itself: post-processing of nothing else."""
+    """The whole report of a released table, and the table itself, by post-processing alone."""
     estimates, kind = table.estimates(), table.kind
     return {
         "table": table.to_json(),
@@ -216,7 +216,7 @@ def report(table: NoisedTable) -> dict[str, Any]:
 
 
 def simulated_noise(rng: np.random.Generator, scale: float, shape: tuple[int, ...], weight: int = 1) -> Reals:
-    """Discrete Laplace noise of the mechanism's law in steps of 1/W: the difference of two geometric variables."""
+    """Simulated discrete Laplace noise in steps of 1/W: the difference of two geometric variables."""
     if scale * weight > LARGE:
         return np.asarray(np.rint(rng.laplace(scale=scale * weight, size=shape)) / weight)
     p = -np.expm1(-1.0 / (scale * weight))
@@ -231,7 +231,7 @@ def _blocks(draws: Draws, width: int) -> Iterator[Reals]:
         left -= size
 
 
-def _spread(added: Reals) -> Spread:
+def _quantiles_and_mean(added: Reals) -> Spread:
     unknown = np.isnan(added).mean(axis=0) > TOO_MANY
     filled = np.where(np.isnan(added), 0.0, added)
     low, high = np.quantile(filled, [(1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0], axis=0)

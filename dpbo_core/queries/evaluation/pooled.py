@@ -45,7 +45,7 @@ class PooledTable(NoisedTable):
     scales: tuple[float, ...]
 
     def noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Reals:
-        """The sum of noises, one of each site's law."""
+        """Simulated noise of the pooled table: the sum of draws of each site's law."""
         return np.asarray(sum(simulated_noise(rng, scale, shape, self.weight) for scale in self.scales))
 
 
@@ -105,7 +105,7 @@ def disagreement(tables: Sequence[NoisedTable], pooled: NoisedTable) -> float:
 
 
 def _distance(shares: Reals, variances: Reals) -> Reals:
-    """T of shares (…, S, C)."""
+    """The statistic T of how far apart the sites' shares (…, S, C) are."""
     mean = (shares / variances).sum(axis=-2, keepdims=True) / (1.0 / variances).sum(axis=-2)
     return np.asarray(((shares - mean) ** 2 / variances).sum(axis=(-1, -2)))
 
@@ -116,7 +116,7 @@ def _table(release: Release) -> NoisedTable:
 
 
 def _site(release: Release) -> dict[str, Any]:
-    """What a pooled report says of one site."""
+    """One site's entry in a pooled report."""
     names = ("release_id", "released_at", "study", "edition", "dataset", "guarantee")
     document = release.to_json()
     metrics: Mapping[str, Any] = release.value["metrics"]
@@ -124,7 +124,7 @@ def _site(release: Release) -> dict[str, Any]:
 
 
 def _check(releases: Sequence[Release]) -> None:
-    """Refuse what is no sum of one model's tables over records that are each at one site.
+    """Refuse releases that are not tables of one model over disjoint records.
 
     Raises:
         StudyInvalid: as `pool`.

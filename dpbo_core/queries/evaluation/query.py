@@ -64,7 +64,7 @@ class EvaluationQuery:
 
     @classmethod
     def of(cls, spec: StudySpec, problem: Problem, epsilon: float | None) -> "EvaluationQuery":
-        """What the study's [evaluation] asks; `epsilon` in the place of its own where it is given.
+        """The evaluation that the study's [evaluation] asks for; `epsilon` replaces its own if given.
 
         Raises:
             StudyInvalid: no ε is stated, or one that is no privacy level, or what is asked is not there yet.
@@ -101,7 +101,7 @@ class EvaluationQuery:
         return cls(spec, problem, section.epsilon, section, spec.data)
 
     def check_kind(self, kind: type[ReportKind]) -> None:
-        """Nothing is asked that a report of this kind does not have.
+        """Refuse an evaluation that asks for what a report of this kind does not have.
 
         Raises:
             StudyInvalid: something is.
@@ -125,24 +125,24 @@ class EvaluationQuery:
 
     @property
     def weight(self) -> int:
-        """W of one person where each counts once, else 1: the whole steps of a person or a record."""
+        """The integer weight W of one person where each counts once, else 1."""
         return 1 if self.problem.n_persons is None else WEIGHT
 
     @property
     def moved(self) -> int:
-        """Δ = 2·min(k, m), or 2W of persons: in ℓ₁, one unit's records move the whole table by no more."""
+        """The ℓ₁ sensitivity Δ of the table to one unit's records: 2·min(k, m), or 2W of persons."""
         if self.problem.n_persons is not None:
             return 2 * WEIGHT
         return 2 * min(self.problem.max_records_per_person, self.problem.n_averaged)
 
     def size(self, grouping: Grouping | None) -> TableSize:
-        """How much is counted, and how noisily."""
+        """The number of counted records and groups, and the noise scale."""
         n_groups = 1 if grouping is None else len(grouping.names)
         return TableSize(self.problem.n_averaged, self.scale, n_groups, self.problem.counted)
 
     @property
     def edition(self) -> str:
-        """What people tell it by: the study's edition, so that a schedule's reports differ, and its own."""
+        """The edition of the evaluation: the study's, then its own where that is not 1."""
         of_study, own = self.spec.edition, self.section.edition
         if own == "1":
             return of_study
@@ -150,15 +150,15 @@ class EvaluationQuery:
 
     @property
     def scale(self) -> float:
-        """b of the noise in each cell, in records or persons."""
+        """The scale b of the noise in each cell, in records or persons."""
         return self.mechanism(1).spend(DRAW).noise_scale
 
     def mechanism(self, size: int) -> LaplaceHistogram:
-        """The draw for a table of `size` cells; its price does not depend on them."""
+        """The mechanism for a table of `size` cells; its price does not depend on their number."""
         return LaplaceHistogram(self.moved, allowed_units(self.epsilon), size, 1.0 / self.weight)
 
     def plan(self, unlisted: str) -> PrivacyPlan:
-        """The price; `unlisted` is what in the model is not known to predict each row alone, "" for nothing."""
+        """The price of the evaluation; `unlisted` names a part of the model that may not predict row by row."""
         assumed = bool(unlisted) and not self.spec.model.enforced
         guarantee = PrivacyGuarantee(
             epsilon=self.epsilon,
@@ -216,7 +216,7 @@ class EvaluationQuery:
         return Grouping(column, (*numbers, *texts))
 
     def key(self, digest: str, grouping: Grouping | None) -> QueryKey:
-        """What the ledger knows the evaluation of the model with this digest by."""
+        """The evaluation's key in the ledger, for the model with this digest."""
         spec, section = self.spec, self.section
         identity: dict[str, object] = {
             "dataset": spec.privacy.dataset,

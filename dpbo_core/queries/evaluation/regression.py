@@ -59,11 +59,11 @@ class ErrorCells(HistogramCells):
 
     @property
     def n_cells(self) -> int:
-        """Cells of one group, B."""
+        """The number B of histogram cells of one group."""
         return len(self.edges) + 1
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
-        """The cells of records, (k,)."""
+        """Each record's histogram cell by the bin of its error, (k,)."""
         with np.errstate(all="ignore"):
             errors = as_numbers(outcome) - np.asarray(truth, dtype=np.float64)
         return class_bins(errors, np.zeros(len(errors), dtype=np.int64), self.edges).astype(np.float64)
@@ -102,7 +102,7 @@ class Regression(ReportKind):
 
     @classmethod
     def expected(cls, public: PublicRecords, size: TableSize, n_bins: int | None) -> ExpectedErrors:
-        """The edges, and what to expect of the mean absolute error."""
+        """The bin edges, and the expected error of the mean absolute error."""
         errors, bound = _clipped(public)
         edges = error_edges(errors, bound, BINS if n_bins is None else n_bins)
         r = np.abs(np.array(public_bins(errors, edges, bound).means))
@@ -121,29 +121,29 @@ class Regression(ReportKind):
 
     @classmethod
     def cells(cls, public: PublicRecords, edges: tuple[float, ...]) -> ErrorCells:
-        """By the bin of the error."""
+        """The map from records to histogram cells by the bin of the error."""
         del public
         return ErrorCells(edges)
 
     @classmethod
     def of(cls, public: PublicRecords, edges: tuple[float, ...]) -> "Regression":
-        """With what public records say of each bin."""
+        """The regression report for these edges, with the public records' errors in each bin."""
         errors, bound = _clipped(public)
         variance = float(np.var(public.truth)) if len(public.truth) else 0.0
         return cls(edges, bound, public_bins(errors, edges, bound), variance)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """One group's cells are its bins: (B,)."""
+        """The shape of one group's table, a cell for each bin: (B,)."""
         return (len(self.edges) + 1,)
 
     @property
     def ends(self) -> Reals:
-        """−E, the edges, E: (B + 1,)."""
+        """The ends of all bins: −E, the edges, E, (B + 1,)."""
         return np.array([-self.bound, *self.edges, self.bound])
 
     def figures(self, cells: Reals) -> Figures:
-        """Of counts (…, B): scalars (…); "in records" one a bin."""
+        """All metrics of tables (…, B): scalars (…); "in records" one per bin."""
         figures = self._means(cells) | {"in records": cells}
         figures["rmse"] = np.sqrt(np.maximum(figures["mse"], 0.0))
         figures["r2_public_baseline"] = 1.0 - figures["mse"] / (self.variance if self.variance > 0.0 else np.nan)
@@ -156,12 +156,12 @@ class Regression(ReportKind):
         return figures
 
     def group_figures(self, cells: Reals) -> Figures:
-        """`of_a_group`, of counts (…, B)."""
+        """The metrics of a group, of tables (…, B)."""
         means = self._means(cells)
         return {name: means[name] for name in self.of_a_group}
 
     def spreads(self, cells: Reals) -> Figures:
-        """Of every mean, as public records lie in the bins."""
+        """The standard deviation that binning leaves in every mean, from public records in the bins."""
         split = np.maximum(cells, 0.0)
         n, P = split.sum(axis=0), np.maximum(1.0, np.array(self.bins.public))
 
@@ -179,7 +179,7 @@ class Regression(ReportKind):
         return spreads | {f"gap {name}": np.hypot(one, rest) for name in self.of_a_group}
 
     def limits(self, name: str) -> tuple[float, float]:
-        """[−E, E] of what has a sign, [0, E] of absolute errors, twice as far of a difference."""
+        """The range of a metric: [−E, E] if signed, [0, E] of absolute errors, twice that of a difference."""
         E = self.bound
         if name.endswith("_share"):
             return 0.0, 1.0
@@ -192,7 +192,7 @@ class Regression(ReportKind):
         return (-E if "bias" in name or name in QUANTILES else 0.0), E
 
     def parts(self, estimates: Estimates) -> dict[str, Any]:
-        """The bins, and what they can hide."""
+        """The parts of the report beside its metrics: the bins, and how much they can hide."""
         ends = [None, *self.edges, None]
         return {
             "errors": [
@@ -212,21 +212,21 @@ class Regression(ReportKind):
         }
 
     def farthest(self, cells: Reals) -> float:
-        """By how much the bins can move the MAE at most, wherever in them the records lie; of counts (G, B)."""
+        """The most by which positions within bins can move the MAE; of tables (G, B)."""
         n = np.maximum(cells, 0.0).sum(axis=0)
         ends, middle = np.abs(self.ends), np.abs(np.array(self.bins.means))
         off = np.maximum(np.abs(ends[:-1] - middle), np.abs(ends[1:] - middle))
         return float((n * off).sum() / n.sum()) if n.sum() > 0.0 else math.nan
 
     def to_json(self) -> dict[str, Any]:
-        """Edges, bound, and what public records say."""
+        """The report's public description: edges, bound, and the public records' errors in each bin."""
         bins = {name: list(values) for name, values in asdict(self.bins).items()}
         facts = {"edges": list(self.edges), "bound": self.bound, "bins": bins, "variance": self.variance}
         return {"kind": "errors", **facts}
 
     @classmethod
     def from_json(cls, table: Mapping[str, Any]) -> "Regression":
-        """The bins of a table, with what public records said of each."""
+        """The report in a public description that `to_json` made."""
         bins = PublicBins(**{name: tuple(values) for name, values in table["bins"].items()})
         return cls(tuple(table["edges"]), table["bound"], bins, table["variance"])
 
@@ -239,7 +239,7 @@ class Regression(ReportKind):
 
 
 def error_edges(errors: Reals, bound: float, n_bins: int) -> tuple[float, ...]:
-    """0, and quantiles of |error| below E with both signs; ascending, each once."""
+    """The edges of error bins: 0, and quantiles of |error| below E with both signs; ascending."""
     J = max(1, n_bins // 2)
     quantiles = np.quantile(np.abs(errors), np.arange(1, J) / J) if len(errors) else np.zeros(0)
     sizes = {float(size) for size in quantiles if 0.0 < size < bound}
@@ -247,7 +247,7 @@ def error_edges(errors: Reals, bound: float, n_bins: int) -> tuple[float, ...]:
 
 
 def public_bins(errors: Reals, edges: tuple[float, ...], bound: float) -> PublicBins:
-    """What public errors, clipped at ±E, say of each bin."""
+    """The means and spreads of public errors, clipped at ±E, in each bin."""
     ends, at = np.array([-bound, *edges, bound]), np.searchsorted(np.array(edges), errors)
     rows = []
     for b in range(len(edges) + 1):
@@ -261,7 +261,7 @@ def public_bins(errors: Reals, edges: tuple[float, ...], bound: float) -> Public
 
 
 def _clipped(public: PublicRecords) -> tuple[Reals, float]:
-    """e of the public records, (n,), and E."""
+    """The public records' errors clipped at ±E, (n,), and E."""
     errors = np.asarray(public.outcome - public.truth, dtype=np.float64)
     largest = float(np.abs(errors).max(initial=0.0)) or 1.0
     bound = largest if public.error_bound is None else public.error_bound
@@ -269,7 +269,7 @@ def _clipped(public: PublicRecords) -> tuple[Reals, float]:
 
 
 def _quantile(name: str, n: Reals, ends: Reals, share: float) -> dict[str, Reals]:
-    """The bin that a quantile lies in, its ends, and a value between them."""
+    """The `share` quantile of binned errors, interpolated, and the ends of its bin, by name."""
     reached, sought = n.cumsum(axis=-1), share * n.sum(axis=-1)
     at = (reached[..., :-1] < sought[..., None]).sum(axis=-1)
     inside = np.take_along_axis(n, at[..., None], axis=-1)[..., 0]

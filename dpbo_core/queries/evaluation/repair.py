@@ -75,16 +75,16 @@ class Repair:
 
     @property
     def terms(self) -> dict[str, float]:
-        """a, b and the threshold, by name."""
+        """The slope, intercept and threshold of the repair, by name."""
         return {"slope": self.slope, "intercept": self.intercept, "threshold": self.threshold}
 
     def nothing_changed(self, table: NoisedTable) -> bool:
-        """Whether the model is left as it is, its own threshold among that."""
+        """Whether the repair leaves the model and its threshold as they are."""
         own = getattr(table.kind, "threshold", self.threshold)
         return self.terms == {"slope": 1.0, "intercept": 0.0, "threshold": own}
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON, with what its figures are worth and what they cost."""
+        """The repair as plain JSON, with its expected gain and its cost."""
         return {**vars(self), "why": list(self.why), "optimism": OPTIMISTIC, "price": PRICE}
 
 
@@ -98,27 +98,27 @@ class BinnedLogOdds:
 
     @classmethod
     def of(cls, public: PublicRecords, edges: tuple[float, ...]) -> "BinnedLogOdds | None":
-        """None of a model that gives no probabilities."""
+        """The public records' log-odds by bin; None for a model without probabilities."""
         if public.verb != "predict_proba" and not public.logistic:
             return None
         bins = np.searchsorted(np.array(edges), public.outcome)
         return cls(log_odds(public.outcome, public), bins, len(edges) + 1)
 
     def shares(self, slope: float, intercept: float) -> tuple[Reals, Reals]:
-        """p (B,) and its gradient (2, B); ½ and 0 in a bin without public records."""
+        """The recalibrated share p of positives in each bin, (B,), and its gradient (2, B)."""
         p = 0.5 * (1.0 + np.tanh(0.5 * (slope * self.values + intercept)))
-        records = np.maximum(self._sums(np.ones(len(p))), 1.0)
-        empty = np.where(self._sums(np.ones(len(p))) > 0.0, 0.0, 0.5)
+        records = np.maximum(self._sums_by_bin(np.ones(len(p))), 1.0)
+        empty = np.where(self._sums_by_bin(np.ones(len(p))) > 0.0, 0.0, 0.5)
         turned = p * (1.0 - p)
-        gradient = np.stack([self._sums(turned * self.values), self._sums(turned)]) / records
-        return np.clip(self._sums(p) / records + empty, CERTAIN, 1.0 - CERTAIN), gradient
+        gradient = np.stack([self._sums_by_bin(turned * self.values), self._sums_by_bin(turned)]) / records
+        return np.clip(self._sums_by_bin(p) / records + empty, CERTAIN, 1.0 - CERTAIN), gradient
 
-    def _sums(self, weights: Reals) -> Reals:
+    def _sums_by_bin(self, weights: Reals) -> Reals:
         return np.bincount(self.bins, weights=weights, minlength=self.size).astype(np.float64)
 
 
 def log_odds(outcome: Reals, public: PublicRecords) -> Reals:
-    """The log-odds that a probability stands for; a logistic model's decision values are theirs."""
+    """Log-odds from a model's decision values or probabilities; a logistic model's are its decision values."""
     if public.logistic:
         return outcome
     p = np.clip(outcome, CERTAIN, 1.0 - CERTAIN)
@@ -168,13 +168,15 @@ def repair(table: NoisedTable, public: PublicRecords, threshold: str | None) -> 
         predicted = tuple(None if old is None else new for old, new in zip(predicted, mended, strict=True))
     after = report(replace(table, kind=replace(kind, predicted=predicted, threshold=edge)))
     probability = None if binned is None else _probability(edge, slope, intercept, public)
-    return Repair(slope, intercept, edge, probability, tuple(why), _shown(before), _shown(after))
+    return Repair(
+        slope, intercept, edge, probability, tuple(why), _compared_metrics(before), _compared_metrics(after)
+    )
 
 
 def recalibration(
     cells: Reals, likely: Reals, variance: float, binned: BinnedLogOdds
 ) -> tuple[float, float, float]:
-    """(a, b) and UᵀJ⁻¹U; (1, 0) where that is within the noise.
+    """The slope and intercept (a, b) of Platt's recalibration and its test statistic; (1, 0) if within the noise.
 
     Args:
         cells: (2, B) as released.
@@ -208,7 +210,7 @@ def recalibration(
 
 
 def recall_edge(cells: Reals, scale: float, recall: float, n_groups: int = 1, weight: int = 1) -> int | None:
-    """The highest edge that keeps the recall for these records in 90% of draws; None where no edge does.
+    """The highest edge that keeps this recall in 90% of noise draws; None where no edge does.
 
     Args:
         cells: (2, B) as released, negatives first.
@@ -239,7 +241,7 @@ def projected(counts: Reals, total: float) -> Reals:
 
 
 def _edge(table: NoisedTable, kind: Binary, likely: Reals, threshold: str) -> tuple[float, str]:
-    """The edge for what is stated, and a sentence of it; the model's own where none will do."""
+    """The threshold edge for the stated goal, and a sentence on it; the model's own where none will do."""
     what, amount = threshold_goal(threshold)
     if what == "cost":
         flagged = at_edges(*likely)
@@ -258,7 +260,7 @@ def _probability(edge: float, slope: float, intercept: float, public: PublicReco
     return 0.5 * (1.0 + math.tanh(0.5 * at))
 
 
-def _shown(value: Mapping[str, Any]) -> dict[str, Any]:
+def _compared_metrics(value: Mapping[str, Any]) -> dict[str, Any]:
     """What is compared before and after: log-loss, calibration, and the counts at the threshold."""
     names = ("mean_log_loss", "calibration_error", "auc")
     return {

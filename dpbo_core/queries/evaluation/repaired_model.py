@@ -23,7 +23,7 @@ WITHOUT_LOSS = "none"
 
 
 def repaired_model(evaluated: EvaluatedModel, repair: Repair, loss: str | None) -> FinalModel:
-    """The evaluated model with the repair in it.
+    """The evaluated model with the repair applied, as one that can be saved.
 
     Args:
         evaluated: trained on the public set, or read.
@@ -45,7 +45,7 @@ def repaired_model(evaluated: EvaluatedModel, repair: Repair, loss: str | None) 
 
 
 def _in_scikit_learn(estimator: Any, repair: Repair) -> Any:
-    """The estimator with changed coefficients behind a fixed threshold; None where it cannot carry them."""
+    """The estimator with recalibrated coefficients and a fixed threshold; None where it cannot have them."""
     from sklearn import frozen, linear_model, model_selection, pipeline
 
     changed = deepcopy(estimator)

@@ -92,26 +92,26 @@ class ExpectedErrors:
 
     @property
     def warning(self) -> str:
-        """What to say before anything is spent; "" where the report will be usable."""
+        """A warning before anything is spent; "" where the report will be usable."""
         if self.verdict != "not usable":
             return ""
         return f"this report will not be usable: {self.why}; ask for more ε, or for fewer groups"
 
 
 def verdict(*errors: tuple[float, float, float]) -> str:
-    """What to expect, in a word, of errors each with the largest that is good and the largest that is usable."""
+    """The verdict on expected errors, each with the largest that is good and that is usable."""
     if all(error <= good for error, good, _ in errors):
         return "good"
     return "poor" if all(error <= usable for error, _, usable in errors) else "not usable"
 
 
 def ratio(part: Reals, whole: Reals) -> Reals:
-    """A quotient, NaN where its divisor is not above 0."""
+    """The quotient, NaN where its divisor is not above 0."""
     return np.asarray(np.where(whole > 0.0, part / np.where(whole > 0.0, whole, 1.0), np.nan))
 
 
 def wilson(share: Reals, whole: Reals, noise: Sequence[Reals | float] = (0.0, 0.0, 0.0)) -> Interval:
-    """Of a share r = T/W, where T − r·W is normal with variance W·r(1 − r) and that of noise: the r within Z of 0.
+    """Wilson's interval of a share r = T/W with noise in T and W: the r whose T − r·W is within Z deviations of 0.
 
     Args:
         share: r.
@@ -150,7 +150,7 @@ class Estimates:
     n_records: int
 
     def figure(self, name: str, at: int | None = None) -> dict[str, Any]:
-        """One figure as JSON has it, of all or of the element `at`: its value and both intervals."""
+        """One metric as JSON, or its element `at`: value and both intervals."""
         value, *intervals = self.values[name], self.noise[name], self.sampling[name]
         if at is not None:
             value, intervals = value[at], [(low[at], high[at]) for low, high in intervals]
@@ -158,14 +158,14 @@ class Estimates:
 
 
 def figure_json(value: Any, noise: Interval, sampling: Interval) -> dict[str, Any]:
-    """A figure's value and both intervals; None where nothing can be said."""
+    """A metric's value and both intervals as JSON; None where nothing can be stated."""
     ends = [[plain(end) for end in interval] for interval in (noise, sampling)]
     first, second = (None if None in interval else interval for interval in ends)
     return {"value": plain(value), "noise_interval": first, "sampling_interval": second}
 
 
 def plain(value: Any) -> float | None:
-    """A number that JSON has, else None."""
+    """The value as a number that JSON has, else None."""
     number = float(value)
     return number if math.isfinite(number) else None
 
@@ -191,60 +191,60 @@ class ReportKind(Protocol):
 
     @classmethod
     def expected(cls, public: PublicRecords, size: TableSize, n_bins: int | None) -> ExpectedErrors:
-        """The edges of its bins, `n_bins` where they are asked for, and what to expect of a report of `size`."""
+        """The bin edges, `n_bins` if that is stated, and the expected errors of a report of `size`."""
         ...
 
     @classmethod
     def cells(cls, public: PublicRecords, edges: tuple[float, ...]) -> HistogramCells:
-        """How one record becomes a cell."""
+        """The map from one record to its histogram cell."""
         ...
 
     @classmethod
     def of(cls, public: PublicRecords, edges: tuple[float, ...]) -> Self:
-        """The kind, of the edges of a table."""
+        """The kind of report for these bin edges."""
         ...
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of one group's cells."""
+        """The shape of one group's table."""
         ...
 
     def figures(self, cells: Reals) -> Figures:
-        """Every figure of the whole, by name, of counts (…, *shape): (…), or one an edge, bin or class more.
+        """Every metric of tables (…, *shape), by name: (…), or one more axis of edges, bins or classes.
 
         Where a figure "x" has ends (LOW and HIGH), its interval reaches from the one to the other.
         """
         ...
 
     def group_figures(self, cells: Reals) -> Figures:
-        """`of_a_group`, and of how many records they are shares, of counts (…, *shape): (…)."""
+        """The metrics of a group and their denominators, of tables (…, *shape): (…)."""
         ...
 
     def spreads(self, cells: Reals) -> Figures:  # noqa: ARG002  without bins nothing is left open
-        """Standard deviations of what bins leave open, of "of" and "gap" figures too; of counts (G, *shape)."""
+        """The standard deviation that binning leaves in each metric, of tables (G, *shape)."""
         return {}
 
     def rises(self, moves: Reals, cells: Reals) -> Figures:  # noqa: ARG002  where nothing is raised
-        """By how much moves (…, *shape) of counts `cells` raise each of `raised` at most."""
+        """The most by which changes `moves` of the counts `cells` raise each metric in `raised`."""
         return {}
 
     def denominators(self, values: Figures) -> Figures:  # noqa: ARG002  where no figure is a share
-        """For each figure that is a share, the number of records that it is a share of; by default none is."""
+        """The number of records that each metric is a share of, by metric; by default none is."""
         return {}
 
     def limits(self, name: str) -> tuple[float, float]:
-        """Where a figure can lie."""
+        """The range in which a metric can lie."""
         ...
 
     def parts(self, estimates: Estimates) -> dict[str, Any]:
-        """What a report has beside metrics and groups, as JSON."""
+        """The parts of a report beside metrics and groups, as JSON."""
         ...
 
     def to_json(self) -> dict[str, Any]:
-        """Its public facts, as they stand in the table's JSON."""
+        """The report's public description, as it stands in the table's JSON."""
         ...
 
     @classmethod
     def from_json(cls, table: Mapping[str, Any]) -> Self:
-        """The kind whose public facts stand in a table's JSON."""
+        """The report in a public description that `to_json` made."""
         ...

@@ -59,14 +59,14 @@ class EvaluationRequest:
     folder: str | Path = "."
 
     def evaluated_model(self) -> EvaluatedModel:
-        """The model, trained or read, with what it says of public records."""
+        """The model to evaluate, trained or read, with its predictions of the public records."""
         if isinstance(self.model, FinalModel):
             return file_model(self.query.spec, self.folder, self.model)
         return released_model(self.query.spec, self.public, self.model)
 
 
 def expected_errors(query: EvaluationQuery, evaluated: EvaluatedModel, grouping: Grouping | None) -> ExpectedErrors:
-    """The edges of the bins and what to expect of the report's noise.
+    """The bin edges and the expected errors of the report's noise.
 
     Raises:
         StudyInvalid: the section asks for what a report of this kind does not have.
@@ -76,7 +76,7 @@ def expected_errors(query: EvaluationQuery, evaluated: EvaluatedModel, grouping:
 
 
 def request_of(spec: StudySpec, run: Run, model: str | Path | None, epsilon: float | None) -> EvaluationRequest:
-    """The request of a study; only public files and the ledger are read.
+    """The evaluation that a study asks for; only public files and the ledger are read.
 
     Raises:
         PolicyRefused: the training file, or the model's, is what a dataset is scored on.
@@ -106,7 +106,7 @@ def request_of_released(
     table: SensitiveTable,
     run: Run,
 ) -> EvaluationRequest:
-    """The request of the model that the study released.
+    """The evaluation of the model that the study released.
 
     Raises:
         StudyInvalid: it released nothing yet.
@@ -124,7 +124,7 @@ def request_of_released(
 
 
 def digest_of_released(study: QueryKey) -> str:
-    """Of the model that a study releases, known before it does: a study releases one, and the same for ever."""
+    """The digest that stands for a study's released model, computable before the release."""
     return f"released by {study.fingerprint}"
 
 
@@ -135,7 +135,7 @@ def check_header(
     grouping: Grouping | None,
     needed: tuple[str, ...],
 ) -> None:
-    """The sensitive table has the column of groups, and every column that the model needs.
+    """Refuse a sensitive table without the column of groups or a column that the model needs.
 
     Raises:
         StudyInvalid: it has not.
@@ -160,12 +160,12 @@ def check_header(
 
 
 def asks_for_evaluation(spec: StudySpec) -> bool:
-    """Whether the study has a last step: its [evaluation] states a price."""
+    """Whether the study's [evaluation] states a price, so that it is evaluated after tuning."""
     return spec.evaluation is not None and spec.evaluation.epsilon is not None
 
 
 def last_step(resolved: ResolvedStudy, run: Run) -> FollowUp:
-    """What `open_study` reserves beside the study: its evaluation, after everything of it that can be refused was.
+    """The study's own evaluation as a follow-up that `open_study` reserves with it, after all its checks.
 
     Args:
         resolved: a study with [evaluation].

@@ -107,7 +107,7 @@ def evaluate_study(
     folder: str | Path = ".",
     source: NoiseSource | None = None,
 ) -> EvaluationResult:
-    """Evaluate a model on the study's sensitive records, for one spend; or read the release that was recorded.
+    """Evaluate a model on the study's sensitive records, for one spend, or read the recorded release.
 
     Args:
         study: as written; its [evaluation] says what is asked.
@@ -144,7 +144,7 @@ def run_and_evaluate(
 def open_evaluation(
     study: StudySpec, run: Run, *, model: str | Path | None = None, epsilon: float | None = None
 ) -> "OpenEvaluation | EvaluationResult":
-    """Everything that can be refused or can fail, from public facts alone; or the release that was recorded.
+    """Check an evaluation from public facts alone and open it; or read the recorded release.
 
     Args:
         study: as written; its [evaluation] says what is asked.
@@ -160,7 +160,7 @@ def open_evaluation(
 def recorded_report(
     study: StudySpec, run: Run, *, model: str | Path | None = None, epsilon: float | None = None
 ) -> EvaluationResult | None:
-    """The report that this very query has already, from the ledger; None where it has none.
+    """The recorded report of this very evaluation; None if there is none.
 
     Of the data only the PUBLIC training set is read, as for a study's own replay; nothing is trained, and it is
     encoded only where a report is by groups, which may be those of the encoding. Where no public file says what the
@@ -191,7 +191,7 @@ def recorded_report(
 
 
 def open_request(request: EvaluationRequest, run: Run) -> "OpenEvaluation | EvaluationResult":
-    """Everything of a request that can be refused or can fail, wherever its tables are.
+    """Check an evaluation request from public facts alone and open it; or read the recorded release.
 
     Raises: as `open_evaluation`.
     """
@@ -220,16 +220,18 @@ class OpenEvaluation:
     plan: EvaluationPlan
 
     def finish(self, run: Run) -> EvaluationResult:
-        """Reserve, then count and draw; the release, recorded.
+        """Reserve the price, count the records, draw the noise: the recorded result.
 
         Raises: as `evaluate_study`.
         """
         with run.padded():
-            release = self._released(run)
-        result = EvaluationResult(release, replayed=False, best_threshold=_best(self.request.query, release))
+            release = self._charge_and_release(run)
+        result = EvaluationResult(
+            release, replayed=False, best_threshold=_best_threshold(self.request.query, release)
+        )
         return _repaired(self.request, self.evaluated, result) if self.request.query.section.repair else result
 
-    def _released(self, run: Run) -> Release:
+    def _charge_and_release(self, run: Run) -> Release:
         request, query, cells = self.request, self.request.query, self.counter.cells
         priced = query.priced(
             request.key,
@@ -269,7 +271,7 @@ class OpenEvaluation:
 
 
 def edges_as_integers(edges: tuple[float, ...]) -> dict[str, int]:
-    """The edges, to be recorded with the draw: what it was a table of."""
+    """The bin edges encoded as integers, to be recorded with the draw."""
     bits = np.array(edges, dtype=np.float64).view(np.int64).tolist()
     return {"edges": len(edges)} | {f"edge {i}": number for i, number in enumerate(bits)}
 
@@ -277,7 +279,7 @@ def edges_as_integers(edges: tuple[float, ...]) -> dict[str, int]:
 def table_of(
     drawn: Mapping[str, Any], evaluated: EvaluatedModel, query: EvaluationQuery, grouping: Grouping | None
 ) -> NoisedTable:
-    """The released table, read as it was drawn, whatever edges would be chosen today."""
+    """The released table of a recorded draw, with the edges recorded then."""
     bits = [drawn[f"edge {i}"] for i in range(drawn["edges"])]
     edges = tuple(np.array(bits, dtype=np.int64).view(np.float64).tolist())
     return NoisedTable(
@@ -291,12 +293,12 @@ def table_of(
 
 
 def _replayed(query: EvaluationQuery, release: Release) -> EvaluationResult:
-    """A report that was recorded, with the threshold for the costs that are stated now."""
-    return EvaluationResult(release, replayed=True, best_threshold=_best(query, release))
+    """The result of a recorded report, with the threshold for the currently stated costs."""
+    return EvaluationResult(release, replayed=True, best_threshold=_best_threshold(query, release))
 
 
 def _repaired(request: EvaluationRequest, evaluated: EvaluatedModel, result: EvaluationResult) -> EvaluationResult:
-    """The result with the repair of its release: post-processing of it and of public records, at no price."""
+    """The result with the model's repair, computed from its release and public records at no price."""
     query, table = request.query, result.release.value["table"]
     query.check_kind(evaluated.kind)
     noised = NoisedTable(
@@ -315,7 +317,7 @@ def _repaired(request: EvaluationRequest, evaluated: EvaluatedModel, result: Eva
     return replace(result, repair=mended, repaired_model=repaired_model(evaluated, mended, loss))
 
 
-def _best(query: EvaluationQuery, release: Release) -> Mapping[str, Any] | None:
+def _best_threshold(query: EvaluationQuery, release: Release) -> Mapping[str, Any] | None:
     section = query.section
     if section.false_positive_cost is None and section.prevalence is None:
         return None

@@ -73,7 +73,7 @@ class Answer:
 
     @classmethod
     def to(cls, query: Query, *, value: float, noise_scale: float) -> "Answer":
-        """The answer to `query`."""
+        """The answer message with `value` for the row that `query` names."""
         return cls(query.publication, query.session, query.step, query.row, digest(query), value, noise_scale)
 
 
@@ -83,7 +83,7 @@ def digest(message: Query | Answer) -> str:
 
 
 def write_message(message: Query | Answer, path: Path) -> None:
-    """Put a message where the other party looks, whole or not at all.
+    """Write a message to a file, atomically.
 
     Raises:
         StudyInvalid: the file cannot be written.
@@ -94,7 +94,7 @@ def write_message(message: Query | Answer, path: Path) -> None:
 
 
 def write_file(path: Path, content: bytes, *, option: str, mode: int = 0o600) -> None:
-    """Put a file of ours where `option` says, whole or not at all.
+    """Write a file at the path that the command's `option` names, atomically.
 
     Raises:
         StudyInvalid: it cannot be written.

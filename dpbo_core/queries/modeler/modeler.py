@@ -47,7 +47,7 @@ class Fit:
 
 
 def fit(points: NDArray[np.float64], values: NDArray[np.float64], blur: float, noise_variance: float | None) -> Fit:
-    """The most probable ℓ, s², m and σ_n² given y. Deterministic; 30 ms at t = 50.
+    """The most probable ℓ, s², m and σ_n² given the values. Deterministic; 30 ms at t = 50.
 
     Args:
         points: Z, (t, r).
@@ -129,7 +129,7 @@ class Modeler:
         self._bo = self._search()
 
     def suggest(self) -> int:
-        """The row to ask about: argmax μ̃_t + √β_t σ̃_t over the rows without an answer.  # Alg. 2, lines 3 and 4.
+        """The next row to query: argmax μ̃_t + √β_t σ̃_t over the rows without an answer. # Alg. 2, lines 3 and 4.
 
         The paper's argmax runs over all rows. Here the curator repeats a row's one answer, so asking again would
         learn nothing; once every row is answered it runs over all of them. First comes the row nearest the middle.
@@ -145,7 +145,7 @@ class Modeler:
         return int(np.argmax(bound))
 
     def tell(self, row: int, value: float, noise_scale: float = 0.0) -> None:
-        """Take in an answer.  # Alg. 2, lines 5 and 6.
+        """Add the answer for a row. # Alg. 2, lines 5 and 6.
 
         An answer to a row that was answered before is the same again: it counts as a step and changes nothing.
 
@@ -156,18 +156,20 @@ class Modeler:
             raise ValueError("an answer names a row of the table and a finite value")
         repeated = any(answer.row == row for answer in self._answers)
         self._answers.append(RowAnswer(row, value, noise_scale))
-        if self._prior is None and _due(len(self._answers)):
+        if self._prior is None and _is_fit_due(len(self._answers)):
             self._refit()
         elif not repeated:
             self._bo.tell(row, self._mapped(value))  # Alg. 2, line 6
 
     def replay(self, answers: list[RowAnswer]) -> None:
-        """Take in answers of an earlier run, in their order; it ends as that run did, with one fit.
+        """Add the answers of an earlier run, in their order; it ends as that run did, with one fit.
 
         Raises:
             ValueError: as `tell`.
         """
-        fitted = max((t for t in range(1, len(answers) + 1) if _due(t)), default=0) if self._prior is None else 0
+        fitted = (
+            max((t for t in range(1, len(answers) + 1) if _is_fit_due(t)), default=0) if self._prior is None else 0
+        )
         self._answers = list(answers[:fitted])
         if fitted:
             self._refit()
@@ -192,19 +194,19 @@ class Modeler:
         return (value - self._center) / self._scale - self._fit.mean
 
     def _default_fit(self) -> Fit:
-        """The prior before anything is fitted; answers are then measured in their own spread."""
+        """The hyperparameters of the prior before any fit, in units of the answers' spread."""
         if self._prior is not None:
             p = self._prior
             return Fit(p.lengthscale / self._extent, p.variance, p.mean, p.noise_variance)
         return Fit(typical_lengthscale(self._points.shape[1]), 1.0, 0.0, self._noise_variance() or 1e-4)
 
     def _noise_variance(self) -> float | None:
-        """σ_n² where the curator says it; None where answers are exact and the function may still be rough."""
+        """The noise variance σ_n² if the curator states one; None where answers are exact."""
         scale = max((answer.noise_scale for answer in self._answers), default=0.0)
         return min((scale / self._scale) ** 2, 1e6) if scale > 0.0 else None
 
     def _refit(self) -> None:
-        """A search under the prior fitted to all distinct answers."""
+        """Fit the prior to all distinct answers, and restart the search with them."""
         first: dict[int, float] = {}
         for answer in self._answers:
             first.setdefault(answer.row, answer.value)
@@ -225,6 +227,6 @@ class Modeler:
         return BayesianSearch(Posterior(self._points, kernel, self._fit.noise_variance), self._ucb, 0)
 
 
-def _due(t: int) -> bool:
+def _is_fit_due(t: int) -> bool:
     """Whether the prior is fitted anew at answer t: always at first, then at every fourth."""
     return t <= 12 or t % 4 == 0

@@ -54,11 +54,11 @@ class State:
 
     @property
     def query(self) -> Query | None:
-        """The query that waits for its answer; None where none does."""
+        """The query that waits for its answer; None if there is none."""
         return None if self.waiting is None else self.about(self.waiting)
 
     def about(self, row: int) -> Query:
-        """The next query, about `row`."""
+        """The session's next query, for a row's value."""
         return Query(self.publication, self.session, len(self.answers) + 1, row)
 
 
@@ -94,7 +94,7 @@ class Settings:
 
 
 def suggest(table: Path, state: Path, out: Path, settings: Settings | None = None) -> Query:
-    """Write the next query; the very same one as long as it waits for its answer.
+    """Write the next query to `out`; the same one again while it waits for its answer.
 
     Args:
         table: the published table.
@@ -142,7 +142,7 @@ def suggest(table: Path, state: Path, out: Path, settings: Settings | None = Non
 
 
 def _check_settings(search: State, settings: Settings) -> None:
-    """A search goes on as it began.
+    """Refuse settings that differ from those with which the search began.
 
     Raises:
         StudyInvalid: the settings are others now.
@@ -157,7 +157,7 @@ def _check_settings(search: State, settings: Settings) -> None:
 
 
 def update(answer: Path, state: Path) -> Progress:
-    """Take in an answer.
+    """Add an answer to the search's state.
 
     Raises:
         StudyInvalid: a damaged answer, one to another query, or one that was taken in before; nothing changed.
@@ -175,7 +175,7 @@ def update(answer: Path, state: Path) -> Progress:
 
 
 def where(state: Path) -> Progress:
-    """Where a search stands; no steps and row −1 where there is none yet.
+    """The progress of a search; no steps and row −1 before it begins.
 
     Raises:
         StudyInvalid: an unreadable state.
@@ -266,7 +266,7 @@ def _write(path: Path, state: State) -> None:
 
 @contextmanager
 def _locked(state: Path) -> Iterator[None]:
-    """One command at a time on one search."""
+    """A lock on the state file: one command at a time on one search."""
     try:
         handle = os.open(state.with_name(f".{state.name}.lock"), os.O_CREAT | os.O_RDWR, 0o600)
     except OSError as error:

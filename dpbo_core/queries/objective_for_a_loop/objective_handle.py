@@ -29,7 +29,7 @@ class ObjectiveHandle(ABC):
     @property
     @abstractmethod
     def _session(self) -> ScoreSession | PayAsYouGo:
-        """The session that it asks."""
+        """The session that draws the scores."""
 
     def __call__(self, params: Mapping[str, Any]) -> float:
         """The private score at `params`; larger is better.
@@ -62,7 +62,7 @@ class ObjectiveHandle(ABC):
             StudyInvalid: it cannot be tried on the public rows; no score was used up.
             NoScoresLeft, BudgetRefused, Sealed: as `ask`.
         """
-        opened = self._opened_objective
+        opened = self._open_objective
         return self._session.submit(
             submitted_model(opened.spec, opened.split, opened.public, model, digest_of(model))
         )
@@ -81,13 +81,13 @@ class ObjectiveHandle(ABC):
             StudyInvalid: the predictions have another shape; no score was used up.
             NoScoresLeft, BudgetRefused, Sealed: as `ask`.
         """
-        opened = self._opened_objective
+        opened = self._open_objective
         columns = prediction_columns(opened.spec, opened.split, opened.public)
         table = predictions_in_memory(opened.spec, predictions, columns)
         return self._session.submit(submitted_predictions(opened.public, columns, name, table))
 
     @property
-    def _opened_objective(self) -> OpenObjective:
+    def _open_objective(self) -> OpenObjective:
         session = self._session
         return session.whole if isinstance(session, PayAsYouGo) else session.opened
 
@@ -100,12 +100,12 @@ class ObjectiveHandle(ABC):
         return self._session.best()
 
     def close(self) -> Release:
-        """Record what was asked as the release; afterwards nothing more is scored."""
+        """Record the scores drawn so far as the release; afterwards nothing more is scored."""
         return self._session.close()
 
     @property
     def scores_left(self) -> int:
-        """How many more questions can be asked."""
+        """The number of scores that can still be asked for."""
         return self._session.scores_left
 
     @property
@@ -115,7 +115,7 @@ class ObjectiveHandle(ABC):
 
     @property
     def release_(self) -> Release:
-        """Everything released so far: the questions, their scores, the best."""
+        """Everything released so far: hyperparameters, their scores, the best."""
         return self._session.release
 
 

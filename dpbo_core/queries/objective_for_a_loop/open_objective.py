@@ -50,7 +50,7 @@ def objective_of_study(spec: StudySpec, run: Run, *beside: Source) -> OpenObject
 def open_objective(
     spec: StudySpec, split: TableSplit, problem: Problem, section: ObjectiveSection, run: Run
 ) -> OpenObjective:
-    """Everything of a private objective that can be refused, from public facts alone.
+    """Check a private objective from public facts alone, and open it.
 
     Args:
         spec: the study that says the model, the score and the price.
@@ -73,7 +73,7 @@ def open_objective(
 
 
 def _key(spec: StudySpec, section: ObjectiveSection, training: str) -> QueryKey:
-    """What the ledger knows the objective by: the study, what [objective] says, the public training data."""
+    """The objective's key in the ledger: the study, its [objective], the public training data."""
     facts = [KIND, study_fingerprint(spec, training), section.scores, section.choice_share, section.edition]
     edition = spec.edition if section.edition == "1" else f"{spec.edition}.{section.edition}"
     return QueryKey(fingerprint_of(facts), spec.privacy.dataset, f"{spec.name}/{KIND}", edition, KIND)

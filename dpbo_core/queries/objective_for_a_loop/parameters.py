@@ -16,7 +16,7 @@ LONGEST = 4096  # characters of hyperparameters, which the ledger keeps
 
 
 def parameters_of(values: Any) -> dict[str, Scalar]:
-    """Hyperparameters: names and numbers, texts, truth values or None, and nothing else.
+    """The hyperparameters, refused unless names with numbers, texts, truth values or None.
 
     An object, an array or a function could hold what nobody checks; so hyperparameters cannot.
 
@@ -36,7 +36,7 @@ def parameters_of(values: Any) -> dict[str, Scalar]:
 
 
 def canonical_text(parameters: Parameters) -> str:
-    """The canonical text of hyperparameters: names in order, a whole number another value than the same real."""
+    """The canonical text of hyperparameters: names sorted, the integer 1 distinct from 1.0."""
     return json.dumps(parameters, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
@@ -59,7 +59,7 @@ def _scalar(name: str, value: Any) -> Scalar:
 
 
 def check_in_space(parameters: Parameters, space: SearchSpace) -> None:
-    """The hyperparameters are a point of the declared space; a space without an axis declares nothing.
+    """Refuse hyperparameters outside the declared space, if it has axes.
 
     Raises:
         StudyInvalid: a name that is no axis, an axis that is missing, or a value beyond its ends.

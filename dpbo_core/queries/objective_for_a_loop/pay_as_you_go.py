@@ -3,7 +3,7 @@
 | symbol | name here | meaning | shape |
 |---|---|---|---|
 | n | `ObjectivePrice.n_scores` | a score costs what one of n would that share (ε, δ) | scalar |
-| ρ₁ | `_rho` | of one score, ρ*/n, rounded down | integer of 10⁻¹² |
+| ρ₁ | `_rho_of_one_score` | of one score, ρ*/n, rounded down | integer of 10⁻¹² |
 | ε(tρ₁) | `_epsilon` | what t scores guarantee at δ together, rounded up | scalar |
 
 The dataset's cap is a filter: it admits the next score as long as all that was charged stays within the cap,
@@ -56,7 +56,7 @@ class PayAsYouGo:
             )
 
     def ask(self, parameters: Any) -> Score:
-        """The private score of the model at `parameters`, charged and drawn now or when it was first asked for.
+        """The private score of the model at `parameters`, charged and drawn at the first request, then repeated.
 
         Raises:
             NoScoresLeft: n other hyperparameters were asked about.
@@ -79,7 +79,7 @@ class PayAsYouGo:
         return score
 
     def _session_left(self, text: str) -> ScoreSession:
-        """The session of one score, which was drawn before or may be drawn now."""
+        """The one-score session for this text, drawn before or now; refused without room in the cap."""
         session = self._session(text)
         if session.scores_left and not self.scores_left:
             raise no_scores_left(self.whole.price.n_scores)
@@ -87,11 +87,11 @@ class PayAsYouGo:
 
     @property
     def scores_left(self) -> int:
-        """How many more scores can be asked for at this price, if the dataset's cap has room for them."""
+        """The number of scores at this price that the dataset's cap still has room for."""
         return max(0, self.whole.price.n_scores - len(self.releases))
 
     def best(self) -> dict[str, Any]:
-        """The hyperparameters of the largest posterior mean among what was asked, at no price.
+        """The hyperparameters of the largest posterior mean among those scored, at no price.
 
         Raises:
             StudyInvalid: nothing was asked yet.
@@ -125,7 +125,7 @@ class PayAsYouGo:
 
     @property
     def release(self) -> Release:
-        """Everything released so far, as one release that is not recorded: those of its scores are.
+        """Everything released so far as one release; not recorded, since each score's own is.
 
         Raises:
             StudyInvalid: nothing was asked yet.
@@ -146,12 +146,12 @@ class PayAsYouGo:
         )
 
     def close(self) -> Release:
-        """Everything released so far; there is nothing left to record."""
+        """Everything released so far; nothing is left to record."""
         return self.release
 
     @property
     def guarantee(self) -> PrivacyGuarantee:
-        """The guarantee of everything asked so far together; of one score before any was asked."""
+        """The guarantee of all scores so far together; of one score before any was drawn."""
         single = self._price.plan().guarantee
         return replace(single, epsilon=self._epsilon(max(1, len(self.releases))))
 
@@ -172,7 +172,7 @@ class PayAsYouGo:
         return replace(self.whole.price, problem=replace(problem, epsilon=self._epsilon(1)), n_scores=1)
 
     @property
-    def _rho(self) -> int:
+    def _rho_of_one_score(self) -> int:
         problem = self.whole.price.problem
         units = largest_rho(problem.epsilon, problem.delta) // self.whole.price.n_scores
         if units < 1:
@@ -180,6 +180,6 @@ class PayAsYouGo:
         return units
 
     def _epsilon(self, scores: int) -> float:
-        """ε(tρ₁) at the study's δ, rounded up."""
-        total = Total(None, 0, scores * self._rho)
+        """The ε of so many scores together at the study's δ, ε(tρ₁), rounded up."""
+        total = Total(None, 0, scores * self._rho_of_one_score)
         return total.epsilon(self.whole.price.problem.delta)[0] * (1.0 + 1e-12)

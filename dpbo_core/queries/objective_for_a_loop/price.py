@@ -59,7 +59,7 @@ class ObjectivePrice:
         Raises:
             StudyInvalid: δ = 0, or an ε too small for the ledger's unit.
         """
-        total = self._total()
+        total = self._total_rho()
         try:
             parts = split_units(total - self._choice_units(total), (1.0,) * self.n_scores)
         except ValueError:
@@ -70,10 +70,10 @@ class ObjectivePrice:
         return tuple(DiscreteGaussian(moves, rho, unit) for rho in parts)
 
     def choice(self) -> PrivateSelection | None:
-        """The mechanism of the choice, permute-and-flip; None where what was released chooses."""
+        """The mechanism of the final choice, permute-and-flip; None where the released scores choose."""
         if self.choice_share == 0.0:
             return None
-        return selection(self.problem, self._choice_units(self._total()), "permute_and_flip")
+        return selection(self.problem, self._choice_units(self._total_rho()), "permute_and_flip")
 
     def draws(self) -> Draws:
         """Every draw of the plan with its mechanism: score 1 … score n, and the choice."""
@@ -82,7 +82,7 @@ class ObjectivePrice:
         return tuple(scores) if choice is None else (*scores, (choice.spend(CHOICE), choice))
 
     def plan(self) -> PrivacyPlan:
-        """The price, whose guarantee rests on it that questions were made from releases and public knowledge."""
+        """The price of all scores, under the assumption that queries depend on releases and public facts alone."""
         own = () if self.problem.rowwise else (ROWWISE_PREDICTIONS.name,)
         guarantee = guarantee_of(
             self.problem,
@@ -95,7 +95,7 @@ class ObjectivePrice:
 
     @property
     def useless(self) -> str:
-        """Why a score of these would be noise, from public facts alone; "" where it would not."""
+        """Why the scores would be mere noise, from public facts alone; "" where they would not."""
         scale, spread = self.scores()[0].spend(score_name(1)).noise_scale, self.problem.aggregate.spread
         if verdict_of(scale, 0.0, spread) != "useless":
             return ""
@@ -103,7 +103,7 @@ class ObjectivePrice:
             f"these scores would be useless: each has noise of scale {scale:.2g}, and they differ by {spread:.2g}"
         )
 
-    def _total(self) -> int:
+    def _total_rho(self) -> int:
         if self.problem.delta == 0.0:
             raise StudyInvalid(
                 "scores for a search of your own need δ > 0, and delta = 0",

@@ -118,16 +118,16 @@ class ScoreSession(Opaque):
 
     @property
     def key(self) -> QueryKey:
-        """What the ledger knows the session by."""
+        """The session's key in the ledger."""
         return self._open.key
 
     @property
     def opened(self) -> OpenObjective:
-        """The objective whose scores it draws."""
+        """The open objective whose scores the session draws."""
         return self._open
 
     def ask(self, parameters: Any) -> Score:
-        """The private score of the model at `parameters`, drawn now or when it was first asked for.
+        """The private score of the model at `parameters`, drawn at the first request, then repeated.
 
         Raises:
             NoScoresLeft: n other hyperparameters were asked about, or the session is closed.
@@ -146,7 +146,7 @@ class ScoreSession(Opaque):
         return self._score(*draws[text])
 
     def submit(self, submission: Submission) -> Score:
-        """The private score of a model or of predictions made elsewhere, drawn now or when it was first handed in.
+        """The private score of a submitted model or predictions, drawn at the first request, then repeated.
 
         Raises:
             AssumptionNotAccepted: it assumes what the scores were not reserved under; no score was used up.
@@ -169,11 +169,11 @@ class ScoreSession(Opaque):
         return self._score(*draws[submission.text])
 
     def has_score(self, text: str) -> bool:
-        """Whether hyperparameters, or what was handed in, by their text have their score already."""
+        """Whether the hyperparameters or submission with this text have their score already."""
         return text in self._draws()
 
     def best(self) -> dict[str, Any]:
-        """The hyperparameters that are best among what was asked.
+        """The best hyperparameters among those scored.
 
         By the posterior mean of the released scores, at no price; or, where a share was kept for it, by
         permute-and-flip on the exact scores of what was asked until then, drawn once.
@@ -191,7 +191,7 @@ class ScoreSession(Opaque):
         return dict(points[int(np.argmax(self._smoothed(points, draws).mean)) if made is None else made])
 
     def close(self) -> Release:
-        """The release of what was asked, recorded; afterwards nothing more is scored.
+        """Record the release of all scores drawn; afterwards nothing more is scored.
 
         Raises:
             StudyInvalid: nothing was asked yet.
@@ -204,7 +204,7 @@ class ScoreSession(Opaque):
             return self._concluded(resumed(self._open.key, self._run))
 
     def _concluded(self, charge: Charged) -> Release:
-        """The release of every score that was drawn before it is recorded, however many ask meanwhile."""
+        """Record the release of every score drawn before it, safe against concurrent requests."""
         while True:
             before = self._recorded()
 
@@ -220,7 +220,7 @@ class ScoreSession(Opaque):
 
     @property
     def scores_left(self) -> int:
-        """How many more scores can be asked for."""
+        """The number of scores that can still be asked for."""
         closed = replay(self._open.key, self._run) is not None
         return 0 if closed else len(self._mechanisms) - len(self._draws())
 
@@ -234,12 +234,12 @@ class ScoreSession(Opaque):
 
     @property
     def guarantee(self) -> PrivacyGuarantee:
-        """The guarantee of all n scores and of whatever is made of them."""
+        """The guarantee of all n scores and of all post-processing of them."""
         return self._open.price.plan().guarantee.as_drawn(self._standing)
 
     @property
     def release(self) -> Release:
-        """Everything released so far; once closed, as it was recorded.
+        """Everything released so far; once closed, the recorded release.
 
         Raises:
             StudyInvalid: nothing was asked yet.
@@ -251,11 +251,11 @@ class ScoreSession(Opaque):
         return standing_of(self._run.source)
 
     def _recorded(self) -> Mapping[str, Any]:
-        """Every draw of the session in the ledger, by name."""
+        """Every draw of the session in the ledger, by name, with its time."""
         return self._run.ledger.drawn(self._open.key.fingerprint)
 
     def _draws(self) -> dict[str, tuple[int, int]]:
-        """Canonical hyperparameters → number and draw of their score, in the order in which they were drawn."""
+        """The number and the draw of each score, by canonical hyperparameters, in the order of drawing."""
         drawn = self._recorded()
         outcomes = [(t, drawn[score_name(t)][0]) for t in range(1, len(drawn) + 1) if score_name(t) in drawn]
         return {outcome["parameters"]: (t, outcome["draw"]) for t, outcome in outcomes}
@@ -277,7 +277,7 @@ class ScoreSession(Opaque):
         return sealed(lambda: problem.train_at(parameters), failure=_untrained)
 
     def _with_score(self, text: str, scored: Callable[[Scorer], Sensitive[int]]) -> dict[str, tuple[int, int]]:
-        """Every score drawn so far, this one's among them."""
+        """Every score drawn so far, after drawing this one if it is new."""
         charge, records = self._charged()
         sums: list[Sensitive[int]] = []
 
@@ -301,7 +301,7 @@ class ScoreSession(Opaque):
         return draws
 
     def _charged(self) -> tuple[Charged, Scorer]:
-        """All scores paid for, and the records opened after that; once in this process."""
+        """The charge of all scores and the scorer of the records opened after it; once a process."""
         with self._lock:
             if self._charge is None:
                 self._charge = charged(self._open.query, self._run)
@@ -312,12 +312,12 @@ class ScoreSession(Opaque):
             return self._charge, self._scorer
 
     def _choice_made(self) -> int | None:
-        """The number, from 0, of the score that the choice fell on; None before it is drawn, or without one."""
+        """The index of the score that the final choice drew; None before it, or without one."""
         drawn = self._recorded().get(CHOICE)
         return None if drawn is None else int(drawn[0]["draw"])
 
     def _choose(self, choice: PrivateSelection, points: Sequence[Parameters]) -> int:
-        """The choice among the points, drawn on their exact scores."""
+        """Draw the final choice among the points on their exact scores: its index."""
         models = [self._train(parameters) for parameters in points]
         with self._run.padded():
             charge, records = self._charged()
@@ -344,7 +344,7 @@ class ScoreSession(Opaque):
         return Score(value, noise, bounded_interval(value, noise, problem.score_range))
 
     def _release(self) -> Release:
-        """What was asked and the best of it so far, with the public facts that a reader needs. Nothing is drawn.
+        """The release of the scores and the best so far, with its public facts. Nothing is drawn.
 
         Raises:
             StudyInvalid: nothing was asked yet.
@@ -387,7 +387,7 @@ class ScoreSession(Opaque):
 
 
 def no_scores_left(n: int, *, after: int | None = None) -> NoScoresLeft:
-    """The error of one score more than there are: n were asked for, or it was closed after so many."""
+    """The error for one score too many, or for a score after the session was closed."""
     return NoScoresLeft(
         f"all {n} scores of this objective were asked for"
         if after is None
@@ -399,12 +399,12 @@ def no_scores_left(n: int, *, after: int | None = None) -> NoScoresLeft:
 
 
 def nothing_scored() -> StudyInvalid:
-    """The error of a best one, or a release, before any score was asked for."""
+    """The error for a best point or a release before any score was drawn."""
     return StudyInvalid("no score was asked for yet", remedy="ask for some first")
 
 
 def _untrained() -> StudyInvalid:
-    """That a public training failed, and not what it said."""
+    """The error for a public training that failed, without the estimator's own message."""
     return StudyInvalid(
         "a model could not be trained on the public rows",
         cause="the estimator refuses these hyperparameters; it is not scikit-learn's own, so its words stay here",

@@ -40,7 +40,7 @@ class Smoothed:
     deviation: NDArray[np.float64]
 
     def interval(self, place: int, score_range: float) -> tuple[float, float]:
-        """The central 90% of the posterior at a point, within [0, G]; only as good as the prior."""
+        """The central 90% posterior interval at a point, within [0, G]; only as good as the prior."""
         reach = NORMAL_90 * self.deviation[place]
         low, high = np.clip([self.mean[place] - reach, self.mean[place] + reach], 0.0, score_range)
         return float(low), float(high)
@@ -49,7 +49,7 @@ class Smoothed:
 def smoothed(
     points: Sequence[Parameters], scores: Sequence[float], *, deviation: float, score_range: float
 ) -> Smoothed:
-    """The posterior at every point that was asked about.
+    """The Gaussian process posterior at every scored point.
 
     Args:
         points: the hyperparameters that were asked about.
@@ -79,7 +79,7 @@ def smoothed(
 
 
 def _encoded(points: Sequence[Parameters]) -> NDArray[np.float64]:
-    """The points in the unit cube: a numeric axis from its least to its largest value, others by category."""
+    """The points in the unit cube: a numeric axis scaled from its least to its largest value, others one-hot."""
     columns: list[NDArray[np.float64]] = []
     for name in sorted({name for point in points for name in point}):
         values: list[Any] = [point.get(name) for point in points]

@@ -76,7 +76,7 @@ class Submission:
     records: Callable[[Scorer], Scorer]
 
     def check(self, guarantee: PrivacyGuarantee) -> None:
-        """The guarantee, under which all scores were reserved, states what this submission assumes.
+        """Refuse a submission with assumptions that the reserved guarantee does not state.
 
         Raises:
             AssumptionNotAccepted: it does not.
@@ -93,7 +93,7 @@ class Submission:
 def submitted_model(
     spec: StudySpec, split: TableSplit, public: PublicHalf, model: FinalModel | Any, digest: str
 ) -> Submission:
-    """A fitted model as a submission, tried on the public rows.
+    """A fitted model as a submission, tried on the public rows first.
 
     Args:
         spec: the study.
@@ -182,7 +182,7 @@ def prediction_columns(spec: StudySpec, split: TableSplit, public: PublicHalf) -
 
 
 def predictions_file(spec: StudySpec, path: Path, columns: PredictionColumns) -> Callable[[], Table]:
-    """A function that reads a SENSITIVE file of predictions, whose header and number of rows are checked now.
+    """A function that reads a SENSITIVE file of predictions; header and row count are checked now.
 
     Raises:
         StudyInvalid: the file is not there, has other columns, or another number of rows.
@@ -199,7 +199,7 @@ def predictions_file(spec: StudySpec, path: Path, columns: PredictionColumns) ->
 
 
 def predictions_in_memory(spec: StudySpec, predictions: Any, columns: PredictionColumns) -> Callable[[], Table]:
-    """A function that makes a table of SENSITIVE predictions, whose number of rows is checked now.
+    """A function that makes a table of SENSITIVE predictions; the row count is checked now.
 
     Raises:
         StudyInvalid: they are another number, or have another shape.
@@ -222,7 +222,7 @@ def predictions_in_memory(spec: StudySpec, predictions: Any, columns: Prediction
 
 
 def model_file(path: Path) -> tuple[Any, str]:
-    """A fitted model, and a digest of its bytes: an estimator of skops, or the folder of a model that we saved.
+    """A fitted model and its bytes' digest, from a skops file or a folder that dpbo saved.
 
     Raises:
         StudyInvalid: it cannot be read, or names a type that is not trusted; nothing of it was run.
@@ -254,7 +254,7 @@ def _scorable(
     X: NDArray[np.float64],
     truth: NDArray[Any],
 ) -> tuple[ScorableModel, str]:
-    """The model, held to predicting row by row as a trained one is, and what in it is not on the list."""
+    """The model checked to predict row by row, and the first part that is not on the allowlist."""
     score = public.problem.score
     if isinstance(model, LinearModel):
         if not isinstance(score, MarginScore | PairScore):
@@ -268,7 +268,7 @@ def _scorable(
 
 
 def _score_of_predictions(public: PublicHalf) -> RecordScore | PairScore:
-    """The study's score, of what a model says of a record.
+    """The study's score, refused if it needs a linear model's margins.
 
     Raises:
         StudyInvalid: it is of a linear model's margins.
@@ -283,7 +283,7 @@ def _score_of_predictions(public: PublicHalf) -> RecordScore | PairScore:
 
 
 def _as_final(spec: StudySpec, split: TableSplit, public: PublicHalf, estimator: Any, table: Table) -> FinalModel:
-    """A fitted estimator with the map from the table's own columns, or their numbers, as it was fitted on.
+    """A fitted estimator as a final model, with the columns that it was fitted on.
 
     Raises:
         StudyInvalid: it cannot be copied, or knows other classes than the study.
@@ -331,29 +331,29 @@ class _InStudysClasses:
 
     @property
     def _order(self) -> NDArray[np.int64]:
-        """The study's index of each of its classes."""
+        """The study's class index of each of the estimator's classes."""
         return positions(value_column(list(getattr(self.estimator, "classes_", ()))), self.classes)
 
-    def _own(self, rows: Any) -> Any:
+    def _own_columns(self, rows: Any) -> Any:
         """The columns of a data frame that it was fitted on, in their order."""
         return rows[list(self.estimator.feature_names_in_)] if hasattr(rows, "columns") else rows
 
     def predict(self, rows: Any) -> NDArray[Any]:
-        """Indices of classes, −1 for another, or numbers."""
-        predicted = np.asarray(self.estimator.predict(self._own(rows)))
+        """Predicted indices of the study's classes, −1 for another class, or numbers."""
+        predicted = np.asarray(self.estimator.predict(self._own_columns(rows)))
         return positions(value_column(list(predicted)), self.classes) if self.classes else predicted
 
     @property
     def predict_proba(self) -> Callable[[Any], NDArray[np.float64]]:
-        """Of rows, where it has it: probabilities in the order of the study's classes."""
+        """A function of rows: probabilities in the order of the study's classes."""
         asked, order = self.estimator.predict_proba, np.argsort(self._order)
-        return lambda rows: np.asarray(asked(self._own(rows)))[:, order]
+        return lambda rows: np.asarray(asked(self._own_columns(rows)))[:, order]
 
     @property
     def decision_function(self) -> Callable[[Any], NDArray[np.float64]]:
-        """Of rows, where it has it: values that are larger for the second of the study's two classes."""
+        """A function of rows: values that are larger for the second of the study's two classes."""
         asked, sign = (
             self.estimator.decision_function,
             1.0 if len(self._order) != 2 or self._order[0] == 0 else -1.0,
         )
-        return lambda rows: sign * np.asarray(asked(self._own(rows)))
+        return lambda rows: sign * np.asarray(asked(self._own_columns(rows)))

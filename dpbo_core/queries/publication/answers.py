@@ -47,7 +47,7 @@ class Curator:
     def answer_file(
         self, query: Path, answers: Path, out: Path, *, private: PrivateAnswers | None, accepts: tuple[str, ...]
     ) -> Answer:
-        """`answer`, from the modeller's file into the curator's.
+        """Answer the modeller's query file with an answer file, as `answer` does.
 
         Raises:
             DpboError: as `answer`, `read_message` and `write_message`.
@@ -102,15 +102,15 @@ class Curator:
         return answer
 
     def _fix_way(self, table: Release, publication: str, private: PrivateAnswers | None) -> None:
-        """Before the first answer is drawn or shown: how this table's rows are answered, for good.
+        """Record, before the first answer, on which terms this table's rows are answered for good.
 
         Raises:
             StudyInvalid: somebody else's first answer, given meanwhile, fixed another way.
         """
-        _check_way(self.run.ledger.fix_answers(table.dataset, publication, _mode(private)), private)
+        _check_way(self.run.ledger.fix_answers(table.dataset, publication, _terms(private)), private)
 
     def _published(self, query: Query, vault: Vault) -> Release:
-        """The release of the table that a query is about."""
+        """The release of the published table that the query names."""
         release = self.run.ledger.release_named(query.publication)
         if release is None or not vault.table.exists():
             raise StudyInvalid(
@@ -129,7 +129,7 @@ class Curator:
     def _noised(
         self, query: Query, private: PrivateAnswers, table: Release, answers: Path, place: int
     ) -> tuple[float, float]:
-        """The row's one noisy answer, drawn now or read back from the ledger, and its noise scale."""
+        """The row's noisy answer, drawn now or read back from the ledger, and its noise scale."""
         rows = table.value["rows"]
         _check_size(answers, rows)
         plan, mechanism = private.plan(table.guarantee), private.mechanism
@@ -161,7 +161,7 @@ class Curator:
         return answer, spend.noise_scale
 
     def _public(self, answers: Path, place: int, n_rows: int) -> float:
-        """The answer as it is.
+        """The row's exact answer, where answers are declared public.
 
         Raises:
             StudyInvalid: it has not been measured; may say which row of the curator's own file is asked for.
@@ -179,12 +179,12 @@ class Curator:
 
 
 def _check_way(fixed: Mapping[str, Any] | None, private: PrivateAnswers | None) -> None:
-    """What is asked for is how this table was answered before, as the ledger says; None before the first answer.
+    """Refuse answers on other terms than the ledger recorded for this table.
 
     Raises:
         StudyInvalid: it was answered another way. Nothing was drawn.
     """
-    if fixed is not None and fixed != _mode(private):
+    if fixed is not None and fixed != _terms(private):
         raise StudyInvalid(
             "answers about this table were given another way before",
             cause="a row answered both with and without noise, or with two noises, would have no guarantee",
@@ -192,7 +192,7 @@ def _check_way(fixed: Mapping[str, Any] | None, private: PrivateAnswers | None) 
         )
 
 
-def _mode(private: PrivateAnswers | None) -> dict[str, Any]:
+def _terms(private: PrivateAnswers | None) -> dict[str, Any]:
     return {"public": True} if private is None else asdict(private)
 
 
@@ -222,7 +222,7 @@ def _recorded_answer(record: dict[str, Any], query: Query) -> Answer | None:
 
 
 def _check_size(answers: Path, n_rows: int) -> None:
-    """One column and one row for each row of the table: public facts of the answers' file.
+    """Refuse an answers' file without one column and one row per row of the table.
 
     Raises:
         StudyInvalid: the file is missing or of another size.

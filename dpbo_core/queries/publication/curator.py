@@ -48,12 +48,12 @@ class Publication:
     edition: str = "1"
 
     def key(self, n_rows: int, n_columns: int) -> QueryKey:
-        """The fingerprint: every public choice and the two sizes, never the rows."""
+        """The publication's key in the ledger: every public choice and the two sizes, never the rows."""
         chosen = [asdict(self.box), self.dataset, self.edition, n_rows, n_columns]
         return QueryKey(fingerprint_of(chosen), self.dataset, f"{self.dataset}: table", self.edition, self.box.kind)
 
     def query(self, data: Path, shape: tuple[int, int]) -> PrivateQuery:
-        """The private query of the table in `data`, of so many rows and columns.
+        """The private query of the table in `data`, of this shape.
 
         Its draw is tried out on a table of one row: the price does not depend on how many there are.
         """
@@ -99,7 +99,7 @@ def publish(publication: Publication, data: Path, out: Path, run: Run, *, vaults
 def _draw(
     box: Outsourced, query: PrivateQuery, data: Path, shape: tuple[int, int], vault: Vault, charge: Charged
 ) -> Release:
-    """The table drawn into the vault, and its digest as the release; what was drawn before is read back."""
+    """Draw the table into the vault, and release its digest; a recorded draw is read back."""
     (spend,) = query.plan.spends
     gaussian = box.transform == "gaussian"
     guarantee = charge.as_published(query.plan.guarantee)
@@ -131,7 +131,7 @@ def _draw(
 
 
 def _image_of(box: Outsourced, data: Path, order: NDArray[np.int64]) -> Sensitive[Any]:
-    """What the mechanism is applied to: the file's rows in the published order, transformed."""
+    """The file's rows in the published order, transformed: the input of the mechanism."""
     table = read_table(data, mode=SENSITIVE_FILE, shown_as=str(data))
     d = len(table.columns)
     if box.transform == "gaussian":
@@ -140,7 +140,7 @@ def _image_of(box: Outsourced, data: Path, order: NDArray[np.int64]) -> Sensitiv
 
 
 def _hand_out(vault: Vault, release: Release, out: Path) -> None:
-    """Copy the recorded table to where the modeller gets it.
+    """Copy the recorded table to the path for the modeller.
 
     Raises:
         DpboError: the curator's copy is gone or is not what was recorded.

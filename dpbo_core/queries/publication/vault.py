@@ -31,7 +31,7 @@ class Vault:
 
     @property
     def table(self) -> Path:
-        """Where the drawn table is kept."""
+        """The path of the drawn table."""
         return self.folder / "table.parquet"
 
     def make_key(self) -> None:
@@ -65,11 +65,11 @@ class Vault:
         return np.lexsort((stream[:, 1], stream[:, 0])).astype(np.int64)
 
     def keep_table(self, content: bytes) -> None:
-        """Keep the drawn table; one that was drawn before and never recorded is overwritten, unseen."""
+        """Store the drawn table; an earlier draw that was never recorded is overwritten."""
         replace_atomically(self.table, content)
 
     def answers(self) -> dict[str, Any]:
-        """What has been answered; empty at first.
+        """The answers recorded so far; empty at first.
 
         Raises:
             DpboError: the record is damaged.
@@ -96,6 +96,6 @@ class Vault:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """One query at a time."""
+        """A lock on the vault: one query at a time."""
         with locked_folder(self.folder):
             yield

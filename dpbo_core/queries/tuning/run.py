@@ -64,12 +64,12 @@ class ReplayedStudy:
     n_steps: ClassVar[int] = 0
 
     def run(self, on_step: OnStep | None = None) -> StudyResult:
-        """The recorded release: there is no step left to make, whatever `on_step` would be told of one."""
+        """The recorded result; no step is made, and `on_step` is not called."""
         del on_step
         return self.finish()
 
     def finish(self) -> StudyResult:
-        """The recorded release, which costs nothing again."""
+        """The recorded result, at no further cost."""
         return StudyResult(self.release, replayed=True)
 
 
@@ -92,23 +92,23 @@ class StudyRun(Opaque):
 
     @property
     def public(self) -> PublicHalf:
-        """The half that anyone may see. No estimator that scored a sensitive record comes out of its trainer."""
+        """The public half of the study's data, for anyone."""
         return self._public
 
     @property
     def n_steps(self) -> int:
-        """Steps of the search, public."""
+        """The public number of steps of the search."""
         return self._study.n_steps
 
     @property
     def tasks(self) -> Chunks:
-        """The steps, from 0, of each task: one, or a chunk of a list that is public before the first of them."""
+        """The steps, from 0, of each Prefect task: one, or a chunk of a public list."""
         method, steps = self._study.method, range(self.n_steps)
         listed = method.public_path and method.traits.fixed_path is not None
         return chunks(steps) if listed else tuple((step,) for step in steps)
 
     def step(self, n_steps: int = 1) -> Released | None:
-        """One step, or a chunk of those that release nothing; returns what it released, already recorded, or None.
+        """Make one step, or a chunk of steps that release nothing: what it released, already recorded.
 
         Raises:
             Sealed: something failed; nothing of it is told. StudyInvalid: a public training failed.
@@ -124,7 +124,7 @@ class StudyRun(Opaque):
             return sealed(stepped, message=self._message)
 
     def run(self, on_step: OnStep | None = None) -> StudyResult:
-        """Every step, and the release; `on_step` gets each step's number from 1 and what it released."""
+        """Make every step and the release; `on_step` gets each step's number from 1 and its release."""
         for step in range(1, self.n_steps + 1):
             released = self.step()
             if on_step is not None:
@@ -132,14 +132,14 @@ class StudyRun(Opaque):
         return self.finish()
 
     def finish(self) -> StudyResult:
-        """The remaining draws, and the release, recorded."""
+        """Make the remaining draws and record the release: the study's result."""
         with self._run.padded():
             release = sealed(lambda: self._search.finish(self._charge.noise))
             return StudyResult(self._charge.conclude(release), replayed=False)
 
     @property
     def _message(self) -> Message | None:
-        """What a step may say of a failing training: on a public path its message, which names λ; else nothing.
+        """The filter of error messages of a step's training: on a public path it may name λ; else None.
 
         Code that nobody vouches for may have kept what it scored, and put it in a message: then a message of ours.
         """
@@ -149,7 +149,7 @@ class StudyRun(Opaque):
 
 
 def check_first(spec: StudySpec, run: Run) -> None:
-    """Refuse what a study's words, its files' headers and its ledger refuse, before anything is read or trained.
+    """Refuse what the study's text, its files' headers and its ledger refuse, before any reading or training.
 
     A study of that name and edition that was charged before is not asked for its room again. Where it is useless by
     its words alone, consent is asked for here; where the PUBLIC file says so too, before the charge.
@@ -184,7 +184,7 @@ def open_study(
     data: DataSplit | None = None,
     follow_up: FollowUp | None = None,
 ) -> StudyRun | ReplayedStudy:
-    """Read the public half, price, reserve, then open the sensitive half; or read the study's recorded release.
+    """Check, price and reserve a study, then open its sensitive half; or read its recorded release.
 
     Args:
         study: as written, or resolved.
@@ -258,7 +258,7 @@ def run_study(
     data: DataSplit | None = None,
     on_step: OnStep | None = None,
 ) -> StudyResult:
-    """The whole study in one call, from the owner of its data. `on_step` gets each step's number and release.
+    """Run a whole study, as the owner of its data; `on_step` gets each step's number and release.
 
     Args:
         study: as written, or resolved.
@@ -292,7 +292,7 @@ def run_study(
 
 
 def recorded_release(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path = ".") -> Release | None:
-    """The release of this very study, from the ledger; None where it has none.
+    """The recorded release of this very study, from the ledger; None if there is none.
 
     Of the data only the PUBLIC training set is read, whose content is part of the study, and only where the ledger
     has a release under the study's name and edition. Nothing is encoded, fitted or trained.
@@ -314,7 +314,7 @@ def recorded_release(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Pa
 
 
 def _new_warm_start(study: ResolvedStudy, run: Run) -> WarmStart | None:
-    """What a study that is not charged yet begins with, once it may run at all."""
+    """The earlier editions that a study not charged yet begins with, once it may run at all."""
     check_lengthscale(study.method, study.problem)
     check_learns(study.spec, study.method)
     check_one_pass(study.spec, study.method)
@@ -324,7 +324,7 @@ def _new_warm_start(study: ResolvedStudy, run: Run) -> WarmStart | None:
 
 
 def _training_refused(error: BaseException) -> StudyInvalid | None:
-    """That a public training failed, and not what it said."""
+    """The error for a public training that failed, without the estimator's own message."""
     if type(error) is not StudyInvalid:
         return None
     return StudyInvalid(
@@ -352,6 +352,6 @@ def _trained_before_charge(method: Method, problem: Problem, trained: TrainedMod
 
 
 def _try_training(method: Method, problem: Problem) -> None:
-    """Train one public model where none had to be, so that a model that cannot be trained at all costs nothing."""
+    """Train one public model on trial, so that a model that cannot be trained at all costs nothing."""
     if problem.training is None and not trained_first(method, problem):
         problem.train(first_trained(method, problem))

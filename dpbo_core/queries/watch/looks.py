@@ -88,7 +88,7 @@ def open_look(
     section: WatchSection | None = None,
     vaults: str | Path | None = None,
 ) -> "OpenLook | Look":
-    """Everything of a look that can be refused or can fail, from public facts alone; or the bit that was recorded.
+    """Check a look from public facts alone and open it; or read the recorded one.
 
     Args, Raises: as `look_once`. Nothing is charged. Where `vaults` is given, the noise of a watch that is over is
     destroyed.
@@ -142,7 +142,7 @@ class OpenLook:
         )
 
     def finish(self, run: Run, vaults: str | Path) -> Look:
-        """Reserve, draw, read, compare, record; the bit.
+        """Reserve, draw, read, compare and record: the look with its one bit.
 
         Args, Raises: as `look_once`.
         """
@@ -161,7 +161,7 @@ class OpenLook:
                 return look
 
     def _look(self, run: Run, vault: NoiseVault, history: tuple[RecordedLook, ...]) -> Look:
-        """The price reserved, bits of killed looks recorded, and then this look's own."""
+        """Take the look, after recording the bits of earlier looks that were killed."""
         watch, public = self.watch, messages(DpboError, LedgerDamaged, StudyInvalid, WatchOver)
         check_going_on(self.name, history)
         charge = charged(self.query, run)
@@ -177,7 +177,7 @@ class OpenLook:
         return replace(look, replayed=False)
 
     def _record_pending(self, charge: Charged, run: Run, vault: NoiseVault, n: int) -> None:
-        """Record the bits that the vault has of looks that were killed, in order, after the ledger's `n`.
+        """Record, in order after the ledger's `n`, the bits that the vault has of killed looks.
 
         So nobody who kills a look at its alarm can look on.
         """
@@ -193,7 +193,7 @@ class OpenLook:
             _record_bit(charge, watch, name, {"look": number, "alarm": above})
 
     def _record(self, charge: Charged, vault: NoiseVault, source: NoiseSource, number: int) -> None:
-        """Draw, compare and record this look's bit; every line is durable before the next begins."""
+        """Draw, compare and record this look's bit, each durable before the next."""
         name, watch = self.name, self.watch
         mechanism = watch.terms.mechanism(watch.measure)
         contents = vault.opened(lambda: mechanism.draw_threshold(source))
@@ -207,7 +207,7 @@ class OpenLook:
         _record_bit(charge, watch, name, {"look": number, "alarm": above})
 
     def _compare(self, contents: VaultContents, terms_draw: Mapping[str, Any] | None) -> bool:
-        """Whether the fall is above the threshold: today's table is read here, and nowhere else."""
+        """Whether today's score has fallen below the noisy threshold: the one place that reads today's table."""
         watch, terms = self.watch, Terms.from_json(terms_draw or {})
         measure, reference = watch.measure, terms.reference
         scorer = sealed(self.table.opened(watch.public), message=messages(StudyInvalid))
@@ -221,7 +221,7 @@ class OpenLook:
 
 
 def _vault(vaults: str | Path, watch: Watching) -> NoiseVault:
-    """The folder of one watch."""
+    """The noise vault of one watch."""
     return NoiseVault(Path(vaults) / watch.key.fingerprint[:16])
 
 
@@ -232,7 +232,7 @@ def _sound_contents(
     watch: Watching,
     draw: Callable[[], Sensitive[int]],
 ) -> VaultContents:
-    """The vault that this watch was opened with, as new as the ledger; or opened now, its terms recorded.
+    """The vault's contents, checked to be as new as the ledger; a new watch's are created.
 
     Raises:
         DpboError: it is not here, is older than the ledger, or newer.
@@ -262,18 +262,18 @@ def _sound_contents(
 
 
 def _record_bit(charge: Charged, watch: Watching, name: str, bit: Mapping[str, Any]) -> None:
-    """Record a look's bit: the ledger takes one after the other, and none after an alarm, whatever copies look."""
+    """Record a look's bit; the ledger takes one at a time, and none after an alarm."""
     charge.record(_spend(watch, look_of(name)), lambda: bit, check=partial(check_next, name, bit["look"]))
 
 
 def _spend(watch: Watching, what: str) -> Spend:
-    """The watch's one price under a draw's name: it is charged once, in the reservation."""
+    """The watch's one price under a draw's name; the reservation charges it once."""
     (spend,) = watch.price.spends
     return replace(spend, what=what)
 
 
 def vault_missing() -> DpboError:
-    """The message where the vault here is not the one that the watch was opened with."""
+    """The error where this vault is not the one that the watch was opened with."""
     return DpboError(
         "the secret threshold of this watch is not here",
         cause="the look runs on another machine or in another folder than the first, or the folder was removed",
@@ -283,7 +283,7 @@ def vault_missing() -> DpboError:
 
 
 def vault_rolled_back() -> DpboError:
-    """The message where the ledger knows of noise that the vault has not."""
+    """The error where the ledger has looks that the vault has not."""
     return DpboError(
         "the secret noise of this watch is older than its last look",
         cause="an old copy of its folder was restored: noise that was used would be drawn again",
@@ -293,7 +293,7 @@ def vault_rolled_back() -> DpboError:
 
 
 def ledger_rolled_back() -> LedgerDamaged:
-    """The message where the vault knows of looks that the ledger has not."""
+    """The error where the vault has looks that the ledger has not."""
     return LedgerDamaged(
         "the ledger is older than the watch's secret noise: looks that were made are not in it",
         cause="an old copy of the ledger was restored",

@@ -48,12 +48,12 @@ class Noise:
 
     @property
     def days(self) -> int:
-        """Within which a fall is to be seen: SOON, or those after which all records of a pool have fallen."""
+        """The days within which a fall should be detected: SOON, or a whole pool."""
         return max(SOON, self.pool)
 
     @property
     def mean(self) -> float:
-        """By how much the noise of a look exceeds that of the threshold on average."""
+        """The mean of a look's noise less that of the threshold's."""
         return self.of_look - self.of_threshold
 
 
@@ -77,7 +77,7 @@ class Power:
 
 
 def power(drop: float, noise: Noise, threshold: float | None = None) -> Power:
-    """Of a watch for a fall of `drop`.
+    """The false alarms and detection chances of a watch for a fall of `drop`.
 
     Args:
         drop: d > 0.
@@ -86,13 +86,13 @@ def power(drop: float, noise: Noise, threshold: float | None = None) -> Power:
     """
     theta = best_threshold(drop, noise) if threshold is None else threshold
     false = alarms(theta, noise, fallen=0.0, looks=YEAR)
-    seen = tuple(_seen(theta, noise, drop, days) for days in range(1, noise.days + 1))
+    seen = tuple(_detection_chance(theta, noise, drop, days) for days in range(1, noise.days + 1))
     return Power(
         theta, false, seen, alarms_on_same_records(theta, noise, fallen=drop, looks=SOON), verdict(false, seen[-1])
     )
 
 
-def _seen(threshold: float, noise: Noise, drop: float, days: int) -> float:
+def _detection_chance(threshold: float, noise: Noise, drop: float, days: int) -> float:
     """The chance that a fall of `drop` is seen within so many days; of pools, by the last look alone."""
     if noise.pool == 1:
         return alarms(threshold, noise, fallen=drop, looks=days)
@@ -100,7 +100,7 @@ def _seen(threshold: float, noise: Noise, drop: float, days: int) -> float:
 
 
 def verdict(false_alarms: float, seen: float) -> str:
-    """What to expect of a watch, in a word."""
+    """The verdict on a watch, in a word, from its rates of false alarm and detection."""
     for word, (false, missed) in (("good", GOOD), ("fair", FAIR)):
         if false_alarms <= false and 1.0 - seen <= missed:
             return word
@@ -108,7 +108,7 @@ def verdict(false_alarms: float, seen: float) -> str:
 
 
 def smallest_drop(noise: Noise) -> float:
-    """The least fall that a watch finds fairly, from above, to the nearest hundredth of itself."""
+    """The least fall that a watch detects fairly, to the nearest hundredth of itself."""
     low = high = max(noise.of_threshold, noise.of_look, noise.of_sampling)
     while not _fair(high, noise):
         low, high = high, 2.0 * high
@@ -124,7 +124,7 @@ def _fair(drop: float, noise: Noise) -> bool:
 
 @lru_cache(maxsize=256)
 def best_threshold(drop: float, noise: Noise) -> float:
-    """θ, less the noise's mean between d/2 and 2d, at which false alarms and twice what is missed come to least."""
+    """The threshold θ at which false alarms plus twice the missed falls are least."""
     tried = noise.mean + np.linspace(0.5 * drop, 2.0 * drop, TRIED)
     false = _within(YEAR, above(tried[:, None] + noise.of_threshold * _NODES, noise.of_look, noise.of_sampling))
     gaps = tried[:, None] + noise.of_threshold * _NODES - drop
@@ -133,7 +133,7 @@ def best_threshold(drop: float, noise: Noise) -> float:
 
 
 def alarms(threshold: float, noise: Noise, *, fallen: float, looks: int) -> float:
-    """Chance of an alarm within so many looks, each at new records."""
+    """The probability of an alarm in `looks` looks, each at new records."""
     gaps = threshold + noise.of_threshold * _NODES - fallen
     return float(_within(looks, above(gaps, noise.of_look, noise.of_sampling)))
 
@@ -148,7 +148,7 @@ def alarms_on_same_records(threshold: float, noise: Noise, *, fallen: float, loo
 
 
 def above(gap: Reals, scale: float, sigma: float) -> Reals:
-    """Pr[N(0, σ²) + E ≥ gap], E exponential of scale b."""
+    """The probability that N(0, σ²) plus an exponential of scale b is at least `gap`."""
     if sigma == 0.0:
         return np.exp(-np.maximum(gap, 0.0) / scale)
     from scipy.special import log_ndtr, ndtr
@@ -164,6 +164,6 @@ _WEIGHTS = np.exp(-_NODES) / np.exp(-_NODES).sum()
 
 
 def _within(looks: int, p: Reals) -> Reals:
-    """1 − E_z[(1 − p(z))ⁿ], the last axis being z."""
+    """The probability 1 − E_z[(1 − p(z))ⁿ] of at least one alarm in n looks; the last axis is z."""
     with np.errstate(divide="ignore"):
         return np.asarray(-np.expm1(looks * np.log1p(-p)) @ _WEIGHTS)

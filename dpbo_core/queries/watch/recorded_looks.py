@@ -73,7 +73,7 @@ def history_of(ledger: PrivacyLedger, fingerprint: str) -> tuple[RecordedLook, .
 
 
 def recorded_look(run: Run, watch: Watching, name: str, history: tuple[RecordedLook, ...]) -> Look | None:
-    """The look that was recorded under this name; None if there is none. A recorded alarm is concluded first."""
+    """The look recorded under this name, if any; a recorded alarm's release is concluded first."""
     over = next((look for look in history if look.alarm), None)
     release = None if over is None else _concluded(run, watch, over)
     recorded = next((look for look in history if look.name == name), None)
@@ -93,7 +93,7 @@ def recorded_look(run: Run, watch: Watching, name: str, history: tuple[RecordedL
 
 
 def _concluded(run: Run, watch: Watching, look: RecordedLook) -> Release:
-    """What a watch releases at its end, beside the bits that were shown before: that it alarmed, and when.
+    """The release at a watch's end: that it alarmed, and when.
 
     Recorded now if a kill came before it was.
     """
@@ -114,7 +114,7 @@ def _concluded(run: Run, watch: Watching, look: RecordedLook) -> Release:
 
 
 def check_going_on(name: str, history: tuple[RecordedLook, ...]) -> None:
-    """No look has alarmed yet.
+    """Refuse a look after one that raised the alarm.
 
     Raises:
         WatchOver: one has.
@@ -125,7 +125,7 @@ def check_going_on(name: str, history: tuple[RecordedLook, ...]) -> None:
 
 
 def is_over(alarmed: str, name: str) -> WatchOver:
-    """The message where a look raised the alarm and another is asked for."""
+    """The error for a look after the one that raised the alarm."""
     return WatchOver(
         f"this watch is over: look {alarmed!r} raised the alarm, and {name!r} would be one more",
         cause="its price pays for all looks up to and including the first alarm, and for none after it",
@@ -134,7 +134,7 @@ def is_over(alarmed: str, name: str) -> WatchOver:
 
 
 def check_next(name: str, number: int, drawn: Mapping[str, Mapping[str, Any]]) -> None:
-    """By the draws of the very transaction that would record it, this look's bit is the next, and none alarmed.
+    """Refuse a look that is not the next one, or follows an alarm, by the recording transaction's own draws.
 
     Raises:
         WatchOver: a look has, by another copy of the noise perhaps.
@@ -153,7 +153,7 @@ def check_next(name: str, number: int, drawn: Mapping[str, Mapping[str, Any]]) -
 
 
 def newest_edition(study: StudySpec, run: Run, section: WatchSection, name: str) -> StudySpec:
-    """The study as the edition that a look of this name looks at.
+    """The study in the edition that a look of this name reads.
 
     An alarm's look is the name of the edition that was tuned after it. So from the first edition on: the one whose
     watch has a look of that name, else the last one that was released.

@@ -48,12 +48,12 @@ THRESHOLD = "noise of the threshold"
 
 
 def noise_of(name: str) -> str:
-    """Under which the ledger knows that a look began."""
+    """The ledger's name of the draw that marks a look's beginning."""
     return f"noise of {look_of(name)}"
 
 
 def look_of(name: str) -> str:
-    """Under which the ledger keeps a look's bit."""
+    """The ledger's name of the draw of a look's bit."""
     return f"{LOOK}{name}"
 
 
@@ -71,20 +71,20 @@ class MeanMeasure:
 
     @property
     def unit(self) -> float:
-        """G·2⁻²⁴, a step of the mean."""
+        """The mean score that one integer step stands for, G·2⁻²⁴."""
         return self.score_range / GRID
 
     @property
     def per_record(self) -> float:
-        """G, the range of one score."""
+        """The range G of one record's score."""
         return self.score_range
 
     def sensitivity(self, least_records: int) -> int:
-        """Δ in whole steps: one person's k records move a mean of `least_records` by ⌈k·2²⁴/least_records⌉."""
+        """The sensitivity Δ of a mean of `least_records` to k records, in steps: ⌈k·2²⁴/least_records⌉."""
         return -((-min(self.counted, least_records) * GRID) // least_records)
 
     def fall(self, reference: float, n: int) -> Fall:
-        """From the exact sum to how far its mean is below the reference."""
+        """The map from the exact sum to how far its mean is below the reference."""
         return Fall(start=round(reference / self.unit), times=1, over=n)
 
     def value(self, table: Scorer, model: ScorableModel, reference: float) -> Sensitive[int]:
@@ -93,7 +93,7 @@ class MeanMeasure:
         return table.evaluate(model)
 
     def sampling(self, n: int, spread: float, reference: float) -> float:
-        """That of one record's score over √n."""
+        """The standard deviation of a mean of n scores: one record's over √n."""
         del reference
         return spread / math.sqrt(n)
 
@@ -112,25 +112,25 @@ class PairMeasure:
 
     @property
     def unit(self) -> float:
-        """AUC per step, at the public share of positives."""
+        """The AUC that one integer step stands for, at the public share of positives."""
         return 1.0 / (2.0 * self.share * (1.0 - self.share) * GRID)
 
     @property
     def per_record(self) -> float:
-        """1/(π(1 − π)): one record is in as many pairs as there are others."""
+        """The AUC's range per record, 1/(π(1 − π)), as one record is in many pairs."""
         return 2.0 * GRID * self.unit
 
     def sensitivity(self, least_records: int) -> int:
-        """Δ in whole steps: a count of pairs moves by twice as much as a mean, ⌈2k·2²⁴/least_records⌉."""
+        """The sensitivity Δ of a count of pairs in steps, twice a mean's: ⌈2k·2²⁴/least_records⌉."""
         return -((-2 * min(self.counted, least_records) * GRID) // least_records)
 
     def fall(self, reference: float, n: int) -> Fall:
-        """From C₂ − ⌊rD⌋, which is relative to the reference already."""
+        """The map from C₂ − ⌊rD⌋, which is relative to the reference already, to the fall."""
         del reference
         return Fall(start=0, times=GRID, over=n * n)
 
     def value(self, table: Scorer, model: ScorableModel, reference: float) -> Sensitive[int]:
-        """C₂ − ⌊rD⌋ of the table's pairs.
+        """The exact count C₂ − ⌊rD⌋ of the table's pairs.
 
         Raises:
             StudyInvalid: r is outside [0, 1], where one record moves this by more than is charged.
@@ -140,7 +140,7 @@ class PairMeasure:
         return shifted(table.evaluate(model), table.pairs(), reference)
 
     def sampling(self, n: int, spread: float, reference: float) -> float:
-        """That of an AUC (Hanley, McNeil 1982), at the public share of positives."""
+        """The standard deviation of an AUC (Hanley, McNeil 1982), at the public share of positives."""
         del spread
         a = min(max(reference, 0.5), 1.0)
         positives, negatives = max(1.0, n * self.share), max(1.0, n * (1.0 - self.share))
@@ -150,7 +150,7 @@ class PairMeasure:
 
 
 def measure_of(problem: Problem, k: int) -> MeanMeasure | PairMeasure:
-    """How the study's score of a table is compared, in which k records are one person's."""
+    """The measure that a watch compares, of a mean or of pairs, with k records per person."""
     if isinstance(problem.score, PairScore):
         share = problem.positives if problem.positives is not None else EVEN
         least = 1.0 / (problem.n_training if problem.trainer is not None else 2)
@@ -181,17 +181,17 @@ class Terms:
     threshold: int | None = None
 
     def mechanism(self, measure: MeanMeasure | PairMeasure) -> AboveThreshold:
-        """The comparisons at their price."""
+        """The above-threshold mechanism of all looks, at the watch's price."""
         return AboveThreshold(measure.sensitivity(self.least_records), allowed_units(self.epsilon), measure.unit)
 
     def noise(self, measure: MeanMeasure | PairMeasure, n: int, spread: float) -> Noise:
-        """What is added to a fall, of tables of n whose records' scores spread so far."""
+        """The noise in a fall, for tables of n records whose scores have this spread."""
         made, h = self.mechanism(measure), measure.unit
         sampling = measure.sampling(n, spread, self.reference)
         return Noise(made.of_threshold.scale * h, made.of_comparison.scale * h, sampling, self.pool)
 
     def to_json(self) -> dict[str, Any]:
-        """As it is recorded with the threshold."""
+        """The terms as plain JSON, recorded with the threshold."""
         return {
             "drop": self.drop,
             "epsilon": self.epsilon,
@@ -204,7 +204,7 @@ class Terms:
 
     @classmethod
     def from_json(cls, terms: Mapping[str, Any]) -> "Terms":
-        """The inverse of `to_json`, which may stand among other things."""
+        """The terms in a mapping that `to_json` made; other keys are ignored."""
         names = ("drop", "epsilon", "least_records", "reference", "rows", "pool", "theta")
         return cls(*(terms[name] for name in names))
 
@@ -233,7 +233,7 @@ def asked_terms(section: WatchSection, *, least_records: int, reference: float, 
 
 
 def check_terms(section: WatchSection, open_: Terms, reference: float | None) -> None:
-    """What is asked for, where it is said at all, is what the watch was opened with.
+    """Refuse a [watch] that differs from the terms with which the watch was opened.
 
     Args:
         section: what the study or the command asks for now.
@@ -259,7 +259,7 @@ def check_terms(section: WatchSection, open_: Terms, reference: float | None) ->
 
 
 def watch_key(spec: StudySpec, model: str, counted: str, edition: str) -> QueryKey:
-    """What the ledger knows a watch by.
+    """The watch's key in the ledger.
 
     Args:
         spec: the study.

@@ -45,19 +45,19 @@ class TodaysTable:
     pooled: tuple[str, ...] = ()
 
     def sources(self) -> tuple[Source, ...]:
-        """Where its records come from, for the owner's policy."""
+        """The sources of the table's records, for the owner's policy."""
         every = [sources_of(spec, self.folder) for spec in each_file(self.spec, self.pooled)]
         return tuple(dict.fromkeys(chain.from_iterable(every)))
 
     def opened(self, public: PublicHalf) -> Callable[[], Scorer]:
-        """How its records are read, once the look began; what that raises is to be sealed."""
+        """A function that reads the table's records; its errors must be sealed."""
         return lambda: sensitive_half(self.spec, self.folder, public, pooled=self.pooled)
 
 
 def todays_table(
     spec: StudySpec, folder: str | Path, public: PublicHalf, section: WatchSection, terms: Terms
 ) -> TodaysTable:
-    """The table of today's look: its presence and header are checked.
+    """The table of today's look, its presence and header checked.
 
     Args:
         spec: the study.
@@ -90,7 +90,7 @@ def todays_table(
 def _pool(
     spec: StudySpec, folder: str | Path, public: PublicHalf, section: WatchSection, terms: Terms
 ) -> TodaysTable:
-    """The last files that a pattern names, as one table.
+    """The newest files that a pattern names, as one table.
 
     Raises:
         StudyInvalid: as `todays_table`.
@@ -120,7 +120,7 @@ def _pool(
 
 
 def tables_of(section: WatchSection, folder: str | Path) -> tuple[str, ...]:
-    """The files that a watch names: of a pool the newest that are there, by their names, oldest first.
+    """The files that a watch names: of a pattern the newest, oldest first.
 
     Raises:
         StudyInvalid: a pool of files whose name holds no time.
@@ -139,7 +139,7 @@ def tables_of(section: WatchSection, folder: str | Path) -> tuple[str, ...]:
 
 
 def rows_in_pool(problem: Problem, pool: int, accepts: Collection[str]) -> int:
-    """k_w, the most records of one person that count in a pool of w tables.
+    """The most records k_w of one person that count in a pool of w tables.
 
     w·k, since who is in one table may be in every other; k where persons' records are counted over the whole pool,
     where each person counts once, or where the caller answers for it that nobody is in two tables.
@@ -149,7 +149,7 @@ def rows_in_pool(problem: Problem, pool: int, accepts: Collection[str]) -> int:
 
 
 def least_of(spec: StudySpec, section: WatchSection) -> int:
-    """The fewest records, or persons, of what one look reads, where the section does not say: the study's, w times.
+    """The fewest records or persons of one look, by default the study's number times w.
 
     Raises:
         StudyInvalid: nobody but the user knows how many persons several tables have together.
@@ -164,20 +164,20 @@ def least_of(spec: StudySpec, section: WatchSection) -> int:
 
 
 def stated_size(spec: StudySpec) -> int:
-    """m, or n_p, as the study says."""
+    """The number of records m, or of persons n_p, that the study states."""
     size = spec.data.n_persons if isinstance(spec.data, PersonFiles) else n_validation(spec)
     return size or 1
 
 
 def counted_of(problem: Problem) -> str:
-    """Whose records count, and how many of each: what makes two watches of one model different."""
+    """The records that count, in words, as a part of the watch's key."""
     if problem.n_persons is not None:
         return f"persons by {problem.person}"
     return f"{problem.max_records_per_person} of {problem.person or 'each'}"
 
 
 def check_watchable(spec: StudySpec) -> None:
-    """There is a public model to watch, on records that it was not trained on.
+    """Refuse a study without a public model, or with records that it was trained on.
 
     Raises:
         StudyInvalid: the training set is sensitive.
@@ -197,7 +197,7 @@ def check_watchable(spec: StudySpec) -> None:
 
 
 def _n_records(files: PublicFiles, folder: str | Path) -> int:
-    """How many records the headers of the validation file, or of its parts, say there are."""
+    """The number of records of the validation file or its parts, by their headers."""
     path = place_of(folder, files.validation)
     parts = parts_of(path, shown_as=files.validation) or (path,)
     headers = [data.read_header(part, mode=SENSITIVE_FILE, shown_as=files.validation) for part in parts]

@@ -82,12 +82,12 @@ class Watching:
 
     @property
     def measure(self) -> MeanMeasure | PairMeasure:
-        """What a look compares with its threshold: a mean of scores, or a count of pairs."""
+        """The quantity that a look compares: a mean of scores, or a count of pairs."""
         return measure_of(self.public.problem, self.terms.rows)
 
     @property
     def price(self) -> PrivacyPlan:
-        """One draw of pure ε, for all looks."""
+        """The watch's price: one draw of pure ε for all looks."""
         problem = replace(self.public.problem, epsilon=self.terms.epsilon)
         apart = self.terms.rows < rows_in_pool(problem, self.terms.pool, ())
         assumptions = (ROWS_IN_ONE_TABLE.name,) if apart else ()
@@ -96,7 +96,7 @@ class Watching:
 
     @property
     def spread(self) -> float:
-        """Standard deviation of a public record's score under the released model, trained without that record.
+        """The standard deviation of a public record's cross-validated score under the released model.
 
         Of no model yet: the largest that scores from 0 to G have. Unused where pairs are counted.
         """
@@ -107,7 +107,7 @@ class Watching:
         return float(steps.std()) * problem.score_range / GRID
 
     def with_threshold(self) -> "Watching":
-        """The watch with its threshold θ: the one that was fixed, or the one that errs least."""
+        """The watch with its threshold θ: a fixed one, or the one that errs least."""
         if self.terms.threshold is not None:
             return self
         noise = self.terms.noise(self.measure, self.terms.least_records, self.spread)
@@ -211,17 +211,17 @@ class WatchPlan:
 
     @property
     def advised(self) -> int:
-        """The fewest tables to read as one of those whose verdict is best."""
+        """The smallest advised pool of tables: the fewest with the best verdict."""
         return min(self.compared, key=lambda pool: (VERDICTS.index(self.compared[pool].verdict), pool))
 
     @property
     def records(self) -> int:
-        """m, the fewest records of a table; or persons."""
+        """The fewest records, or persons, of a table."""
         return self.terms.least_records
 
     @property
     def sampling(self) -> float:
-        """Standard deviation of the score of a table of m."""
+        """The standard deviation of a table's score from sampling m records."""
         return self.noise.of_sampling
 
 
@@ -252,7 +252,7 @@ def plan_watch(
 
 
 def _power_of(watch: Watching, pool: int) -> Power:
-    """How a watch on the same terms errs whose looks read so many tables, each as large as one of this watch's."""
+    """The power of this watch if each look read a pool of so many tables."""
     terms, problem = watch.terms, watch.public.problem
     rows = rows_in_pool(problem, pool, watch.spec.accepts)
     least = max(1, terms.least_records // terms.pool) * pool
@@ -269,12 +269,12 @@ def drowned(terms: Terms, noise: Noise, expected: Power) -> str:
 
 
 def section_of(study: StudySpec, section: WatchSection | None) -> WatchSection:
-    """What is asked for, or what the study's [watch] says."""
+    """The given watch section, or the study's [watch]."""
     return section or study.watch or WatchSection()
 
 
 def _released_score(tuned: Release | None, problem: Problem) -> float:
-    """What the study released, put back into the score's range; the range's end where it released nothing yet."""
+    """The study's released score clipped to its range; the range's end before a release."""
     top = problem.aggregate.score_range
     return top if tuned is None else min(max(float(tuned.value["score"]), 0.0), top)
 
@@ -289,7 +289,7 @@ def _reference(section: WatchSection, tuned: Release | None) -> float | None:
 
 
 def _in_range(section: WatchSection, reference: float | None, problem: Problem) -> float | None:
-    """The reference within the score's range, which the sensitivity of pairs needs; rounding at its ends is cut.
+    """The reference clipped to the score's range, which the sensitivity of pairs needs.
 
     Raises:
         StudyInvalid: it is outside, or so large a fall cannot be.
