@@ -116,7 +116,7 @@ def choice_of(forms: list[tuple[AnyMethod, Expected]], problem: Problem) -> Choi
         trained = privately_trained(problem)
         if trained is None:
             return None
-        why = "the training set is sensitive, and this method alone trains privately"
+        why = f"the training set is sensitive; {trained.outlook(problem).why}"
         return Choice(trained.kind, changed_options(trained), why)
     if not forms:
         return None

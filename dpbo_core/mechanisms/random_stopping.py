@@ -183,7 +183,26 @@ class PoissonStopping(_Law):
             mass = mass * mean / k
 
 
-Stopping = NegativeBinomialStopping | PoissonStopping
+@dataclass(frozen=True)
+class OneTrial(_Law):
+    """K = 1, which everybody may know."""
+
+    @property
+    def expected(self) -> float:
+        """E[K] = 1."""
+        return 1.0
+
+    @property
+    def log_tail(self) -> float:
+        """No mass beyond."""
+        return -math.inf
+
+    def masses(self) -> Iterator[tuple[int, Decimal]]:
+        """Pr[K = 1] = 1."""
+        yield 1, Decimal(1)
+
+
+Stopping = NegativeBinomialStopping | PoissonStopping | OneTrial
 
 
 def draw_index(weights: list[int], source: NoiseSource) -> int:

@@ -1,4 +1,4 @@
-"""The best of a hidden random number of private trials, priced as one draw.
+"""The best of a hidden random number of private trials, or the only one, priced as one draw.
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 from dpbo_core.mechanisms.checks import check_cost, check_price
 from dpbo_core.mechanisms.noise import NoiseSource
-from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping, Stopping
+from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping, OneTrial, Stopping
 from dpbo_core.privacy.amounts import from_units, spent_units
 from dpbo_core.privacy.certified import Worth
 from dpbo_core.privacy.plan import Spend
@@ -29,6 +29,13 @@ from dpbo_core.theorems import papernot_steinke_2022, wang_2023
 
 Procedure = Callable[[NoiseSource], Any]
 _EVERY = 6  # of the orders, where each asks for a minimum over all of them
+
+
+def trial_epsilon(curve: RenyiCurve, delta: float) -> float:
+    """The ε of one trial at δ, rounded up; its pure ε where it has one."""
+    if curve.pure:
+        return curve.epsilon
+    return wang_2023.best_epsilon(curve.at, curve.orders, delta=delta) if delta > 0.0 else math.inf
 
 
 def selection_epsilon(
@@ -41,6 +48,8 @@ def selection_epsilon(
     calibration: wang_2023.Calibration = "corrected",
 ) -> float:
     """The ε at δ of selecting the best of K random trials, rounded up."""
+    if isinstance(stopping, OneTrial):  # nothing is selected, and the first density is fixed beforehand
+        return trial_epsilon(trial, delta)
     if isinstance(stopping, NegativeBinomialStopping):
         shape = stopping.shape
         pure = math.inf
@@ -99,9 +108,7 @@ class RepeatAndSelect:
     """
 
     WORTH: ClassVar = {
-        "best of a random number of private trials": Worth(
-            lambda spend: (spend.epsilon, spend.epsilon**2 / 2.0), by_price=True
-        )
+        "best of private trials": Worth(lambda spend: (spend.epsilon, spend.epsilon**2 / 2.0), by_price=True)
     }
 
     stopping: Stopping
@@ -120,7 +127,7 @@ class RepeatAndSelect:
         epsilon = from_units(self.epsilon_units)
         return Spend(
             what=what,
-            mechanism="best of a random number of private trials",
+            mechanism="best of private trials",
             epsilon_units=self.epsilon_units,
             delta_units=self.delta_units,
             rho_units=spent_units(0.5 * epsilon**2 * (1.0 + 1e-12)),

@@ -38,7 +38,7 @@ from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.unit import PrivacyUnit
 from dpbo_core.private_training.calibration import Terms, calibrate, longest
-from dpbo_core.private_training.trial import Trial, check_every_point
+from dpbo_core.private_training.trial import Trial, check_every_point, training_loss
 from dpbo_core.private_training.union import BASES, PUBLIC_TRAINING, base_named, check_base
 from dpbo_core.problem.problem import Problem
 from dpbo_core.theorems.wang_2023 import Calibration
@@ -70,12 +70,13 @@ class DpHypo:
         sampler: "uniform", or "gaussian_process", which pays for adaptivity.
         lower: c, for the Gaussian process; the paper's 0.75, or 1/4 in the black box.
         upper: C, for the Gaussian process; the paper's 2, or 4 in the black box.
-        stopping: law of K, with the study's `steps` as its mean.
+        stopping: law of K, with the study's `steps` as its mean; or "one": a single training, at the candidate
+            that weighs most in `prior`, or without one is nearest to the settings that the base documents.
         shape: η.
         exploration: τ.
         inverse_temperature: β; the paper's 1, or 50 in the black box.
         kl_penalty: weight of the KL term in the projection; 0 is the ℓ₂ projection.
-        score_share: share of a trial's cost that pays for its quality.
+        score_share: share of a trial's cost that pays for its quality; 0.25, or 0.1 of a single training.
         batch_size: expected batch, where the base samples its records.
         hide_duration: always run the most trials, and pay the tail beyond in δ.
         prior: π₀ (Appendix D): a weight for each candidate, or tables of hyperparameters and `score` from a study
@@ -97,7 +98,7 @@ class DpHypo:
     exploration: float = 0.1
     inverse_temperature: float | None = None
     kl_penalty: float = 0.0
-    score_share: float = 0.25
+    score_share: float | None = None
     batch_size: int = 64
     hide_duration: bool = False
     prior: tuple[Any, ...] = ()
@@ -125,7 +126,7 @@ class DpHypo:
             ("exploration", 0.0 <= self.exploration < math.inf, "choose τ of at least 0; 0.1 is the paper's"),
             ("inverse_temperature", 0.0 <= self.beta < 1e6, "choose β of at least 0"),
             ("kl_penalty", 0.0 <= self.kl_penalty < 1e6, "choose a weight of at least 0"),
-            ("score_share", 0.0 < self.score_share < 1.0, "choose a share between 0 and 1; 0.25 is usual"),
+            ("score_share", 0.0 < self.share < 1.0, "choose a share between 0 and 1; 0.25 is usual"),
             ("batch_size", self.batch_size >= 1, "choose at least 1 record"),
         ):
             if not fine:
@@ -134,17 +135,31 @@ class DpHypo:
     @property
     def pure(self) -> bool:
         """Whether the whole is pure ε-DP: pure trials, a negative binomial K, no capped tail."""
-        return base_named(self.base).pure and self.stopping == "negative_binomial" and not self.hide_duration
+        return base_named(self.base).pure and self.stopping != "poisson" and not self.hide_duration
+
+    @property
+    def single(self) -> bool:
+        """Whether one training is all there is."""
+        return self.stopping == "one"
+
+    @property
+    def share(self) -> float:
+        """The share of a trial's cost that pays for its quality."""
+        usual = 0.1 if self.single else 0.25
+        return usual if self.score_share is None else self.score_share
 
     @property
     def fits_lengthscale(self) -> bool:
         """Whether a study may leave the lengthscale to it: uniform trials have no kernel."""
-        return self.sampler == "uniform"
+        return self.sampler == "uniform" or self.single
 
     @staticmethod
     def private_forms() -> tuple["DpHypo", ...]:
         """One form of the method with each built-in private training, in the order of preference."""
-        return tuple(DpHypo(base=base.name) for base in BASES.values() if base.private)
+        private = [base for base in BASES.values() if base.private]
+        settled = [base for base in private if base.axes and any(axis.default for axis in base.axes.values())]
+        one = tuple(DpHypo(base=base.name, stopping="one") for base in settled)
+        return (*one, *(DpHypo(base=base.name) for base in private))
 
     def n_steps(self, problem: Problem) -> int:  # noqa: ARG002  K is inside
         """One step, which holds all trials, so that nothing shows how many there were."""
@@ -190,25 +205,27 @@ class DpHypo:
         return CertificateRules({"best trial": tuple(RepeatAndSelect.WORTH)}, 0.0, assumed, units)
 
     def outlook(self, problem: Problem) -> Outlook:
-        """What to expect: the quality's noise at the best of K, and the share of Λ that E[K] trials leave out."""
-        trial, _ = self._calibrated(problem)
-        scale, mean = trial.score_scale * problem.score_per_step, float(problem.search.n_steps)
+        """What to expect: the quality's noise at the best of K, the training's, and the share of Λ left out."""
+        trial, mechanism = self._calibrated(problem)
+        scale, mean = trial.score_scale * problem.score_per_step, mechanism.stopping.expected
         # the best of K noisy qualities is too good by about b(1 + log K); a random K sees the top 1/(K+1)
-        error = scale * (1.0 + math.log(mean)) + problem.score_range / (mean + 1.0)
-        return Outlook(scale, min(problem.score_range, error), problem.search.n_steps, self._why(problem, trial))
+        error = scale * (1.0 + math.log(mean))
+        error += problem.score_range * (training_loss(trial, problem) if self.single else 1.0 / (mean + 1.0))
+        return Outlook(scale, min(problem.score_range, error), round(mean), self._why(problem, trial))
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "HypoSearch":
         """A search before its first trial."""
         trial, mechanism = self._calibrated(problem)
         try_out([(trial.score.spend("quality"), trial.score)])  # each trial draws it anew
         prior = informed(self.prior, problem)
-        trials = Trials(trial, mechanism, prior, lambda: self._sampler(problem, trial, prior))
+        only = self._only(problem, prior) if self.single else None
+        trials = Trials(trial, mechanism, prior, lambda: self._sampler(problem, trial, prior), only)
         return HypoSearch(self, problem, plan, trials)
 
     @property
     def bounds(self) -> tuple[float, float]:
         """The bounds (c, C) on the densities that are paid for: (1, 1) where nothing adapts."""
-        return (self.c, self.C) if self.sampler == "gaussian_process" else (1.0, 1.0)
+        return (self.c, self.C) if self.sampler == "gaussian_process" and not self.single else (1.0, 1.0)
 
     @property
     def c(self) -> float:
@@ -239,12 +256,14 @@ class DpHypo:
         """The most accurate trial, and its selection, that the study's (ε, δ) pays for."""
         refuse_persons(problem, self.kind, "its price is proved for neighbours of equally many records alone")
         check_base(base_named(self.base), problem)
+        if self.single:
+            self._only(problem, informed(self.prior, problem))
         law, (lower, upper) = self.law(problem), bounds or self.bounds
         epsilon_units = allowed_units(problem.epsilon)
         delta_units = 0 if self.pure else allowed_units(problem.delta)
         self._check_delta(problem, delta_units)
         delta, cap = from_units(delta_units), None
-        if self.hide_duration:
+        if self.hide_duration and not self.single:
             cap = longest(law, epsilon=problem.epsilon, delta=TAIL_SHARE * delta)
             delta *= 1.0 - TAIL_SHARE
         epsilon = from_units(epsilon_units)
@@ -255,7 +274,7 @@ class DpHypo:
             upper,
             epsilon,
             delta,
-            self.score_share,
+            self.share,
             self.batch_size,
             self.calibration,
             self.base_epsilon,
@@ -277,6 +296,10 @@ class DpHypo:
             calibration=self.calibration,
         )
         return trial, mechanism
+
+    def _only(self, problem: Problem, prior: NDArray[np.float64]) -> int:
+        """The candidate of a single training: what the stated prior says, or the base's documented settings."""
+        return int(prior.argmax()) if self.prior else base_named(self.base).usual(problem)
 
     def _check_delta(self, problem: Problem, delta_units: int) -> None:
         """Refuse a release that is only (ε, δ) where the study's δ is 0 or its cap keeps none."""
@@ -339,6 +362,10 @@ class DpHypo:
     def _why(self, problem: Problem, trial: Trial) -> str:
         """A sentence for whoever chooses a method: the cost of a trial, and what the other sampler would leave."""
         law, mean = self.law(problem), problem.search.n_steps
+        if self.single:
+            point = problem.candidates.points[self._only(problem, informed(self.prior, problem))]
+            settings = ", ".join(f"{name} = {value:g}" for name, value in point.items())
+            return f"one training, at {settings}, with all but its score's share; {trial.described}"
         text = f"the best of a hidden random number of trials, {mean} on average; {trial.described} a trial"
         try:
             other, _ = self._calibrated(problem, (1.0, 1.0) if self.bounds != (1.0, 1.0) else (self.c, self.C))

@@ -37,6 +37,7 @@ from dpbo_core.gp.posterior import Posterior
 from dpbo_core.mechanisms.noise import Noise, NoiseSource
 from dpbo_core.mechanisms.random_stopping import (
     NegativeBinomialStopping,
+    OneTrial,
     PoissonStopping,
     Stopping,
     bounded_weights,
@@ -56,7 +57,7 @@ from dpbo_core.private_training.trial import Trial, model_json
 from dpbo_core.problem.problem import Problem
 from dpbo_core.scoring.in_memory import Scorer
 
-Law = Literal["negative_binomial", "poisson"]
+Law = Literal["negative_binomial", "poisson", "one"]
 
 
 def law_of(name: Law, shape: float, mean: int) -> Stopping:
@@ -70,12 +71,14 @@ def law_of(name: Law, shape: float, mean: int) -> Stopping:
     Raises:
         StudyInvalid: no such law has this mean, or its tail is longer than can be run.
     """
+    if name == "one":
+        return OneTrial()
     law = _law(name, shape, mean)
     if law is None:
         raise StudyInvalid(
             f"search.steps = {mean} with method.shape = {shape:g}",
             cause="steps is the mean of a random number, above 1 and not beyond what the shape allows",
-            remedy="ask for at least 2 steps, and a shape of 0 or 1",
+            remedy='ask for at least 2 steps, and a shape of 0 or 1; or for one training: stopping = "one"',
         )
     if not law.drawable:
         raise _too_long(name, shape, mean)
@@ -206,18 +209,20 @@ class Trials:
         mechanism: that selects the best of them.
         prior: π₀, (N,), each positive.
         sampler: makes the density of the first trial, which follows no quality yet.
+        only: the candidate of a single training, fixed beforehand; None where trials draw theirs.
     """
 
     trial: Trial
     mechanism: RepeatAndSelect
     prior: NDArray[np.float64]
     sampler: Callable[[], Sampler]
+    only: int | None = None
 
 
 class HypoSearch(Opaque):
     """The trials of one study under way: they run in memory; the best is recorded, and the others are forgotten."""
 
-    __slots__ = ("_make_sampler", "_mechanism", "_method", "_plan", "_prior", "_problem", "_trial")
+    __slots__ = ("_make_sampler", "_mechanism", "_method", "_only", "_plan", "_prior", "_problem", "_trial")
 
     def __init__(
         self,
@@ -227,7 +232,7 @@ class HypoSearch(Opaque):
         trials: Trials,
     ) -> None:
         self._prior = prior_weights(trials.prior.tolist())
-        self._method, self._problem, self._plan = method, problem, plan
+        self._method, self._problem, self._plan, self._only = method, problem, plan, trials.only
         self._trial, self._mechanism, self._make_sampler = trials.trial, trials.mechanism, trials.sampler
 
     def step(self, objective: Scorer, noise: Noise) -> None:
@@ -294,6 +299,8 @@ class HypoSearch(Opaque):
 
         A density that cannot be computed is the prior: any in the box is as private as any other.
         """
+        if self._only is not None:
+            return self._only
         N, (lower, upper) = len(self._problem.candidates), (self._mechanism.lower, self._mechanism.upper)
         if isinstance(sampler, UniformSampler):
             return draw_index([1] * N if self._is_uniform else self._prior, source)

@@ -73,7 +73,7 @@ def facts_of(data: SensitiveData) -> TrainingFacts:
             return TrainingFacts(n, labels)
         case SensitiveBundled(source, share, labels=classes):
             n = bundled.n_records(source) - bundled.validation_size(source, share)
-            return TrainingFacts(n, classes or bundled.public_facts(source)[0])
+            return TrainingFacts(n, classes or bundled.public_facts(source)[0], bundled.FEATURES[source])
 
 
 def memory_limit(spec: StudySpec) -> int:

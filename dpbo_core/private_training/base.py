@@ -1,7 +1,9 @@
 """What a base algorithm's file declares of it: everything that the rest of the house asks about one by its name."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.private_training.algorithm import Axis, check_axes, value_of
@@ -53,6 +55,28 @@ class Base:
             )
         if self.axes is not None:
             check_axes(self.name, self.axes, problem.candidates.points)
+
+    def usual(self, problem: Problem) -> int:
+        """The candidate nearest to the algorithm's documented settings, in ratios: the one that trains once.
+
+        Raises:
+            StudyInvalid: the algorithm documents none, and there are several.
+        """
+        points, defaults = (
+            problem.candidates.points,
+            {name: axis.default for name, axis in (self.axes or {}).items() if axis.default is not None},
+        )
+        if not defaults and len(points) > 1:
+            raise StudyInvalid(
+                f'method.stopping = "one" with {len(points)} candidates',
+                cause=f"{self.name} has no usual hyperparameters, and one training cannot choose among several",
+                remedy="leave one candidate in [space], or weigh them in method.prior",
+            )
+
+        def far(point: Mapping[str, Any]) -> float:
+            return sum(math.log(point.get(name, usual) / usual) ** 2 for name, usual in defaults.items())
+
+        return min(range(len(points)), key=lambda index: far(points[index]))
 
     def facts(self, problem: Problem, *, score_share: float, batch_size: int) -> TrialFacts:
         """The public numbers that a trial's price depends on in this study, whose hyperparameters were checked."""

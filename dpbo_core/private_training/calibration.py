@@ -12,13 +12,11 @@ from functools import lru_cache
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.random_stopping import Stopping
-from dpbo_core.mechanisms.repeat_and_select import selection_epsilon
+from dpbo_core.mechanisms.repeat_and_select import selection_epsilon, trial_epsilon
 from dpbo_core.privacy.amounts import allowed_units, spent_units
-from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.private_training.trial import Trial, TrialFacts, largest
 from dpbo_core.private_training.union import base_named
 from dpbo_core.problem.problem import Problem
-from dpbo_core.theorems import wang_2023
 from dpbo_core.theorems.wang_2023 import Calibration
 
 
@@ -61,11 +59,6 @@ def longest(law: Stopping, *, epsilon: float, delta: float) -> int:
         cause="δ is tiny against e^ε, or the mean is large",
         remedy="lower epsilon or steps, or leave hide_duration out",
     )
-
-
-def trial_epsilon(curve: RenyiCurve, delta: float) -> float:
-    """The ε of one trial at δ, rounded up; its pure ε where it has one."""
-    return curve.epsilon if curve.pure else wang_2023.best_epsilon(curve.at, curve.orders, delta=delta)
 
 
 @lru_cache(maxsize=64)  # a study is planned several times, and a calibration may take a good part of a second

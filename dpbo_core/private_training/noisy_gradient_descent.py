@@ -27,7 +27,11 @@ from dpbo_core.private_training.base import Base
 from dpbo_core.private_training.gradients import STEPS, bounded, clipped_sum, model_of, n_columns, sum_sensitivity
 from dpbo_core.private_training.trial import Trial, TrialFacts, with_score
 
-AXES = {"learning_rate": Axis(1.0), "clipping_norm": Axis(1.0), "epochs": Axis(20.0, integer=True)}
+AXES = {
+    "learning_rate": Axis(20.0),
+    "clipping_norm": Axis(0.4),
+    "epochs": Axis(40.0, integer=True),
+}  # for rows of ‖x‖ ≤ 1
 
 
 @dataclass(frozen=True)

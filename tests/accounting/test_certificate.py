@@ -33,7 +33,7 @@ def test_an_honest_release_is_worth_its_promise(name, epsilon):
     found = recompute(read_certificate(document(name, epsilon=epsilon, steps=7), CERTIFIED), CERTIFIED)
     assert found.epsilon <= epsilon * (1 + 1e-12)
     assert found.epsilon == pytest.approx(epsilon, rel=1e-6)
-    assert found.by_price == (("best of a random number of private trials",) if name.startswith("hypo") else ())
+    assert found.by_price == (("best of private trials",) if name.startswith("hypo") else ())
 
 
 def test_the_composition_lies_between_two_independent_accountants():
@@ -66,7 +66,7 @@ EDITS = {
     "one draw twice, another never": lambda d: d.update(spends=[d["spends"][0], *d["spends"][:-1]]),
     "draws under other names": lambda d: [s.update(what=f"draw {n}") for n, s in enumerate(d["spends"])],
     "draws of a mechanism whose price is taken as printed": lambda d: [
-        s.update(mechanism="best of a random number of private trials", epsilon=1e-3, rho=1e-6) for s in d["spends"]
+        s.update(mechanism="best of private trials", epsilon=1e-3, rho=1e-6) for s in d["spends"]
     ],
     "another mechanism of the same formula": lambda d: [
         s.update(mechanism=OTHER.get(s["mechanism"], s["mechanism"])) for s in d["spends"]

@@ -18,7 +18,7 @@ from dpbo_core.errors import AssumptionNotAccepted, BudgetExceeded, MechanismRef
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import InjectedNoise, OperatingSystemNoise
 from dpbo_core.mechanisms.random_stopping import SCALE, NegativeBinomialStopping, _Law, draw_index
-from dpbo_core.mechanisms.repeat_and_select import RepeatAndSelect, selection_epsilon
+from dpbo_core.mechanisms.repeat_and_select import RepeatAndSelect, selection_epsilon, trial_epsilon
 from dpbo_core.methods import METHODS
 from dpbo_core.methods.dp_hypo import DpHypo
 from dpbo_core.methods.hypo_search import HypoSearch, informed
@@ -28,7 +28,6 @@ from dpbo_core.privacy.amounts import spent_units
 from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.privacy.unit import PrivacyUnit
-from dpbo_core.private_training.calibration import trial_epsilon
 from dpbo_core.queries.tuning.run import run_study
 from dpbo_core.study_file import StudySpec
 
@@ -206,6 +205,44 @@ def test_the_total_meets_the_study_and_not_much_is_left(tmp_path, base, options)
     method.outlook(world)
 
 
+def test_a_single_training_is_paid_with_all_there_is(tmp_path):
+    world = sensitive_problem(study(tmp_path))
+    method = DpHypo(base="noisy_gradient_descent", stopping="one")
+    ((spend, mechanism),) = method.draws(world)
+    assert (spend.epsilon, spend.delta) == (8.0, 1e-5)
+    assert 8.0 * (1 - 1e-6) <= mechanism.price() <= 8.0
+    rho = mechanism.trial.rho
+    mu = math.sqrt(2 * rho)  # the Gaussian of this ρ, whose δ is known exactly
+    exact = stats.norm.cdf(mu / 2 - 8 / mu) - math.exp(8) * stats.norm.cdf(-mu / 2 - 8 / mu)
+    assert 0.1e-5 < exact <= 1e-5
+    ((_, several),) = DpHypo(base="noisy_gradient_descent").draws(world)
+    assert several.trial.rho < rho / 2
+    assert method._calibrated(world)[0].training.rho == pytest.approx(0.9 * rho)
+    assert method.outlook(world).trainings == 1
+
+
+def test_a_single_training_is_at_the_documented_settings_or_at_what_the_prior_says(tmp_path, monkeypatch):
+    tables = study(tmp_path, stopping="one")
+    tables["space"] = {
+        "learning_rate": {"values": [0.1, 15.0, 90.0]},
+        "epochs": {"values": [2, 30]},
+        "clipping_norm": {"values": [0.01, 0.3]},
+    }
+    world = sensitive_problem(tables)
+    usual = {"learning_rate": 15.0, "epochs": 30, "clipping_norm": 0.3}
+    release = run_it(tables, tmp_path).release
+    assert release.value["hyperparameters"] == usual
+    assert len(release.value["model"]["weights"]) == 2
+    assert release.spends[0].mechanism == "best of private trials"
+    N = len(world.candidates)
+    method = DpHypo(base="noisy_gradient_descent", stopping="one", prior=(*[1.0] * (N - 1), 2.0))
+    assert method.start(world, method.plan(world))._only == N - 1
+    with pytest.raises(StudyInvalid, match="with 3 candidates"):
+        DpHypo(base="output_perturbation", stopping="one").plan(
+            sensitive_problem(study(tmp_path, "output_perturbation"))
+        )
+
+
 def test_poisson_stopping_is_priced_too(tmp_path):
     world = sensitive_problem(study(tmp_path))
     ((_, mechanism),) = DpHypo(base="noisy_gradient_descent", stopping="poisson").draws(world)
@@ -269,9 +306,10 @@ def test_plan_shows_what_adaptivity_costs(tmp_path):
 @pytest.mark.parametrize("base", POINTS)
 def test_advice_names_a_training_that_knows_the_hyperparameters(tmp_path, base):
     advice = advise_study(StudySpec.from_dict(study(tmp_path, base)))
-    expected = "output_perturbation" if "perturbation" in base else "noisy_gradient_descent"
+    one = {"base": "noisy_gradient_descent", "stopping": "one"}  # it has documented settings
+    expected = {"base": "output_perturbation"} if "perturbation" in base else one
     assert advice.recommended == "dp_hypo"
-    assert advice.choice.options == {"base": expected}
+    assert advice.choice.options == expected
     tables = study(tmp_path, base)
     tables["study"]["method"], tables["method"] = "auto", {}
     assert run_it(tables, tmp_path).release.method == "dp_hypo"
