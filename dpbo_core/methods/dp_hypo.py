@@ -14,7 +14,7 @@ All trials run inside ONE step: nothing that can be counted from outside depends
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -84,6 +84,8 @@ class DpHypo:
         calibration: "corrected", or "published": Theorem 1 as printed, which is true and dearer.
         base_epsilon: the black box: ε of one trial, model and quality together, at the study's δ, which then stays
             as it is whatever the densities cost; None for as dear a trial as ε allows (the white box).
+        people: "disjoint" under `disjoint_people`: no person has records in both sets, so that each replaced record
+            pays for the training or for the quality, and both take a trial's whole cost.
     """
 
     public_path: ClassVar = False  # which candidates are tried, and how many, is private
@@ -104,6 +106,7 @@ class DpHypo:
     prior: tuple[Any, ...] = ()
     calibration: Calibration = "corrected"
     base_epsilon: float | None = None
+    people: Literal["any", "disjoint"] = "any"
     kind: Literal["dp_hypo"] = "dp_hypo"
 
     def __post_init__(self) -> None:
@@ -126,7 +129,12 @@ class DpHypo:
             ("exploration", 0.0 <= self.exploration < math.inf, "choose τ of at least 0; 0.1 is the paper's"),
             ("inverse_temperature", 0.0 <= self.beta < 1e6, "choose β of at least 0"),
             ("kl_penalty", 0.0 <= self.kl_penalty < 1e6, "choose a weight of at least 0"),
-            ("score_share", 0.0 < self.share < 1.0, "choose a share between 0 and 1; 0.25 is usual"),
+            (
+                "score_share",
+                0.0 < self.share <= 1.0 and self.score_share != 1.0,
+                "choose a share between 0 and 1; 0.25 is usual",
+            ),
+            ("score_share", self.people == "any" or self.score_share is None, "leave it out: people are disjoint"),
             ("batch_size", self.batch_size >= 1, "choose at least 1 record"),
         ):
             if not fine:
@@ -145,6 +153,8 @@ class DpHypo:
     @property
     def share(self) -> float:
         """The share of a trial's cost that pays for its quality."""
+        if self.people == "disjoint":
+            return 1.0
         usual = 0.1 if self.single else 0.25
         return usual if self.score_share is None else self.score_share
 
@@ -182,7 +192,7 @@ class DpHypo:
                 delta=0.0 if self.pure else problem.delta,
                 evidence=POISSON_EVIDENCE if self.stopping == "poisson" else evidence,
                 scope=Scope.PRIVATE_TRAINING if base.private else Scope.MEANS,
-                assumptions=(*base.assumptions, *assumed_of(self.prior)),
+                assumptions=(*base.assumptions, *assumed_of(asdict(self))),
             ),
             spends,
         )
@@ -200,7 +210,7 @@ class DpHypo:
             StudyInvalid: its base is not known.
         """
         options = release.facts["options"]
-        assumed = (*base_named(options["base"]).assumptions, *assumed_of(options.get("prior", ())))
+        assumed = (*base_named(options["base"]).assumptions, *assumed_of(options))
         units = (PrivacyUnit.TRAINING_RECORD, *RECORDS)
         return CertificateRules({"best trial": tuple(RepeatAndSelect.WORTH)}, 0.0, assumed, units)
 
@@ -256,6 +266,12 @@ class DpHypo:
         """The most accurate trial, and its selection, that the study's (ε, δ) pays for."""
         refuse_persons(problem, self.kind, "its price is proved for neighbours of equally many records alone")
         check_base(base_named(self.base), problem)
+        if self.people == "disjoint" and (problem.training is None or problem.training.scored):
+            raise StudyInvalid(
+                'method.people = "disjoint" without two sensitive sets',
+                cause="models are trained in public, or scored on the records that they are trained on",
+                remedy="give training and validation of different people, or leave people out",
+            )
         if self.single:
             self._only(problem, informed(self.prior, problem))
         law, (lower, upper) = self.law(problem), bounds or self.bounds

@@ -48,7 +48,7 @@ from dpbo_core.mechanisms.repeat_and_select import Procedure, RepeatAndSelect
 from dpbo_core.methods.contract import Method
 from dpbo_core.methods.releasing import make_release
 from dpbo_core.models.scorable import ScorableModel
-from dpbo_core.privacy.assumption import PUBLIC_PRIOR
+from dpbo_core.privacy.assumption import DISJOINT_PEOPLE, PUBLIC_PRIOR
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sealing import attempted
@@ -138,9 +138,10 @@ def informed(prior: Sequence[Any], problem: Problem) -> NDArray[np.float64]:
     return _of_weights(prior, problem)
 
 
-def assumed_of(prior: Sequence[Any]) -> tuple[str, ...]:
-    """The name of the assumption that a prior made of scores rests on; none for weights."""
-    return (PUBLIC_PRIOR.name,) if any(isinstance(one, Mapping) for one in prior) else ()
+def assumed_of(options: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names of the assumptions that options rest on: a prior made of scores, and people who are disjoint."""
+    informed = any(isinstance(one, Mapping) for one in options.get("prior", ()))
+    return (PUBLIC_PRIOR.name,) * informed + (DISJOINT_PEOPLE.name,) * (options.get("people") == "disjoint")
 
 
 def _of_weights(weights: Sequence[Any], problem: Problem) -> NDArray[np.float64]:

@@ -70,7 +70,7 @@ def facts_of(data: SensitiveData) -> TrainingFacts:
     """The declared facts of a sensitive training set."""
     match data:
         case SensitiveFiles(n_training=n, labels=labels) | SensitiveTraining(n_training=n, labels=labels):
-            return TrainingFacts(n, labels)
+            return TrainingFacts(n, labels, scored=isinstance(data, SensitiveTraining))
         case SensitiveBundled(source, share, labels=classes):
             n = bundled.n_records(source) - bundled.validation_size(source, share)
             return TrainingFacts(n, classes or bundled.public_facts(source)[0], bundled.FEATURES[source])

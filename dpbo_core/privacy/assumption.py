@@ -88,6 +88,12 @@ ROWS_IN_ONE_TABLE = Assumption(
     "No person has records in more than one of the tables that a pooled watch reads as one.",
     VerifiedBy.CALLER,
 )
+DISJOINT_PEOPLE = Assumption(
+    "disjoint_people",
+    "No person has a record in the training set and one in the validation set, and nothing in a record decides "
+    "which of the two it is in.",
+    VerifiedBy.CALLER,
+)
 STATED_BY_CALLING = frozenset({PUBLIC_QUESTIONS.name})  # who calls takes it on; no study and no cap names it
 
 CALLER_ASSUMPTIONS = {
@@ -104,5 +110,6 @@ CALLER_ASSUMPTIONS = {
         PUBLIC_QUESTIONS,
         PUBLIC_MODELS,
         ROWS_IN_ONE_TABLE,
+        DISJOINT_PEOPLE,
     )
 }

@@ -50,6 +50,13 @@ class RenyiCurve:
             table = self.table or other.table
         return RenyiCurve(self.epsilon + other.epsilon, self.rho + other.rho, table)
 
+    def __or__(self, other: "RenyiCurve") -> "RenyiCurve":
+        """At every order the larger of the two: what a change costs that one of two parts alone can see."""
+        if not self.table and not other.table:
+            return RenyiCurve(max(self.epsilon, other.epsilon), max(self.rho, other.rho))
+        orders = sorted({order for order, _ in self.table + other.table})
+        return RenyiCurve(table=tuple((order, max(self.at(order), other.at(order))) for order in orders))
+
     @property
     def pure(self) -> bool:
         """Whether the cost is a pure ε, with no δ at any order."""

@@ -96,10 +96,11 @@ def _trial(cost: float, facts: TrialFacts) -> Trial:
         raise ValueError("a sampled training needs the number of its records")
     most = dict(facts.largest)["epochs"]
     rate = min(1.0, facts.batch_size / facts.n_records)
-    full = cost * (1.0 - facts.score_share)
+    full = facts.rest(cost, facts.score_share * cost)
     # a full-batch training of ρ has σ = √(T/2ρ); a sampled one with the same σ costs less
     sigma = math.sqrt(math.ceil(most / rate) / (2.0 * full))
-    return with_score(DpSgd(facts.estimator, sigma, rate, most), facts.gaussian(facts.score_share * cost * rate**2))
+    training = DpSgd(facts.estimator, sigma, rate, most)
+    return with_score(training, facts.gaussian(facts.score_share * cost * rate**2), facts)
 
 
 DP_SGD = Base("dp_sgd", _trial, AXES, pure=False)

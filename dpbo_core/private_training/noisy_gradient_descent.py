@@ -73,7 +73,8 @@ class NoisyGradientDescent:
 
 def _trial(rho: float, facts: TrialFacts) -> Trial:
     score = facts.gaussian(facts.score_share * rho)
-    return with_score(NoisyGradientDescent(facts.estimator, rho - from_units(score.rho_units)), score)
+    training = NoisyGradientDescent(facts.estimator, facts.rest(rho, from_units(score.rho_units)))
+    return with_score(training, score, facts)
 
 
 NOISY_GRADIENT_DESCENT = Base("noisy_gradient_descent", _trial, AXES, pure=False)

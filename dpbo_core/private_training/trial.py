@@ -7,6 +7,10 @@
 | s | `score_share` | share of a trial's cost that pays for q | scalar in (0, 1) |
 | ε(α) | `curve` | cost of (x, q) together: the parts add up, so a person may own a record in each set | curve |
 
+Where people are disjoint a replaced record is in one set: in the training set, q is computed from x and from
+records that did not change, and costs nothing; in the validation set x does not change. Then the curve is the larger
+of the two at each order, and each part takes the whole cost.
+
 A base algorithm turns one number, the cost of a trial, into a calibrated trial; more of it always costs more.
 `largest` finds how much of it a study can pay.
 """
@@ -59,7 +63,7 @@ class TrialFacts:
         n_records: of the training set; None where it is public.
         record_steps: most that one person moves the exact sum of scores.
         score_per_step: mean score per integer step of that sum.
-        score_share: s.
+        score_share: s; 1 where people are disjoint.
         batch_size: expected records a step of an algorithm that samples them.
         largest: each axis of the algorithm with its largest value over Λ.
     """
@@ -71,6 +75,15 @@ class TrialFacts:
     score_share: float
     batch_size: int
     largest: tuple[tuple[str, float], ...]
+
+    def rest(self, cost: float, of_score: float) -> float:
+        """What the training may cost beside its quality."""
+        return cost if self.disjoint else cost - of_score
+
+    @property
+    def disjoint(self) -> bool:
+        """Whether no person has records in both sets."""
+        return self.score_share == 1.0
 
     def laplace(self, epsilon: float) -> DiscreteLaplace:
         """The Laplace mechanism that makes a trial's quality ε-DP."""
@@ -84,16 +97,19 @@ class TrialFacts:
 def pure_trial(facts: TrialFacts, cost: float, make: Callable[[float], PrivateTraining]) -> Trial:
     """A trial of pure ε = `cost`, split between the training that `make` makes and its quality."""
     score = facts.laplace(facts.score_share * cost)
-    return with_score(make((cost - from_units(score.epsilon_units)) * (1.0 - 1e-15)), score)
+    return with_score(make(facts.rest(cost, from_units(score.epsilon_units)) * (1.0 - 1e-15)), score, facts)
 
 
-def with_score(training: PrivateTraining | None, score: DiscreteLaplace | DiscreteGaussian) -> Trial:
-    """A trial from a training and the mechanism of its quality, whose costs add up."""
+def with_score(
+    training: PrivateTraining | None, score: DiscreteLaplace | DiscreteGaussian, facts: TrialFacts
+) -> Trial:
+    """A trial from a training and the mechanism of its quality: the sum of their costs, or the larger one."""
     if isinstance(score, DiscreteLaplace):
         cost = RenyiCurve(epsilon=from_units(score.epsilon_units))
     else:
         cost = RenyiCurve(rho=from_units(score.rho_units))
-    return Trial(training, score, cost + (RenyiCurve() if training is None else training.curve))
+    of_training = RenyiCurve() if training is None else training.curve
+    return Trial(training, score, cost | of_training if facts.disjoint else cost + of_training)
 
 
 def largest(affordable: Callable[[float], bool]) -> float | None:

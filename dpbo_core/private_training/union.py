@@ -15,7 +15,7 @@ from dpbo_core.problem.problem import Problem
 
 def _public_trial(cost: float, facts: TrialFacts) -> Trial:
     """A trial with a model of the public set, which costs nothing: all of `cost` pays for its quality."""
-    return with_score(None, facts.laplace(cost))
+    return with_score(None, facts.laplace(cost), facts)
 
 
 PUBLIC_TRAINING = Base("public_training", _public_trial, axes=None, pure=True, private=False)

@@ -91,7 +91,7 @@ def user_function(path: str) -> Base:
     def trial(cost: float, facts: TrialFacts) -> Trial:
         """The trial whose training costs what it states, and whose quality costs `cost`."""
         training = UserFunction(facts.estimator, path)
-        return with_score(training, facts.laplace(cost) if training.curve.pure else facts.gaussian(cost))
+        return with_score(training, facts.laplace(cost) if training.curve.pure else facts.gaussian(cost), facts)
 
     assumed = (PRIVATE_TRAINING_FUNCTION.name,)
     return Base(path, trial, axes=None, pure=False, fixed_cost=True, assumptions=assumed)

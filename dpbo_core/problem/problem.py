@@ -65,11 +65,13 @@ class TrainingFacts:
         n_records: n.
         classes: the labels, sorted.
         feature_names: the features of the model, known once the file's header was read.
+        scored: whether models are scored on these very records, for want of a validation set.
     """
 
     n_records: int
     classes: tuple[Value, ...]
     feature_names: tuple[str, ...] = ()
+    scored: bool = False
 
 
 @dataclass(frozen=True, eq=False)

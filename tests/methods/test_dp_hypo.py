@@ -216,7 +216,7 @@ def test_a_single_training_is_paid_with_all_there_is(tmp_path):
     exact = stats.norm.cdf(mu / 2 - 8 / mu) - math.exp(8) * stats.norm.cdf(-mu / 2 - 8 / mu)
     assert 0.1e-5 < exact <= 1e-5
     ((_, several),) = DpHypo(base="noisy_gradient_descent").draws(world)
-    assert several.trial.rho < rho / 2
+    assert several.trial.rho < 0.6 * rho
     assert method._calibrated(world)[0].training.rho == pytest.approx(0.9 * rho)
     assert method.outlook(world).trainings == 1
 
@@ -313,6 +313,87 @@ def test_advice_names_a_training_that_knows_the_hyperparameters(tmp_path, base):
     tables = study(tmp_path, base)
     tables["study"]["method"], tables["method"] = "auto", {}
     assert run_it(tables, tmp_path).release.method == "dp_hypo"
+
+
+# People who are disjoint
+
+
+def a_trial(of_training, of_score):
+    """The law of (q, x): x tells the bit of T with ε = 1, q tells whether V's bit is x with ε = 0.4."""
+
+    def right(epsilon, yes):
+        p = 1 / (1 + math.exp(-epsilon))
+        return p if yes else 1 - p
+
+    return {(q, x): right(1.0, x == of_training) * right(0.4, q == (x == of_score)) for q in (0, 1) for x in (0, 1)}
+
+
+def best_of(trial, gamma):
+    """The law of the largest of K trials, K geometric: exact, by its generating function."""
+    below, law = 0.0, {}
+    for outcome in sorted(trial):
+        ends = [gamma * f / (1 - (1 - gamma) * f) for f in (below, below + trial[outcome])]
+        law[outcome], below = ends[1] - ends[0], below + trial[outcome]
+    return law
+
+
+@pytest.mark.parametrize(
+    ("moved", "alone"), [((1, 0), 1.0), ((0, 1), 0.4), ((1, 1), 1.4)], ids=["training", "validation", "both"]
+)
+def test_of_disjoint_people_the_larger_part_counts(moved, alone):
+    law = NegativeBinomialStopping(1.0, 3.0)
+    disjoint = RenyiCurve(epsilon=1.0) | RenyiCurve(epsilon=0.4)
+    anyone = RenyiCurve(epsilon=1.0) + RenyiCurve(epsilon=0.4)
+    worst = 0.0
+    for here in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        there = (here[0] ^ moved[0], here[1] ^ moved[1])
+        P, Q = a_trial(*here), a_trial(*there)
+        worst = max(worst, *(math.log(P[y] / Q[y]) for y in P))
+        for curve in (disjoint, anyone) if sum(moved) == 1 else (anyone,):
+            for alpha in (1.5, 2.0, 8.0, 40.0):
+                exact = math.log(sum(P[y] ** alpha * Q[y] ** (1 - alpha) for y in P)) / (alpha - 1)
+                assert exact <= curve.at(alpha) + 1e-12
+            best, other = (best_of(trial, law.gamma) for trial in (P, Q))
+            price = selection_epsilon(law, curve, lower=1.0, upper=1.0, delta=0.0)
+            assert max(math.log(best[y] / other[y]) for y in best) <= price
+    assert worst == pytest.approx(alone)
+
+
+def test_the_larger_of_two_curves_is_it_at_every_order():
+    table = RenyiCurve(table=((2.0, 0.1), (4.0, 0.9)))
+    larger = table | RenyiCurve(rho=0.1)
+    assert [larger.at(a) for a in (1.5, 2.0, 3.0, 4.0)] == pytest.approx([0.2, 0.2, 0.9, 0.9])
+    assert larger.at(5.0) == math.inf
+    assert (RenyiCurve(rho=0.1) | RenyiCurve(rho=0.3)).at(2.0) == pytest.approx(0.6)
+
+
+@pytest.mark.parametrize("base", POINTS)
+def test_who_says_that_people_are_disjoint_pays_once(tmp_path, base):
+    tables = study(tmp_path, base, people="disjoint")
+    with pytest.raises(AssumptionNotAccepted, match="disjoint_people"):
+        run_it(tables, tmp_path)
+    tables["study"]["accepts"] = ["disjoint_people"]
+    release = run_it(tables, tmp_path, "accepted.db").release
+    assert release.guarantee.assumptions == ("disjoint_people",)
+    world = sensitive_problem(tables)
+    apart, _ = DpHypo(base=base, people="disjoint")._calibrated(world)
+    together, mechanism = DpHypo(base=base)._calibrated(world)
+    assert apart.score_scale < together.score_scale
+    assert apart.training.curve.at(2.0) > together.training.curve.at(2.0)
+    for part in (apart.training.curve, together.training.curve):  # each alone is within what is paid
+        assert replace(mechanism, trial=part).price() <= 8.0
+
+
+def test_people_are_disjoint_of_two_sensitive_sets_alone(tmp_path):
+    tables = study(tmp_path, people="disjoint")
+    del tables["data"]["validation"], tables["data"]["n_validation"]
+    sensitive = sensitive_problem(tables)
+    with pytest.raises(StudyInvalid, match="two sensitive sets"):
+        DpHypo(base="noisy_gradient_descent", people="disjoint").plan(sensitive)
+    with pytest.raises(StudyInvalid, match="two sensitive sets"):
+        DpHypo(people="disjoint").plan(problem())
+    with pytest.raises(StudyInvalid, match="leave it out"):
+        DpHypo(people="disjoint", score_share=0.5)
 
 
 # The cap
