@@ -140,7 +140,7 @@ def choice_of(forms: list[tuple[AnyMethod, Expected]], problem: Problem) -> Choi
 def privately_trained(problem: Problem) -> AnyMethod | None:
     """The first private-training method, in its default forms, that can plan this problem; None if none can."""
     for cls in METHODS.values():
-        forms: tuple[AnyMethod, ...] = () if cls.traits.private_forms is None else cls.traits.private_forms()
+        forms: tuple[AnyMethod, ...] = () if cls.traits.private_forms is None else cls.traits.private_forms(problem)
         for form in forms:
             with suppress(DpboError):
                 form.plan(problem)

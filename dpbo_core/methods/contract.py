@@ -127,7 +127,7 @@ class MethodTraits:
     hides_evaluations: bool = False
     forms: Callable[[Problem], tuple[Any, ...]] | None = None
     simulated: Callable[[Any, Problem], Simulated] | None = None
-    private_forms: Callable[[], tuple[Any, ...]] | None = None
+    private_forms: Callable[[Problem], tuple[Any, ...]] | None = None
     begins_with_editions: bool = False
     released_scores: Callable[[Release], ReleasedScores] | None = None
     scores_ahead: bool = False

@@ -8,8 +8,8 @@
 | ε(α) | `curve` | cost of (x, q) together: the parts add up, so a person may own a record in each set | curve |
 
 Where people are disjoint a replaced record is in one set: in the training set, q is computed from x and from
-records that did not change, and costs nothing; in the validation set x does not change. Then the curve is the larger
-of the two at each order, and each part takes the whole cost.
+records that did not change, and costs nothing; in the validation set x does not change. Then the curve is the
+larger of the two at each order, and each part takes the whole cost.
 
 A base algorithm turns one number, the cost of a trial, into a calibrated trial; more of it always costs more.
 `largest` finds how much of it a study can pay.

@@ -243,6 +243,22 @@ def test_a_single_training_is_at_the_documented_settings_or_at_what_the_prior_sa
         )
 
 
+def test_auto_takes_several_trainings_where_they_pay_and_one_elsewhere(tmp_path):
+    tables = study(tmp_path)
+    for n, epsilon, stopping in (
+        (1_000, 1.0, "one"),
+        (400, 8.0, "one"),
+        (15_000, 4.0, None),
+        (60_000, 1.0, None),
+    ):
+        tables["data"] |= {"n_training": n, "n_validation": n}
+        tables["privacy"]["epsilon"] = epsilon
+        chosen = advise_study(StudySpec.from_dict(tables)).choice
+        assert chosen.options.get("stopping") == stopping
+    tables["space"] = {"epochs": {"values": [40]}}  # nothing to choose
+    assert advise_study(StudySpec.from_dict(tables)).choice.options["stopping"] == "one"
+
+
 def test_poisson_stopping_is_priced_too(tmp_path):
     world = sensitive_problem(study(tmp_path))
     ((_, mechanism),) = DpHypo(base="noisy_gradient_descent", stopping="poisson").draws(world)
