@@ -132,8 +132,8 @@ def largest(affordable: Callable[[float], bool]) -> float | None:
 def training_loss(trial: Trial, problem: Problem) -> float:
     """About what a private training loses, as a share of the score's range: √(2dK/ρ)/n, at most 1.
 
-    The noise of all gradient steps over the most that n clipped gradients add; measured losses are within
-    a factor of 3 of it. Before a file's header is read d is taken for 30.
+    The noise of all gradient steps over the most that n clipped gradients add. Digits and breast cancer lose within
+    a factor of 2 of it, at ε = 1 and 4. Before a file's header is read d is taken for 30.
     """
     facts = problem.training
     if trial.training is None or facts is None:
