@@ -1,12 +1,15 @@
 """The story of a schedule: each run is one edition of the study, tuned privately, or refused by name."""
 
+import logging
 import os
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +21,7 @@ from prefect.client.schemas.objects import State
 from prefect.deployments.runner import EntrypointType  # type: ignore[attr-defined]
 from prefect.schedules import Cron, Interval
 from prefect.states import Cancelled, Completed
+from prefect.utilities.services import critical_service_loop
 
 from dpbo.flows.prefect_runtime.child_process import follow
 from dpbo.flows.prefect_runtime.liveness import current_flow_run
@@ -222,6 +226,7 @@ def served(
         )
         sys.stdout.flush()
         warnings.filterwarnings("ignore", message="coroutine 'Runner.astop'")  # Prefect's own, when it is stopped
+        without_traces()
         while True:
             try:
                 prefect.serve(deployment, limit=1, print_starting_message=False)
@@ -233,6 +238,15 @@ def served(
                 print_line(f"A Prefect server answers again; {spec.name} is served.")
             else:
                 return
+
+
+def without_traces() -> None:
+    """Keep Prefect's runner from tracing every poll that no server answered: one line of `served` says so."""
+    for name in ("prefect.FlowRunCancellingObserver", "asyncio"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    with suppress(ImportError):  # a Prefect that has it elsewhere traces as it does
+        poller: Any = import_module("prefect.runner._scheduled_run_poller")
+        poller.critical_service_loop = partial(critical_service_loop, printer=lambda *_: None)
 
 
 def _settings(server: LoopbackServer) -> "dict[Setting, Any]":

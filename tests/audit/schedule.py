@@ -39,6 +39,7 @@ class Day:
     streams: tuple[bytes, bytes]
     exit_code: int
     left_running: tuple[str, ...]
+    paused: bool
 
     def named(self, state: str) -> list[Firing]:
         return [run for run in self.runs if run.state == state]
@@ -105,7 +106,9 @@ def day(folder: Path, study: str, *, kill_after: int, until: Callable[[tuple[Fir
                 os.kill(process, signal.SIGKILL)
         out.seek(0)
         err.seek(0)
-        return Day(runs(home), before, (out.read(), err.read()), serving.returncode or 0, left)
+        with sqlite3.connect(home / "prefect.db", timeout=30) as store:
+            ((paused,),) = store.execute("SELECT paused FROM deployment")
+        return Day(runs(home), before, (out.read(), err.read()), serving.returncode or 0, left, bool(paused))
 
 
 def _wait(done: Callable[[], bool], serving: "subprocess.Popen[bytes]", home: Path) -> None:

@@ -36,6 +36,8 @@ def test_a_scheduled_day(tables, tmp_path):
     assert len(account.entries) - len(finished) <= len(unfinished)  # only what the kill cut short
     assert account.budget.admits(account.spent, account.unit, account.filtered)
     assert day.left_running == ()
+    assert day.paused  # as it says it does, when it is stopped
+    assert b"Traceback" not in b"".join(day.streams)
     for store in ("prefect/prefect.db", "mlruns/mlflow.db", "mlruns/ledger.db"):
         assert (world.run / store).stat().st_size > 0
     assert (world.run / "mlruns" / "prefect-server.log").is_file()  # empty where the server had nothing to warn of

@@ -1,9 +1,11 @@
 """Firings and editions, refusals by name, the alert, the doctor; the schedule itself is test_schedule."""
 
+import asyncio
 import json
 import re
 import tomllib
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 from importlib.metadata import requires
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from dpbo.flows.cli import doctor
 from dpbo.flows.cli.doctor import examine
 from dpbo.flows.cli.words import seconds
 from dpbo.flows.prefect_runtime.requested_study import FIELDS, edition_at, refuse_fields
+from dpbo.flows.prefect_runtime.server import OUTAGE
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo.flows.serve import MISSED, REFUSED, tune_on_schedule
 from dpbo_core.errors import StudyInvalid
@@ -317,3 +320,13 @@ def test_a_schedule_outlives_its_server(here, study, monkeypatch, capsys):
     assert capsys.readouterr().out.count("the schedule goes on when one does") == 2
     with pytest.raises(ExceptionGroup, match="tasks"):
         serve.serve(Path(study), schedule, **words)
+    capsys.readouterr()
+
+    async def poll():
+        raise httpx.ConnectError("refused")
+
+    with pytest.raises(
+        RuntimeError, match=OUTAGE
+    ):  # and what Prefect would print of it, a trace a poll, is not there
+        asyncio.run(import_module("prefect.runner._scheduled_run_poller").critical_service_loop(poll, interval=0))
+    assert capsys.readouterr() == ("", "")
