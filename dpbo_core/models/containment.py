@@ -7,8 +7,11 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from functools import cache
+from typing import Any
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 _ALONE = threading.RLock()  # what is replaced here belongs to the whole process
 
@@ -21,8 +24,9 @@ class _Silence(io.StringIO):
 def contained() -> Iterator[None]:
     """Context in which everything printed, logged or warned is dropped; one thread at a time.
 
-    joblib's workers would be handed the rows through shared memory. Inside another one that still holds there is
-    nothing to do: to silence every logger of a process that has loaded many takes longer than a small prediction.
+    joblib's workers would be handed the rows through shared memory, and OpenMP has one thread. Inside another one
+    that still holds there is nothing to do: to silence every logger of a process that has loaded many takes longer
+    than a small prediction.
     """
     from joblib import parallel_config
 
@@ -35,10 +39,21 @@ def contained() -> Iterator[None]:
             logging.disable(sys.maxsize)  # some log above CRITICAL
             with warnings.catch_warnings(), redirect_stdout(silent), redirect_stderr(silent):
                 warnings.simplefilter("ignore")
-                with np.errstate(all="ignore"), parallel_config(backend="sequential"):
+                with np.errstate(all="ignore"), parallel_config(backend="sequential"), one_thread():
                     yield
         finally:
             logging.disable(logged)
+
+
+def one_thread() -> Any:
+    """Context with one OpenMP thread: for few rows two of them take a hundred times as long on a busy machine."""
+    return _threads().limit(limits=1, user_api="openmp")
+
+
+@cache
+def _threads() -> ThreadpoolController:
+    """The thread pools of what is loaded, looked up once: that takes as long as a small prediction."""
+    return ThreadpoolController()
 
 
 def _holds() -> bool:

@@ -16,6 +16,7 @@ the same shape, at the same position, whatever it was.
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
@@ -26,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpbo_core.data import Encoded
 from dpbo_core.data.named_columns import CANNOT, NamedColumn, data_frame
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.containment import contained
+from dpbo_core.models.containment import contained, one_thread
 from dpbo_core.models.import_path import check_names, estimator_class
 from dpbo_core.models.isolated_estimator import IsolatedEstimator
 from dpbo_core.models.linear.fit import LinearModel, SoftmaxModel
@@ -47,6 +48,7 @@ PREPARE_COLUMNS = (
     "it is given the table's own columns, with their texts and gaps, without those of [data] ignore: encode, "
     f"impute or drop them in the Pipeline, by a ColumnTransformer say; or {CORRECT_MODEL}"
 )
+MANY_ROWS = 20_000  # from here on OpenMP's threads save more in a training than they wait for one another
 _BLOCK_ROWS = 1024
 _ROWS_OF_TREES = 262_144  # a call of a forest has the cost of its trees, and no row's leaves depend on another's
 _CELLS_OF_TREES = 2**25  # however wide rows are
@@ -135,7 +137,8 @@ def fitted(
         rows = np.array(X, dtype=np.float64 if columns is None else object)
         stand_in = rows[0].copy()
         table = rows if columns is None else data_frame(columns, rows)
-        estimator.fit(table, np.asarray(y), **weight_parameters(estimator, weights))
+        with one_thread() if len(rows) < MANY_ROWS else nullcontext():
+            estimator.fit(table, np.asarray(y), **weight_parameters(estimator, weights))
     except Exception as error:  # noqa: BLE001  anything may come; the rows are public, so its message may be shown
         remedy = CORRECT_MODEL if columns is None else PREPARE_COLUMNS
         raise _refused(shown_as, "could not be trained", error, remedy) from None

@@ -6,6 +6,8 @@ import sys
 
 import numpy as np
 import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from dpbo_core.models.containment import contained
 from dpbo_core.models.estimators import EstimatorFactory
@@ -39,6 +41,24 @@ def test_what_predict_prints_or_logs_is_dropped(fitted, monkeypatch, capsys, cap
     assert caplog.records == []
     logging.getLogger("estimator").critical("afterwards logging works again")
     assert len(caplog.records) == 1
+
+
+def test_few_rows_are_fitted_and_predicted_by_one_thread(monkeypatch):
+    """Two runs of one study on busy cores took minutes where they take seconds: OpenMP's threads waited."""
+    seen = []
+    for name in ("fit", "predict"):
+        own = getattr(HistGradientBoostingClassifier, name)
+
+        def noted(self, *rows, own=own):
+            seen.extend(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "openmp")
+            return own(self, *rows)
+
+        monkeypatch.setattr(HistGradientBoostingClassifier, name, noted)
+    model = EstimatorFactory("sklearn.ensemble.HistGradientBoostingClassifier", {}, 0).train(X, y, max_iter=3)
+    with threadpool_limits(3, "openmp"):
+        assert right(model, X, y).mean() > 0.5
+    assert len(seen) >= 2
+    assert set(seen) == {1}
 
 
 def test_inside_another_it_holds_whatever_was_undone_there(capsys, caplog):
