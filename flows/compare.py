@@ -61,7 +61,7 @@ def compare_methods(
 def measure(
     names: tuple[str, ...], epsilons: tuple[float, ...], repetitions: int, folder: str, own: str | None = None
 ) -> list[Cell]:
-    """Train each data set's candidates in a task, then run the contenders in a task for each ε.
+    """Train each data set's candidates in a task, then measure the contenders in a task for each ε.
 
     Raises:
         PolicyRefused: Prefect started it.

@@ -64,11 +64,11 @@ def evaluate_privately(
         )
         champion = None
         if register and model is None and tracked is not None:
-            champion = warnings.tried("the champion stays", lambda: _crown(flow, result.release))
+            champion = warnings.tried("the champion stays", lambda: _update_champion(flow, result.release))
         return stated(Evaluated(result, tracked, tuple(warnings.lines), champion or ""), result)
 
 
-def _crown(flow: PrivateFlow, report: Release) -> str:
+def _update_champion(flow: PrivateFlow, report: Release) -> str:
     study, dataset = flow.study, flow.study.privacy.dataset
     editions = flow.run.ledger.editions(study.name, edition=study.edition, dataset=dataset)
     chosen = [one.release for one in editions if one.release is not None]
@@ -82,14 +82,14 @@ def _crown(flow: PrivateFlow, report: Release) -> str:
 
 
 def n_tasks(result: EvaluationResult | None, tracked: Tracked | None) -> int:
-    """How many tasks `report` began: it prepares always, draws once, and publishes where it can."""
+    """The number of tasks that `report` began: preparing always, drawing once, publishing where it can."""
     return 1 + (result is not None and not result.replayed) + (tracked is not None)
 
 
 def report(
     flow: PrivateFlow, *, epsilon: float | None = None, model: str | None = None, workers: Workers | None = None
 ) -> tuple[EvaluationResult, Tracked | None]:
-    """The story itself, inside whatever flow runs it."""
+    """Evaluate, publish and return the result, inside whatever flow runs it."""
     opened = prepare(flow.study, flow.run, model, epsilon)
     if isinstance(opened, EvaluationResult):
         result = opened

@@ -61,7 +61,7 @@ def score_privately(
         StudyInvalid, BudgetRefused, AssumptionNotAccepted: nothing was charged.
         Sealed: something failed on sensitive data; run it again and it continues.
     """
-    flow, session = _begun(study, folder, pad_steps)
+    flow, session = _flow_and_session(study, folder, pad_steps)
     with alive(flow.stores.running):
         scores = tuple(_scored(session, flow.study, one) for one in params)
         flow.warnings.tried(UNRECORDED, lambda: wait_until_recorded(len(scores)))
@@ -74,7 +74,7 @@ def close_privately(study: StudySpec, folder: str = ".", pad_steps: float = 0.0)
 
     Args, Raises: as `score_privately`. A choice that was paid for is drawn now, unless it was before.
     """
-    flow, session = _begun(study, folder, pad_steps)
+    flow, session = _flow_and_session(study, folder, pad_steps)
     with alive(flow.stores.running):
         release = close(session)
         tracked = publish_release(flow, release)
@@ -82,7 +82,7 @@ def close_privately(study: StudySpec, folder: str = ".", pad_steps: float = 0.0)
         return Closed(release, tracked, tuple(flow.warnings.lines))
 
 
-def _begun(study: StudySpec, folder: str, time_quantum: float) -> tuple[PrivateFlow, ScoreSession]:
+def _flow_and_session(study: StudySpec, folder: str, time_quantum: float) -> tuple[PrivateFlow, ScoreSession]:
     flow = PrivateFlow.begin(study_of(study), folder, time_quantum)
     flow.warnings.tried(UNNAMED, lambda: name_run(flow.study, "objective"))
     return flow, ScoreSession(objective_of_study(flow.study, flow.run), flow.run)

@@ -56,13 +56,13 @@ class Outsourcing:
     accepts: tuple[str, ...] = ()
 
     def file(self, name: str) -> Path:
-        """A file where the parties meet."""
+        """The path of a file in the folder where curator and modeller exchange messages."""
         return Path(self.meeting) / name
 
 
 @flow(name="curate", **policies.FLOW)
 def curate(terms: Outsourcing) -> None:
-    """The curator: publish, then answer until all steps are answered.
+    """Run the curator: publish, then answer queries until all steps are answered.
 
     Raises:
         PolicyRefused: Prefect started it; its files are its owner's to name.
@@ -85,7 +85,7 @@ def curate(terms: Outsourcing) -> None:
 
 @flow(name="model", **policies.FLOW)
 def model(terms: Outsourcing) -> None:
-    """The modeller: wait for the table, then ask and learn, step by step.
+    """Run the modeller: wait for the table, then query and learn, step by step.
 
     Raises:
         PolicyRefused: Prefect started it; its files are its owner's to name.
@@ -107,7 +107,7 @@ def model(terms: Outsourcing) -> None:
 
 
 def outsource(terms: Outsourcing) -> Progress:
-    """Run both parties on this machine until the search ends; their owner calls it.
+    """Run both parties on this machine until the search ends; only their owner may call it.
 
     Raises:
         DpboError: one of the two stopped; its own message is on standard error.
@@ -137,7 +137,7 @@ def outsource(terms: Outsourcing) -> Progress:
 
 
 def wait_for(path: Path) -> None:
-    """Return when the other party has put its file there; files appear whole.
+    """Wait until the other party has put its file at `path`, whole.
 
     Raises:
         DpboError: it did not come in time.
@@ -154,7 +154,7 @@ def wait_for(path: Path) -> None:
 
 
 def _run(name: str, terms: Outsourcing, server: str | None) -> None:
-    """One party's process: its flow, and its message on standard error."""
+    """Run one party's flow in this process, with its error on standard error."""
     party: Callable[[Outsourcing], Any] = {"curate": curate, "model": model}[name]
     message = ""
     settings = temporary_settings({PREFECT_API_URL: server} if server else {})

@@ -6,5 +6,5 @@ PLAIN = "DPBO_PLAIN"
 
 
 def is_plain() -> bool:
-    """Whether somebody listens to the screens: --plain, or DPBO_PLAIN in the environment."""
+    """Whether screens are plain words, as for a screen reader: --plain, or DPBO_PLAIN in the environment."""
     return os.environ.get(PLAIN, "") not in ("", "0")

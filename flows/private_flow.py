@@ -37,13 +37,13 @@ class Warnings:
         self.lines: list[str] = []
 
     def add(self, line: str) -> None:
-        """Once, however often it happens."""
+        """Add a warning unless it is there already."""
         if line and line not in self.lines:
             self.lines.append(line)
             get_run_logger().warning("%s", line)
 
     def tried(self, what: str, work: Callable[[], T]) -> T | None:
-        """The result of `work`; or None and a warning: the words of our own errors, of others the type."""
+        """The result of `work`; if it fails, None and a warning without foreign error text."""
         try:
             return work()
         except DpboError as error:
@@ -81,7 +81,7 @@ class PrivateFlow:
         *,
         model: str | None = None,
     ) -> Self:
-        """Check the settings, make the stores' folder, and ask the owner's policy before anything is opened.
+        """Check Prefect's settings and the owner's policy, and make the stores' folder, before opening anything.
 
         Args:
             study: as written.
@@ -111,16 +111,16 @@ class PrivateFlow:
         return cls(study, run, stores, warnings)
 
     def on_schedule(self) -> Self:
-        """The flow as one run of a schedule, whose search begins with what earlier runs released."""
+        """This flow as a schedule's run, whose search begins with earlier runs' releases."""
         return replace(self, run=replace(self.run, scheduled=True))
 
     def scored_by(self, workers: Workers | None) -> Run:
-        """The run, whose parts of a partitioned validation set `workers` score."""
+        """The run with `workers` to score the parts of a partitioned validation set."""
         return replace(self.run, workers=workers)
 
 
 def check_showable(dataset: str, stores: Stores, warnings: Warnings) -> None:
-    """Return if a release of the dataset could be shown; called before its query is charged for the first time.
+    """Refuse a first charge if MLflow could not show a release of the dataset.
 
     Raises:
         DpboError: no waiting would mend it, so nothing is charged.

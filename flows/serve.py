@@ -84,7 +84,7 @@ def tune_on_schedule(study: str, pad_steps: float = 0.0, register: bool = False)
 
 
 def fired_at() -> datetime:
-    """The time, UTC, at which this run was due by its schedule; when it was started, for one started by hand."""
+    """The UTC time at which this run was due by its schedule, or was started by hand."""
     run = current_flow_run()
     if run is None or run.expected_start_time is None:
         return datetime.now(UTC).replace(microsecond=0)
@@ -92,7 +92,7 @@ def fired_at() -> datetime:
 
 
 def overtaken(fired: datetime) -> bool:
-    """Whether a later run of this schedule has been due for longer than the grace.
+    """Whether a later run of this schedule has been due for longer than the grace period.
 
     If so every due run but the last is ended here as missed: starting a process for each of them, only to end
     it, could take as long as the schedule's interval.
@@ -119,7 +119,7 @@ def overtaken(fired: datetime) -> bool:
 
 
 def missed_state() -> State[Any]:
-    """The state of a run that a later one has overtaken."""
+    """Prefect's state of a run that was skipped, since a later one was due."""
     return Cancelled(name=MISSED, message="A later run is due; this one spent nothing.")
 
 
@@ -132,7 +132,7 @@ def print_line(line: str) -> str:
 
 @contextmanager
 def in_environment(name: str, value: str) -> Iterator[None]:
-    """Set a variable for the processes that are started inside."""
+    """Context in which an environment variable is set for the processes started inside."""
     os.environ[name] = value
     try:
         yield

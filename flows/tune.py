@@ -84,7 +84,7 @@ def tune_file(study: str) -> Tuned:
 
 
 def tune(flow: PrivateFlow) -> Tuned:
-    """The story itself, inside whatever Prefect flow runs it."""
+    """Reserve, search, release, evaluate and publish a study, inside whatever Prefect flow runs it."""
     study, folder, warnings = flow.study, str(flow.run.folder), flow.warnings
     resolved = resolve(study, folder)
     warnings.tried(UNNAMED, lambda: name_run(study))
@@ -114,7 +114,7 @@ def tune(flow: PrivateFlow) -> Tuned:
 
 
 def _stepped(opened: StudyRun, study: StudySpec) -> int:
-    """The search's steps, a task each or a chunk of a public list; how many tasks there were."""
+    """Run the search's steps as tasks, one each or in chunks of a public list: the number of tasks."""
     with Progress(study.name, opened.n_steps) as progress:
         page = StepsDone(study, opened.n_steps)
         for steps in opened.tasks:
@@ -129,7 +129,7 @@ def _stepped(opened: StudyRun, study: StudySpec) -> int:
 def _last_step(
     flow: PrivateFlow, counting: Workers | None, tuned: StudyResult
 ) -> tuple[EvaluationResult | None, Tracked | None]:
-    """The evaluation that was reserved with the study, or that it asks for since: then a refusal is a warning."""
+    """Evaluate the tuned model where the study asks for it, reserved or not: the result and its MLflow page."""
     try:
         return report(flow, workers=counting)
     except (StudyInvalid, BudgetRefused, AssumptionNotAccepted) as refused:

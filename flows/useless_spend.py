@@ -11,7 +11,7 @@ from dpbo_core.study_file import StudySpec
 
 
 def ask_or_refuse(study: StudySpec, useless: str) -> StudySpec:
-    """The study, which says anyway: it did before, or whoever sits at the terminal does now.
+    """The study, allowed to spend on a useless plan: as it states, or as somebody at the terminal confirms.
 
     Raises:
         SpendUseless: neither; nothing was charged.
@@ -27,7 +27,7 @@ def ask_or_refuse(study: StudySpec, useless: str) -> StudySpec:
 
 
 def refuse(study: StudySpec, useless: str) -> None:
-    """Return where the study says anyway: nobody is asked where Prefect runs it, or a schedule.
+    """Refuse a study whose plan is useless unless it states `anyway`: under Prefect nobody can be asked.
 
     Raises:
         SpendUseless: it does not; nothing was charged.

@@ -73,7 +73,7 @@ def watch_privately(
 def tune_and_watch(
     study: StudySpec, name: str, folder: str = ".", wanted: WatchSection | None = None, pad: float = 0.0
 ) -> tuple[Tuned, Watched]:
-    """Tune a study, unless it is tuned, and look once at what it released: one run for every slot of a schedule.
+    """Tune a study, unless it is tuned already, and look once at its released model: one run of a schedule.
 
     Args, Raises: as `watch_privately`; and as a tune of the study.
     """
@@ -83,7 +83,7 @@ def tune_and_watch(
 
 
 def section_of(section: WatchSection | Mapping[str, Any] | None) -> WatchSection | None:
-    """A [watch] as Prefect's form gives it, read as strictly as a file's.
+    """A [watch] section from Prefect's form, read as strictly as a file's.
 
     Raises:
         StudyInvalid: with the message that the same mistake in a file would get.
@@ -98,7 +98,7 @@ def section_of(section: WatchSection | Mapping[str, Any] | None) -> WatchSection
 def watch(
     study: StudySpec, name: str, folder: str, wanted: WatchSection | None, *, retune: bool, pad: float
 ) -> Watched:
-    """The story itself, inside whatever flow runs it."""
+    """Look, warn, publish and perhaps tune again, inside whatever flow runs it."""
     flow, section = PrivateFlow.begin(study, folder, pad), wanted or study.watch or WatchSection()
     warnings = flow.warnings
     if retune:
@@ -128,7 +128,7 @@ def _looked(study: StudySpec, flow: PrivateFlow, name: str, section: WatchSectio
 
 
 def _alarm(study: StudySpec, looked: Look) -> None:
-    """A warning in the run's log, and an event that an automation can listen to. All of it was released."""
+    """Warn in the run's log of an alarm, and emit an event that automations can listen to."""
     get_run_logger().warning(
         "study %s, edition %s: look %s raises the alarm: its score has fallen by about %g, or it is a false alarm",
         study.name,
@@ -151,7 +151,7 @@ def _alarm(study: StudySpec, looked: Look) -> None:
 
 
 def _retuned(study: StudySpec, folder: str, looked: Look, warnings: Warnings) -> Tuned | None:
-    """The study tuned anew as the edition that the look is called; None and a warning where nothing pays for it."""
+    """The study tuned anew as an edition named after the look; None and a warning without budget."""
     try:
         return tune(PrivateFlow.begin(replace(study, edition=looked.name), folder).on_schedule())
     except BudgetRefused as refused:

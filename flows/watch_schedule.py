@@ -82,12 +82,12 @@ def watch_on_schedule(
 
 
 def slot(moment: datetime) -> str:
-    """What the look of a run that was due then is called: the time, UTC, to the second."""
+    """The name of a scheduled look: the UTC time at which it was due, to the second."""
     return filled_at(SLOT, moment.astimezone(UTC))
 
 
 def in_a_line(watched: Watched) -> str:
-    """The bit in a few words, for the state's message."""
+    """The look's result in a few words, for the flow run's state message."""
     look = watched.look
     again = " (recorded before)" if look.replayed else ""
     after = "" if watched.tuned is None else f"; tuned anew as edition {watched.tuned.result.release.edition}"

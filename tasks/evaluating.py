@@ -13,11 +13,11 @@ from dpbo_core.study_file import StudySpec
 def prepare(
     study: StudySpec, run: Run, model: str | None, epsilon: float | None
 ) -> OpenEvaluation | EvaluationResult:
-    """Train or read the model, choose the bins, price; or read the report that was recorded. Charges nothing."""
+    """Train or read the model, choose the bins, price; or read the recorded report. Charges nothing."""
     return open_evaluation(study, run, model=model, epsilon=epsilon)
 
 
 @task(name="evaluate", **policies.SENSITIVE_TASK)
 def evaluate(opened: OpenEvaluation, run: Run) -> EvaluationResult | BudgetRefused:
-    """Reserve durably, count the records once, noise once, record; or the ledger's refusal, which is an answer."""
+    """Reserve, count the records, draw the noise, record; a refusal of the ledger is returned, not raised."""
     return policies.or_refused(lambda: opened.finish(run))

@@ -17,13 +17,13 @@ from dpbo_core.queries.publication.curator import Publication, publish
 
 @task(name="publish table", **policies.SENSITIVE_TASK)
 def publish_table(publication: Publication, data: Path, out: Path, run: Run, vaults: Path) -> StudyResult:
-    """Reserve, draw, record, and only then write the table for the modeller; asked again, write the same one."""
+    """Reserve, draw and record a table, then write it for the modeller; repeated, write the same one."""
     return publish(publication, data, out, run, vaults=vaults)
 
 
 @task(name="suggest row", **policies.SENSITIVE_TASK)
 def suggest_row(table: Path, state: Path, out: Path) -> Query:
-    """The query, written after the state that remembers it."""
+    """Write the modeller's next query, after the state that remembers it."""
     return session.suggest(table, state, out)
 
 
@@ -36,11 +36,11 @@ def answer_query(
     private: PrivateAnswers | None,
     accepts: tuple[str, ...],
 ) -> Answer:
-    """The answer, recorded before it is written."""
+    """Answer a query: the answer is recorded before it is written."""
     return curator.answer_file(query, answers, out, private=private, accepts=accepts)
 
 
 @task(name="take answer", **policies.SENSITIVE_TASK)
 def take_answer(answer: Path, state: Path) -> Progress:
-    """Where the search stands after it."""
+    """Add an answer to the modeller's search: its progress afterwards."""
     return session.update(answer, state)

@@ -21,7 +21,7 @@ class Unkept(Serializer):  # its own registry takes the bare class alone
     type: str = "dpbo-unkept"
 
     def dumps(self, obj: Any) -> bytes:  # noqa: ARG002
-        """Raise before a file is made; the flow goes on, and its caller gets the exception itself.
+        """Raise, so that Prefect stores no result of a task.
 
         Raises:
             ValueError: always.
@@ -38,12 +38,12 @@ class Unkept(Serializer):  # its own registry takes the bare class alone
 
 
 def may_pass(_task: Any, _run: Any, state: Any) -> bool:
-    """Whether trying again could help: not where one of our own messages says what a person has to do first."""
+    """Whether a retry could help: not after an error of dpbo's own, which a person must resolve."""
     return not isinstance(state.result(raise_on_failure=False), DpboError)
 
 
 def or_refused(work: Callable[[], T]) -> T | BudgetRefused:
-    """The result of `work`, or the ledger's refusal as a value, so that Prefect logs no trace of it."""
+    """The result of `work`, or the ledger's refusal as a value, so that Prefect logs no traceback of it."""
     try:
         return work()
     except BudgetRefused as refused:

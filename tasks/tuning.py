@@ -33,7 +33,7 @@ from dpbo_core.study_file import StudySpec
 def reserve(
     study: ResolvedStudy, run: Run, precomputed: Precomputed | None, follow_up: FollowUp | None
 ) -> StudyRun | ReplayedStudy | BudgetRefused:
-    """Price, reserve durably, then open the sensitive half; a handle that says nothing, or the ledger's refusal.
+    """Price, reserve, then open the sensitive half, as an opaque handle; the ledger's refusal is returned.
 
     A study that was released before is replayed: nothing is reserved. `follow_up` is what is reserved with it.
 
@@ -44,7 +44,7 @@ def reserve(
 
 @task(name="search step", **policies.SENSITIVE_TASK)
 def step(study: StudyRun, steps: Sequence[int]) -> tuple[StudyRun, Released | None]:
-    """The study, so that Prefect draws the next task after this one; and what it released, or None: recorded."""
+    """Make one step, or a chunk of silent ones: what it released, already recorded, or None."""
     return study, _named(study.step(len(steps)), study.n_steps, steps)
 
 
@@ -60,7 +60,7 @@ def _named(released: Released | None, n_steps: int, steps: Sequence[int]) -> Rel
 
 @task(name="draw the release", **policies.SENSITIVE_TASK)
 def finish(study: StudyRun | ReplayedStudy) -> StudyResult:
-    """The release of a study, drawn once and recorded, or read back."""
+    """The release of a study: drawn once and recorded, or read back."""
     return study.finish()
 
 
@@ -68,7 +68,7 @@ def finish(study: StudyRun | ReplayedStudy) -> StudyResult:
 def train(
     study: StudySpec, folder: str | Path, release: Release, opened: StudyRun | ReplayedStudy | None = None
 ) -> FinalModel | None:
-    """Train on the public training set, read again where `opened` is None; None where no point was released."""
+    """Train the chosen model on the public training set, read again without `opened`; None without a choice."""
     return train_final(study, folder, release, None if opened is None else opened.public)
 
 
@@ -81,5 +81,5 @@ def publish(
     registered: bool,
     missing: tuple[str, ...] = (),
 ) -> Tracked:
-    """Log the release once; asked again, find what was logged. `missing` is what could not be made of it."""
+    """Log the release in MLflow once; repeated, find what was logged. `missing` is what could not be made."""
     return log_release(release, account, tracking_uri, model=model, registered=registered, missing=missing)

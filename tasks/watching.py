@@ -17,17 +17,17 @@ from dpbo_core.study_file import StudySpec, WatchSection
 
 @task(name="prepare look", **policies.SENSITIVE_TASK)
 def prepare_look(study: StudySpec, run: Run, vaults: Path, name: str, section: WatchSection) -> OpenLook | Look:
-    """Train the released model, check the table's header and size; or read the bit that was recorded."""
+    """Train the released model, check the table's header and size; or read the recorded look."""
     return open_look(study, run, name=name, section=section, vaults=vaults)
 
 
 @task(name="look", **policies.SENSITIVE_TASK)
 def look(opened: OpenLook, run: Run, vaults: Path) -> Look | BudgetRefused:
-    """Draw, read today's table once, compare, record; or the ledger's refusal, which is an answer."""
+    """Draw, read today's table, compare and record; a refusal of the ledger is returned, not raised."""
     return policies.or_refused(lambda: opened.finish(run, vaults))
 
 
 @task(name="show the looks", **policies.PUBLISHING_TASK)
 def publish_looks(looked: Look, account: Account, tracking_uri: str) -> Tracked:
-    """The timeline of a watch's bits, each look once, and what the watch cost the dataset's budget."""
+    """Log the watch's looks, each once, and its cost to the dataset's budget: the MLflow page."""
     return log_looks(looked, account, tracking_uri)

@@ -113,7 +113,7 @@ def _greedy(
     *,
     share: float,
 ) -> Iterator[tuple[float, float, float]]:
-    """Observe again and again where s² is largest; yields (gain in F, max s², Σ n s²) after each.
+    """Greedily observe where the variance is largest; yields (gain in F, max s², Σ n s²) after each.
 
     Each observation is a share of a whole one.
     """

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 
 def main() -> None:
-    """Import the command and run it; a signal that comes meanwhile is answered, since nothing is charged yet."""
+    """Import and run the command; until it is imported a signal ends it at once, as nothing is charged yet."""
     try:
         with suppress(ValueError):  # in another thread than the main one nobody handles signals
             signal.signal(signal.SIGTERM, _interrupt)

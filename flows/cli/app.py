@@ -76,7 +76,7 @@ class Verbs(TyperGroup):
                 formatter.write_dl(section)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Name, command and remaining words, as typer resolves them; the command comes from its own module."""
+        """The name, command and remaining words, as typer resolves them, with the command's module imported."""
         name, _, rest = super().resolve_command(ctx, args)
         if name is None:
             return name, None, rest
@@ -129,7 +129,7 @@ def start(ctx: typer.Context, plain: Plain = False) -> None:
 
 
 def print_first() -> None:
-    """Print what `dpbo` alone shows: what it does, and the first commands."""
+    """Print what `dpbo` without a command shows: what it does, and the first commands."""
     screen = Screen()
     screen.say("[bold]dpbo[/] tunes models on validation records that must not leak.")
     screen.say(
@@ -160,7 +160,7 @@ def _refuse_unprintable(words: list[str]) -> None:
 
 
 def _announce(words: list[str]) -> None:
-    """Say on a terminal which study is read, before the libraries are imported, which takes seconds."""
+    """Print on a terminal which study is read, before the libraries are imported, which takes seconds."""
     if words[:1] == ["tune"] and "--help" not in words and sys.stderr.isatty():
         study = next((Path(word).name for word in words if word.endswith(".toml")), "the bundled example")
         sys.stderr.write(f"dpbo: reading {study}\n")

@@ -78,7 +78,7 @@ def show_accounts(
 def _forecasts(
     accounts: tuple[DatasetAccount, ...], every: str | None
 ) -> tuple[tuple[DatasetAccount, Forecast | None], ...]:
-    """Each account with the forecast of its burn-down; None where nothing of it burns down."""
+    """Each account with the forecast of its burn-down; None where there is none to forecast."""
     rhythm, now = None if every is None else timedelta(seconds=seconds(every)), datetime.now(UTC)
     return tuple((account, forecast(account, now, rhythm)) for account in accounts)
 
@@ -100,7 +100,7 @@ def accounts_json(accounts: tuple[DatasetAccount, ...]) -> dict[str, Any]:
 
 
 def _amounts(account: Account) -> dict[str, Any]:
-    """The dataset's cap and what is spent of it: the smaller of the two routes of composition, rounded up."""
+    """The dataset's cap and its spent ε and δ, by the smaller of the two routes of composition, rounded up."""
     budget = account.budget
     limit, delta = from_units(budget.epsilon_units), from_units(budget.delta_units)
     epsilon, paid = account.spent_epsilon
@@ -181,7 +181,7 @@ def print_accounts(accounts: tuple[DatasetAccount, ...], newest: int | None = NE
 
 
 def _unfinished(entries: Sequence[Entry]) -> Iterator[str]:
-    """A line for each charge without a release: since when, and what to do. A watch that goes on is none."""
+    """A line for each charge without a release, with its date and what to do; running watches are left out."""
     for entry in entries:
         if entry.released_at is None and n_looks(entry) is None:
             which, when = f"{named(entry.study)}:{named(entry.edition)}", named(entry.reserved_at[:10])
@@ -189,7 +189,7 @@ def _unfinished(entries: Sequence[Entry]) -> Iterator[str]:
 
 
 def _askers(entries: Sequence[Entry]) -> Iterator[str]:
-    """A line for everybody who charged some of the entries, and how many."""
+    """A line for each user who charged some of the entries, with their number."""
     for asker, count in Counter(entry.asked_by for entry in entries if entry.asked_by).items():
         yield f"{count:,} charged by {named(asker)}"
 
@@ -247,13 +247,13 @@ def _cells(entry: Entry) -> tuple[str, ...]:
 
 
 def _unreleased(entry: Entry) -> str:
-    """What the column "released" says of an entry without a release."""
+    """The text in the column "released" for an entry without a release."""
     n = n_looks(entry)
     return "not finished" if n is None else f"open, {looks(n)}"
 
 
 def n_looks(entry: Entry) -> int | None:
-    """How many looks a watch has had while none of them was an alarm; None for other entries and ended watches."""
+    """How many looks a running watch has had; None for other entries and ended watches."""
     if entry.method != WATCH or entry.released_at is not None:
         return None
     return sum(name.startswith(LOOK) for name in entry.recorded)
@@ -288,7 +288,7 @@ def print_forecasts(forecasts: tuple[tuple[DatasetAccount, Forecast | None], ...
 
 
 def _lines(burn_down: Forecast | None, screen: Screen) -> Iterator[str]:
-    """A burn-down in lines: what is left so far and expected, each study's rhythm, the end."""
+    """A burn-down in lines: what is left and expected, each study's rhythm, the end."""
     if burn_down is None:
         yield "nothing burns down: it has no limit, or nothing was spent on it yet"
         return
@@ -302,10 +302,10 @@ def _lines(burn_down: Forecast | None, screen: Screen) -> Iterator[str]:
     for stream, more in burn_down.streams:
         count = f"{more:,}" if more < MOST_ROOM else f"{MOST_ROOM:,} or more"
         yield f"{named(stream.name)} ({named(stream.newest.method)}), every {_duration(stream.every)}: {count} more"
-    yield _end(burn_down.ends, burn_down.refused)
+    yield _end_in_words(burn_down.ends, burn_down.refused)
 
 
-def _end(ends: datetime | None, refused: Stream | None) -> str:
+def _end_in_words(ends: datetime | None, refused: Stream | None) -> str:
     """When a budget ends, and at which study, in a sentence."""
     if ends is None or refused is None:
         return "it does not end within ten years"

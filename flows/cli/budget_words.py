@@ -227,7 +227,7 @@ def recover(
 
 
 def _added(added: recovery.Recovered) -> str:
-    """What an export had and the ledger had lost, in a sentence or two."""
+    """The entries recovered from an export, in a sentence or two."""
     if added == recovery.Recovered():
         return "The ledger has everything that the export has; nothing was added."
     summary = f"{added.charges} lost charges were added, with {added.draws} draws and {added.releases} releases."
@@ -238,7 +238,7 @@ def _added(added: recovery.Recovered) -> str:
 
 
 def _stores() -> Stores:
-    """The addresses of the stores, with their folder made for its owner alone."""
+    """The addresses of the stores, after their folder was made for its owner alone."""
     stores = Stores()
     stores.make_folder()
     return stores

@@ -195,7 +195,7 @@ def print_published(published: StudyResult, out: Path) -> None:
 
 
 def _box(transform: str, relation: str | None, **options: Any) -> Outsourced:
-    """The curator's method with these options, its words checked.
+    """The outsourced method with these options, its text options checked.
 
     Raises:
         StudyInvalid: a word that is not known, or numbers that make no box.
@@ -246,7 +246,7 @@ def _table_size(data: Path | None, rows: int | None, columns: int | None) -> tup
 
 
 def _finite(value: Any) -> Any:
-    """A JSON document with null in the place of every infinite number."""
+    """A JSON document with null in place of infinite numbers."""
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -255,7 +255,7 @@ def _finite(value: Any) -> Any:
 
 
 def _plan_text(planned: Utility, size: tuple[int, int]) -> str:
-    """The screen of `dpbo curate plan`."""
+    """The text that `dpbo curate plan` prints."""
     lines = [
         f"{size[0]:,} rows of {size[1]} columns; diameter {planned.diameter:g}.",
         "No row was read and nothing was charged.",

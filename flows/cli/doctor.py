@@ -65,7 +65,7 @@ def examine() -> tuple[Finding, ...]:
 
 
 def prepare_machine() -> str:
-    """Set up once what the first study would wait for; returns one sentence about it.
+    """Set up, once, what the first study would wait for; returns one sentence about it.
 
     Raises:
         StudyInvalid: the current folder holds settings of Prefect's.
@@ -79,7 +79,7 @@ def prepare_machine() -> str:
 
 
 def _looked(look: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
-    """The findings of one look; an error of the look is a finding itself."""
+    """The findings of one check; an error of the check is a finding itself."""
     name = look.__name__.strip("_").replace("_", " ")
     try:
         yield from look()
@@ -95,7 +95,7 @@ def _python() -> Iterator[Finding]:
 
 
 def _versions() -> Iterator[Finding]:
-    """A finding: whether installed packages are within the ranges that dpbo requires, each known to work."""
+    """A finding: whether installed packages are within the version ranges that dpbo requires."""
     wrong, n_read = [], 0
     for line in requires("dpbo") or ():
         requirement = Requirement(line)
@@ -129,7 +129,7 @@ def _disk() -> Iterator[Finding]:
 
 
 def _settings() -> Iterator[Finding]:
-    """A finding: whether Prefect is set to keep more of a run than its policy says."""
+    """A finding: whether Prefect's settings store more of a run than dpbo's policy allows."""
     check_prefect_settings()
     yield Finding("prefect's settings", "fine", "nothing of a run is kept beyond its policy")
 

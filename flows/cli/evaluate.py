@@ -99,7 +99,7 @@ def run(
     replay = reported(study, folder, epsilon=epsilon, model=model)
     if replay is not None:
         return replay
-    before, saved = _reports(study), None if model is None else str(model)
+    before, saved = _report_ids(study), None if model is None else str(model)
 
     def flow() -> Evaluated:
         from dpbo.flows.evaluate import evaluate_privately
@@ -110,7 +110,7 @@ def run(
 
 
 def planned(path: Path, *, epsilon: float | None = None, model: Path | None = None) -> EvaluationPlan:
-    """Price an evaluation and say what to expect of it, from public files and the ledger. Charges nothing."""
+    """Price an evaluation with its expected errors, from public files and the ledger. Charges nothing."""
     study, folder = _read(path, model)
     return plan_evaluation(
         study, ledger=PrivacyLedger(Stores().ledger), model=model, epsilon=epsilon, folder=folder
@@ -150,7 +150,7 @@ def _read(path: Path, model: Path | None) -> tuple[StudySpec, str]:
     return study, os.path.relpath(str(path.parent))
 
 
-def _reports(study: StudySpec) -> set[str]:
+def _report_ids(study: StudySpec) -> set[str]:
     """The ids of the recorded releases of the study's evaluations."""
     ledger = ledger_here()
     if ledger is None:
@@ -161,7 +161,7 @@ def _reports(study: StudySpec) -> set[str]:
 
 def _recorded(study: StudySpec, before: set[str]) -> tuple[str, str] | None:
     """A sentence about the report that was recorded since `before`, and what to do; None if there is none."""
-    new = _reports(study) - before
+    new = _report_ids(study) - before
     if not new:
         return None
     return (
@@ -171,7 +171,7 @@ def _recorded(study: StudySpec, before: set[str]) -> tuple[str, str] | None:
 
 
 def print_expected(plan: EvaluationPlan) -> None:
-    """Print the price of an evaluation, what to expect of it, and whether it is worth it."""
+    """Print the price of an evaluation, its expected errors, and whether it is worth its price."""
     screen, expected = Screen(), plan.expected
     by_person = plan.price.guarantee.relation is NeighboringRelation.REPLACE_ONE_PERSON
     (spend,) = plan.price.spends

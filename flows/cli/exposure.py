@@ -51,7 +51,7 @@ class Finding:
 
 
 def files(accounts: tuple[DatasetAccount, ...]) -> Iterator[Finding]:
-    """Find stores, vaults, keys, passwords and sensitive files that others can read."""
+    """Find stores, vaults, keys, passwords and sensitive files that other users can read."""
     password, profiles = _of_prefect()
     private_paths = [FOLDER, Stores().vaults, *FOLDER.glob("*.generation"), *FOLDER.glob("*.db"), password]
     private_paths += [profiles] if _holds_a_secret(profiles) else []
@@ -71,7 +71,7 @@ def files(accounts: tuple[DatasetAccount, ...]) -> Iterator[Finding]:
 
 
 def shared_folders() -> Iterator[Finding]:
-    """Find stores on a network's file system, whose locks do not hold everywhere, and whose users are unknown."""
+    """Find stores on a network's file system, whose locks and users are unreliable."""
     wrong = [f"{path} ({kind})" for path in (FOLDER, Stores().vaults) if (kind := _kind(path.resolve())) in SHARED]
     if wrong:
         remedy = "keep them on a disk of this machine; a team's ledger is a PostgreSQL server's"
@@ -79,7 +79,7 @@ def shared_folders() -> Iterator[Finding]:
 
 
 def ledger_server() -> Iterator[Finding]:
-    """Look at a PostgreSQL ledger: who else gets in, who else may write it, whether it travels unencrypted."""
+    """Findings about a PostgreSQL ledger: open access, other writers, unencrypted connections."""
     address = sa.engine.make_url(Stores().ledger)
     if address.get_backend_name() != "postgresql":
         return
@@ -107,7 +107,7 @@ def ledger_server() -> Iterator[Finding]:
 
 
 def tracking_server() -> Iterator[Finding]:
-    """Look at an MLflow tracking server: whether it asks for a password, and whether it is reached by TLS."""
+    """Findings about an MLflow tracking server: missing password or TLS."""
     import httpx
 
     uri = Stores().tracking.rstrip("/")
@@ -130,13 +130,13 @@ def tracking_server() -> Iterator[Finding]:
 
 
 def prefect_in_the_open(api: str | None) -> Iterator[Finding]:
-    """Find a Prefect server elsewhere that is sent its password without TLS."""
+    """Find a remote Prefect server to which a password is sent without TLS."""
     if api is not None and not _encrypted(api):
         yield Finding("prefect server", "wrong", f"{api}: its password travels unencrypted", "say https://")
 
 
 def dask_cluster() -> Iterator[Finding]:
-    """Look at the standing Dask cluster: certificates, versions, settings; nothing where none is named.
+    """Findings about the configured Dask cluster: certificates, versions, settings; none without one.
 
     Raises:
         StudyInvalid: it cannot be reached, or its address or certificates cannot be used.
@@ -144,7 +144,7 @@ def dask_cluster() -> Iterator[Finding]:
     cluster = standing_cluster()
     if cluster is None:
         return
-    yield from _key()
+    yield from _dask_key()
     with ExitStack() as running:
         client = cluster.client(running)
         wrong = problems(client)
@@ -169,7 +169,7 @@ def dask_cluster() -> Iterator[Finding]:
 
 
 def _of_prefect() -> tuple[Path, Path]:
-    """The file of the password of `dpbo serve`, and Prefect's profiles."""
+    """The file with the password of `dpbo serve`, and Prefect's file of profiles."""
     home = default_home()
     if home is not None:
         return home / PASSWORD_FILE, home / PROFILES
@@ -187,7 +187,7 @@ def _holds_a_secret(profiles: Path) -> bool:
 
 
 def _reached(path: Path) -> bool:
-    """Whether others can read or write a path: by its mode, and by that of each folder above it."""
+    """Whether other users can read or write a path, by its mode and that of each folder above it."""
     if not path.stat().st_mode & OTHERS:
         return False
     above = path.resolve().parents
@@ -195,7 +195,7 @@ def _reached(path: Path) -> bool:
 
 
 def _kind(path: Path) -> str:
-    """The kind of file system that the path lies on, or would lie on."""
+    """The kind of file system of a path, existing or not."""
     if not MOUNTS.is_file():
         return ""
     rows = [line.split() for line in MOUNTS.read_text(encoding="utf-8", errors="replace").splitlines()]
@@ -204,7 +204,7 @@ def _kind(path: Path) -> str:
 
 
 def _encrypted(url: str) -> bool:
-    """Whether a URL is reached by TLS, or does not leave this machine."""
+    """Whether a URL uses TLS, or does not leave this machine."""
     import httpx
 
     return url.startswith("https://") or httpx.URL(url).host in LOOPBACK
@@ -217,7 +217,7 @@ def _host(address: "sa.URL") -> str:
 
 
 def _lets_in(address: "sa.URL") -> bool:
-    """Whether the server takes a connection under this name without a password."""
+    """Whether the database accepts a connection under this name without a password."""
     import psycopg
 
     plain = address.set(drivername="postgresql").update_query_dict({"passfile": os.devnull})
@@ -245,7 +245,7 @@ def n_clients(dask_scheduler: Any) -> int:
     return sum(name.startswith("Client") for name in dask_scheduler.clients)
 
 
-def _key() -> Iterator[Finding]:
+def _dask_key() -> Iterator[Finding]:
     """Find a Dask client key that others can read."""
     import dask
 

@@ -145,7 +145,7 @@ def study_text(
 
 
 def _lines(tables: Mapping[str, Mapping[str, object]]) -> Iterator[str]:
-    """The lines of a study file: what fits in one first, then the other tables, a key a line."""
+    """The lines of a study file: tables that fit in one line first, then the others, a key a line."""
     yield _line("budget", tables["budget"])
     for axis, values in tables["space"].items():
         yield _line(f"space.{_key(axis)}", values)
@@ -156,12 +156,12 @@ def _lines(tables: Mapping[str, Mapping[str, object]]) -> Iterator[str]:
 
 
 def _line(key: str, value: object) -> str:
-    """A key, its value and its note."""
+    """A line of a study file: key, value and note."""
     return _noted(f"{key} = {_inline(value)}", NOTES.get(key))
 
 
 def _noted(text: str, note: str | None) -> str:
-    """A line with its note, where both fit in 80 columns."""
+    """A line with its note, if both fit in 80 columns."""
     whole = f"{text:36} # {note}"
     return f"{text if note is None or len(whole) > WIDTH else whole}\n"
 
@@ -181,7 +181,7 @@ def _key(name: str) -> str:
 
 
 def public_name(validation: Path, target: str) -> str:
-    """A name for a study and its budget: whose data they are, not which part of a split the file is.
+    """A name for a study and its budget, after the data and without words for a part of a split.
 
     `ward_validation.csv` is "ward"; `ward/validation.csv` too; a bare `validation.csv` says only what is predicted.
     """
@@ -210,7 +210,7 @@ def _write(text: str, out: Path) -> None:
 
 
 def stated_people(person: str | None, n_persons: int | None) -> tuple[str, int] | None:
-    """The options --person and --n-persons, both or neither: the file's number is private, and not counted.
+    """The options --person and --n-persons, both or neither; the file's own number is private.
 
     Raises:
         StudyInvalid: one of them is missing.
@@ -243,7 +243,7 @@ def check_column_of_persons(table: Table, person: str, target: str) -> None:
 
 
 def _identifies(table: Table, column: str) -> bool:
-    """Whether a column is empty, or of so many values and such texts, or a name, that it tells records apart."""
+    """Whether a column identifies records, by its values or its name, or is empty."""
     values = table.columns[column]
     many = (is_text(values) or IDENTIFIER.search(column)) and len(sorted_values(values)) > CATEGORIES_AT_MOST
     return bool(many) or not present(values).any()
@@ -286,7 +286,7 @@ def _model(table: Table, target: str) -> tuple[dict[str, object], dict[str, obje
 
 
 def print_written(spec: StudySpec, out: Path, noticed: Iterable[tuple[str, str]]) -> None:
-    """Print what `dpbo init` wrote, what it noticed of the public file, and the next command."""
+    """Print what `dpbo init` wrote, its notices about the public file, and the next command."""
     screen, data, model = Screen(), spec.data, spec.model
     screen.say(
         f"[bold]{named(out)}[/] is written. Of the validation file only the header and the number of records were "
@@ -295,7 +295,7 @@ def print_written(spec: StudySpec, out: Path, noticed: Iterable[tuple[str, str]]
     delta = DEFAULT_DELTA if spec.privacy.delta is None else spec.privacy.delta
     facts = [
         ("model", f"{model.estimator}, scored by {model.score}"),
-        ("searches", ", ".join(_axis(name, axis) for name, axis in spec.space.items())),
+        ("searches", ", ".join(_axis_in_words(name, axis) for name, axis in spec.space.items())),
     ]
     if isinstance(data, PublicFiles | PersonFiles):
         facts = [("predicts", named(data.target)), *facts, ("protects", _protected(spec.privacy, data))]
@@ -322,7 +322,7 @@ def print_written(spec: StudySpec, out: Path, noticed: Iterable[tuple[str, str]]
 
 
 def _protected(privacy: PrivacySection, data: PublicFiles | PersonFiles) -> str:
-    """Who is protected by the study, in words."""
+    """The people or records whom the study protects, in words."""
     if isinstance(data, PersonFiles):
         who = f"the people in column {named(str(privacy.person))} of {named(data.validation)}"
         return f"{who}: {data.n_persons:,} of them, on your word, and each counts once"
@@ -332,7 +332,7 @@ def _protected(privacy: PrivacySection, data: PublicFiles | PersonFiles) -> str:
     return f"the people in column {named(privacy.person)} of {file} ({n} records): at most {k} of each count"
 
 
-def _axis(name: str, axis: AxisSection) -> str:
+def _axis_in_words(name: str, axis: AxisSection) -> str:
     """An axis of the search in words."""
     if axis.values is not None:
         return f"{named(name)} of {len(axis.values)} values"

@@ -26,7 +26,7 @@ def interrupt_on_termination() -> None:
 
 
 def stopped(words: Sequence[str]) -> DpboError:
-    """The message of a stopped command: by the ledger, what its study was charged and whether that is released.
+    """The error of an interrupted command: what the ledger charged its study, and whether it released.
 
     Args:
         words: of the command.
@@ -58,7 +58,7 @@ def _of_study(path: Path) -> DpboError:
 
 
 def _entries(dataset: str, name: str, edition: str) -> list[Entry]:
-    """The account's entries of a study's edition, and of what was asked beside it; none where no ledger is here."""
+    """The account's entries of a study's edition and of its follow-up queries; none without a ledger here."""
     if "dpbo.flows.cli.running" not in sys.modules:  # no library is loaded to say that nothing began
         return []
     from dpbo.flows.cli.running import ledger_here

@@ -99,7 +99,7 @@ def _model(opened: OpenObjective, path: Path) -> Submission:
 
 
 def _predictions(opened: OpenObjective, study: Path, path: Path) -> Submission:
-    """Predictions of a file, which names them; the ledger remembers that the file is sensitive."""
+    """The submission of a file of predictions; the ledger records that the file is sensitive."""
     columns = prediction_columns(opened.spec, opened.split, opened.public)
     table = predictions_file(opened.spec, path, columns)
     submission = submitted_predictions(opened.public, columns, os.path.relpath(path, study.parent), table)
@@ -111,7 +111,7 @@ def _predictions(opened: OpenObjective, study: Path, path: Path) -> Submission:
 
 
 def _read(text: str) -> Any:
-    """The hyperparameters of a JSON object.
+    """The hyperparameters in a JSON text.
 
     Raises:
         StudyInvalid: it is none.
@@ -134,7 +134,7 @@ def _submitted(session: ScoreSession, submission: Submission) -> dict[str, Any]:
 
 
 def _scored(session: ScoreSession, text: str, *, replayed: bool, score: Score) -> dict[str, Any]:
-    """The document of one score; `replayed` says that it was drawn before, and nothing was looked at now."""
+    """The JSON document of one score; `replayed` if it was drawn before."""
     return {
         "hyperparameters": read_parameters(text),
         "replayed": replayed,
@@ -146,7 +146,7 @@ def _scored(session: ScoreSession, text: str, *, replayed: bool, score: Score) -
 
 
 def _print(document: Mapping[str, Any], guarantee: str) -> None:
-    """The screen of what a JSON document says."""
+    """Print the screen of a score's JSON document."""
     screen = Screen()
     facts = [(named(name), named(value)) for name, value in document.get("hyperparameters", {}).items()]
     if "score" in document:

@@ -57,7 +57,7 @@ def print_advice(spec: StudySpec, advice: Advice) -> None:
 
 
 def print_every_method(spec: StudySpec, advice: Advice) -> None:
-    """Print a line for each method, those that cannot run too, then why, then the one to choose."""
+    """Print a line and a reason for each method, also those that cannot run, then the one to choose."""
     screen = Screen()
     _print_head(screen, spec, advice)
     screen.say()
@@ -91,17 +91,17 @@ def print_every_method(spec: StudySpec, advice: Advice) -> None:
 
 
 def _print_head(screen: Screen, spec: StudySpec, advice: Advice) -> None:
-    """Print which study, which files were read for it, and for how many editions its budget is planned."""
+    """Print the study's name, the files read for it, and for how many editions its budget is planned."""
     screen.say(
         f"[bold]{named(spec.name)}[/] · edition {named(spec.edition)} · dataset {named(spec.privacy.dataset)}"
     )
-    screen.say(_opened(spec, advice))
+    screen.say(_files_read(spec, advice))
     if spec.budget is not None and spec.budget.editions is not None:
         screen.say(f"Its budget is planned for {spec.budget.editions:,} of its editions.")
 
 
 def _expectations(spec: StudySpec, advice: Advice, best: MethodAdvice) -> list[tuple[str, str]]:
-    """What to expect of the method to choose, its price, and beside it the study's own and any with a condition."""
+    """The expected loss and price of the method to choose, and of the study's own and conditional ones."""
     choice = "a choice " if best.regret_caption not in ("", UNKNOWN) else ""
     expected = f"{_verdict(best)}{choice}{_outcome(best)} (score from 0 to {best.score_range:g})"
     if best.condition:
@@ -120,7 +120,7 @@ def _expectations(spec: StudySpec, advice: Advice, best: MethodAdvice) -> list[t
 
 
 def _outcome(line: MethodAdvice) -> str:
-    """How far its choice is expected to stay below the best, and what that and its score's noise come to."""
+    """The expected loss of a method's choice, and of that with the score's noise, in words."""
     error = f"error {line.expected_error:.1g}"
     if line.regret_caption == UNKNOWN:
         return f"{error}; how near the best its choice is, is not known"
@@ -128,12 +128,12 @@ def _outcome(line: MethodAdvice) -> str:
 
 
 def _conditional(line: MethodAdvice) -> str:
-    """Its verdict in a table's cell; its sentence below says on what condition it is good."""
+    """A method's verdict in a table's cell, marked where it holds on a condition."""
     return "if alike" if line.verdict == "good" and line.condition else line.verdict
 
 
 def _beside(line: MethodAdvice) -> str:
-    """What to expect of a method that is not the one to choose."""
+    """The expected loss of a method that is not the one to choose, in words."""
     if line.verdict == "refused":
         return f"[red]it cannot run[/]: {named(line.why)}"
     if line.verdict == "useless":
@@ -144,28 +144,28 @@ def _beside(line: MethodAdvice) -> str:
 
 
 def _verdict(line: MethodAdvice) -> str:
-    """Its verdict before what is expected of it; nothing where it is good."""
+    """A method's verdict as a prefix of its expectations; "" where it is good."""
     return "" if line.verdict == "good" else f"[{VERDICT_STYLE[line.verdict]}]{line.verdict}[/]: "
 
 
 def _price(line: MethodAdvice) -> str:
-    """What it spends, and how many models it trains."""
+    """What a method spends, and how many models it trains, in words."""
     seconds = "" if line.seconds is None else f"; {_in_processes(line.seconds)}"
     return f"ε = {line.epsilon:g}, δ = {line.delta:g}; {_trainings(line)}{seconds}"
 
 
 def _trainings(line: MethodAdvice) -> str:
-    """How many models it trains."""
+    """How many models a method trains, in words."""
     return f"{line.trainings} training{'' if line.trainings == 1 else 's'}"
 
 
 def _in_processes(seconds: float) -> str:
-    """How long scoring takes where each record has a process of its own."""
+    """The expected time of scoring each record in its own process, in words."""
     return f"scores every record in a process of its own: about {seconds:,.0f} s here, an estimate"
 
 
 def _print_choice(screen: Screen, spec: StudySpec, advice: Advice) -> None:
-    """Print the method to choose and how a study asks for it; none where every answer would be noise."""
+    """Print the method to choose and the study's lines for it; or that every method would be noise."""
     choice = advice.choice
     if choice is None:
         screen.say("No method can run on this study.")
@@ -192,7 +192,7 @@ def _print_choice(screen: Screen, spec: StudySpec, advice: Advice) -> None:
     )
 
 
-def _opened(spec: StudySpec, advice: Advice) -> str:
+def _files_read(spec: StudySpec, advice: Advice) -> str:
     """A sentence about which files were read for the advice: the public training set's at most."""
     if isinstance(spec.data, Bundled) or (advice.n_public is None and advice.positives is None):
         return "Nothing was opened and nothing was charged."

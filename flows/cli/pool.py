@@ -31,7 +31,7 @@ def pool(
 
 
 def _print(document: dict[str, Any]) -> None:
-    """The screen of a pooled report."""
+    """Print the screen of a pooled report."""
     screen, value, sites = Screen(), document["value"], document["sites"]
     guarantee, test = document["guarantee"], document["disagreement"]
     screen.say(f"[bold]{len(sites)} sites[/]; nothing was drawn or spent.\n")

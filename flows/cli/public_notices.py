@@ -27,7 +27,7 @@ MOST, REPEATED = 0.9, 1.2  # share of texts of a form; rows of a person
 
 
 def notices(training: Path, table: Table, person: str | None) -> Iterator[tuple[str, str]]:
-    """What was taken for granted of the PUBLIC file, or is not used as it stands, each with its word."""
+    """What `dpbo init` assumes of the PUBLIC file, or does not use as it stands, each with its word."""
     if training.suffix.lower() == ".csv":
         with training.open("rb") as file:
             separator = separator_of(file.readline())
@@ -53,6 +53,6 @@ def notices(training: Path, table: Table, person: str | None) -> Iterator[tuple[
 
 
 def _in_groups(values: Sequence[object]) -> bool:
-    """Whether many values stand in one run of rows each, as those of a person do: 1, 1, 1, 2, 2, 2, 3, …"""
+    """Whether many values come in one run of rows each, as a person's identifier does: 1, 1, 1, 2, 2, 3, …"""
     runs = sum(one != other for one, other in pairwise(values)) + 1
     return runs == len(set(values)) > CATEGORIES_AT_MOST

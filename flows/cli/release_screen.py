@@ -29,7 +29,7 @@ def release_json(result: "StudyResult | EvaluationResult", *, tracking: dict[str
 def print_report(
     result: "EvaluationResult", tracked: "Tracked | None", account: Account, *, champion: str = ""
 ) -> None:
-    """Print a report: its figures, guarantee, what is left, where to look, and what became of the champion."""
+    """Print a report: its figures, guarantee, budget left, MLflow's page, and what became of the champion."""
     release, best = result.release, result.best_threshold
     look = where_to_look(release, tracked)
     print_release(result, account, look=look, best=best)
@@ -50,7 +50,7 @@ def evaluated_json(result: "EvaluationResult", tracked: "Tracked | None") -> dic
 
 
 def print_repair(repair: "Repair") -> None:
-    """Print what was mended, with its figures before and after, and which of them are optimistic."""
+    """Print a model's repair with its figures before and after, and which of them are optimistic."""
     screen, document = Screen(), repair.to_json()
     screen.say()
     if repair.before != repair.after:
@@ -150,13 +150,13 @@ def print_release(
 
 
 def _facts(release: Release, screen: Screen, best: Mapping[str, Any] | None) -> list[tuple[str, str]]:
-    """The two columns of a release's screen: choice, metric, report, guarantee, evidence, noise."""
+    """The rows of a release's screen, name and text: choice, metric, report, guarantee, evidence, noise."""
     value, guarantee = release.value, release.guarantee
     chosen = value.get("hyperparameters", {})
     facts = [(named(name), f"[bold]{named(_number(item))}[/]") for name, item in chosen.items()]
     metric = displayed_metric(release)
     if metric is not None:
-        facts += [_scored(metric), *_verdict(release)]
+        facts += [_metric_rows(metric), *_verdict(release)]
     if "trajectory" in value:
         scores = screen.spark([point["score"] for point in value["trajectory"]])
         facts.append(("steps", f"{scores}   their private scores"))
@@ -172,14 +172,14 @@ def _facts(release: Release, screen: Screen, best: Mapping[str, Any] | None) -> 
 
 
 def _begun(release: Release) -> Iterator[tuple[str, str]]:
-    """A row with the earlier editions that the search began with; none where it began afresh."""
+    """The row with the earlier editions that the search began with; none where it began afresh."""
     earlier = release.facts.get(LEARNED_FROM)
     if earlier:
         names = ", ".join(named(item["edition"]) for item in earlier)
         yield "began with", f"what editions {names} released"
 
 
-def _scored(metric: DisplayedMetric) -> tuple[str, str]:
+def _metric_rows(metric: DisplayedMetric) -> tuple[str, str]:
     """The row of a metric with its interval."""
     interval = metric.interval
     more = f"   90% interval {interval[0]:.3f} … {interval[1]:.3f}" if interval else ""
@@ -196,7 +196,7 @@ def _verdict(release: Release) -> Iterator[tuple[str, str]]:
 
 
 def _plain(name: str, item: Any) -> bool:
-    """Whether a part of the value has no row of its own and fits in one."""
+    """Whether a part of the release's value has no row of its own and fits in one."""
     return name not in ("score", "hyperparameters") and isinstance(item, str | int | float)
 
 
@@ -225,7 +225,7 @@ def _paragraphs(release: Release, account: Account) -> Iterator[tuple[str, str]]
             "scores, so another run could end elsewhere, where the scores are nearly as good.",
         )
     if metric is not None:
-        yield "The score", named(_of_score(metric))
+        yield "The score", named(_score_in_words(metric))
     yield (
         "The noise",
         "Drawn from the operating system, and added before anything was recorded or shown. It is the price: "
@@ -250,7 +250,7 @@ def _paragraphs(release: Release, account: Account) -> Iterator[tuple[str, str]]
     )
 
 
-def _of_score(metric: DisplayedMetric) -> str:
+def _score_in_words(metric: DisplayedMetric) -> str:
     """What the score means, in sentences."""
     better = "more is better" if metric.greater_is_better else "less is better"
     sentence = f"{metric.name.replace('_', ' ')} on the sensitive records, {better}, with noise in it"

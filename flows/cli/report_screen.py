@@ -41,7 +41,7 @@ WIDEST = 5  # characters of a class's name at the head of a column
 
 
 def print_figures(screen: Screen, value: Mapping[str, Any]) -> None:
-    """Print tables of a report's figures, and by group how far they are from all other records.
+    """Print tables of a report's figures, and by group their distance from all other records.
 
     Nothing of another release's value.
     """
@@ -127,7 +127,7 @@ def _kind_facts(value: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _title(name: str) -> str:
-    """The name that people know a figure by."""
+    """The figure's name for people."""
     return TITLES.get(name, name.replace("_", " "))
 
 
@@ -209,7 +209,7 @@ def _at(points: list[dict[str, Any]], rate: float) -> float:
 
 
 def _counted(facts: Mapping[str, Any]) -> str:
-    """What the report counts: persons or records."""
+    """The unit that the report counts: persons or records."""
     return "persons" if "n_persons" in facts else "records"
 
 

@@ -41,7 +41,7 @@ NEEDED = (
 
 
 def is_there(url: str) -> bool:
-    """Whether the file of a SQLite store exists; every other store is taken to exist. Opening one would make it."""
+    """Whether the file of a SQLite store exists, without opening it; True for every other store."""
     return not url.startswith("sqlite:///") or Path(url.removeprefix("sqlite:///")).exists()
 
 
@@ -54,7 +54,7 @@ def ledger_here() -> PrivacyLedger | None:
 
 
 def own_ledger() -> PrivacyLedger:
-    """The ledger of this folder, made where there is none; one that may only be read is left as it is.
+    """The ledger of this folder, made if there is none; a read-only one is left as it is.
 
     Raises:
         StudyInvalid: a link stands where its folder belongs, or another user's folder.
@@ -66,13 +66,13 @@ def own_ledger() -> PrivacyLedger:
 
 
 def mlflow_lookup(release: Release | None) -> Tracked | None:
-    """Where MLflow shows a release already, read from its store's file; neither Prefect nor MLflow is loaded."""
+    """Where MLflow shows a release already, read from its store's file without importing MLflow."""
     return None if release is None else tracked_in_file(release, Stores().tracking)
 
 
 @contextmanager
 def own_server(load: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Hold a Prefect server of this command's own open, and standard output shut.
+    """Context with a Prefect server of this command's own, and standard output silenced.
 
     `load` is called while it starts.
     """
@@ -154,13 +154,13 @@ def serve_schedule(
 
 
 def _make_prefects_store() -> None:
-    """Make Prefect's database, and let what is written from now on be its owner's alone."""
+    """Create Prefect's database, and make files written from now on their owner's alone."""
     os.umask(OWNER_ALONE)
     create_prefect_store()
 
 
 def _load() -> None:
-    """Import what a run needs while its server starts; what cannot be imported fails where it is used."""
+    """Import a run's libraries while its server starts; an import that fails is reported where it is used."""
     for name in NEEDED:
         with suppress(Exception):
             import_module(name)

@@ -114,7 +114,7 @@ def save_page(release: Release, account: Account, file: Path) -> None:
 
 
 def _save_release(release: Release, file: Path) -> None:
-    """Write a release, and its receipt where there is a key.
+    """Write a release, and its receipt if there is a key.
 
     Raises:
         StudyInvalid: a file cannot be written, or the key cannot be used.
@@ -151,7 +151,7 @@ def _matches(ledger: PrivacyLedger, word: str) -> tuple[Recorded, ...]:
 
 
 def _several(word: str, matches: list[Recorded]) -> StudyInvalid:
-    """The error of a word that several releases match."""
+    """The error for a word that several releases match."""
     return StudyInvalid(
         f"{len(matches)} releases match {word!r}: {_listed(matches)}",
         cause="a study has several editions, or two studies have one name",
@@ -160,7 +160,7 @@ def _several(word: str, matches: list[Recorded]) -> StudyInvalid:
 
 
 def _unfinished(word: str, entry: Recorded) -> StudyInvalid:
-    """The error of a word that matches a study without a release."""
+    """The error for a word that matches a study without a release."""
     if entry.method == WATCH:
         return StudyInvalid(
             f"{word!r} goes on since {entry.reserved_at[:10]}: no look has raised the alarm, which is its release",
@@ -176,7 +176,7 @@ def _unfinished(word: str, entry: Recorded) -> StudyInvalid:
 
 
 def _unknown(ledger: PrivacyLedger, word: str) -> StudyInvalid:
-    """The error of a word that matches nothing."""
+    """The error for a word that matches nothing."""
     return StudyInvalid(
         f"the ledger has no release of {word!r}{suggestion(word, ledger.study_names())}",
         cause="a misspelt name, another folder's ledger, or a study that is not tuned yet",
@@ -185,7 +185,7 @@ def _unknown(ledger: PrivacyLedger, word: str) -> StudyInvalid:
 
 
 def _listed(matches: tuple[Recorded, ...] | list[Recorded]) -> str:
-    """The newest ten matches in one line."""
+    """The newest ten matching studies in one line."""
     newest = [
         f"{item.study}:{item.edition} ({item.method}, {item.release_id})" for item in matches[: -LISTED - 1 : -1]
     ]

@@ -56,7 +56,7 @@ def status() -> None:
 
 
 def look() -> Status:
-    """Read this folder's locks, the ledger if there is one, and Prefect's runs if it answers."""
+    """The status of this folder: its locks, its ledger, and Prefect's runs if a server answers."""
     ledger = ledger_here()
     accounts = () if ledger is None else ledger.accounts()
     entries = [(account.budget.dataset, entry) for account in accounts for entry in account.entries]
@@ -88,7 +88,7 @@ def _run(item: Mapping[str, Any]) -> Run:
 
 
 def _server() -> tuple[str, dict[str, str]] | None:
-    """The API that the environment names, or that of this user's own server here, and the headers to send."""
+    """The address of Prefect's API, from the environment or this user's own server, and the headers to send."""
     auth, api = os.environ.get("PREFECT_API_AUTH_STRING"), os.environ.get("PREFECT_API_URL")
     home = Path(os.environ.get("PREFECT_HOME", "~/.prefect")).expanduser()
     if api is None:
@@ -125,7 +125,7 @@ def status_json(standing: Status) -> dict[str, Any]:
 
 
 def print_status(standing: Status) -> None:
-    """Print what runs, what ran last and what is left."""
+    """Print what runs, what ran last and the budgets left."""
     screen = Screen()
     here = f"{standing.alive} on this machine" if standing.alive else "nothing on this machine"
     if standing.runs is None:
@@ -139,7 +139,7 @@ def print_status(standing: Status) -> None:
     screen.say("\n[bold]Ran last[/]")
     rows = []
     for dataset, entry in standing.last:
-        what = f"{_when(entry)}: {named(entry.method)} on {named(dataset)}"
+        what = f"{_time_in_words(entry)}: {named(entry.method)} on {named(dataset)}"
         rows.append((f"{named(entry.study)}:{named(entry.edition)}", what))
     screen.facts(rows)
     screen.say("\n[bold]Left[/]")
@@ -148,7 +148,7 @@ def print_status(standing: Status) -> None:
     screen.say("\ndpbo show STUDY:EDITION prints a release; dpbo budget has every entry; dpbo ui the pages.")
 
 
-def _when(entry: Entry) -> str:
+def _time_in_words(entry: Entry) -> str:
     """When an entry was released, opened or charged, in words."""
     moment = (entry.released_at or entry.reserved_at)[:16].replace("T", " ")
     if entry.released_at is not None:

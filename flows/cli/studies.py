@@ -16,7 +16,7 @@ from dpbo_core.study_file.toml_file import read_study
 
 
 def check_public_here(sources: Iterable[Source]) -> None:
-    """Refuse sources, read as public, that are sensitive files of this folder's ledger.
+    """Refuse to read as public a sensitive file of this folder's ledger.
 
     Raises:
         PolicyRefused: it is one.
@@ -27,7 +27,7 @@ def check_public_here(sources: Iterable[Source]) -> None:
 
 
 def study_of_one_run(path: Path) -> StudySpec:
-    """The study in `path`, whose names hold no fields that a schedule fills; with --anyway it says so too.
+    """The study in `path`, refused if its names hold a schedule's fields; it notes --anyway.
 
     Raises:
         StudyInvalid: it cannot be read, or they do.
@@ -40,7 +40,7 @@ def study_of_one_run(path: Path) -> StudySpec:
 def released_study(
     path: Path, *, remedy: str = "run dpbo tune first, or change to the folder that holds mlruns"
 ) -> StudySpec:
-    """The study in `path`, where it can have released a model.
+    """The study in `path`, refused if it cannot have released a model.
 
     Raises:
         StudyInvalid: it cannot be read; or there is no ledger here, so that it has released nothing.

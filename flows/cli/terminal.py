@@ -33,7 +33,7 @@ Row = Sequence[str]
 
 
 def named(text: object) -> str:
-    """A name or value that somebody chose, escaped for a screen: no control characters, no markup.
+    """A user's name or value escaped for a screen: no control characters, no markup.
 
     A tag that changes nothing follows every bracket, so that it opens no tag, and every run of backslashes, which
     are doubled before a tag: whatever follows, they escape nothing of it.
@@ -60,7 +60,7 @@ def print_sentence(text: str) -> None:
 
 
 def lenient(stream: Any) -> None:
-    """Let a stream that cannot write ε write a question mark instead of failing."""
+    """Make a stream write a question mark for a character that it cannot encode, instead of failing."""
     if isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(errors="replace")
 
@@ -78,7 +78,7 @@ def print_message(error: DpboError) -> None:
 
 
 def print_warnings(lines: Iterable[str]) -> None:
-    """Print on standard error, a line each, what could not be done beside a result that stands."""
+    """Print warnings on standard error, a line each: what failed beside a result that stands."""
     lenient(sys.stderr)
     for line in lines:
         sys.stderr.write(f"dpbo: warning: {printable(line)}\n")
@@ -96,7 +96,7 @@ class Screen:
         self._console.width = min(self._console.width, WIDTH)
 
     def say(self, markup: str = "") -> None:
-        """Print a paragraph, broken at words to the terminal's width; every line as far in as the first."""
+        """Print a paragraph, wrapped at words to the terminal's width and indented as its first line."""
         if self.plain:
             self._stream.write(spoken(markup) + "\n")
         elif indent := len(markup) - len(markup.lstrip(" ")):
@@ -169,18 +169,18 @@ class Screen:
 
     @property
     def width(self) -> int:
-        """Columns that a line may take."""
+        """The number of columns that a line may take."""
         return self._console.width
 
     def _show(self, content: "RenderableType") -> None:
-        """Print rich's content without the blanks that fill each line: they would be copied with the text."""
+        """Print rich's content without the trailing blanks of each line, which would be copied with the text."""
         with self._console.capture() as capture:
             self._console.print(content)
         lines = capture.get().splitlines()
         self._stream.write("".join(BLANKS.sub(r"\1", line) + "\n" for line in lines))
 
     def spark(self, values: Sequence[float]) -> str:
-        """A small plot of `values`, or the values themselves where it is listened to."""
+        """A small plot of `values`; the values themselves on a plain screen."""
         if self.plain:
             return ", ".join(f"{value:.3f}" for value in values)
         low, high = min(values), max(values)
@@ -188,7 +188,7 @@ class Screen:
         return "".join(bars[round((v - low) / ((high - low) or 1.0) * (len(bars) - 1))] for v in values)
 
     def bar(self, share: float, width: int = 20) -> str:
-        """A bar filled to `share`, full when anything more would be over; nothing where it is listened to."""
+        """A bar filled to `share`, never full below 1; "" on a plain screen."""
         if self.plain:
             return ""
         filled = min(width, max(0, -int(-share * width // 1)))
@@ -196,19 +196,19 @@ class Screen:
 
 
 def cells(markup: str) -> int:
-    """How many columns a text takes."""
+    """The number of terminal columns that a text takes."""
     from rich.text import Text
 
     return Text.from_markup(markup, emoji=False).cell_len
 
 
 def _others(header: Row, row: Row) -> Iterable[tuple[str, str]]:
-    """A row's cells but for the first, each with its column's name."""
+    """A row's cells except the first, each with its column's name."""
     return zip(header[1:], row[1:], strict=True)
 
 
 def spoken(markup: str) -> str:
-    """The text of `markup` in words."""
+    """The text of `markup` in words, as for a screen reader."""
     from rich.text import Text
 
     text = Text.from_markup(markup, emoji=False).plain

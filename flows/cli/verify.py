@@ -87,7 +87,7 @@ def release_of(file: Path) -> Release:
 
 
 def _in_ledger(release: Release) -> str:
-    """A sentence about a ledger here that lost the release; "" where there is nothing to add.
+    """A sentence about a local ledger that lacks the release; "" otherwise.
 
     Raises:
         LedgerDamaged: it is the release's, and older than the release.

@@ -109,7 +109,7 @@ def check_schedule(path: Path, cron: str | None, every: str | None, time_quantum
 
 
 def planned(path: Path, section: WatchSection) -> WatchPlan:
-    """Price a watch and say how often it errs, from public files and the ledger. Charges nothing."""
+    """Price a watch with its rates of error, from public files and the ledger. Charges nothing."""
     study = released_study(path)
     return plan_watch(study, ledger=PrivacyLedger(Stores().ledger), folder=path.parent, section=section)
 
@@ -117,7 +117,7 @@ def planned(path: Path, section: WatchSection) -> WatchPlan:
 def run(
     path: Path, section: WatchSection, *, name: str | None, retune: bool, time_quantum: float
 ) -> "tuple[Watched, Account]":
-    """Take one look as a Prefect flow; returns its bit and its dataset's account afterwards.
+    """Take one look as a Prefect flow; returns its result and its dataset's account afterwards.
 
     A look without a name is today's, UTC. What could not be published is told on standard error; the bit stands.
 
@@ -140,7 +140,7 @@ def run(
 
 
 def _recorded(study: StudySpec, section: WatchSection, folder: str, name: str) -> tuple[str, str] | None:
-    """A sentence about the look's recorded bit, and what to do; None if there is none."""
+    """A sentence about the look's recorded result, and what to do; None if there is none."""
     try:
         look = open_look(study, Run(own_ledger(), folder), name=name, section=section)
     except DpboError:
@@ -154,7 +154,7 @@ def _recorded(study: StudySpec, section: WatchSection, folder: str, name: str) -
 
 
 def print_watched(watched: "Watched", account: Account) -> None:
-    """Print the bit of a look, its price and where it is shown."""
+    """Print a look's result (holds or ALARM), its price and where it is shown."""
     screen, look = Screen(), watched.look
     word = "[bold red]ALARM[/]" if look.alarm else "[bold]holds[/]"
     screen.say(f"{named(look.key.study)} · {named(look.key.edition)} · look {named(look.name)}\n")
@@ -162,7 +162,7 @@ def print_watched(watched: "Watched", account: Account) -> None:
 
 
 def _facts(watched: "Watched", word: str, account: Account) -> Iterator[tuple[str, str]]:
-    """The two columns of a look's screen."""
+    """The rows of a look's screen, name and text."""
     look = watched.look
     fallen = f"the score has fallen by about {look.terms.drop:g}" if look.alarm else "no fall is seen"
     again = "; recorded before, and nothing was read now" if look.replayed else ""
@@ -273,7 +273,7 @@ def _sentence(plan: WatchPlan) -> str:
 
 
 def _compared(plan: WatchPlan) -> Iterator[tuple[str, str]]:
-    """A line for each number of tables that a look may read, and which is advised."""
+    """A line for each number of tables that a look may pool, and which is advised."""
     for pool, one in plan.compared.items():
         yield (
             "one table" if pool == 1 else f"pool {pool}",
@@ -290,7 +290,7 @@ def _compared(plan: WatchPlan) -> Iterator[tuple[str, str]]:
 
 
 def _days(chances: tuple[float, ...]) -> str:
-    """The chance of seeing the fall within 1, 2, … days, a week's at most, and the last, in words."""
+    """The chance of detecting the fall within 1, 2, … days, up to a week, and the last, in words."""
     shown = [(n, chance) for n, chance in enumerate(chances, 1) if n <= WEEK or n == len(chances)]
     return ", ".join(f"{n} day{'s' * (n > 1)} {_share(chance)}" for n, chance in shown)
 

@@ -26,13 +26,13 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def _set_json(ctx: typer.Context, value: bool) -> None:
-    """Let `print_result` print JSON, or not, until the command ends."""
+    """Switch `print_result` to JSON, or back, until the command ends."""
     before = PRINTS_JSON.set(value)
     ctx.call_on_close(lambda: PRINTS_JSON.reset(before))
 
 
 def _set_plain(value: bool) -> None:
-    """Let every screen of this process be words alone, where that is asked for."""
+    """Switch every screen of this process to plain words if asked for."""
     if value:
         os.environ[PLAIN] = "1"
 
@@ -50,7 +50,7 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the stack trace of an
 
 
 def of_every_command(debug: Debug = False, plain: Plain = False) -> None:
-    """Hold the options that every command has: they act on whatever it prints, and `main` reads --debug."""
+    """Declare the options of every command: they act on what it prints; `main` reads --debug."""
 
 
 def of_each_with_a_result(
@@ -61,11 +61,11 @@ def of_each_with_a_result(
         ),
     ] = False,
 ) -> None:
-    """Hold the option of the commands whose result can be one object: `print_result` prints it."""
+    """Declare the option --json of commands with a result: `print_result` prints it."""
 
 
 def _set_anyway(ctx: typer.Context, value: bool) -> None:
-    """Let the studies that this command reads be spent on even where their plan calls that useless."""
+    """Let this command's studies be spent on even where their plan calls that useless."""
     before = ANYWAY.set(value)
     ctx.call_on_close(lambda: ANYWAY.reset(before))
 
@@ -81,7 +81,7 @@ def of_each_that_spends(
         ),
     ] = False,
 ) -> None:
-    """Hold the option of the commands that charge a budget: `study_of_one_run` reads it."""
+    """Declare the option --anyway of commands that charge a budget: `study_of_one_run` reads it."""
 
 
 def seconds(text: str) -> float:

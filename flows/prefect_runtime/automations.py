@@ -53,7 +53,7 @@ ALERTS = (
 
 
 def to_webhook(url: str) -> UUID:
-    """Save `url` in Prefect's block for alerts, in the place of an earlier one; returns the block's id.
+    """Save `url` in Prefect's block for alerts, replacing an earlier one; returns the block's id.
 
     Raises:
         StudyInvalid: it is no address of a web server.
@@ -65,7 +65,7 @@ def to_webhook(url: str) -> UUID:
 
 
 def to_block(slug: str) -> UUID:
-    """The id of a notification block that was saved in Prefect.
+    """The id of a notification block saved in Prefect.
 
     Args:
         slug: TYPE/NAME, as `prefect block ls` has it: "sendgrid-email/clinic", say.
@@ -87,7 +87,7 @@ def to_block(slug: str) -> UUID:
 
 
 def put_alerts(block: UUID, action: Callable[[Alert, UUID], CallWebhook | SendNotification]) -> tuple[str, ...]:
-    """Create the automations of ALERTS, or replace those of their names, and return the names.
+    """Create the automations of ALERTS, replacing those of the same names; returns the names.
 
     Args:
         block: where they send to.

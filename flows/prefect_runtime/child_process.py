@@ -48,11 +48,11 @@ class Leashed:
         )
 
     def ended(self) -> bool:
-        """Whether the command is no more."""
+        """Whether the child process has ended."""
         return self._process.poll() is not None
 
     def close(self) -> None:
-        """End the command, and everything it started."""
+        """End the child process and everything that it started."""
         if self._process.stdin is not None:
             with suppress(OSError):
                 self._process.stdin.close()
@@ -64,7 +64,7 @@ class Leashed:
 
 
 def follow(starter: str | None) -> None:
-    """From now on, end this process when `starter`, its parent, is no more.
+    """From now on, end this process when `starter`, its parent, has ended.
 
     Do nothing if another process started it.
     """
@@ -73,14 +73,14 @@ def follow(starter: str | None) -> None:
 
 
 def _watch(starter: int) -> None:
-    """Kill this process as soon as its parent is another than `starter`."""
+    """Kill this process as soon as its parent is not `starter` any more."""
     while os.getppid() == starter:
         time.sleep(PAUSE)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def main() -> None:
-    """Run the command of the words, and end it when standard input closes or a signal asks."""
+    """Run the command given as arguments, and end it when standard input closes or a signal asks."""
     let_go = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: let_go.set())
     signal.signal(signal.SIGINT, lambda *_: None)  # a terminal's: whoever holds the leash says when

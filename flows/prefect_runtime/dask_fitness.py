@@ -19,7 +19,7 @@ class Problem(NamedTuple):
 
 
 def problems(client: Any) -> tuple[Problem, ...]:
-    """All that makes a cluster unfit; where versions differ, only that is looked at."""
+    """All that makes a Dask cluster unfit; if versions differ, only that is looked at."""
     if not client.nthreads():
         return (Problem("it has no workers", "start some"),)
     versions = client.get_versions(packages=list(PACKAGES))
@@ -36,7 +36,7 @@ def problems(client: Any) -> tuple[Problem, ...]:
 
 
 def packages(process: Mapping[str, Any] | None) -> dict[str, str]:
-    """The versions of PACKAGES in a process, from Dask's report on it; of Python without the patch."""
+    """The versions of PACKAGES in a process, from Dask's report on it; Python's without the patch number."""
     versions = (process or {}).get("packages") or {}
     named = {name: str(versions.get(name) or "missing") for name in PACKAGES}
     return named | {"python": ".".join(named["python"].split(".")[:2])}
@@ -50,7 +50,7 @@ def own_packages() -> dict[str, str]:
 
 
 def processor() -> str:
-    """The vector instructions that NumPy uses here: another kind of processor may round otherwise."""
+    """The vector instructions that NumPy uses here, since another kind of processor may round otherwise."""
     import numpy as np
 
     features: Any = np.show_config(mode="dicts")
@@ -58,12 +58,12 @@ def processor() -> str:
 
 
 def scheduler_problems(dask_scheduler: Any) -> list[Problem]:
-    """What makes the scheduler unfit; Dask runs it on the scheduler."""
+    """What makes Dask's scheduler unfit; Dask runs this function on it."""
     return _problems(dask_scheduler, "scheduler", "the scheduler")
 
 
 def worker_problems(ours: str, dask_worker: Any) -> list[Problem]:
-    """What makes a worker unfit; Dask runs it on every worker. `ours` is the curator's kind of processor."""
+    """What makes a Dask worker unfit; Dask runs this function on it. `ours` is the curator's processor."""
     name = f"worker {dask_worker.address}"
     wrong = _problems(dask_worker, "worker", name)
     if type(dask_worker.data) is not dict:

@@ -33,7 +33,7 @@ class Databases:
 
 
 def databases(url: str) -> Databases:
-    """The addresses of the three databases that `url` stands for.
+    """The addresses of the ledger's, Prefect's and MLflow's databases on the server of `url`.
 
     Raises:
         StudyInvalid: it is no PostgreSQL URL with a database.
@@ -48,7 +48,7 @@ def databases(url: str) -> Databases:
 
 
 def prepare(url: str) -> None:
-    """Create the databases that are missing beside the ledger's, and Prefect's tables.
+    """Create the missing databases beside the ledger's, and Prefect's tables.
 
     Raises:
         DpboError: the server cannot be reached, or the role may not create databases.

@@ -64,7 +64,7 @@ class OwnProcesses(ProcessPoolTaskRunner):
 
 
 def task_runner(n_tasks: int) -> TaskRunner[Any]:
-    """The runner of `n_tasks` tasks side by side: DPBO_WORKERS processes, or one for each core."""
+    """The runner of `n_tasks` parallel tasks: DPBO_WORKERS processes, or one for each core."""
     count = n_workers()
     if not count:
         return OwnProcesses(max_workers=min(n_tasks, os.cpu_count() or 1))
@@ -76,7 +76,7 @@ def task_runner(n_tasks: int) -> TaskRunner[Any]:
 
 @flow(name="precompute", **policies.FLOW)
 def fan_out(study: StudySpec, folder: str, trained: tuple[int, ...], scored: tuple[int, ...]) -> Precomputed:
-    """Train the candidates `trained` and score `scored` on public records, by chunks.
+    """Train the candidates `trained`, and cross-validate `scored`, in chunks in parallel processes.
 
     Raises:
         PolicyRefused: the owner's policy says no, which is asked here too: Prefect may start this flow alone.
@@ -96,7 +96,7 @@ def fan_out(study: StudySpec, folder: str, trained: tuple[int, ...], scored: tup
 
 
 def precompute(study: ResolvedStudy, folder: str) -> Precomputed | None:
-    """Do the public work that is known to be needed in DPBO_WORKERS processes; None where none are set."""
+    """Do the public work of a study in DPBO_WORKERS processes; None where none are set."""
     if not n_workers():
         return None
     trained, scored = required_trainings(study), required_public_scores(study)
@@ -108,7 +108,7 @@ def precompute(study: ResolvedStudy, folder: str) -> Precomputed | None:
 
 
 def prepared(study: ResolvedStudy, folder: str, ledger: PrivacyLedger) -> tuple[Precomputed | None, int]:
-    """Do all public work that is due before anything is charged; returns it, and how many tasks did it.
+    """Do all public work before anything is charged; returns it, and how many tasks did it.
 
     None where there is none: a sensitive training set, or a study that was released before.
 

@@ -28,7 +28,7 @@ def current_flow_run() -> "FlowRun | None":
 
 @contextmanager
 def alive(folder: Path) -> Iterator[None]:
-    """Hold the lock of the current flow run, after calling earlier runs without a process crashed."""
+    """Hold the lock of the current flow run, after marking earlier runs without a process as crashed."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     bury(folder)
     run = current_flow_run()
@@ -50,7 +50,7 @@ def alive(folder: Path) -> Iterator[None]:
 
 def bury(folder: Path) -> list[str]:
     """Set every flow run whose lock nobody holds to Crashed, with its unfinished tasks; returns their ids."""
-    dead = [path for path in sorted(folder.glob("[!.]*")) if not _held(path)]
+    dead = [path for path in sorted(folder.glob("[!.]*")) if not _is_locked(path)]
     for path in dead:
         _set_crashed(path.name)
         with suppress(FileNotFoundError):
@@ -60,10 +60,10 @@ def bury(folder: Path) -> list[str]:
 
 def n_alive(folder: Path) -> int:
     """How many flow runs of this machine hold their lock."""
-    return sum(_held(path) for path in folder.glob("[!.]*"))
+    return sum(_is_locked(path) for path in folder.glob("[!.]*"))
 
 
-def _held(path: Path) -> bool:
+def _is_locked(path: Path) -> bool:
     """Whether a process holds the lock on a run's file."""
     try:
         handle = os.open(path, os.O_RDWR)

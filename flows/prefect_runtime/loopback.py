@@ -73,7 +73,7 @@ def owners(port: int) -> set[int] | None:
 
 
 def ours_alone(port: int) -> bool:
-    """Whether every program that listens on `port` is known to be this user's own."""
+    """Whether every program that listens on `port` is certainly this user's own."""
     return owners(port) == {os.geteuid()}
 
 
@@ -125,7 +125,7 @@ class HostChecks:
             await send({"type": "http.response.body", "body": REFUSAL})
 
     def _ours(self, scope: Scope) -> bool:
-        """Whether a request has our host, our origins, and began on our own pages."""
+        """Whether a request has our host and origin, and began on our own pages."""
         sent: list[tuple[bytes, bytes]] = list(scope["headers"])
         hosts = [value.lower() for name, value in sent if name == b"host"]
         senders = [value.lower() for name, value in sent if name == b"origin"]

@@ -14,7 +14,7 @@ STDOUT = 1
 
 @contextmanager
 def own_output() -> Iterator[None]:
-    """Drop whatever this process, or those it starts, writes to standard output inside."""
+    """Context in which standard output of this process, and of those it starts, is dropped."""
     sys.stdout.flush()
     original = os.dup(STDOUT)
     with open(os.devnull, "w", encoding="utf-8") as nowhere, redirect_stdout(nowhere):  # noqa: PTH123  a device

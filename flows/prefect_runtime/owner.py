@@ -26,7 +26,7 @@ _OWNER: ContextVar[bool] = ContextVar("the owner of the data started this run", 
 
 @contextmanager
 def owners_terminal() -> Iterator[None]:
-    """Let the flows that are called inside open a dataset's cap and record what it is scored on.
+    """Context in which called flows act for the owner: they may open a cap and record sources.
 
     For a script that the owner runs: `dpbo tune` does the same. Where no Prefect server is set, the flows inside
     have one of this script's own, behind a password.
@@ -63,7 +63,7 @@ def refuse_job_variables() -> None:
 
 
 def _parent(run: "FlowRun") -> "FlowRun | None":
-    """The flow run that called this one."""
+    """The flow run that started this one as a subflow."""
     from prefect.client.orchestration import get_client
 
     if run.parent_task_run_id is None:
@@ -84,7 +84,7 @@ def caller(ledger: PrivacyLedger) -> Caller:
 
 
 def check_owner(flow: str) -> None:
-    """Refuse a flow that names files of no study, which no policy knows, unless the owner called it.
+    """Refuse a flow on files that no owner's policy covers, unless the owner called it.
 
     Raises:
         PolicyRefused: Prefect started it, and nothing was opened.
@@ -98,7 +98,7 @@ def check_owner(flow: str) -> None:
 
 
 def asked_by() -> str:
-    """Who started this run, in words for the ledger: account and host; of a flow run its creator and deployment.
+    """Who started this run, for the ledger: account and host; of a flow run its creator and deployment.
 
     What Prefect says of a run is the word of whoever may start runs; the account and the host are this process's.
     """

@@ -16,7 +16,7 @@ OBJECTS = 100_000  # between two searches for garbage: imports make many objects
 
 
 def main() -> None:
-    """Serve Prefect's API on the socket that was handed over, until stopped."""
+    """Serve Prefect's API on the inherited socket, until stopped."""
     gc.set_threshold(OBJECTS)
     atexit.register(gc.freeze)
     import uvicorn

@@ -42,7 +42,7 @@ def answers(api: str) -> bool:
 def start(
     listening: socket.socket, *, auth: str, home: Path, log: IO[bytes] | int, extra: Mapping[str, str]
 ) -> Leashed:
-    """Start a server that will answer on `listening` to whoever knows `auth`.
+    """Start a Prefect server that will answer on `listening` to clients with the password `auth`.
 
     It stands in `home`, Prefect's folder, with our environment and `extra`, and writes to `log`.
     """
@@ -53,7 +53,7 @@ def start(
 
 
 def awaited(child: Leashed, port: int, *, cancelled: Callable[[], bool] = lambda: False) -> bool:
-    """Wait for the server's first answer; False, and it is closed, if it ends or takes too long."""
+    """Wait for the server's first answer; False, after closing it, if it ends or takes too long."""
     end = time.monotonic() + PATIENCE
     try:
         while not answers(address_of(port)):
@@ -68,7 +68,7 @@ def awaited(child: Leashed, port: int, *, cancelled: Callable[[], bool] = lambda
 
 
 def not_started(port: int, remedy: str) -> DpboError:
-    """The error of a server that did not start."""
+    """The error for a server that did not start."""
     return DpboError(
         f"a Prefect server could not be started on port {port}",
         cause="a broken installation or settings of Prefect's, or the machine is too slow",
@@ -77,7 +77,7 @@ def not_started(port: int, remedy: str) -> DpboError:
 
 
 def _environment(auth: str, home: Path, port: int) -> dict[str, str]:
-    """The environment of a child that is Prefect's server, and so a client of nobody."""
+    """The environment of a child process that is a Prefect server, without settings of a client."""
     ours = dict(os.environ)
     if default_home() is None:
         ours |= prefect_settings().to_environment_variables(exclude_unset=True)

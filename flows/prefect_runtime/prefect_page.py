@@ -82,7 +82,7 @@ def stated(value: T, result: "StudyResult | EvaluationResult") -> T:
 
 
 def rows(release: Release) -> list[tuple[str, str]]:
-    """The released values by name, as the certificate has them; of a report every figure."""
+    """The released values by name, as the certificate shows them; of a report every figure."""
     figures = release.value.get("metrics", {})
     if figures:
         return [(name.replace("_", " "), f"{figure['value']}") for name, figure in figures.items()]
@@ -90,7 +90,7 @@ def rows(release: Release) -> list[tuple[str, str]]:
 
 
 def announce_refusal(refused: BudgetRefused, study: StudySpec) -> BudgetRefused:
-    """Emit an event of a refused run, which says what the refusal's message says; returns the refusal."""
+    """Emit an event with the message of a refused run; returns the refusal."""
     with suppress(Exception):  # whoever waits for the run gets its message, whatever becomes of the event
         emit_event(
             event=RUN_REFUSED,
@@ -106,7 +106,7 @@ def announce_refusal(refused: BudgetRefused, study: StudySpec) -> BudgetRefused:
 
 
 def slug(name: str) -> str:
-    """A study's name in the letters that Prefect allows in a key."""
+    """A study's name reduced to the letters that Prefect allows in a key."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "study"
 
 
@@ -165,7 +165,7 @@ class StepsDone:
             self._made = made
 
     def show(self, n: int = 1) -> None:
-        """Count `n` more steps; a tenth of the way is worth a request, and no step by itself."""
+        """Count `n` more steps; the page is updated at each tenth of the way."""
         before, self._done = self._done * PARTS // self._steps, self._done + n
         if self._made is None or self._done * PARTS // self._steps == before:
             return
@@ -174,7 +174,7 @@ class StepsDone:
 
 
 def wait_until_recorded(n_tasks: int) -> None:
-    """Wait until the current flow run shows `n_tasks` finished task runs, or patience ends.
+    """Wait until Prefect shows `n_tasks` finished task runs of this flow run, or a time limit.
 
     Prefect records task runs a moment after they end; its temporary server would stop before it has.
     """

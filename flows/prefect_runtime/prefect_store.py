@@ -30,7 +30,7 @@ ONCE = "Setting up Prefect's database, once: about 15 seconds\n"
 
 
 def create_prefect_store() -> None:
-    """Put a migrated database where Prefect has none yet; do nothing where a server is set.
+    """Create Prefect's migrated database if there is none; do nothing where a server is set.
 
     A team's databases (DPBO_DATABASE_URL) are made ready here too, before anything opens them.
     """
@@ -45,7 +45,7 @@ def create_prefect_store() -> None:
 
 
 def is_migrated(place: Path) -> bool:
-    """Whether the database at `place` has had the newest of the installed Prefect's migrations."""
+    """Whether the database at `place` has had the newest migration of the installed Prefect."""
     newest = _newest_migration()
     if newest is None or not place.is_file():
         return False
@@ -70,7 +70,7 @@ def prefect_store() -> Path | None:
 
 
 def template() -> Path | None:
-    """The cached database with all of the installed Prefect's migrations and no row, made if need be.
+    """The cached empty database with all migrations of the installed Prefect, made if need be.
 
     Returns:
         Its file, this user's alone and complete in itself; None where there is no such file and none can be kept.
@@ -89,7 +89,7 @@ def template() -> Path | None:
 
 
 def make_database(path: Path) -> None:
-    """Make an empty database at `path`: a copy of the template, or without one Prefect's own work."""
+    """Make Prefect's empty database at `path`: a copy of the template, or by Prefect's migrations."""
     source = template()
     if source is None:
         _migrate(path)

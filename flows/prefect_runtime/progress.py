@@ -54,7 +54,7 @@ class Progress:
         self._bar.stop()
 
     def counted(self, result: Result) -> Result:
-        """Count one more piece, and return its result."""
+        """Count one finished piece of work, and return its result."""
         self.show(None)
         return result
 
@@ -66,14 +66,14 @@ class Progress:
         self._bar.update(self._task, advance=n, last=self._first if released is None else in_short(released))
 
     def _say(self) -> None:
-        """Write how far it is where nobody watches a bar."""
+        """Write the progress as a line where no bar is shown."""
         if self._lines:
             sys.stderr.write(f"{self._name}: {self._done} of {self._steps} {self._what}\n")
             sys.stderr.flush()
 
 
 def announce_release(name: str, release: Release) -> None:
-    """Print to a person who is watching a release that was just recorded: its pictures take seconds more."""
+    """Print a release on a terminal as soon as it is recorded; its pictures take seconds more."""
     value = release.value
     if sys.stderr.isatty() and "score" in value and "hyperparameters" in value:
         sys.stderr.write(f"{printable(name)}: released {in_short(value)}; MLflow's pages and pictures follow\n")

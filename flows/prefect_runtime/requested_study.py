@@ -27,7 +27,7 @@ HEAD = ("name", "edition", "method", "accepts")
 
 
 def study_of(form: StudySpec | Mapping[str, Any]) -> StudySpec:
-    """The study of a flow's parameter: a spec, or tables read as strictly as a file.
+    """The study in a flow's parameter: a spec, or tables read as strictly as a file.
 
     Raises:
         StudyInvalid: with the message that the same mistake in a file would get.
@@ -43,7 +43,7 @@ def study_of(form: StudySpec | Mapping[str, Any]) -> StudySpec:
 
 
 def scheduled_study(path: Path, frozen: str | None) -> StudySpec:
-    """The study file that a schedule's run names.
+    """The study in the file that a scheduled run names, unchanged since it was served.
 
     Args:
         path: a parameter of the run, which whoever may start runs can give.
@@ -76,7 +76,7 @@ def _without_none(value: Any) -> Any:
 
 
 def edition_at(spec: StudySpec, moment: datetime) -> StudySpec:
-    """The study of the run at `moment`; an edition without fields becomes the moment itself.
+    """The study with its name fields filled for `moment`; an edition without fields becomes the moment.
 
     A cap that does not say for how many editions it is planned is planned for as many as it holds.
 
@@ -101,7 +101,7 @@ def edition_at(spec: StudySpec, moment: datetime) -> StudySpec:
 
 
 def check_fields(spec: StudySpec) -> None:
-    """Refuse an unknown field, and a dataset's name that changes without its validation file.
+    """Refuse unknown name fields, and a dataset name with fields but a fixed validation file.
 
     Raises:
         StudyInvalid: it is not so.

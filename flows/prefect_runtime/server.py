@@ -32,7 +32,7 @@ Standing = Literal["open", "ours", "locked", "silent"]
 
 
 def password_in(folder: Path) -> tuple[str, Path]:
-    """The password in a file of `folder`, made at first use, and the file.
+    """The server's password in a file of `folder`, made at first use, and the file.
 
     Raises:
         DpboError: somebody else can read or write the file, or it cannot be kept.
@@ -64,7 +64,7 @@ def password_in(folder: Path) -> tuple[str, Path]:
 
 
 def standing(api: str, headers: Mapping[str, str]) -> Standing:
-    """Ask the server at `api` without and with `headers`: "open" to strangers, "ours", "locked" or "silent"."""
+    """Whether the server at `api` is "open" to strangers, "ours" with `headers`, "locked" or "silent"."""
     import httpx
 
     try:
@@ -77,7 +77,7 @@ def standing(api: str, headers: Mapping[str, str]) -> Standing:
 
 
 def credentials(auth: str) -> dict[str, str]:
-    """The header with a password that Prefect's clients send."""
+    """The header that carries a password, as Prefect's clients send it."""
     return {"Authorization": f"Basic {base64.b64encode(auth.encode()).decode()}"}
 
 
@@ -128,7 +128,7 @@ class LoopbackServer:
         self._held.close()
 
     def _use_configured(self) -> None:
-        """Check that the configured server answers, and asks strangers for a password."""
+        """Check that the configured server answers, and requires a password."""
         answer = standing(self.api, {})
         if answer == "silent":
             raise DpboError(
@@ -139,7 +139,7 @@ class LoopbackServer:
         self._refuse_open(answer)
 
     def _use_existing(self) -> None:
-        """Use the server that listens on our port; it must be this user's before it is sent any password."""
+        """Use the server that listens on our port, refused unless this user's own."""
         if not self._trust and not ours_alone(self._port):
             raise DpboError(
                 f"what listens on port {self._port} is not known to be yours",
@@ -161,7 +161,7 @@ class LoopbackServer:
             )
 
     def _refuse_open(self, answer: Standing) -> None:
-        """Refuse a server that is open to strangers, unless it is trusted."""
+        """Refuse a server that answers without a password, unless it is trusted."""
         if answer == "open" and not self._trust:
             raise DpboError(
                 f"the Prefect server at {self.api} asks nobody for a password",
@@ -170,7 +170,7 @@ class LoopbackServer:
             )
 
     def _start(self) -> None:
-        """Start the child and wait for its first answer."""
+        """Start the server as a child process and wait for its first answer."""
         flags = os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW
         with os.fdopen(os.open(self._log, flags, 0o600), "wb") as log:
             child = start(
@@ -185,7 +185,7 @@ class LoopbackServer:
         self._child = child
 
     def _watch(self) -> None:
-        """Start the child again whenever it has died."""
+        """Restart the server's process whenever it has died."""
         while not self._closing.wait(PAUSE):
             if self._child.ended():
                 with suppress(DpboError):  # tried again after the next pause
@@ -201,7 +201,7 @@ def configured() -> str | None:
 
 
 def is_outage(error: BaseException) -> bool:
-    """Whether an error, or one that it groups, means that no server answered."""
+    """Whether an error, or one in its group, means that no server answered."""
     import httpx
 
     if isinstance(error, BaseExceptionGroup):

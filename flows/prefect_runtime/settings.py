@@ -40,7 +40,7 @@ class Stores:
 
     @cached_property
     def ledger(self) -> str:
-        """SQLAlchemy URL of the ledger, by the one rule that a notebook follows too."""
+        """The SQLAlchemy URL of the ledger, as `ledger_url` resolves it."""
         return ledger_url()
 
     @cached_property
@@ -57,18 +57,18 @@ class Stores:
 
     @cached_property
     def mlflow_page(self) -> str:
-        """The address where people open MLflow: the tracking server, or what `dpbo ui` starts on this machine."""
+        """The address at which people open MLflow: the tracking server's, or that of `dpbo ui`."""
         uri = self.tracking
         return uri.rstrip("/") if uri.startswith(("http://", "https://")) else MLFLOW_PAGE
 
     @cached_property
     def running(self) -> Path:
-        """The folder with locks of the flow runs that are alive on this machine."""
+        """The folder with the locks of flow runs that are alive on this machine."""
         return FOLDER.resolve() / "running"
 
     @cached_property
     def vaults(self) -> Path:
-        """The folder with what a curator of outsourced searches keeps secret."""
+        """The folder with the secrets of curators and watches."""
         return FOLDER.resolve() / "curator"
 
     def make_folder(self) -> None:
@@ -101,7 +101,7 @@ HOME, PROFILES, PREFIX = "PREFECT_HOME", "profiles.toml", "PREFECT"
 
 
 def default_home() -> Path | None:
-    """Prefect's folder where all its other settings are the defaults; None where Prefect itself has to be asked.
+    """Prefect's folder, if all its other settings are the defaults; else None, and Prefect must be asked.
 
     None where it has to be asked: it is loaded already, a profile is there, or a variable of its own is set. What
     lies in the current folder was refused before (`quiet_environment`).
@@ -114,14 +114,14 @@ def default_home() -> Path | None:
 
 
 def prefect_settings() -> "Settings":
-    """What Prefect itself is set to here, which imports it."""
+    """Prefect's settings here; this imports Prefect."""
     from prefect.settings import get_current_settings
 
     return get_current_settings()
 
 
 def quiet_environment() -> None:
-    """Set the command's defaults for Prefect before it is imported; what the user set stays, nobody is reported to.
+    """Set dpbo's defaults for Prefect before its import, without telemetry; the user's settings stay.
 
     Raises:
         StudyInvalid: the current folder holds settings of Prefect's.
@@ -136,7 +136,7 @@ def quiet_environment() -> None:
 
 
 def refuse_folder_settings(folder: Path) -> None:
-    """Refuse settings of Prefect's that lie beside a study: who wrote its folder wrote them too.
+    """Refuse Prefect settings beside a study, which its folder's writers could have put there.
 
     Prefect reads `prefect.toml`, `[tool.prefect]` of `pyproject.toml` and `.env` of the current folder when it is
     imported, and one of its settings names code that runs then. The environment and profiles are the user's own.
@@ -176,12 +176,12 @@ def _settings_files(folder: Path) -> Iterator[str]:
 
 
 def _is_there(path: Path) -> bool:
-    """Whether a path exists, or is a link to nothing."""
+    """Whether a path exists, or is a dangling link."""
     return path.is_symlink() or path.exists()
 
 
 def check_prefect_settings() -> None:
-    """Refuse settings by which Prefect would keep more of a task, or repeat it, against its policy.
+    """Refuse settings by which Prefect would store a task's result or retry it against its policy.
 
     Inside a flow it refuses Prefect's own temporary server too: it asks nobody for a password, and any user of the
     machine could cancel the run or start another.
@@ -218,7 +218,7 @@ def check_prefect_settings() -> None:
 
 @contextmanager
 def without_heartbeat() -> Iterator[None]:
-    """Switch off Prefect's heartbeat thread inside: a synchronous flow waits a second for it at its end."""
+    """Context without Prefect's heartbeat thread, for which a synchronous flow waits a second at its end."""
     from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 
     with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}):

@@ -57,7 +57,7 @@ class StandingCluster:
         return made
 
     def client(self, running: ExitStack) -> Any:
-        """A client of the cluster until `running` ends; its workers forget then what they kept.
+        """A client of the cluster until `running` ends; then its workers forget their cached parts.
 
         Raises:
             StudyInvalid: its certificates cannot be used, or nobody answers.
@@ -80,11 +80,11 @@ class StandingCluster:
                 cause="it does not run, cannot be reached from here, or trusts other certificates",
                 remedy="dpbo doctor looks at it; nothing was charged",
             ) from None
-        running.callback(_left, client)
+        running.callback(_close_client, client)
         return client
 
     def joined(self, running: ExitStack) -> Any:
-        """A client of the cluster, after its scheduler and every worker proved fit for records.
+        """A client of the cluster, after scheduler and workers proved fit for sensitive records.
 
         Raises:
             StudyInvalid: as `client`, or records would not be safe there.
@@ -100,12 +100,12 @@ class StandingCluster:
 
 
 def forget(dask_worker: Any) -> None:
-    """Delete what a worker kept of the parts; Dask runs it on every worker."""
+    """Delete a worker's cached parts; Dask runs this function on every worker."""
     if hasattr(dask_worker, MEMORY):
         delattr(dask_worker, MEMORY)
 
 
-def _left(client: Any) -> None:
+def _close_client(client: Any) -> None:
     """Have the workers forget what they kept of the parts, then close the client."""
     with suppress(Exception):
         client.run(forget, on_error="ignore")

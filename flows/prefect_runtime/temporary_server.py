@@ -27,7 +27,7 @@ PATIENCE = 5.0  # seconds; nothing of a study depends on what Prefect recorded
 
 @contextmanager
 def locked_server(meanwhile: Callable[[], object] = lambda: None) -> Iterator[None]:
-    """Give Prefect's clients a server inside: the configured one, or one of this run behind a password.
+    """Context with a Prefect server for its clients: the configured one, or one of this run with a password.
 
     Inside a flow that runs already nothing is done: its server is there, and `check_prefect_settings` looks at it.
 
@@ -67,12 +67,12 @@ def locked_server(meanwhile: Callable[[], object] = lambda: None) -> Iterator[No
 
 
 def ends_with_us() -> bool:
-    """Whether the flow that runs here has a server of this command's own, without a page to look at."""
+    """Whether this flow's server is this command's own, so that it has no page to look at."""
     return _OURS.get()
 
 
 def _started(password: str, home: Path, meanwhile: Callable[[], object]) -> "tuple[Leashed, int]":
-    """Start a server, call `meanwhile`, and wait for its first answer; the child and its port."""
+    """Start a server, call `meanwhile`, and wait for its first answer: the child process and its port."""
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     listening = taken(0)
     port = 0 if listening is None else int(listening.getsockname()[1])

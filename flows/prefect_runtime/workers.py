@@ -80,7 +80,7 @@ class DaskWorkers:
         return self._started()
 
     def wait(self) -> None:
-        """Wait until the workers have started; raises whatever keeps them from it."""
+        """Wait until the workers have started; raises if they cannot."""
         self._started()
 
     def map(self, work: PartWork, parts: Sequence[Part]) -> list[Answer | None]:
@@ -137,7 +137,7 @@ class OneWidth:
         self.work = work
 
     def with_cache(self, memory: PartCache[Any], n_processes: int) -> "OneWidth":
-        """This work in a process that keeps the parts it reads in `memory`."""
+        """This work, caching the parts that its process reads in `memory`."""
         return OneWidth(self.work.with_cache(memory, n_processes)) if isinstance(self.work, CachingWork) else self
 
     def __call__(self, part: Part) -> bytes:
@@ -146,7 +146,7 @@ class OneWidth:
 
 
 def answers_of(work: PartAnswer, parts: Sequence[Part], n_workers: int) -> list[bytes]:
-    """The answers of one of `n_workers` workers for its parts; what it keeps of a part is read once."""
+    """The answers of one of `n_workers` workers for its parts; a cached part is not read again."""
     if isinstance(work, CachingWork):
         work = work.with_cache(_memory(), n_workers)
     return [work(part) for part in parts]
@@ -155,7 +155,7 @@ def answers_of(work: PartAnswer, parts: Sequence[Part], n_workers: int) -> list[
 def answers_if_fit(
     versions: dict[str, str], kind: str, work: PartAnswer, parts: Sequence[Part], n_workers: int
 ) -> list[bytes]:
-    """The answers of a worker that others started, maybe after the cluster was looked at; none where it is not fit.
+    """The answers of a worker that others started; none where it turns out unfit.
 
     `versions` and `kind` are the packages and the processor of the curator's host.
     """
@@ -164,19 +164,19 @@ def answers_if_fit(
 
 
 def checked() -> Callable[..., list[bytes]]:
-    """`answers_if_fit` with the packages and the processor of this host."""
+    """The function `answers_if_fit` bound to this host's packages and processor."""
     return partial(answers_if_fit, own_packages(), processor())
 
 
 def _worker() -> Any:
-    """The worker of Dask that this process is."""
+    """The Dask worker that runs in this process."""
     from distributed import get_worker
 
     return get_worker()
 
 
 def _memory() -> PartCache[Any]:
-    """The parts that this worker keeps; they end with it."""
+    """The cache of parts of this worker; it ends with it."""
     worker = _worker()
     if not hasattr(worker, MEMORY):
         setattr(worker, MEMORY, PartCache())
@@ -185,7 +185,7 @@ def _memory() -> PartCache[Any]:
 
 
 def of_one_width(work: Callable[[Part], Answer | None], part: Part, *, n_numbers: int = 1) -> bytes:
-    """The answer of `work` on a part in one width of bytes, since others can see how many bytes are sent.
+    """The answer of `work` on a part, padded to one width, since others can see how many bytes are sent.
 
     Bytes are the whole answer, its presence too: a part that failed is as wide as one that did not. What adds more
     than one number adds `n_numbers` counts of records.
@@ -202,7 +202,7 @@ def of_one_width(work: Callable[[Part], Answer | None], part: Part, *, n_numbers
 
 
 def from_one_width(raw: bytes, *, n_numbers: int = 1) -> Answer | None:
-    """The answer that `of_one_width` wrote, or None where the part failed."""
+    """The answer in bytes that `of_one_width` wrote; None where the part failed."""
     there, n_records = (int.from_bytes(raw[i * WIDTH : (i + 1) * WIDTH], "little", signed=True) for i in range(2))
     body = raw[2 * WIDTH :]
     if not there:
@@ -213,18 +213,18 @@ def from_one_width(raw: bytes, *, n_numbers: int = 1) -> Answer | None:
 
 
 def workers_for(method: Method) -> int | StandingCluster:
-    """The workers that may score for a study of this method: none where it hides the number of evaluations."""
+    """The workers that may score for a study of this method: none if it hides its number of evaluations."""
     return 0 if method.traits.hides_evaluations else scorers()
 
 
 def scorers() -> int | StandingCluster:
-    """The workers that score parts: the cluster of DPBO_DASK, or so many processes of this machine; 0 for none."""
+    """The workers that score parts: DPBO_DASK's cluster, or a number of local processes; 0 for none."""
     return standing_cluster() or n_workers()
 
 
 @contextmanager
 def workers(who: int | StandingCluster | None = None) -> Iterator[DaskWorkers | None]:
-    """Start the workers of `who`, or of `scorers`, beside what is done meanwhile; None where there are none.
+    """Context with the workers of `who`, or of `scorers`, started in the background; None without any.
 
     Raises:
         StudyInvalid: a setting cannot be used, or Dask is not installed.
@@ -253,7 +253,7 @@ def workers(who: int | StandingCluster | None = None) -> Iterator[DaskWorkers | 
 
 
 def n_workers() -> int:
-    """How many workers the environment asks for; 0 for none.
+    """The number of workers that the environment asks for; 0 for none.
 
     Raises:
         StudyInvalid: it is no whole number.

@@ -30,7 +30,7 @@ LONGEST_QUERY = 2**15  # characters of a GraphQL document
 
 
 def passes(method: str, path: str, body: bytes) -> bool:
-    """Whether MLflow's server may be sent a request. `path` is decoded, and is sent on as it is here."""
+    """Whether a request may be forwarded to MLflow's server. `path` is decoded, and forwarded as it is."""
     if len(body) > LARGEST or ".." in path.split("/"):
         return False
     if method == "GET":
@@ -41,7 +41,7 @@ def passes(method: str, path: str, body: bytes) -> bool:
 
 
 def only_reads(body: bytes) -> bool:
-    """Whether a GraphQL request holds queries alone, of fields that open no artifact."""
+    """Whether a GraphQL request holds only queries, of fields that open no artifact."""
     try:
         request: Any = json.loads(body)
         text = request["query"]

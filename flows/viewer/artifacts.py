@@ -20,7 +20,7 @@ class NotOurs(Exception):
 
 
 def names_below(location: str, root: Path, base: Path) -> tuple[str, ...]:
-    """The path from `root` to the place that an MLflow `location` means, as names; relative ones start from `base`.
+    """The path from `root` to an MLflow `location`, as folder names; relative ones start from `base`.
 
     Raises:
         NotOurs: it is not below `root`.
@@ -50,7 +50,7 @@ def names_of(path: str) -> tuple[str, ...]:
 
 @contextmanager
 def opened(root: Path, names: tuple[str, ...]) -> Iterator[int]:
-    """Hold a descriptor of the file or folder that `names` lead to, without following a link.
+    """Context with a descriptor of the file or folder at `names`, opened without following links.
 
     Raises:
         NotOurs: a name is a link, or nothing is there.

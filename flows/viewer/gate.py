@@ -77,7 +77,7 @@ class Gate:
         return secrets.compare_digest(token.encode(), self._token.encode())
 
     def _let_in(self, path: str, query: str) -> Response:
-        """A redirection to the page without the token, which sets the cookie."""
+        """A redirection that drops the token from the address and sets the cookie."""
         rest = urlencode({name: values for name, values in parse_qs(query).items() if name != TOKEN}, doseq=True)
         local = "/" + path.lstrip("/")  # two slashes would name another host
         response = RedirectResponse(f"{local}?{rest}" if rest else local, 303)
@@ -100,7 +100,7 @@ class Gate:
         return Response(raw, media_type=kind, headers={"Content-Disposition": "attachment"})
 
     async def _location(self, path: str, words: Mapping[str, str]) -> str:
-        """Where MLflow says that the artifacts of a run, or of a registered model, are."""
+        """Where MLflow stores the artifacts of a run, or of a registered model."""
         if path == FILES[1]:
             version = {"name": words.get("name", ""), "version": words.get("version", "")}
             document = await self._record("model-versions/get", version)
@@ -151,12 +151,12 @@ async def _body(request: Request) -> bytes | None:
 
 
 def refusal(why: str, status: int = 403) -> Response:
-    """A refusal in the form of MLflow's own errors."""
+    """A refusing response in the form of MLflow's own errors."""
     return JSONResponse({"error_code": "PERMISSION_DENIED", "message": why}, status)
 
 
 def unfolded(page: bytes) -> bytes:
-    """MLflow's first page with a style under which a description opens whole, and nothing invites to a chat.
+    """MLflow's first page with a style that opens descriptions whole and hides the chat.
 
     MLflow folds a description to 100 pixels, and opens a panel for a language model beside every page, whose
     requests are refused here. Where MLflow names its parts otherwise some day, its page is as it made it.

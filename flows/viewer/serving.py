@@ -63,14 +63,14 @@ def show(store: Store, *, base: Path, port: int) -> None:
 
 
 async def _until_stopped(page: "uvicorn.Server", listener: socket.socket, server: httpx.AsyncClient) -> None:
-    """Serve the gate, with its client of MLflow's server open."""
+    """Serve the gate until stopped, with its client of MLflow's server open."""
     async with server:
         await page.serve(sockets=[listener])
 
 
 @contextmanager
 def mlflow(uri: str, base: Path, port: int) -> Iterator[Path]:
-    """Run MLflow's server on a socket while this is open; the socket's path.
+    """Context with MLflow's server running on a socket; the socket's path.
 
     Raises:
         DpboError: it does not start.

@@ -44,7 +44,7 @@ ALWAYS = (
 
 
 def value_rows(release: Release) -> Iterable[tuple[str, str]]:
-    """Name and text of the choice, of the score in its metric's unit, and of a report's headlines."""
+    """Name and text of the choice, of the score in its metric's unit, and of a report's headline metrics."""
     yield from choice_rows(release)
     metric = displayed_metric(release)
     if metric is not None:
@@ -64,7 +64,7 @@ def choice_rows(release: Release) -> Iterable[tuple[str, str]]:
 
 
 def figure_rows(release: Release) -> Iterable[tuple[str, str]]:
-    """Name and text of a report's headlines."""
+    """Name and text of a report's headline metrics."""
     for name in HEADLINES if is_report(release) else ():
         value = release.value["metrics"].get(name, {}).get("value")
         if value is not None and (name in OF_TWO_CLASSES or "roc" not in release.value):
@@ -72,7 +72,7 @@ def figure_rows(release: Release) -> Iterable[tuple[str, str]]:
 
 
 def meaning(release: Release) -> str:
-    """The guarantee in plain words: by how much one person's or record's data may change what is released."""
+    """The guarantee in plain words: by how much one unit's data may change the probability of any release."""
     guarantee = release.guarantee
     if guarantee.epsilon == math.inf:
         return "Treat every number here as the raw one."
@@ -83,7 +83,7 @@ def meaning(release: Release) -> str:
 
 
 def guess(release: Release) -> str:
-    """The guarantee as a bet: how often one is right who tells apart two data sets that differ in one unit."""
+    """The guarantee as a bet: how often a guess between two neighbouring data sets can be right."""
     guarantee = release.guarantee
     epsilon, delta = guarantee.epsilon, guarantee.delta
     if epsilon == math.inf:
@@ -107,7 +107,7 @@ def limits(release: Release) -> Iterable[str]:
 
 
 def rests(release: Release) -> Iterable[str]:
-    """What the guarantee rests on, a sentence each."""
+    """The assumptions on which the guarantee rests, a sentence each."""
     guarantee = release.guarantee
     yield f"Evidence, {guarantee.evidence.standing.value}: {guarantee.evidence.note}."
     for name in guarantee.assumptions:
@@ -143,7 +143,7 @@ def rests(release: Release) -> Iterable[str]:
 
 
 def _records_of_one(guarantee: PrivacyGuarantee, at_most: str) -> str:
-    """How many records of one person are protected: enforced by a column of persons, else the owner's word."""
+    """How many records of one person are protected, and whether that is enforced, in words."""
     if guarantee.unit is PrivacyUnit.PERSON:
         return (
             f"Of each person, as column {guarantee.person!r} tells them apart, at most {at_most} count: what is "

@@ -21,7 +21,7 @@ Ends = tuple[float, float]
 
 
 def champion_after(tuned: Release, report: Release, tracking_uri: str) -> str:
-    """Note the report on the version of the model that `tuned` chose, and let it be champion where it is better.
+    """Note the report on the model version of `tuned`, and make it champion if it is better.
 
     Returns:
         What became of the alias, in a sentence.
@@ -51,7 +51,7 @@ def champion_after(tuned: Release, report: Release, tracking_uri: str) -> str:
 
 
 def _figure(report: Release) -> tuple[str, Ends]:
-    """The first of the ranked figures that a report has, and its noise interval."""
+    """The first ranking metric that a report has, and its noise interval."""
     metrics = report.value["metrics"]
     for name in RANKED:
         cell = metrics.get(name)
@@ -76,7 +76,7 @@ def _champion(client: Any, name: str) -> Any:
 
 
 def _noted(version: Any, figure: str) -> Ends | None:
-    """The interval of `figure` that was noted on a model version; None if there is none."""
+    """The interval of `figure` noted on a model version; None if there is none."""
     words = version.tags.get(NOTED + figure, "").split()
     try:
         low, high = map(float, words)

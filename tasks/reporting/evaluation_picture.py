@@ -41,7 +41,7 @@ def is_report(release: Release) -> bool:
 def draw_evaluation(release: Release) -> "Figure":
     """The figure of a report's panels."""
     value = release.value
-    panels = _panels(value) if "roc" in value else _panels_of_others(value)
+    panels = _panels(value) if "roc" in value else _panels_without_curves(value)
     rows = (len(panels) + 1) // 2
     figure = sheet(4.1 * rows)
     grid = figure.add_gridspec(rows, 2)
@@ -93,7 +93,7 @@ def _roc(axes: "Axes", value: Figures) -> None:
             _cross(axes, 1.0 - specificity["value"], recall["value"], _turned(specificity), recall, _mark(row))
     axes.plot([0, 1], [0, 1], color=NOISE, lw=0.8, ls=":")
     auc = value["metrics"]["auc"]["value"]
-    axes.set(xlabel="false positive rate", ylabel="recall (true positive rate)", **_unit())
+    axes.set(xlabel="false positive rate", ylabel="recall (true positive rate)", **_unit_limits())
     axes.set_title("ROC" if auc is None else f"ROC: AUC {auc:.3f}", fontsize=10)
 
 
@@ -107,7 +107,7 @@ def _precision_recall(axes: "Axes", value: Figures) -> None:
     share = value["metrics"]["positive_share"]["value"]
     if share is not None:
         axes.axhline(share, color=NOISE, lw=0.8, ls=":")
-    axes.set(xlabel="recall", ylabel="precision", **_unit())
+    axes.set(xlabel="recall", ylabel="precision", **_unit_limits())
     axes.set_title("Precision and recall; dotted: share of positives", fontsize=10)
 
 
@@ -118,7 +118,7 @@ def _reliability(axes: "Axes", value: Figures) -> None:
     for row in bins:
         _cross(axes, row["predicted"], row["observed"]["value"], None, row["observed"], POINT)
     error = value["metrics"].get("calibration_error", {}).get("value")
-    axes.set(xlabel="predicted probability (public mean of the bin)", ylabel="observed share", **_unit())
+    axes.set(xlabel="predicted probability (public mean of the bin)", ylabel="observed share", **_unit_limits())
     axes.set_title("Reliability" if error is None else f"Reliability: expected error {error:.3f}", fontsize=10)
 
 
@@ -136,7 +136,7 @@ def _figures(axes: "Axes", value: Figures) -> None:
 
 
 def _cross(axes: "Axes", x: float, y: float, across: Figures | None, up: Figures, mark: Figures) -> None:
-    """Draw a point, marked so, with the noise intervals of its coordinates."""
+    """Draw a point in the style `mark`, with the noise intervals of its coordinates."""
     for cell, horizontal in ((across, True), (up, False)):
         ends = None if cell is None else cell["noise_interval"]
         if ends is not None:
@@ -145,7 +145,7 @@ def _cross(axes: "Axes", x: float, y: float, across: Figures | None, up: Figures
 
 
 def _mark(row: Figures) -> Figures:
-    """How a threshold is marked: the model's own stands out."""
+    """The plotting style of a threshold: the model's own stands out."""
     return OWN_THRESHOLD if row["own"] else POINT
 
 
@@ -156,20 +156,20 @@ def _curve(axes: "Axes", points: list[tuple[Any, Any]]) -> None:
 
 
 def _turned(cell: Figures) -> Figures:
-    """A specificity's interval as one of the false positive rate."""
+    """A specificity's cell, converted to the false positive rate's."""
     ends = cell["noise_interval"]
     return {"noise_interval": None if ends is None else [1.0 - ends[1], 1.0 - ends[0]]}
 
 
-def _unit() -> dict[str, Any]:
+def _unit_limits() -> dict[str, Any]:
     """Limits of an axis pair that shows shares."""
     return {"xlim": (-0.02, 1.02), "ylim": (-0.02, 1.02)}
 
 
-def _panels_of_others(value: Figures) -> "list[Callable[[Axes, Figures], None]]":
+def _panels_without_curves(value: Figures) -> "list[Callable[[Axes, Figures], None]]":
     """The panels of a report on several classes or on errors, in order."""
     first: list[Callable[[Axes, Figures], None]] = (
-        [_matrix, _figures_of_others, _classes] if "classes" in value else [_histogram, _figures_of_others]
+        [_matrix, _metric_bars, _classes] if "classes" in value else [_histogram, _metric_bars]
     )
     return first + ([_gaps] if value["groups"] else [])
 
@@ -206,7 +206,7 @@ def _histogram(axes: "Axes", value: Figures) -> None:
     axes.set_title(f"Errors in each bin, clipped at ±{E:.4g}", fontsize=10)
 
 
-def _figures_of_others(axes: "Axes", value: Figures) -> None:
+def _metric_bars(axes: "Axes", value: Figures) -> None:
     """Draw each figure with its noise and sampling intervals."""
     present = [name for name, cell in value["metrics"].items() if _has_value(cell) and not name.endswith(IN_FIRST)]
     for place, name in enumerate(reversed(present)):
@@ -234,7 +234,7 @@ def _classes(axes: "Axes", value: Figures) -> None:
 
 
 def _gaps(axes: "Axes", value: Figures) -> None:
-    """Draw each group's distance from all other records, in the figures that have a value."""
+    """Draw each group's difference from all other records, in the metrics that have a value."""
     figures = GAPS if "roc" in value else list(next(iter(value["groups"].values()))["gaps"])
     drawn = dict.fromkeys(figures, False)
     for place, cell in enumerate(reversed(value["groups"].values())):
@@ -259,7 +259,7 @@ def _bar(axes: "Axes", cell: Figures, place: float, color: str, label: str = "_"
 
 
 def _has_value(cell: Figures) -> bool:
-    """Whether a figure has a value that noise leaves something of."""
+    """Whether a metric has a value that noise does not swamp."""
     return None not in (cell["value"], cell["noise_interval"])
 
 

@@ -50,7 +50,7 @@ def put_model(store: Store, run_id: str, release: Release, model: FinalModel, sc
 
 
 def _log_model(store: Store, run_id: str, release: Release, model: FinalModel, folder: Path) -> None:
-    """Make MLflow's logged model of the run, with what was released of it and the same files."""
+    """Create MLflow's logged model of the run, with its released facts and files."""
     logged = logged_model_of(store, run_id)
     if logged is None:
         chosen = {name: str(value) for name, value in release.value["hyperparameters"].items()}
@@ -85,7 +85,7 @@ def _measure(store: Store, run_id: str, release: Release, model_id: str, digest:
 
 
 def _created(store: Store, run_id: str, **described: Any) -> Any:
-    """Create a logged model of a run, under MLflow's own keywords, and link it as the run's output."""
+    """Create a logged model of a run, with MLflow's own keywords, and link it as the run's output."""
     from mlflow.entities import LoggedModelOutput
 
     experiment = store.client.get_run(run_id).info.experiment_id
@@ -103,7 +103,7 @@ def _fill(store: Store, logged: Any, folder: Path) -> None:
 def put_repaired(
     store: Store, run_id: str, release: Release, repair: Repair, model: FinalModel, scratch: Path
 ) -> None:
-    """Save the repaired model into the run, log it, and make it the version `repaired` of the study's model."""
+    """Save and log the repaired model, and give its version the alias `repaired`."""
     folder, client = scratch / REPAIRED, store.client
     name = _registrable(release.study.removesuffix(f"/{EVALUATION}"))
     fit = {term: repr(number) for term, number in repair.terms.items()}
@@ -153,7 +153,7 @@ def save_served(model: FinalModel, data: Path, folder: Path) -> None:
 
 @contextmanager
 def _requirements_not_compared() -> Iterator[None]:
-    """Keep MLflow from comparing requirements with what is installed here, where they were read.
+    """Context in which MLflow does not compare requirements with the installed packages.
 
     To find three of them it looks at every file of every installed package, which takes longer than all else that
     is shown of a model. An MLflow without this function does as it does.
@@ -173,7 +173,7 @@ def _requirements_not_compared() -> Iterator[None]:
 
 
 def _signature(model: FinalModel) -> "ModelSignature":
-    """Inputs by name, a text for each column that holds texts, anything for a number; one class or number a row.
+    """The model's MLflow signature: inputs by name, text or any type; one class or number a row.
 
     MLflow refuses whole numbers and truth values where a signature says double, so that a table straight from a CSV
     file would not do; the module reads them all.
@@ -211,7 +211,7 @@ def register(store: Store, run_id: str, release: Release) -> None:
 
 
 def _new_version(store: Store, run_id: str, name: str, folder: str, **described: Any) -> Any:
-    """Make the model in a folder of the run a version of the registered model `name`."""
+    """Register a folder of the run as a new version of the model `name`."""
     from mlflow.exceptions import MlflowException
 
     with suppress(MlflowException):  # it is there already, or creating the version says what is wrong
@@ -226,7 +226,7 @@ def registered_name(release: Release) -> str:
 
 
 def _registrable(study: str) -> str:
-    """A study's name without the two characters that MLflow's addresses use."""
+    """A study's name without the two characters that are special in MLflow's addresses."""
     return study.replace("/", "-").replace(":", "-")
 
 

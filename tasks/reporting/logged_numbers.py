@@ -38,32 +38,32 @@ def metrics(release: Release, account: Account) -> list[Any]:
 
 
 def by_edition(release: Release, balance: Balance | None) -> list[tuple[str, float, int]]:
-    """Name, value and place in the account of what is drawn edition by edition: the score, and what is left."""
+    """Name, value and place of the metrics charted by edition: the score, and the budget left."""
     rows = [(f"release/{name}", number, _place(balance)) for name, number in _scores(release)]
     return rows if balance is None else rows + budget_rows(balance)
 
 
 def budget_rows(balance: Balance) -> list[tuple[str, float, int]]:
-    """Name, value and place in the account of what is spent and left of a dataset's budget."""
+    """Name, value and place of a dataset's spent and left budget."""
     rows = (("budget/spent", balance.spent), ("budget/left", balance.remaining))
     return [(name, number, balance.position) for name, number in rows]
 
 
 def as_metrics(release: Release, rows: list[tuple[str, float, int]]) -> list[Any]:
-    """Rows as MLflow's metrics at the time of the release; what is infinite is left out."""
+    """Rows as MLflow metrics at the time of the release; infinite values are left out."""
     now = int(datetime.fromisoformat(release.released_at).timestamp() * 1000)
     return [metric(_key(name), float(number), now, step) for name, number, step in rows if math.isfinite(number)]
 
 
 def metric(name: str, value: float, moment: int, step: int) -> Any:
-    """One of MLflow's metrics; its moment is in milliseconds since 1970."""
+    """An MLflow metric; `moment` is in milliseconds since 1970."""
     from mlflow.entities import Metric
 
     return Metric(name, value, moment, step)
 
 
 def params(release: Release) -> list[Any]:
-    """Public facts and the release's own terms, as text."""
+    """The release's public facts and terms as MLflow parameters, in text."""
     from mlflow.entities import Param
 
     guarantee, facts = release.guarantee, release.facts
@@ -87,7 +87,7 @@ def params(release: Release) -> list[Any]:
 
 
 def _place(balance: Balance | None) -> int:
-    """The place of a study among its dataset's, from 1; 0 where the account does not have it."""
+    """The study's place among its dataset's in the account, from 1; 0 if it is not there."""
     return 0 if balance is None else balance.position
 
 
@@ -98,7 +98,7 @@ def _figures(release: Release) -> list[tuple[str, Any]]:
 
 
 def _ends(release: Release) -> dict[str, str]:
-    """The noise and sampling intervals of a report's figures, as parameters."""
+    """The noise and sampling intervals of a report's metrics, as MLflow parameters."""
     return {
         f"evaluation.{name} {kind} interval": "{:.4f} … {:.4f}".format(*figure[f"{kind}_interval"])
         for name, figure in _figures(release)
@@ -108,7 +108,7 @@ def _ends(release: Release) -> dict[str, str]:
 
 
 def _shown(release: Release) -> dict[str, str]:
-    """The score as people are shown it: its metric's name, value, 90% interval and baseline, as parameters.
+    """The displayed metric's name, value, 90% interval and baseline, as MLflow parameters.
 
     MLflow's page that compares runs opens on the first three, by name, in which they differ.
     """
@@ -121,7 +121,7 @@ def _shown(release: Release) -> dict[str, str]:
 
 
 def _scores(release: Release) -> Iterator[tuple[str, float]]:
-    """Name and value of the score in its range, of what was drawn where that is outside, and of another metric."""
+    """Name and value of the score: in its range, as drawn if that is outside, and as its metric."""
     value, top, metric = release.value, release.facts.get("score_range"), displayed_metric(release)
     if metric is None:
         return
@@ -134,7 +134,7 @@ def _scores(release: Release) -> Iterator[tuple[str, float]]:
 
 
 def _key(name: str) -> str:
-    """A name that MLflow takes for a hyperparameter's; it reads names as paths, too."""
+    """A hyperparameter's name made valid for MLflow, which reads names as paths, too."""
     group = next((group for group in GROUPS if name.startswith(group)), "")
     allowed = UNNAMEABLE.sub("_", name.removeprefix(group))
     return f"{group}{allowed if allowed.strip('.') else '_'}"[:LONGEST_NAME]

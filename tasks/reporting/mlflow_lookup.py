@@ -45,12 +45,12 @@ def tracked(release: Release, experiment: str, run_id: str, missing: tuple[str, 
 
 
 def place_of(experiment: str, run_id: str) -> str:
-    """The part of MLflow's address that opens a run's page, in the right mode."""
+    """The part of MLflow's address that opens a run's page."""
     return f"#/experiments/{experiment}/runs/{run_id}{MODE}"
 
 
 def tracked_in_file(release: Release, tracking_uri: str) -> Tracked | None:
-    """Where MLflow's SQLite file says that `release` is shown whole; None where it does not say."""
+    """Where MLflow's SQLite file shows `release` complete; None where it does not."""
     row = _first_row(tracking_uri, NEWEST, RELEASE_TAG, release.release_id, release.dataset)
     if row is None or row[1] != "FINISHED":
         return None
@@ -58,13 +58,13 @@ def tracked_in_file(release: Release, tracking_uri: str) -> Tracked | None:
 
 
 def experiments_in_file(tracking_uri: str) -> int | None:
-    """How many experiments a store in a SQLite file has; None where that cannot be read."""
+    """The number of experiments in a SQLite store; None where it cannot be read."""
     row = _first_row(tracking_uri, "SELECT count(*) FROM experiments WHERE lifecycle_stage = 'active'")
     return None if row is None else int(row[0])
 
 
 def _first_row(tracking_uri: str, query: str, *parameters: str) -> tuple[Any, ...] | None:
-    """The first row of a query to a store in a SQLite file; None where there is none."""
+    """The first row of a query to a SQLite store; None without one."""
     place = Path(tracking_uri.removeprefix(SQLITE))
     if not tracking_uri.startswith(SQLITE) or not place.is_file():
         return None

@@ -30,7 +30,7 @@ AT_ONCE = 100  # parameters that MLflow takes in one request
 
 
 def find_release(release: Release, tracking_uri: str) -> Tracked | None:
-    """Where MLflow shows `release` whole; None if it does not."""
+    """Where MLflow shows `release` complete; None if it does not."""
     store = open_store(tracking_uri)
     experiment = store.experiment(release.dataset)
     runs = _runs(store, experiment, release)
@@ -84,7 +84,7 @@ def log_release(
 def log_repaired(
     release: Release, run_id: str, tracking_uri: str, repair: Repair, model: FinalModel | None
 ) -> None:
-    """Put a report's repair into its run: numbers and picture, and the model as the alias `repaired`.
+    """Log a report's repair in its run: numbers, picture, and the model as the alias `repaired`.
 
     Args:
         release: of the evaluation, shown already.
@@ -125,13 +125,13 @@ def _put_all(
 
 
 def _put_receipt(store: Store, run_id: str, release: Release, scratch: Path) -> None:
-    """Put the receipt and the public key beside release.json, where there is a key."""
+    """Put the receipt and the public key beside release.json, if there is a key."""
     for file in write_release(release, scratch / "release.json")[1:]:
         store.put(run_id, file)
 
 
 def _tried(what: str, work: Callable[[], None]) -> tuple[str, ...]:
-    """Do `work`; returns `what` if it failed, since the release is shown all the same."""
+    """Do `work`: the name `what` if it failed, as the release is shown all the same."""
     try:
         work()
     except Exception:  # noqa: BLE001  named, and tried again by the next run

@@ -87,7 +87,7 @@ class Store:
         )
 
     def experiment(self, dataset: str) -> str:
-        """The id of the dataset's experiment, made with its note if need be.
+        """The id of the dataset's experiment, created with its note if need be.
 
         Raises:
             DpboError: it was deleted.
@@ -130,7 +130,7 @@ class Store:
 
 
 def open_store(uri: str) -> Store:
-    """The store at `uri`; its tables are made if it is a database without them. MLflow reports to nobody.
+    """The MLflow store at `uri`; missing tables are made. MLflow's telemetry is off.
 
     Raises:
         StoreSilent: it is a tracking server, and does not answer.
@@ -196,7 +196,7 @@ def _check_sound(database: Path) -> None:
 
 
 def _patient(uri: str) -> str:
-    """A PostgreSQL URL with limits on waiting; those that it states itself stay."""
+    """A PostgreSQL URL with timeouts added, where it has none."""
     return named(sa.engine.make_url(uri)).render_as_string(hide_password=False)
 
 
@@ -232,7 +232,7 @@ def _sql_store(uri: str, root: Path) -> Any:
 
 
 def _make_relative(store: Any, experiment: int) -> None:
-    """Set an experiment's location before its first run takes it over; MLflow's client would make it absolute."""
+    """Make an experiment's artifact location relative before its first run; MLflow's client makes it absolute."""
     from mlflow.store.tracking.dbmodels.models import SqlExperiment
 
     here = sa.update(SqlExperiment).where(SqlExperiment.experiment_id == experiment)
@@ -241,7 +241,7 @@ def _make_relative(store: Any, experiment: int) -> None:
 
 
 def _make(path: Path) -> None:
-    """Make MLflow's tables in a new file, which no other process sees before it is whole."""
+    """Make MLflow's tables in a new file, which appears only when it is complete."""
     store = _sql_store(f"{SQLITE}{path}", path.parent)
     _make_relative(store, experiment=0)
     store.engine.dispose()
@@ -268,7 +268,7 @@ def _make_postgresql(uri: str) -> None:
 
 
 def _make_tables(uri: str, engine: "sa.Engine") -> None:
-    """Make MLflow's tables under a lock: one process at a time, which may take a while."""
+    """Make MLflow's tables under a lock, one process at a time; this may take a while."""
     with engine.connect() as connection:
         ours: Any = connection.connection.driver_connection
         if hasattr(ours, "silence"):

@@ -48,7 +48,7 @@ def draw_posterior(release: Release) -> "Figure | None":
 
 
 def draw_budget(account: Account) -> "Figure | None":
-    """A figure of ε spent after each study of the dataset, under its cap; None where there is no limit."""
+    """A figure of the ε spent after each study of the dataset, under its cap; None without a limit."""
     points = [item for item in balances(account) if math.isfinite(item.spent)]
     if account.budget.public or not points:
         return None
@@ -69,7 +69,7 @@ def draw_budget(account: Account) -> "Figure | None":
 
 
 def draw_burn_down(account: Account) -> "Figure | None":
-    """A figure of what is left of the budget by date, and what will be if its studies go on.
+    """A figure of the budget left by date, and as forecast if its studies recur.
 
     None without a rhythm.
     """
@@ -96,7 +96,7 @@ def draw_burn_down(account: Account) -> "Figure | None":
 
 
 def draw_noise(release: Release) -> "Figure":
-    """A figure of the score's range beside what noise does to one draw, nine times in ten."""
+    """A figure of the score's range beside the width that holds one draw's noise nine times in ten."""
     figure, axes = _sheet(height=2.8)
     bars = [("score's range", float(release.facts.get("score_range", 1.0)), NOISE)]
     bars += [(f"{in_picture(mechanism)}\n{n} draw{'s' if n > 1 else ''}", width, CHOICE)
@@ -114,13 +114,13 @@ def draw_noise(release: Release) -> "Figure":
 
 
 def noises(release: Release) -> dict[tuple[str, float], int]:
-    """How many draws have each kind of noise: (mechanism, width that holds nine draws in ten, to 4 digits)."""
+    """The number of draws of each kind of noise: (mechanism, width that holds nine in ten, to 4 digits)."""
     unit = release.score_per_unit
     return Counter((spend.mechanism, float(f"{2.0 * unit * spread(spend):.4g}")) for spend in release.spends)
 
 
 def spread(spend: Spend) -> float:
-    """Half the width that holds a draw's noise nine times in ten; a selection's own scale."""
+    """Half the width that holds a draw's noise nine times in ten; for a selection its scale."""
     if "Laplace" in spend.mechanism:
         return math.log(10.0) * spend.noise_scale
     return (1.6448536269514722 if "Gaussian" in spend.mechanism else 1.0) * spend.noise_scale

@@ -42,7 +42,7 @@ class Slice:
 
 
 def slice_through_choice(release: Release) -> Slice | None:
-    """The posterior along the first numeric axis; None where the release does not hold what it takes."""
+    """The posterior along the first numeric axis; None where the release has too little for it."""
     if not _drawable(release):
         return None
     space = _space(release)
@@ -58,7 +58,7 @@ def slice_through_choice(release: Release) -> Slice | None:
 
 
 def _with_the_release(release: Release, space: SearchSpace, along: NDArray[np.float64]) -> Moments:
-    """The posterior along an axis, brought to what the release says of the choice.
+    """The posterior along an axis, shifted to what the release states for the choice.
 
     μ′ = μ + (c/v₀)(f̂ − μ₀) and v′ = v − (c²/v₀)(1 − w/v₀), w the variance that the interval's width says.
     """
@@ -76,7 +76,7 @@ def _with_the_release(release: Release, space: SearchSpace, along: NDArray[np.fl
 
 
 def band_by_step(release: Release) -> tuple[tuple[float, float], ...]:
-    """The posterior (μ, 1.645 s) at λ_t after y_1 … y_t, one pair a step; empty where there is nothing to draw."""
+    """The posterior (μ, 1.645 s) of each step's candidate after its observation; empty if not drawable."""
     if not _drawable(release):
         return ()
     space, pairs = _space(release), []
@@ -87,7 +87,7 @@ def band_by_step(release: Release) -> tuple[tuple[float, float], ...]:
 
 
 def _drawable(release: Release) -> bool:
-    """Whether the posterior follows from this release alone: complete, of a flat prior, nothing learned."""
+    """Whether the posterior follows from this release alone: complete, flat prior, no earlier editions."""
     facts = release.facts
     complete = bool(release.value.get("trajectory")) and {"space", "kernel", "lengthscale"} <= set(facts)
     alone = facts.get("options", {}).get("prior", "flat") == "flat" and not facts.get(LEARNED_FROM)

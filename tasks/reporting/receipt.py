@@ -44,12 +44,12 @@ Keys = Mapping[str, Ed25519PublicKey]
 
 
 def release_text(release: Release) -> str:
-    """The text of release.json, byte for byte what its receipt is about."""
+    """The text of release.json, byte for byte what its receipt signs."""
     return json.dumps(release.to_json(), indent=2, ensure_ascii=False, allow_nan=False)
 
 
 def write_release(release: Release, file: Path) -> tuple[Path, ...]:
-    """Write a release, and its receipt and the public key beside it where there is a key; returns what was written.
+    """Write a release, with its receipt and the public key if there is one; returns the paths written.
 
     Raises:
         StudyInvalid: the key cannot be used.
@@ -65,12 +65,12 @@ def write_release(release: Release, file: Path) -> tuple[Path, ...]:
 
 
 def receipt_of(file: Path) -> Path:
-    """The place of a release's receipt: release.intoto.json beside release.json."""
+    """The path of a release's receipt: release.intoto.json beside release.json."""
     return file.with_suffix(".intoto.json")
 
 
 def receipt(text: str, key: Ed25519PrivateKey) -> str:
-    """The receipt of a release's text: the same key signs the same text alike, whenever it is asked."""
+    """The signed receipt of a release's text; the same key signs the same text identically."""
     release = json.loads(text)
     statement = {
         "_type": STATEMENT,
@@ -85,7 +85,7 @@ def receipt(text: str, key: Ed25519PrivateKey) -> str:
 
 
 def signed_bytes(payload: bytes) -> bytes:
-    """DSSE's pre-authentication encoding of a payload of our type: what is signed."""
+    """DSSE's pre-authentication encoding of a payload of our type: the bytes that are signed."""
     return b"DSSEv1 %d %s %d %s" % (len(TYPE), TYPE.encode(), len(payload), payload)
 
 
@@ -120,7 +120,7 @@ def new_key() -> tuple[Path, Path, str]:
 
 
 def signing_key() -> Ed25519PrivateKey | None:
-    """The owner's private key; None where none was ever made.
+    """The owner's private key; None if none was made.
 
     Raises:
         StudyInvalid: it is missing where the setting says, others may read it, or it is no Ed25519 key.
@@ -217,7 +217,7 @@ def _signed(key: Ed25519PublicKey, payload: bytes, signatures: Iterable[bytes]) 
 
 
 def _is_about(payload: bytes, content: bytes) -> bool:
-    """Whether a signed statement is of our kind, and of these very bytes and what they say."""
+    """Whether a signed statement is of dpbo's kind and about exactly this content."""
     try:
         statement, release = json.loads(payload), json.loads(content)
         (subject,) = statement["subject"]

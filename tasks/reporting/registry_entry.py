@@ -22,7 +22,7 @@ CURATOR = (
 
 
 def registry_entry(release: Release) -> dict[str, Any]:
-    """The entry as plain JSON, by the registry's names.
+    """A draft entry of a release for the registry of DP deployments, as plain JSON.
 
     Raises:
         StudyInvalid: the release guarantees nothing.

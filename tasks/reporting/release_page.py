@@ -41,7 +41,7 @@ def tables(value: Figures) -> str:
 
 
 def _of_classes(value: Figures) -> str:
-    """The confusion matrix and the figures class by class, as HTML."""
+    """The confusion matrix and the metrics class by class, as HTML."""
     names, cells = [cell["class"] for cell in value["classes"]], iter(value["confusion"])
     matrix = ((name, *(f"{next(cells)['records']['value']:.0f}" for _ in names)) for name in names)
     figures = ("recall", "precision", "f1", "records_share")
@@ -224,7 +224,7 @@ def _noise(release: Release) -> str:
 
 
 def _picture(name: str, text: str) -> str:
-    """A value of the release under its name, as HTML."""
+    """A part of the release's value under its name, as HTML."""
     return f'<div>{escape(name)}<b data-value="{escape(name)}">{escape(text)}</b></div>'
 
 

@@ -79,7 +79,7 @@ def _chosen(axes: "Axes", release: Release, ends: list[Any]) -> None:
 
 
 def _one_score(axes: "Axes", release: Release) -> None:
-    """Draw a single score as its metric, with its 90% interval or that of its noise, beside its baseline."""
+    """Draw a single score as its metric, with its interval, beside its baseline."""
     metric = displayed_metric(release)
     if metric is None:
         axes.set_visible(False)
@@ -127,6 +127,6 @@ def whole_numbers(axes: "Axes") -> None:
 
 
 def plain(axes: "Axes") -> None:
-    """Give axes two spines and small ticks, as all our pictures have."""
+    """Give axes two spines and small ticks, the style of all pictures."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(colors=INK, labelsize=8)

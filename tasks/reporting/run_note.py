@@ -46,10 +46,10 @@ def _paragraphs(
     if word:
         yield f"**Verdict:** {word}{in_markdown(numbers)}."
     yield f"**Next:** {next_step(release)}."
-    yield f"**What came out, and how sure is it?** {_value(release)}"
-    yield f"**What was {'measured' if is_report(release) else 'tuned'}?** {_tuned(release, model)}"
-    yield f"**What may I conclude about a person?** {_of_a_person(release)}"
-    yield f"**What is left?** {_left(release, account)}"
+    yield f"**What came out, and how sure is it?** {_choice_line(release)}"
+    yield f"**What was {'measured' if is_report(release) else 'tuned'}?** {_study_in_words(release, model)}"
+    yield f"**What may I conclude about a person?** {_guarantee_in_words(release)}"
+    yield f"**What is left?** {_budget_left(release, account)}"
     if model is not None:
         call = f"mlflow.pyfunc.load_model('runs:/{run_id}/{FOLDER}').predict(rows)"
         yield (
@@ -82,7 +82,7 @@ def _metrics(release: Release, account: Account) -> str:
     return "; ".join(text for group, text in sentences.items() if group in there) + "."
 
 
-def _value(release: Release) -> str:
+def _choice_line(release: Release) -> str:
     """The choice, its score and interval, and its baseline, in one line."""
     chosen = ", ".join(f"{in_markdown(name)} = **{in_markdown(text)}**" for name, text in choice_rows(release))
     metric = displayed_metric(release)
@@ -105,13 +105,13 @@ def _value(release: Release) -> str:
     return f"{'; '.join(part for part in (chosen, sentence) if part)}."
 
 
-def _of_a_person(release: Release) -> str:
+def _guarantee_in_words(release: Release) -> str:
     """The guarantee as a bet, as what may change, and in its own words."""
     parts = (guess(release), meaning(release), release.guarantee.in_words())
     return in_markdown(" ".join(part for part in parts if part))
 
 
-def _tuned(release: Release, model: FinalModel | None) -> str:
+def _study_in_words(release: Release, model: FinalModel | None) -> str:
     """What was tuned or measured and what it predicts, on which data and by which method."""
     facts, value = release.facts, release.value
     axes = ", ".join(in_markdown(name) for name in facts.get("space", {}))
@@ -138,7 +138,7 @@ def _predicted(release: Release, model: FinalModel | None) -> str:
     return sentence if positive is None else f"{sentence} The positive class is {in_markdown(positive)}."
 
 
-def _left(release: Release, account: Account) -> str:
+def _budget_left(release: Release, account: Account) -> str:
     """What is left of the dataset's budget after this release."""
     balance = balance_after(account, release.release_id)
     if balance is None:

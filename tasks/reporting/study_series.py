@@ -43,7 +43,7 @@ what it released."""
 
 
 def series_of(store: Store, experiment: str, study: str, dataset: str) -> str:
-    """The id of the study's own run, made with its note if it is missing; the oldest where there are two."""
+    """The id of the study's own MLflow run, made with its note if missing; the oldest of two."""
     runs = store.client.search_runs(
         [experiment],
         f"tags.`{KIND}` = '{SERIES}'",
@@ -78,7 +78,7 @@ def extend(store: Store, run_id: str, release: Release, account: Account) -> Non
 
 
 def _editions(store: Store, experiment: str, series: str) -> list[dict[str, Any]]:
-    """Of each edition that released a score what people compare, by date, then by place in the account."""
+    """The compared numbers of each edition that released a score, by date, then place in the account."""
     below = f"tags.`{PARENT}` = '{series}' AND tags.`{KIND}` = 'edition'"
     placed = []
     for run in store.client.search_runs([experiment], below, max_results=LARGEST_PAGE):
@@ -159,14 +159,14 @@ def log_looks(look: "Look", account: Account, tracking_uri: str) -> Tracked:
 
 
 def _state(look: "Look") -> str:
-    """HOLDS or ALARM, and since which day."""
+    """The watch's state, HOLDS or ALARM, and since which day."""
     over = next((one for one in look.history if one.alarm), None)
     since = look.history[0] if over is None else over
     return f"{'HOLDS' if over is None else 'ALARM'} since {since.recorded_at[:10]}"
 
 
 def _spent(look: "Look", account: Account) -> list[Any]:
-    """What is spent of the dataset's budget, and left, just after the watch was charged; again, the same rows."""
+    """Metrics of the dataset's budget just after the watch was charged; repeated, the same rows."""
     key, first = (look.key.study, look.key.edition), look.history[0].recorded_at
     charged = [
         balance
