@@ -58,7 +58,7 @@ ALWAYS      := test_architecture test_errata
 BRIEF       := not planted_violation and not two_hundred_runs and not measured_loss and not measures and not faults and not postgresql \
 	and not runs_from_top
 one_method  := test_contract test_standings test_audit $(ALWAYS)
-one_score   := test_score_contract $(ALWAYS)
+one_score   := test_score_contract test_honest_numbers $(ALWAYS)
 one_mechanism := test_mechanisms test_sensitive $(ALWAYS)
 one_base    := test_private_training $(ALWAYS)
 one_query   := test_adding $(ALWAYS)

@@ -40,16 +40,24 @@ def copy(tmp_path):
     return tmp_path / "tree"
 
 
+def holds(line, quoted):
+    return line == quoted or (quoted.endswith("…") and line.startswith(quoted[:-1]))
+
+
 def edited(text, lines):
-    """A file after the page's lines: "  " is there, "+ " is put after it, "- " is replaced by what follows."""
-    written, at = text.split("\n"), 0
+    """A file after the page's lines: "  " is there, "+ " is put after it, "- " is replaced by what follows.
+
+    "…" at the end of what is replaced is the rest of its line, and so it is in what follows.
+    """
+    written, at, rest = text.split("\n"), 0, ""
     for line in lines:
         sign, body = line[:2], line[2:]
         if sign == "+ ":
-            written.insert(at, body)
+            written.insert(at, body.replace("…", rest))
             at += 1
             continue
-        (place,) = [number for number, known in enumerate(written) if known == body]
+        (place,) = [number for number, there in enumerate(written) if holds(there, body)]
+        rest = written[place].removeprefix(body[:-1])
         at = place + 1
         if sign == "- ":
             del written[place]
