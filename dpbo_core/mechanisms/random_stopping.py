@@ -189,12 +189,12 @@ class OneTrial(_Law):
 
     @property
     def expected(self) -> float:
-        """E[K] = 1."""
+        """E[K], which is 1: one training."""
         return 1.0
 
     @property
     def log_tail(self) -> float:
-        """No mass beyond."""
+        """Log of 0: no mass lies beyond 1."""
         return -math.inf
 
     def masses(self) -> Iterator[tuple[int, Decimal]]:
