@@ -28,7 +28,7 @@ from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.private_training.dp_sgd import DpSgd
 
 EPOCHS, BATCH, REPEATS = 10, 4, 5  # of the white box
-SIGMAS = (0.6, 0.72, 0.86, 1.05, 1.3)  # noise multipliers at which the 16 × 20 grid is trained
+SIGMAS = (0.55, 0.6, 0.72, 0.86)  # noise multipliers at which the 16 × 20 grid is trained
 BLACK_BOX = 2.45  # of the base that stays as it is
 CACHE = ROOT / "benchmarks" / ".cache"
 

@@ -30,7 +30,7 @@ from benchmarks.outsourced import (
 )
 from benchmarks.papers.cells import Cell
 
-RUNS, FEWER = 50, 16  # the paper's; of the tables' columns of 36,000 rows, where Figure 2b has them not, fewer
+RUNS = 50  # the paper's
 LENGTHS = {"loans": 2.55, "property": 0.75}  # else that of the synthetic task
 FEATURES = 400  # of a drawn function on a table that is no grid
 SETTINGS = {  # δ, T, r of the figure, log ε of the figure, and what is printed: excess over the rows themselves
@@ -161,9 +161,4 @@ def cells() -> list[Cell]:
                 add(name, log_epsilon)
                 for r in dims:
                     add(name, log_epsilon, r)
-    drawn = {
-        key("loans"),
-        *(key("loans", e, r) for e in SETTINGS["loans"][3] for r in (SETTINGS["loans"][2], None)),
-    }
-    few = {name for name in wanted if "/loans/" in name} - drawn
-    return [Cell(name, run, FEWER if name in few else RUNS) for name, run in wanted.items()]
+    return [Cell(name, run, RUNS) for name, run in wanted.items()]

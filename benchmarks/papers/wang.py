@@ -4,8 +4,8 @@ MNIST and CIFAR-10 with a convolutional network are not at hand. Their stand-in 
 federated task is one minus that accuracy on the 16 × 20 grid. An oracle adds N(0, 0.1²) to it (Appendix E.1).
 
 printed: C = 2, c = 0.75, β = 1, and the noise multipliers of Appendix E; equal: those that ε = 15 leaves
-at each γ by the tightened theorem. Ours are of replace-one, theirs smaller, of adding or removing a record; from
-one arm to the other the ratio is about the same.
+at each γ by the tightened theorem. Ours are of replace-one, theirs of adding or removing a record; from one arm to
+the other the ratio is about the same.
 Of `white`, bounds and β that the paper did not try, there is `equal` alone.
 """
 

@@ -410,7 +410,7 @@ class DpHypo:
                 text += f"; as published the same trials would cost ε = {published:.3g}"
             if self.base_epsilon is None:
                 text += (
-                    "; on one stand-in, digits, where adaptive densities cost 1.07 to 1.10 times the noise, "
+                    "; on one stand-in, digits, where adaptive densities cost 1.09 to 1.10 times the noise, "
                     "uniform trials did as well at the same ε, or better"
                 )
             elif self.beta < BLACK_BETA:

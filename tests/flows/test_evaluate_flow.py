@@ -367,7 +367,7 @@ def test_a_study_that_is_not_tuned_is_2_with_a_ledger_or_without(here, asked, ru
 def test_tune_prints_both_and_one_object(here, asked, run):
     asked()
     code, out, err = run("tune", "study.toml")
-    assert (code, err) == (0, "")
+    assert (code, "dpbo: " in err) == (0, False)  # on a slow machine its progress is told too
     assert out.index("clinic · edition 1") < out.index("clinic/evaluation · edition 1")
     code, out, _ = run("tune", "study.toml", "--json")
     document = json.loads(out)

@@ -752,7 +752,7 @@ def test_in_the_black_box_a_trial_is_what_it_is(here):
     white = DpHypo(base="noisy_gradient_descent", sampler="gaussian_process")
     assert (white.c, white.C, white.beta) == (0.75, 2.0, 1.0)
     assert white == replace(white, lower=0.75, upper=2.0, inverse_temperature=1.0)
-    said = "on one stand-in, digits, where adaptive densities cost 1.07 to 1.10 times the noise, uniform trials did"
+    said = "on one stand-in, digits, where adaptive densities cost 1.09 to 1.10 times the noise, uniform trials did"
     assert said in white.outlook(world).why
     assert "hardly leaves the prior" in replace(wide, inverse_temperature=1.0).outlook(world).why
     assert "hardly leaves" not in wide.outlook(world).why
