@@ -63,7 +63,7 @@ def score_privately(
     """
     flow, session = _flow_and_session(study, folder, pad_steps)
     with alive(flow.stores.running):
-        scores = tuple(_scored(session, flow.study, one) for one in params)
+        scores = tuple(_score_in_task(session, flow.study, one) for one in params)
         flow.warnings.tried(UNRECORDED, lambda: wait_until_recorded(len(scores)))
         return Scored(scores, session.scores_left, tuple(flow.warnings.lines))
 
@@ -88,7 +88,7 @@ def _flow_and_session(study: StudySpec, folder: str, time_quantum: float) -> tup
     return flow, ScoreSession(objective_of_study(flow.study, flow.run), flow.run)
 
 
-def _scored(session: ScoreSession, study: StudySpec, params: Mapping[str, Any]) -> Score:
+def _score_in_task(session: ScoreSession, study: StudySpec, params: Mapping[str, Any]) -> Score:
     answer = score(session, params)
     if isinstance(answer, BudgetRefused):
         raise announce_refusal(answer, study)

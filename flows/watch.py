@@ -104,7 +104,7 @@ def watch(
     if retune:
         study = newest_edition(study, flow.run, section, name)
     with alive(flow.stores.running):
-        looked = _looked(study, flow, name, section)
+        looked = _take_look(study, flow, name, section)
         (account,) = flow.run.ledger.accounts(study.privacy.dataset)
         tracked = warnings.tried(
             "the look is recorded, but MLflow does not show it",
@@ -117,7 +117,7 @@ def watch(
     return Watched(looked, tracked, tuned, tuple(warnings.lines))
 
 
-def _looked(study: StudySpec, flow: PrivateFlow, name: str, section: WatchSection) -> Look:
+def _take_look(study: StudySpec, flow: PrivateFlow, name: str, section: WatchSection) -> Look:
     opened = prepare_look(study, flow.run, flow.stores.vaults, name, section)
     if isinstance(opened, Look):
         return opened

@@ -116,13 +116,13 @@ def recompute(release: Release, declared: Declared) -> Recomputed:
         )
     rules = declared.methods[release.method](release)
     if not rules.fits(release):
-        raise _edited(
+        raise _edited_certificate(
             "the release does not list the draws that its method makes, or guarantees what they cannot keep"
         )
     for spend in release.spends:
         _check_price(spend, declared)
         if not spend.sensitivity >= rules.sensitivity * (1.0 - _SLACK):
-            raise _underpriced(spend)
+            raise _underpriced_draw(spend)
     total = compose(release.spends)
     left = max(0.0, guarantee.delta - from_units(total.delta_units))
     draws = [(spend.epsilon_units, spend.rho_units) for spend in release.spends]
@@ -130,7 +130,7 @@ def recompute(release: Release, declared: Declared) -> Recomputed:
     at_one_order = filtered.epsilon(left), left + from_units(total.delta_units)
     epsilon, delta = min(total.epsilon(left), at_one_order)
     if not (epsilon <= guarantee.epsilon * (1.0 + 1e-12) and delta <= guarantee.delta * (1.0 + 1e-12)):
-        raise _edited(
+        raise _edited_certificate(
             f"the draws cost (ε, δ) = ({epsilon:.6g}, {delta:.6g}), and the release guarantees "
             f"({guarantee.epsilon:g}, {guarantee.delta:g})"
         )
@@ -143,7 +143,7 @@ def _check_price(spend: Spend, declared: Declared) -> None:
     worth = declared.mechanisms.get(spend.mechanism)
     scaled = spend.sensitivity > 0.0 and spend.noise_scale * LARGEST > spend.sensitivity  # the ratio is squared
     if worth is None or not spend.rho_units > 0 or not (worth.by_price or scaled):
-        raise _underpriced(spend)
+        raise _underpriced_draw(spend)
     epsilon, rho = worth.of(spend)
     cheap = rho > spend.rho * (1.0 + _SLACK)
     if epsilon is None:
@@ -151,14 +151,14 @@ def _check_price(spend: Spend, declared: Declared) -> None:
     else:
         cheap = cheap or epsilon > spend.epsilon * (1.0 + _SLACK)
     if cheap:
-        raise _underpriced(spend)
+        raise _underpriced_draw(spend)
 
 
-def _underpriced(spend: Spend) -> CertificateFalse:
-    return _edited(f"the draw {spend.what!r} names a price below what its noise is worth")
+def _underpriced_draw(spend: Spend) -> CertificateFalse:
+    return _edited_certificate(f"the draw {spend.what!r} names a price below what its noise is worth")
 
 
-def _edited(what: str) -> CertificateFalse:
+def _edited_certificate(what: str) -> CertificateFalse:
     return CertificateFalse(
         what,
         cause="the certificate was edited, or another version wrote it",

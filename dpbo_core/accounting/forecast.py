@@ -76,7 +76,7 @@ class Forecast:
     def to_json(self) -> dict[str, Any]:
         """The object that `dpbo budget --forecast --json` prints."""
         return {
-            "ends": None if self.ends is None else _text(self.ends),
+            "ends": None if self.ends is None else _iso_utc(self.ends),
             "first_refused": None if self.refused is None else self.refused.name,
             "studies": [
                 {
@@ -89,7 +89,7 @@ class Forecast:
             ],
             "burn_down": [
                 {
-                    "at": _text(point.at),
+                    "at": _iso_utc(point.at),
                     "spent": point.spent,
                     "remaining": max(0.0, self.limit - point.spent),
                     "expected": point.expected,
@@ -169,5 +169,5 @@ def _curve(account: Account, expected: list[tuple[datetime, Entry]]) -> Iterator
             yield Point(at, together(draws, only, delta)[0], future)
 
 
-def _text(moment: datetime) -> str:
+def _iso_utc(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="seconds")

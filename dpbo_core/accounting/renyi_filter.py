@@ -151,7 +151,7 @@ def together(draws: Mapping[Draw, int], delta_units: int, delta: float) -> tuple
 
 def draws_in(spends: Iterable[Mapping[str, Any]]) -> tuple[Draw, ...]:
     """The prices (ε_i, ρ_i) of the draws in a reservation's row."""
-    return tuple((_units(spend["epsilon"]), _units(spend["rho"]) or 0) for spend in spends)
+    return tuple((_as_units(spend["epsilon"]), _as_units(spend["rho"]) or 0) for spend in spends)
 
 
 def _sums_to_total(draws: tuple[Draw, ...], total: Total) -> bool:
@@ -160,5 +160,5 @@ def _sums_to_total(draws: tuple[Draw, ...], total: Total) -> bool:
     return (epsilon, sum(rho for _, rho in draws)) == (total.epsilon_units, total.rho_units)
 
 
-def _units(amount: float | None) -> int | None:
+def _as_units(amount: float | None) -> int | None:
     return None if amount is None else round(amount * UNITS_PER_ONE)

@@ -107,13 +107,15 @@ class TableScorer:
 
     def evaluate(self, model: ScorableModel | Place) -> Sensitive[int]:
         """The sum of the sensitive records' scores of the candidate at a place of the table."""
-        return Sensitive(int(self.table.sums[_index(model)]))
+        return Sensitive(int(self.table.sums[_candidate_index(model)]))
 
     def paired(
         self, model: ScorableModel | Place, reference: ScorableModel | Place, clipped: int
     ) -> Sensitive[int]:
         """The sum of the records' clipped score differences between two candidates of the table."""
-        return Sensitive(_paired_sums(self.table, _index(reference), clipped)[_index(model)])
+        return Sensitive(
+            _clipped_difference_sums(self.table, _candidate_index(reference), clipped)[_candidate_index(model)]
+        )
 
     def pairs(self) -> Sensitive[int]:
         """The number D of pairs in the half that plays sensitive.
@@ -130,13 +132,13 @@ class TableScorer:
         return self.places[tuple(point.items())]
 
 
-def _index(model: ScorableModel | Place) -> int:
+def _candidate_index(model: ScorableModel | Place) -> int:
     assert isinstance(model, Place)  # noqa: S101  the table's own trainer made it
     return model.index
 
 
 @lru_cache(maxsize=8)
-def _paired_sums(table: ScoreTable, reference: int, clipped: int) -> tuple[int, ...]:
+def _clipped_difference_sums(table: ScoreTable, reference: int, clipped: int) -> tuple[int, ...]:
     steps, _ = table.by_record()
     other = steps[:, reference].astype(np.int64)
     sums = (stretched(steps[:, i].astype(np.int64), other, clipped).sum() for i in range(steps.shape[1]))
@@ -170,7 +172,7 @@ def on_table(problem: Problem, table: ScoreTable, **search: Any) -> tuple[Proble
 
 def breast_cancer() -> tuple[Problem, Encoded]:
     """Logistic regression, 256 strengths of its penalty, sigmoid score, m = 285."""
-    return _bundled(
+    return _bundled_task(
         "breast_cancer",
         {"estimator": "logistic", "score": "sigmoid", "steepness": 10.0},
         {"lambda": {"low": 1e-4, "high": 10.0, "log": True, "points": 256}},
@@ -179,7 +181,7 @@ def breast_cancer() -> tuple[Problem, Encoded]:
 
 def digits() -> tuple[Problem, Encoded]:
     """Support vectors on ten classes, 16 × 16 values of C and γ, m = 899."""
-    return _bundled(
+    return _bundled_task(
         "digits",
         {"estimator": "sklearn.svm.SVC"},
         {
@@ -229,7 +231,7 @@ TASKS = (
 )
 
 
-def _spec(data: dict[str, Any], model: dict[str, Any], space: dict[str, Any]) -> StudySpec:
+def _comparison_study(data: dict[str, Any], model: dict[str, Any], space: dict[str, Any]) -> StudySpec:
     return StudySpec.from_dict(
         {
             "study": {"name": "comparison", "method": "auto"},
@@ -241,8 +243,8 @@ def _spec(data: dict[str, Any], model: dict[str, Any], space: dict[str, Any]) ->
     )
 
 
-def _bundled(source: str, model: dict[str, Any], space: dict[str, Any]) -> tuple[Problem, Encoded]:
-    spec = _spec({"source": source, "validation_share": 0.5}, model, space)
+def _bundled_task(source: str, model: dict[str, Any], space: dict[str, Any]) -> tuple[Problem, Encoded]:
+    spec = _comparison_study({"source": source, "validation_share": 0.5}, model, space)
     public = data_split.public_half(spec, ".")
     return public.problem, public.preprocessing.transform(bundled.load(source, 0.5)[1])
 
@@ -253,7 +255,7 @@ def _made(
     """A task from synthetic records: the first n play public, the others sensitive."""
     m = len(y) - n
     data = {"training": "made", "validation": "made", "n_validation": m, "target": "y"}
-    spec = _spec(data, model, space)
+    spec = _comparison_study(data, model, space)
     trainer = EstimatorTrainer.of(X[:n], y[:n], spec.model.estimator, params=spec.model.params, seed=0)
     problem = problem_of(spec, n_validation=m, trainer=trainer)
     records = Encoded(X[n:].copy(), y[n:].astype(np.int64), np.zeros(m, dtype=bool), int(y.max()) + 1)

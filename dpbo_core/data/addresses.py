@@ -65,7 +65,7 @@ class ObjectAddress:
     @property
     def identity(self) -> str:
         """The address by which the ledger compares sources: bucket and key, with the endpoint if there is one."""
-        return _identity(self.bucket, self.key, self.settings)
+        return _object_identity(self.bucket, self.key, self.settings)
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class FolderAddress:
     @property
     def identity(self) -> str:
         """The address by which the ledger compares sources: as an object's, and it ends in "/"."""
-        return _identity(self.bucket, self.prefix, self.settings)
+        return _object_identity(self.bucket, self.prefix, self.settings)
 
 
 @dataclass(frozen=True)
@@ -139,8 +139,8 @@ def _select(query: str, shown_as: str) -> Select:
         columns, keys = NAME.findall(parts["columns"]), KEY.findall(parts["keys"] or "")
         names = [parts["schema"] or PUBLIC, parts["table"], *columns, *(column for column, _ in keys)]
         if not any(name.lower() in WORDS for name in names):
-            order = ", ".join(f"{_quoted(_name(column))} {way.upper()}".rstrip() for column, way in keys)
-            schema, table, *listed = map(_name, names[: 2 + len(columns)])
+            order = ", ".join(f"{_quoted(_unquoted_name(column))} {way.upper()}".rstrip() for column, way in keys)
+            schema, table, *listed = map(_unquoted_name, names[: 2 + len(columns)])
             return Select(schema, table, tuple(listed), f" ORDER BY {order}" if order else "")
     raise StudyInvalid(
         f"the query of {shown_as} is not of columns of one table",
@@ -150,7 +150,7 @@ def _select(query: str, shown_as: str) -> Select:
     )
 
 
-def _name(text: str) -> str:
+def _unquoted_name(text: str) -> str:
     return text[1:-1].replace('""', '"') if text.startswith('"') else text.lower()
 
 
@@ -182,7 +182,7 @@ Place = Path | Address
 Part = Path | ObjectAddress  # one file of several
 
 
-def _identity(bucket: str, key: str, settings: tuple[tuple[str, str], ...]) -> str:
+def _object_identity(bucket: str, key: str, settings: tuple[tuple[str, str], ...]) -> str:
     where = {name: value.lower() for name, value in settings if name != "region" and value not in ("", "https")}
     return f"{S3}://{bucket}/{key}" + (f"?{urlencode(where, safe=':/')}" if where else "")
 
@@ -212,9 +212,9 @@ def address_of(text: str, *, shown_as: str = "data.validation") -> Address:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        _refuse(shown_as, "is no address that can be read")
+        _refuse_address(shown_as, "is no address that can be read")
     if parts.scheme not in SCHEMES:
-        _refuse(shown_as, f"is an address of another kind than {' and '.join(SCHEMES)}")
+        _refuse_address(shown_as, f"is an address of another kind than {' and '.join(SCHEMES)}")
     open_parts = [parts.netloc, *(value for _, value in parse_qsl(parts.query))]
     if any("@" in unquote(text) for text in open_parts):
         raise StudyInvalid(
@@ -225,8 +225,8 @@ def address_of(text: str, *, shown_as: str = "data.validation") -> Address:
         )
     if parts.scheme == S3:
         if separator:
-            _refuse(shown_as, "asks an object store for a query")
-        return _object(parts.netloc, parts.path.lstrip("/"), parts.query, shown_as)
+            _refuse_address(shown_as, "asks an object store for a query")
+        return _object_address(parts.netloc, parts.path.lstrip("/"), parts.query, shown_as)
     host, database = unquote(parts.netloc.rpartition(":")[0] if port else parts.netloc), parts.path.lstrip("/")
     if (
         not separator
@@ -236,9 +236,9 @@ def address_of(text: str, *, shown_as: str = "data.validation") -> Address:
         or not database
         or any(sign in unquote(database) for sign in "/= ")
     ):
-        _refuse(shown_as, "lacks a server, a database or a query, or says more than these")
+        _refuse_address(shown_as, "lacks a server, a database or a query, or says more than these")
     if "," in host:
-        _refuse(shown_as, "names several servers")
+        _refuse_address(shown_as, "names several servers")
     return QueryAddress(
         host.rstrip(":").lower() if not host.startswith("/") else host,
         port or PORT,
@@ -247,21 +247,21 @@ def address_of(text: str, *, shown_as: str = "data.validation") -> Address:
     )
 
 
-def _object(bucket: str, key: str, query: str, shown_as: str) -> ObjectAddress | FolderAddress:
+def _object_address(bucket: str, key: str, query: str, shown_as: str) -> ObjectAddress | FolderAddress:
     settings: Mapping[str, str] = dict(parse_qsl(query, keep_blank_values=True))
     unknown = [name for name in settings if name not in SETTINGS]
     if not bucket or not key.strip("/") or unknown or settings.get("scheme", "https") not in ("http", "https"):
-        _refuse(shown_as, f"lacks a bucket or an object, or says more than {', '.join(SETTINGS)}")
+        _refuse_address(shown_as, f"lacks a bucket or an object, or says more than {', '.join(SETTINGS)}")
     if {"", ".", ".."} & set(key.removesuffix("/").split("/")):
-        _refuse(shown_as, "goes by a folder without a name, or by . or ..")
+        _refuse_address(shown_as, "goes by a folder without a name, or by . or ..")
     if key.endswith("/"):
         return FolderAddress(bucket, key, tuple(sorted(settings.items())))
     if Path(key).suffix.lower() not in (".csv", ".parquet"):
-        _refuse(shown_as, "names an object that is neither .csv nor .parquet")
+        _refuse_address(shown_as, "names an object that is neither .csv nor .parquet")
     return ObjectAddress(bucket, key, tuple(sorted(settings.items())))
 
 
-def _refuse(shown_as: str, what: str) -> NoReturn:
+def _refuse_address(shown_as: str, what: str) -> NoReturn:
     raise StudyInvalid(
         f"{shown_as} {what}", cause="a table is a file, objects of a store, or rows of one table", remedy=SHAPES
     )

@@ -110,7 +110,7 @@ def read_csv(file: BinaryIO, *, mode: ReadMode, shown_as: str) -> Table:
     while lines := list(islice(file, LINES_AT_ONCE)):
         rows = [csv_fields(line, separator) for line in lines]
         if mode.refuses_records:
-            _refuse_broken(rows, len(names), separator, first_line=len(broken) + 2, shown_as=shown_as)
+            _refuse_broken_rows(rows, len(names), separator, first_line=len(broken) + 2, shown_as=shown_as)
         whole = [fields if fields is not None and len(fields) == len(names) else unread for fields in rows]
         broken.extend(fields is unread for fields in whole)
         for part, texts in zip(parts, zip(*whole, strict=True), strict=True):
@@ -123,7 +123,7 @@ def read_csv(file: BinaryIO, *, mode: ReadMode, shown_as: str) -> Table:
     return Table(columns, np.array(broken, dtype=np.bool_), shown_as, raw_cells)
 
 
-def _refuse_broken(
+def _refuse_broken_rows(
     rows: Iterable[list[str] | None], width: int, separator: str, *, first_line: int, shown_as: str
 ) -> None:
     for line, fields in enumerate(rows, start=first_line):

@@ -102,7 +102,7 @@ def fit_feature(name: str, table: Table, *, standardize: bool, missing: Missing 
         _refuse_missing(name, table)
     if not is_text(column):
         usable = numbers(column)[present(column)]
-        mean, deviation = _moments(usable)
+        mean, deviation = _mean_and_deviation(usable)
         stand_in = mean if missing == "mean" else None
         return Number(name, *((mean, deviation) if standardize else (0.0, 1.0)), stand_in)
     values = sorted_values(column)
@@ -175,7 +175,7 @@ def _refuse_missing(name: str, table: Table) -> None:
     )
 
 
-def _moments(values: NDArray[np.float64]) -> tuple[float, float]:
+def _mean_and_deviation(values: NDArray[np.float64]) -> tuple[float, float]:
     if values.min() == values.max():
         return float(values[0]), 0.0
     # A power of two as the unit changes no digit, and neither sums nor squares can overflow.

@@ -91,8 +91,8 @@ def fetched(place: Place, *, shown_as: str) -> Contents:
                 remedy="write the parts there; or give one object, s3://bucket/path/v.parquet",
             )
         case QueryAddress():
-            _driver()
-            rows = attempted(lambda: _rows(place), None)
+            _require_driver()
+            rows = attempted(lambda: _fetch_rows(place), None)
             if rows is None:
                 raise unreachable(shown_as)
             return rows
@@ -133,8 +133,8 @@ def query_header(place: QueryAddress, *, shown_as: str) -> Header:
     Raises:
         StudyInvalid: the database could not be asked, keeps another encoding, or a column has no usable name.
     """
-    _driver()
-    header = attempted(lambda: _header(place), None)
+    _require_driver()
+    header = attempted(lambda: _names_encoding_and_count(place), None)
     if header is None:
         raise unreachable(shown_as)
     names, encoding, n_records = header
@@ -158,7 +158,7 @@ def unreachable(shown_as: str) -> StudyInvalid:
     )
 
 
-def _driver() -> None:
+def _require_driver() -> None:
     try:
         import psycopg  # noqa: F401
     except ImportError:
@@ -195,25 +195,25 @@ def _connected(place: QueryAddress) -> Any:
     )
 
 
-def _names(connection: Any, place: QueryAddress) -> tuple[str, ...]:
+def _column_names(connection: Any, place: QueryAddress) -> tuple[str, ...]:
     described = connection.execute(place.select.names().encode()).pgresult
     return tuple(described.fname(i).decode() for i in range(described.nfields))
 
 
-def _header(place: QueryAddress) -> tuple[tuple[str, ...], bytes, int]:
+def _names_encoding_and_count(place: QueryAddress) -> tuple[tuple[str, ...], bytes, int]:
     connection = _connected(place)
     try:
         encoding = connection.pgconn.parameter_status(b"server_encoding") or b""
         (n_records,) = connection.execute(place.select.count().encode()).fetchone()
-        return _names(connection, place), encoding, int(n_records)
+        return _column_names(connection, place), encoding, int(n_records)
     finally:
         connection.close()
 
 
-def _rows(place: QueryAddress) -> QueryRows:
+def _fetch_rows(place: QueryAddress) -> QueryRows:
     connection = _connected(place)
     try:
-        names = _names(connection, place)
+        names = _column_names(connection, place)
         rows = connection.execute(place.select.texts(names).encode()).fetchall()
         columns = tuple(zip(*rows, strict=True)) if rows else tuple(() for _ in names)
         return QueryRows(names, columns, len(rows))
@@ -226,13 +226,13 @@ ObjectState = tuple[int, int]  # when it was written, in nanoseconds, and its le
 
 def downloaded(place: ObjectAddress) -> bytes:
     """All bytes of an object."""
-    with _opened(place) as file:
+    with _open_object(place) as file:
         return bytes(file.read())
 
 
 def footer_of(place: ObjectAddress) -> bytes:
     """The last bytes of an object: of a Parquet file its whole footer."""
-    with _opened(place) as file:
+    with _open_object(place) as file:
         size = file.size()
         end = bytes(file.read_at(min(size, TAIL), max(0, size - TAIL)))
         if len(end) < END or not end.endswith(MAGIC):
@@ -261,17 +261,17 @@ def state_of(place: ObjectAddress) -> ObjectState:
     Raises:
         OSError: there is no such object.
     """
-    (info,) = _store(place.settings).get_file_info([_path(place)])
+    (info,) = _store(place.settings).get_file_info([_store_path(place)])
     if info.mtime_ns is None or info.size is None:
         raise FileNotFoundError
     return int(info.mtime_ns), int(info.size)
 
 
-def _opened(place: ObjectAddress) -> Any:
-    return _store(place.settings).open_input_file(_path(place))
+def _open_object(place: ObjectAddress) -> Any:
+    return _store(place.settings).open_input_file(_store_path(place))
 
 
-def _path(place: ObjectAddress) -> str:
+def _store_path(place: ObjectAddress) -> str:
     return f"{place.bucket}/{place.key}"
 
 

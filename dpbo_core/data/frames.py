@@ -122,7 +122,7 @@ def frame_of(X: Any, y: Any, *, shown_as: str, width: int | None = None, count: 
     except Exception:  # noqa: BLE001  a name twice, or a table of a kind that must be collected first
         native = None
     if native is None:
-        raise _bad_names(shown_as)
+        raise _repeated_names(shown_as)
     if isinstance(native, nw.DataFrame):
         names, n_records = tuple(str(name) for name in native.columns), len(native)
     else:
@@ -130,7 +130,7 @@ def frame_of(X: Any, y: Any, *, shown_as: str, width: int | None = None, count: 
         d = native.width if isinstance(native, RowList) else native.shape[1]
         names, n_records = tuple(f"x{j}" for j in range(d)), len(native)
     if len(set(names)) < len(names) or not all(names):
-        raise _bad_names(shown_as)
+        raise _repeated_names(shown_as)
     if (not names or not n_records) and (count is Count.PUBLIC or n_records):
         raise StudyInvalid(
             f"{shown_as}: Found array with 0 {'sample(s)' if names else 'feature(s)'} "
@@ -148,7 +148,7 @@ def frame_of(X: Any, y: Any, *, shown_as: str, width: int | None = None, count: 
     return Frame(names, n_records, native, target)
 
 
-def _bad_names(shown_as: str) -> StudyInvalid:
+def _repeated_names(shown_as: str) -> StudyInvalid:
     return StudyInvalid(
         f"two columns of {shown_as} share one name, or one has none",
         cause="a join kept both",

@@ -74,18 +74,18 @@ class NamedColumn:
         if raw is None:
             return CANNOT if self.kind == "truth" else GAP
         if self.kind == "number":
-            return _number(raw)
+            return _number_cell(raw)
         if self.kind == "truth":
-            number = _number(raw)
+            number = _number_cell(raw)
             return bool(number) if number in (0.0, 1.0) else CANNOT
         if self.kind == "time":
-            return self._time(raw)
+            return self._time_cell(raw)
         if self.kind == "text":
-            return _text(raw)
+            return _text_cell(raw)
         meant = canonical(raw)
         return meant if any(type(meant) is type(value) and meant == value for value in self.values) else CANNOT
 
-    def _time(self, raw: object) -> object:
+    def _time_cell(self, raw: object) -> object:
         moment = time_of_text(raw) if type(raw) is str else raw
         if type(moment) is not (dt.datetime if "," in self.dtype else np.datetime64):
             return CANNOT
@@ -113,14 +113,14 @@ class NamedColumn:
         return series.dt.tz_localize("UTC").astype(self.dtype)  # type: ignore[call-overload]
 
 
-def _number(raw: object) -> object:
+def _number_cell(raw: object) -> object:
     number = canonical(raw)
     if not isinstance(number, float) or abs(number) > LARGEST:  # trees and neighbours compute in single precision
         return CANNOT
     return number
 
 
-def _text(raw: object) -> object:
+def _text_cell(raw: object) -> object:
     if isinstance(raw, bool):
         return str(raw)
     if isinstance(raw, float):
@@ -174,10 +174,10 @@ def fit_columns(table: Table, target: str, hints: Mapping[str, Any] | None = Non
     """
     hints = hints or {}
     names = [name for name in table.columns if name != target]
-    return tuple(_fitted(name, table, hints.get(name)) for name in names)
+    return tuple(_fit_column(name, table, hints.get(name)) for name in names)
 
 
-def _fitted(name: str, table: Table, hint: Any) -> NamedColumn:
+def _fit_column(name: str, table: Table, hint: Any) -> NamedColumn:
     cells = table.cells_of(name)
     of_csv = table.source.lower().endswith(".csv")  # everywhere else a text is a text whatever it says
     made = kind_of(name, in_csv(cells) if of_csv else cells, hint)

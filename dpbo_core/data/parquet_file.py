@@ -43,14 +43,14 @@ def parquet_header(path: Path | StoredObject, *, mode: ReadMode, shown_as: str) 
     Raises:
         StudyInvalid: the file has no readable Parquet footer; or it is sensitive and holds decimals as texts.
     """
-    file, footer = _opened(path, shown_as=shown_as)
+    file, footer = _open_parquet(path, shown_as=shown_as)
     if not mode.takes_loose_decimals and _has_byte_decimals(file.schema):
         raise StudyInvalid(
             f"{shown_as} keeps decimals in byte arrays of any length",
             cause="its writer's choice; ONE of another length than the type allows fails all records of its group",
             remedy="write the column as doubles, or as decimals of a fixed length, as pyarrow does",
         )
-    names = column_names([footer.names[i] for i in _columns(footer)], mode=mode, shown_as=shown_as)
+    names = column_names([footer.names[i] for i in _column_positions(footer)], mode=mode, shown_as=shown_as)
     return Header(names, sum(footer.group_sizes))
 
 
@@ -72,14 +72,14 @@ def read_parquet(
     Raises:
         StudyInvalid: no readable footer; or the file is public and a group or a column cannot be read.
     """
-    file, footer = _opened(path, shown_as=shown_as)
-    fields = _columns(footer)
+    file, footer = _open_parquet(path, shown_as=shown_as)
+    fields = _column_positions(footer)
     names = column_names([footer.names[i] for i in fields], mode=mode, shown_as=shown_as)
     if only is not None:
         fields, names = [fields[names.index(name)] for name in only], tuple(only)
     if mode.refuses_records:
         _refuse_types(names, [footer.types[i] for i in fields], shown_as=shown_as, mode=mode)
-    readers = (_column, _cells) if mode.keeps_cells else (_column,)
+    readers = (_canonical_column, _cells) if mode.keeps_cells else (_canonical_column,)
     parts: list[list[list[Column]]] = [[[] for _ in names] for _ in readers]
     broken = np.zeros(sum(footer.group_sizes), dtype=np.bool_)
     start = 0
@@ -109,7 +109,7 @@ def parquet_values(path: Path | StoredObject, column: str, *, shown_as: str) -> 
     Raises:
         StudyInvalid: the file has no readable footer.
     """
-    file, footer = _opened(path, shown_as=shown_as)
+    file, footer = _open_parquet(path, shown_as=shown_as)
     name = footer.names[[name.strip() for name in footer.names].index(column)]  # as the header's check saw it
     values: list[object] = []
     for group, size in enumerate(footer.group_sizes):
@@ -132,7 +132,7 @@ def _has_byte_decimals(schema: Any) -> bool:
     return any(leaf.physical_type == "BYTE_ARRAY" and leaf.logical_type.type == "DECIMAL" for leaf in leaves)
 
 
-def _opened(path: Path | StoredObject, *, shown_as: str) -> tuple[Any, _Footer]:
+def _open_parquet(path: Path | StoredObject, *, shown_as: str) -> tuple[Any, _Footer]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -168,7 +168,7 @@ def _footer_bytes(path: Path | StoredObject) -> bytes:
         return _MAGIC + file.read(length).replace(b"ARROW:schema", b"arrow.schema") + end
 
 
-def _columns(footer: _Footer) -> list[int]:
+def _column_positions(footer: _Footer) -> list[int]:
     # pandas adds the row index as a column when a table was filtered before writing; it is no feature.
     return [i for i, name in enumerate(footer.names) if not name.startswith(_PANDAS_INDEX)]
 
@@ -186,7 +186,7 @@ def _group(
         return None
 
 
-def _column(values: Any) -> Column:
+def _canonical_column(values: Any) -> Column:
     import pyarrow as pa
 
     if pa.types.is_dictionary(values.type):
@@ -223,7 +223,7 @@ def _cells(values: Any) -> Cells:
         return arrow_times(values)
     meaning = _type_in_words(values.type)
     if meaning == "number" and not pa.types.is_boolean(values.type):
-        return cells_of(_column(values).tolist())
+        return cells_of(_canonical_column(values).tolist())
     if meaning == "text":
         return cells_of(values.cast(pa.large_binary()).to_pylist())
     if meaning in ("number", "decimal"):

@@ -82,7 +82,7 @@ class Preprocessing:
                 column of more than 50 categories, or values beyond float32.
         """
         check_columns(table.columns, table.columns, target)
-        _check_whole(table)
+        _refuse_incomplete(table)
         features = []
         for name, column in table.each_column():
             if name != target:
@@ -93,7 +93,7 @@ class Preprocessing:
         classes = () if regression else class_values(target, labels)
         fitted = cls(target, classes, tuple(features), unit_ball, bias, radius=1.0)
         if unit_ball:
-            return replace(fitted, radius=fitted._quantile(table, clip_quantile))
+            return replace(fitted, radius=fitted._length_quantile(table, clip_quantile))
         for part in table.parts():
             _refuse_broken(fitted.transform(part).broken, part)
         return fitted
@@ -162,7 +162,7 @@ class Preprocessing:
             StudyInvalid: no such target, no other column, one class, or a value that no column holds.
         """
         check_columns(table.columns, table.columns, target)
-        _check_whole(table)
+        _refuse_incomplete(table)
         if regression:
             check_targets(target, table)
         classes = () if regression else class_values(target, table)
@@ -272,7 +272,7 @@ class Preprocessing:
                 pass
             yield rows, raw
 
-    def _quantile(self, table: Table | TableParts, share: float) -> float:
+    def _length_quantile(self, table: Table | TableParts, share: float) -> float:
         # All-zero rows are common (every category unseen, constant columns); a radius must be positive.
         lengths = np.concatenate([self._lengths(part) for part in table.parts()])
         return float(np.quantile(lengths, share)) or float(lengths.max()) or 1.0
@@ -287,7 +287,7 @@ class Preprocessing:
         return lengths
 
 
-def _check_whole(table: Table | TableParts) -> None:
+def _refuse_incomplete(table: Table | TableParts) -> None:
     broken = isinstance(table, Table) and table.broken.any()
     if len(table.columns) < 2 or not table.n_records or broken:
         raise StudyInvalid(

@@ -125,7 +125,7 @@ def time_of_text(text: str) -> np.datetime64 | dt.datetime | None:
 def times(array: NDArray[Any]) -> Cells:
     """Cells (m,) of an array of numpy.datetime64 of any unit; what is beyond the years 1 to 9999 is unreadable."""
     unit = np.datetime_data(array.dtype)
-    return times_of_numbers(array.astype(np.int64), unit[0]) if unit[1] == 1 else _unread(len(array))
+    return times_of_numbers(array.astype(np.int64), unit[0]) if unit[1] == 1 else _unreadable_cells(len(array))
 
 
 def times_of_numbers(numbers: NDArray[np.int64], unit: str, zone: dt.tzinfo | None = None) -> Cells:
@@ -139,7 +139,7 @@ def times_of_numbers(numbers: NDArray[np.int64], unit: str, zone: dt.tzinfo | No
         inside = (numbers >= ends[0]) & (numbers <= ends[1])
         micros = np.where(inside, numbers, 0) * PER_UNIT[unit]
     else:
-        return _unread(len(numbers))
+        return _unreadable_cells(len(numbers))
     moments: list[object] = list(micros.view("M8[us]"))
     if zone is not None:
         moments = [(_EPOCH + int(value) * _MICROSECOND).replace(tzinfo=zone) for value in micros]
@@ -147,7 +147,7 @@ def times_of_numbers(numbers: NDArray[np.int64], unit: str, zone: dt.tzinfo | No
     return as_cells(None if out else (value if ok else UNREADABLE) for value, out, ok in usable)
 
 
-def _unread(n: int) -> Cells:
+def _unreadable_cells(n: int) -> Cells:
     return as_cells([UNREADABLE] * n)
 
 
@@ -211,13 +211,13 @@ def series_cells(series: Any) -> Cells:
         return as_cells([UNREADABLE] * len(series))
     if kind != "object" and (series.dtype.is_temporal() or series.dtype.is_nested()):
         cells: Cells | None = (
-            attempted(lambda: _times(series.to_native()), None) if kind.startswith(TIMES) else None
+            attempted(lambda: _time_cells(series.to_native()), None) if kind.startswith(TIMES) else None
         )
         return as_cells([UNREADABLE] * len(series)) if cells is None else cells
     return cells_of(list(series_values(series)))
 
 
-def _times(native: Any) -> Cells:
+def _time_cells(native: Any) -> Cells:
     import narwhals.stable.v2 as nw
 
     kind = native.dtype if hasattr(native, "dtype") else native.type

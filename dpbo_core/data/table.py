@@ -108,14 +108,14 @@ def table_of(columns: Mapping[str, Sequence[object] | NDArray[Any]], *, source: 
     Raises:
         ValueError: if the columns differ in length, or there are none.
     """
-    read = {name: _column(values) for name, values in columns.items()}
+    read = {name: _as_column(values) for name, values in columns.items()}
     if not read:
         raise ValueError("a table has at least one column")
     n_records = len(next(iter(read.values())))
     return Table(read, np.zeros(n_records, dtype=np.bool_), source)
 
 
-def _column(values: Sequence[object] | NDArray[Any]) -> Column:
+def _as_column(values: Sequence[object] | NDArray[Any]) -> Column:
     if isinstance(values, np.ndarray) and values.dtype.kind in "fiub":
         with np.errstate(all="ignore"):  # a longer float may overflow to infinity, which is a value like others
             return values.astype(np.float64)
@@ -192,21 +192,21 @@ def fingerprint(table: Table) -> str:
     digest = hashlib.sha256(b"dpbo table 1\0")
     digest.update(struct.pack(">QQ", len(table.columns), table.n_records))
     for name, column in table.columns.items():
-        _add_text(digest, name)
+        _hash_text(digest, name)
         if column.dtype == object:
             digest.update(b"O")
             for value in column:
                 if isinstance(value, str):
                     digest.update(b"s")
-                    _add_text(digest, value)
+                    _hash_text(digest, value)
                 else:
-                    digest.update(b"n" + _doubles(np.array([value], dtype=np.float64)))
+                    digest.update(b"n" + _canonical_bytes(np.array([value], dtype=np.float64)))
         else:
-            digest.update(b"N" + _doubles(column))
+            digest.update(b"N" + _canonical_bytes(column))
     for name, cells in table.cells.items():
         if not all(map(_agrees, cells, table.columns[name])):
-            _add_text(digest, f"cells {name}")
-            _add_cells(digest, cells)
+            _hash_text(digest, f"cells {name}")
+            _hash_cells(digest, cells)
     return digest.hexdigest()
 
 
@@ -217,15 +217,15 @@ def _agrees(cell: object, value: object) -> bool:
     return isinstance(cell, str | float | bool) and cell == value
 
 
-def _add_cells(digest: "hashlib._Hash", cells: Cells) -> None:
+def _hash_cells(digest: "hashlib._Hash", cells: Cells) -> None:
     for cell in cells:
-        _add_text(digest, f"{type(cell).__name__} {cell!r}")
+        _hash_text(digest, f"{type(cell).__name__} {cell!r}")
 
 
-def _add_text(digest: "hashlib._Hash", text: str) -> None:
+def _hash_text(digest: "hashlib._Hash", text: str) -> None:
     data = text.encode("utf-8", "surrogatepass")
     digest.update(struct.pack(">Q", len(data)) + data)
 
 
-def _doubles(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> bytes:
+def _canonical_bytes(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> bytes:
     return np.where(np.isnan(values), np.nan, values + 0.0).astype("<f8").tobytes()

@@ -78,7 +78,7 @@ class TableParts:
         files, columns = [], None
         for path in paths:
             name = f"{shown_as}/{path.name}"
-            state = _state(path, name)
+            state = _file_state(path, name)
             header = read_header(path, mode=PUBLIC_FILE, shown_as=name)
             columns = columns or header.columns
             check_columns(columns, header.columns, target, shown_as=name)
@@ -165,7 +165,7 @@ def parts_fingerprint(table: TableParts) -> str:
 
 def _check_unchanged(file: _File) -> None:
     """Refuse a file that changed since its header was read."""
-    if _state(file.path, file.shown_as) != file.state:
+    if _file_state(file.path, file.shown_as) != file.state:
         raise StudyInvalid(
             f"{file.shown_as} was written again while the study read it",
             cause="another program writes to the folder",
@@ -173,7 +173,7 @@ def _check_unchanged(file: _File) -> None:
         )
 
 
-def _state(path: Path, shown_as: str) -> _State:
+def _file_state(path: Path, shown_as: str) -> _State:
     try:
         status = path.stat()
     except OSError:

@@ -62,7 +62,7 @@ def canonical(value: object) -> Value:
     """The number or text that `value` stands for, NaN for anything else; never raises."""
     value = plain(value)
     if isinstance(value, str):
-        return _from_text(value)
+        return _value_of_text(value)
     if isinstance(value, (bool, int, float, Decimal, np.bool_, np.integer, np.floating)):
         try:
             return float(value)
@@ -72,13 +72,13 @@ def canonical(value: object) -> Value:
             return _NOTHING
     if isinstance(value, bytes):
         try:
-            return _from_text(value.decode())
+            return _value_of_text(value.decode())
         except UnicodeDecodeError:
             return _NOTHING
     return _NOTHING
 
 
-def _from_text(text: str) -> Value:
+def _value_of_text(text: str) -> Value:
     text = text.strip()
     if "_" not in text:  # Python reads 2020_01 as a number; nobody who writes a table means one
         try:
@@ -93,7 +93,7 @@ def _from_text(text: str) -> Value:
 
 def value_column(values: Sequence[object]) -> Column:
     """`values` as a column (m,), each by `canonical`."""
-    return _packed([canonical(value) for value in values])
+    return _as_column([canonical(value) for value in values])
 
 
 def text_column(texts: Sequence[str]) -> Column:
@@ -104,10 +104,10 @@ def text_column(texts: Sequence[str]) -> Column:
         except ValueError:
             pass
     meaning = {text: canonical(text) for text in set(texts)}
-    return _packed([meaning[text] for text in texts])
+    return _as_column([meaning[text] for text in texts])
 
 
-def _packed(values: list[Value]) -> Column:
+def _as_column(values: list[Value]) -> Column:
     if not any(isinstance(value, str) for value in values):
         return np.array(values, dtype=np.float64)
     column = np.empty(len(values), dtype=object)

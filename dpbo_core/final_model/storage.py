@@ -96,17 +96,17 @@ def read(folder: Path) -> tuple[Preprocessing, Model, str | None]:
     Raises:
         StudyInvalid: a file is missing, damaged, of another format, or names a type beyond the list above.
     """
-    document = _document(folder / NUMBERS)
+    document = _read_json(folder / NUMBERS)
     try:
         if document["format"] != FORMAT:
             raise ValueError
-        preprocessing, loss = _preprocessing(document["preprocessing"]), None
+        preprocessing, loss = _read_preprocessing(document["preprocessing"]), None
         if "linear" in document:
             linear = document["linear"]
-            weights = _row(linear["weights"], preprocessing.n_features)
+            weights = _read_row(linear["weights"], preprocessing.n_features)
             ours, loss = (
                 LinearModel(weights, float(linear["lambda"]), float(linear["certificate"])),
-                _text(linear["loss"]),
+                _read_text(linear["loss"]),
             )
             model: Model = ours
             if "repaired" in document:
@@ -114,7 +114,9 @@ def read(folder: Path) -> tuple[Preprocessing, Model, str | None]:
                 model, loss = FittedEstimator(repaired, np.zeros(preprocessing.n_features)), None
         else:
             columns, stand_in = preprocessing.columns, document["stand_in"]
-            stand_in = _row(stand_in, preprocessing.n_features) if columns is None else _cells(stand_in, columns)
+            stand_in = (
+                _read_row(stand_in, preprocessing.n_features) if columns is None else _cells(stand_in, columns)
+            )
             estimator = _estimator(folder, document.get("booster"))
             if "repaired" in document:
                 estimator = Repaired(estimator, _terms(document["repaired"]))
@@ -125,7 +127,7 @@ def read(folder: Path) -> tuple[Preprocessing, Model, str | None]:
         pass
     else:
         return preprocessing, model, loss
-    raise _damaged(folder / NUMBERS)
+    raise _unreadable_model(folder / NUMBERS)
 
 
 def parted(estimator: Any) -> tuple[Any, Any]:
@@ -239,19 +241,19 @@ def loaded_estimator(path: Path, *, verb: str) -> Any:
             remedy="publish the release again",
         )
     if not callable(getattr(estimator, verb, None)):
-        raise _damaged(path)
+        raise _unreadable_model(path)
     return estimator
 
 
-def _document(path: Path) -> Any:
+def _read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         pass
-    raise _damaged(path)
+    raise _unreadable_model(path)
 
 
-def _damaged(path: Path) -> StudyInvalid:
+def _unreadable_model(path: Path) -> StudyInvalid:
     return StudyInvalid(
         f"no final model can be read from {str(path)!r}",
         cause="another version of dpbo or scikit-learn wrote it, or it is damaged or missing",
@@ -271,39 +273,39 @@ def _preprocessing_fields(fitted: Preprocessing) -> dict[str, Any]:
     }
 
 
-def _preprocessing(fields: dict[str, Any]) -> Preprocessing:
+def _read_preprocessing(fields: dict[str, Any]) -> Preprocessing:
     return Preprocessing(
-        target=_text(fields["target"]),
-        classes=tuple(_value(value) for value in fields["classes"]),
-        features=tuple(_feature(feature) for feature in fields["features"]),
+        target=_read_text(fields["target"]),
+        classes=tuple(_read_value(value) for value in fields["classes"]),
+        features=tuple(_read_feature(feature) for feature in fields["features"]),
         unit_ball=bool(fields["unit_ball"]),
-        bias=_number(fields["bias"]),
-        radius=_number(fields["radius"]),
-        ignored=frozenset(_text(name) for name in fields["ignored"]),
+        bias=_read_number(fields["bias"]),
+        radius=_read_number(fields["radius"]),
+        ignored=frozenset(_read_text(name) for name in fields["ignored"]),
     )
 
 
-def _feature(fields: dict[str, Any]) -> Feature | NamedColumn:
-    name = _text(fields["name"])
+def _read_feature(fields: dict[str, Any]) -> Feature | NamedColumn:
+    name = _read_text(fields["name"])
     if "kind" in fields:
         kind = KINDS[KINDS.index(fields["kind"])]
-        values = tuple(_value(value) for value in fields["values"])
-        middle = None if fields["stand_in"] is None else _number(fields["stand_in"])
-        return NamedColumn(name, kind, _text(fields["dtype"]), values, fields["ordered"] is True, middle)
+        values = tuple(_read_value(value) for value in fields["values"])
+        middle = None if fields["stand_in"] is None else _read_number(fields["stand_in"])
+        return NamedColumn(name, kind, _read_text(fields["dtype"]), values, fields["ordered"] is True, middle)
     if "values" in fields:
-        return Category(name, tuple(_value(value) for value in fields["values"]))
-    stand_in = None if fields["stand_in"] is None else _number(fields["stand_in"])
-    return Number(name, _number(fields["mean"]), _number(fields["deviation"]), stand_in)
+        return Category(name, tuple(_read_value(value) for value in fields["values"]))
+    stand_in = None if fields["stand_in"] is None else _read_number(fields["stand_in"])
+    return Number(name, _read_number(fields["mean"]), _read_number(fields["deviation"]), stand_in)
 
 
 def _terms(terms: Any) -> dict[str, Any]:
     """The checked fields of a `Repaired` model: numbers and a verb."""
-    numbers = {name: _number(terms[name]) for name in ("slope", "intercept", "threshold")}
+    numbers = {name: _read_number(terms[name]) for name in ("slope", "intercept", "threshold")}
     return {"verb": VERBS[VERBS.index(terms["verb"])], "logistic": terms["logistic"] is True, **numbers}
 
 
-def _row(cells: Any, length: int) -> NDArray[np.float64]:
-    row = np.array([_number(value) for value in cells], dtype=np.float64)
+def _read_row(cells: Any, length: int) -> NDArray[np.float64]:
+    row = np.array([_read_number(value) for value in cells], dtype=np.float64)
     if row.shape != (length,):
         raise ValueError
     return row
@@ -316,17 +318,17 @@ def _cells(cells: Any, columns: tuple[NamedColumn, ...]) -> NDArray[Any]:
     return as_cells(float("nan") if cell is None else cell for cell in cells)
 
 
-def _value(value: Any) -> float | str:
-    return value if isinstance(value, str) else _number(value)
+def _read_value(value: Any) -> float | str:
+    return value if isinstance(value, str) else _read_number(value)
 
 
-def _text(value: Any) -> str:
+def _read_text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError
     return value
 
 
-def _number(value: Any) -> float:
+def _read_number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise TypeError
     return float(value)

@@ -94,7 +94,7 @@ class FinalModel:
 
     def example(self) -> dict[str, list[Any]]:
         """A table of two made-up rows, from the PUBLIC set's means and categories alone: no real row."""
-        return {feature.name: _made_up(feature) for feature in self.preprocessing.features}
+        return {feature.name: _made_up_values(feature) for feature in self.preprocessing.features}
 
     def _estimator_method(self, verb: str) -> Callable[[Any], NDArray[np.float64]]:
         model = self.model
@@ -196,7 +196,7 @@ def _margins(model: LinearModel, X: NDArray[np.float64]) -> NDArray[np.float64]:
     return model.margins(X, np.ones(len(X)))
 
 
-def _made_up(feature: Feature | NamedColumn) -> list[Any]:
+def _made_up_values(feature: Feature | NamedColumn) -> list[Any]:
     if isinstance(feature, NamedColumn):
         return _two_public_values(feature)
     if isinstance(feature, Category):

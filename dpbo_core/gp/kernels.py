@@ -33,7 +33,7 @@ class StationaryKernel(ABC):
     variance: float = 1.0
 
     def __post_init__(self) -> None:
-        _check(self.lengthscale, self.variance)
+        _check_kernel(self.lengthscale, self.variance)
 
     def column(self, candidates: NDArray[np.float64], point: NDArray[np.float64]) -> NDArray[np.float64]:
         """k(λ, point) for every candidate: (N, d), (d,) → (N,); a block of candidates at a time."""
@@ -172,7 +172,7 @@ def squared_distance(
     return total
 
 
-def _check(lengthscale: float, variance: float) -> None:
+def _check_kernel(lengthscale: float, variance: float) -> None:
     for name, value in (("lengthscale", lengthscale), ("variance", variance)):
         if not 1e-100 <= value <= 1e100:  # squares stay finite; NaN fails too
             raise StudyInvalid(

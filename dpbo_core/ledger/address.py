@@ -87,13 +87,13 @@ def open_engine(url: str) -> tuple[sa.Engine, Path]:
         raise _bad_url("is not a database URL") from None
     backend = address.get_backend_name()
     if backend == "sqlite":
-        return _sqlite(address)
+        return _open_sqlite(address)
     if backend == "postgresql":
-        return _postgresql(address)
+        return _open_postgresql(address)
     raise _bad_url(f"names the database {backend!r}, which this version cannot keep a ledger in")
 
 
-def _sqlite(address: sa.URL) -> tuple[sa.Engine, Path]:
+def _open_sqlite(address: sa.URL) -> tuple[sa.Engine, Path]:
     if not address.database or address.database == ":memory:":
         raise _bad_url("names a database in memory, which would forget what was spent")
     if "uri" in address.query:
@@ -167,7 +167,7 @@ def _changed_at(record: Path) -> int:
         return 0
 
 
-def _postgresql(address: sa.URL) -> tuple[sa.Engine, Path]:
+def _open_postgresql(address: sa.URL) -> tuple[sa.Engine, Path]:
     _check_nameable(address.database or "")
     try:
         engine = sa.create_engine(

@@ -179,11 +179,11 @@ def unlike_tables(history: Iterable[Link], connection: sa.Connection) -> Iterato
         }
         for key, link in written.items():
             if key not in rows:
-                yield f"{_row(table, key)} was removed (entry {link.sequence} of the history has it)"
+                yield f"{_row_in_words(table, key)} was removed (entry {link.sequence} of the history has it)"
             elif rows[key] != link.row:
-                yield f"{_row(table, key)} {_differing_columns(link.row, rows[key])}"
+                yield f"{_row_in_words(table, key)} {_differing_columns(link.row, rows[key])}"
         for key in rows.keys() - written.keys():
-            yield f"{_row(table, key)} is not in the history"
+            yield f"{_row_in_words(table, key)} is not in the history"
 
 
 def as_exported(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -195,7 +195,7 @@ def as_exported(row: Mapping[str, Any]) -> dict[str, Any]:
     return line
 
 
-def _row(table: sa.Table, key: tuple[Any, ...]) -> str:
+def _row_in_words(table: sa.Table, key: tuple[Any, ...]) -> str:
     return f"row {', '.join(map(str, key))} of {table.name}"
 
 

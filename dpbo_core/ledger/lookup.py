@@ -150,10 +150,10 @@ class RecordedStudies:
         query = sa.select(*columns, NAMED, RESERVATIONS.c.reserved_at, RELEASES.c.release)
         query = query.join(RELEASES, isouter=True).where(*which).order_by(RESERVATIONS.c.id)
         with self._reading() as connection:
-            return tuple(_recorded(*row) for row in connection.execute(query))
+            return tuple(_recorded_study(*row) for row in connection.execute(query))
 
 
-def _recorded(*cells: Any) -> Recorded:
+def _recorded_study(*cells: Any) -> Recorded:
     study, edition, method, dataset, release_id, reserved_at = map(str, cells[:-1])
     release = None if cells[-1] is None else Release.from_json(cells[-1])
     return Recorded(study, edition, method, dataset, release_id, reserved_at, release)

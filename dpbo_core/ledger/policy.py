@@ -236,7 +236,7 @@ def check_charged(
         )
     earlier = next((other for other in own if other.role == source.role), None)
     if earlier is not None and not budget.public:
-        raise _another_source(dataset, source, earlier)
+        raise _other_source(dataset, source, earlier)
 
 
 def check_unshared(source: Source, approved: Sequence[Approved], dataset: Dataset) -> None:
@@ -262,7 +262,7 @@ def sharing(source: Source, approved: Sequence[Approved], dataset: Dataset) -> t
     return tuple(item for item in approved if item.account != dataset.account and same_records(source, item.source))
 
 
-def _another_source(dataset: Dataset, source: Source, earlier: Source) -> PolicyRefused:
+def _other_source(dataset: Dataset, source: Source, earlier: Source) -> PolicyRefused:
     return PolicyRefused(
         f"dataset {dataset.name!r} is scored on {earlier}, and this study's {source.role} are {source}",
         cause="the study names another file than before, and whose people they are nobody said",
@@ -288,7 +288,7 @@ def check_same_sources(connection: sa.Connection, sources: Sequence[Source], dat
             continue
         own = [item for item in approved if item.role == source.role]
         if own and not any(same_records(source, other) for other in own):
-            raise _another_source(dataset, source, own[0])
+            raise _other_source(dataset, source, own[0])
 
 
 def allow(writer: Writer, dataset: Dataset, source: Source) -> bool:

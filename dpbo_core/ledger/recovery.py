@@ -111,7 +111,7 @@ def accept(url: str, copy: tuple[Link, ...] = ()) -> Recovered | None:
             raise changed(problems or ["the exported copy is another ledger's"])
         expected = {name: None if place is None else asdict(place) for name, place in records.items()}
         writer.note(RESTORATION, {"accepted_at": utc_now(), "expected": expected, "found": asdict(writer.last)})
-        return _add(writer, history, copy)
+        return _add_missing(writer, history, copy)
 
 
 def recover(url: str, copy: tuple[Link, ...]) -> Recovered:
@@ -130,10 +130,10 @@ def recover(url: str, copy: tuple[Link, ...]) -> Recovered:
         problems = [*broken_links(history), *unsound_copy(copy, store.keys(), OtherKeys.ACCEPTED)]
         if problems or not copy:
             raise changed(problems or ["the exported copy is empty"])
-        return _add(writer, history, copy)
+        return _add_missing(writer, history, copy)
 
 
-def _add(writer: Writer, history: list[Link], copy: tuple[Link, ...]) -> Recovered:
+def _add_missing(writer: Writer, history: list[Link], copy: tuple[Link, ...]) -> Recovered:
     work = _Recovery(
         writer, history, copy if copy[:1] == (history[0],) else tuple(_as_ours(writer.connection, copy))
     )
@@ -229,17 +229,17 @@ class _Recovery:
     def run(self) -> None:
         """Add every entry that the ledger lacks, in the copy's order."""
         each = {
-            DATASETS.name: self._cap,
-            DATASET_FACTS.name: self._fact,
-            RESERVATIONS.name: self._reservation,
-            DRAWS.name: self._draw,
-            RELEASES.name: self._release,
+            DATASETS.name: self._recover_cap,
+            DATASET_FACTS.name: self._recover_fact,
+            RESERVATIONS.name: self._recover_reservation,
+            DRAWS.name: self._recover_draw,
+            RELEASES.name: self._recover_release,
         }
         for link in self._copy:
             if link.hash not in self._present and link.about in each:
                 each[link.about](link, json.loads(link.row))
 
-    def _cap(self, link: Link, row: Row) -> None:
+    def _recover_cap(self, link: Link, row: Row) -> None:
         here = cap_of(self._writer.connection, row["name"])
         if here is None:
             self._writer.write(DATASETS, row)
@@ -254,13 +254,13 @@ class _Recovery:
         if write_fact(self._writer, row["name"], CAP, link.hash, amounts):
             self.added.smaller_caps.append(row["name"])
 
-    def _fact(self, link: Link, row: Row) -> None:  # noqa: ARG002  a fact is known by what it says
+    def _recover_fact(self, link: Link, row: Row) -> None:  # noqa: ARG002  a fact is known by what it says
         dataset, about, item = row["dataset"], row["about"], row["item"]
         if about == RECOVERED or item in facts_about(self._writer.connection, dataset, about):
             return
         self._writer.write(DATASET_FACTS, row)
 
-    def _reservation(self, link: Link, row: Row) -> None:
+    def _recover_reservation(self, link: Link, row: Row) -> None:
         key = (row["dataset"], link.hash)
         if key in self._done:
             self._numbers[row["id"]] = number = int(self._done[key]["reservation"])
@@ -269,7 +269,7 @@ class _Recovery:
             return
         self._numbers[row["id"]] = self._charge(link, row)
 
-    def _draw(self, link: Link, row: Row) -> None:
+    def _recover_draw(self, link: Link, row: Row) -> None:
         dataset, number = self._datasets[row["reservation"]], self._numbers.get(row["reservation"])
         if number is None:
             return
@@ -286,11 +286,11 @@ class _Recovery:
             total = compose((Spend.from_json(row["spend"]),))
             number = self._charge(link, first | {"spends": [row["spend"]]} | asdict(total))
         else:
-            self._note(dataset, link, number)
+            self._note_recovered(dataset, link, number)
         self._writer.write(DRAWS, {**row, "reservation": number})
         self.added.draws += 1
 
-    def _release(self, link: Link, row: Row) -> None:  # noqa: ARG002  one release a reservation
+    def _recover_release(self, link: Link, row: Row) -> None:  # noqa: ARG002  one release a reservation
         number = self._numbers.get(row["reservation"])
         released = sa.select(RELEASES.c.reservation).where(RELEASES.c.reservation == number)
         if number is None or self._writer.connection.scalar(released) is not None:
@@ -314,11 +314,11 @@ class _Recovery:
         if self._writer.connection.scalar(taken) is not None:
             written["fingerprint"] = hashlib.sha256(f"recovered\n{link.hash}".encode()).hexdigest()
         number = self._writer.reserve(written)
-        self._note(row["dataset"], link, number)
+        self._note_recovered(row["dataset"], link, number)
         self.added.charges += 1
         return number
 
-    def _note(self, dataset: str, link: Link, number: int) -> None:
+    def _note_recovered(self, dataset: str, link: Link, number: int) -> None:
         fact = {"reservation": number}
         write_fact(self._writer, dataset, RECOVERED, link.hash, fact)
         self._done[dataset, link.hash] = fact

@@ -54,7 +54,7 @@ class Reservation:
     def recorded(self, what: str) -> Mapping[str, Any] | None:
         """The outcome of an earlier draw of this name, if there is one."""
         with self._store.reading() as connection:
-            return self._outcome(connection, what)
+            return self._outcome_of(connection, what)
 
     def record(
         self,
@@ -76,14 +76,14 @@ class Reservation:
             DpboError: the release was recorded, and the query draws nothing after it.
         """
         with self._store.writing() as writer:
-            outcome = self._outcome(writer.connection, spend.what)
+            outcome = self._outcome_of(writer.connection, spend.what)
             if outcome is None:
                 if self._until_released and writer.connection.scalar(RELEASED, {"reservation": self._id}):
                     raise DpboError(
                         "this query's release was recorded", remedy="ask again under a new edition, for a new spend"
                     )
                 if check is not None:
-                    check(self._drawn(writer.connection))
+                    check(self._draws_by_name(writer.connection))
                 outcome = dict(draw())
                 row = {"reservation": self._id, "what": spend.what, "spend": spend.to_json()}
                 writer.write(DRAWS, row | {"outcome": outcome, "drawn_at": utc_now()})
@@ -100,7 +100,7 @@ class Reservation:
             stored = writer.connection.scalar(RELEASED, {"reservation": self._id})
             if stored is None:
                 if check is not None:
-                    check(self._drawn(writer.connection))
+                    check(self._draws_by_name(writer.connection))
                 now = utc_now()
                 release = replace(release, guarantee=self._as_published(writer.connection, release.guarantee))
                 recorded = {"identity": self._store.identity, "head": writer.last.hash}
@@ -118,11 +118,11 @@ class Reservation:
         return as_published(connection, account_named(connection, self._key.dataset), guarantee)
 
     @row_decoding()
-    def _outcome(self, connection: sa.Connection, what: str) -> Mapping[str, Any] | None:
+    def _outcome_of(self, connection: sa.Connection, what: str) -> Mapping[str, Any] | None:
         outcome: Mapping[str, Any] | None = connection.scalar(OUTCOME, {"reservation": self._id, "what": what})
         return outcome
 
     @row_decoding()
-    def _drawn(self, connection: sa.Connection) -> Mapping[str, Mapping[str, Any]]:
+    def _draws_by_name(self, connection: sa.Connection) -> Mapping[str, Mapping[str, Any]]:
         rows = connection.execute(DRAWN, {"reservation": self._id})
         return {str(row.what): dict(row.outcome) for row in rows}

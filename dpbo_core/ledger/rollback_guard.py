@@ -129,7 +129,7 @@ class Record:
             content = _parsed(os.pread(file, SIZE, 0)) or _Content()  # damaged: a person said to go on
             key = content.key or LedgerKey.drawn()
             if content.key is None:
-                _write(file, content.place, key)
+                _write_content(file, content.place, key)
                 os.fsync(file)
         return key
 
@@ -141,21 +141,21 @@ class Record:
             DpboError: it cannot be written.
         """
         with self._locked() as file:
-            self._put(file, reached, over)
+            self._write_if_later(file, reached, over)
 
     def keep_durably(self, reached: Place, over: Over = Over.EARLIER) -> None:
         """Write the place `reached`, flushed to disk when this returns."""
         with self._locked() as file:
-            self._put(file, reached, over)
+            self._write_if_later(file, reached, over)
             os.fsync(file)
 
-    def _put(self, file: int, reached: Place, over: Over) -> None:
+    def _write_if_later(self, file: int, reached: Place, over: Over) -> None:
         content = _parsed(os.pread(file, SIZE, 0))
         if content is None and over is Over.EARLIER:
             raise self._unreadable()
         content = content or _Content()
         if over is Over.ANYTHING or content.place.sequence < reached.sequence:
-            _write(file, reached, content.key)
+            _write_content(file, reached, content.key)
 
     def _read(self) -> "_Content":
         self._check_kind()
@@ -229,7 +229,7 @@ class _Content:
     key: LedgerKey | None = None
 
 
-def _write(file: int, reached: Place, key: LedgerKey | None) -> None:
+def _write_content(file: int, reached: Place, key: LedgerKey | None) -> None:
     content = {"entries": reached.sequence, "hash": reached.hash, "schema": SCHEMA}
     content |= {} if key is None else {"key": key.hex}
     os.pwrite(file, json.dumps(content).encode().ljust(SIZE), 0)

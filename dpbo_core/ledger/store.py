@@ -94,7 +94,7 @@ class LedgerStore:
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
         """A read transaction on one snapshot of the ledger; it waits for no writer."""
-        with self._begun(reading=True) as connection:
+        with self._transaction(reading=True) as connection:
             yield connection
 
     @contextmanager
@@ -110,7 +110,7 @@ class LedgerStore:
                 cause="the file, its folder or its disk is not writable, or it belongs to somebody else",
                 remedy="run it as the ledger's owner; dpbo budget and dpbo show need no more than reading",
             )
-        with self._begun(reading=False) as connection:
+        with self._transaction(reading=False) as connection:
             schema.check(connection)
             last, verified, mac = self._last(connection)
             keys = self._writing_keys(connection, last, mac)
@@ -124,7 +124,7 @@ class LedgerStore:
 
     def _make(self) -> None:
         """Create the tables, unless another process just did."""
-        with self._begun(reading=False) as connection:
+        with self._transaction(reading=False) as connection:
             if schema.number_of(connection) is not None:
                 return
             writer = Writer(connection, START, (), self._name)
@@ -170,7 +170,7 @@ class LedgerStore:
         return keys
 
     @contextmanager
-    def _begun(self, *, reading: bool) -> Iterator[sa.Connection]:
+    def _transaction(self, *, reading: bool) -> Iterator[sa.Connection]:
         if os.getpid() != self._process:  # forked: the parent's connections are not ours, nor ours to close
             self._engine.dispose(close=False)
             self._process = os.getpid()

@@ -63,13 +63,13 @@ class Writer:
         Raises:
             LedgerDamaged: what the ledger says of the row's dataset is not what its history sealed.
         """
-        dataset = self._dataset(table.name, row)
+        dataset = self._dataset_of_row(table.name, row)
         before, facts = self.totals_of(dataset), None
         if table is DATASET_FACTS and row["about"] not in STUDIES:
             self._sealed_facts(dataset).append(canonical(row))
             facts = facts_hash(self._facts[dataset])
         self.connection.execute(table.insert(), dict(row))
-        self._add(table.name, dataset, row, before.after(table.name, row, facts))
+        self._append_entry(table.name, dataset, row, before.after(table.name, row, facts))
 
     def reserve(self, row: Mapping[str, Any]) -> int:
         """Add a reservation; the number the database gave it.
@@ -83,13 +83,13 @@ class Writer:
             raise self.differs("its database gave a new row no number")
         number = int(key[0])
         numbered = {**row, "id": number}
-        self._add(RESERVATIONS.name, row["dataset"], numbered, before.after(RESERVATIONS.name, numbered))
+        self._append_entry(RESERVATIONS.name, row["dataset"], numbered, before.after(RESERVATIONS.name, numbered))
         return number
 
     def note(self, about: str, row: Mapping[str, Any]) -> None:
         """Add a history entry about the ledger itself and no dataset."""
-        dataset = self._dataset(about, row)
-        self._add(about, dataset, row, self.totals_of(dataset))
+        dataset = self._dataset_of_row(about, row)
+        self._append_entry(about, dataset, row, self.totals_of(dataset))
 
     @row_decoding()
     def totals_of(self, dataset: str) -> Totals:
@@ -102,7 +102,7 @@ class Writer:
         """
         if dataset not in self._totals:
             row = self.connection.execute(NEWEST, {"dataset": dataset}).one_or_none()
-            self._totals[dataset] = Totals() if row is None else self._sealed(row)
+            self._totals[dataset] = Totals() if row is None else self._checked_totals(row)
         return self._totals[dataset]
 
     @row_decoding()
@@ -126,7 +126,7 @@ class Writer:
         """The error for a part of the ledger that was changed by other means than dpbo."""
         return changed([what], self.name)
 
-    def _sealed(self, row: sa.Row[Any]) -> Totals:
+    def _checked_totals(self, row: sa.Row[Any]) -> Totals:
         link = Link.from_row(row)
         previous = self.connection.scalar(HASH, {"sequence": link.sequence - 1}) if link.sequence > 1 else ORIGIN
         if previous is None or not link.follows(previous):
@@ -148,14 +148,14 @@ class Writer:
             self._facts[dataset] = facts
         return self._facts[dataset]
 
-    def _dataset(self, about: str, row: Mapping[str, Any]) -> str:
+    def _dataset_of_row(self, about: str, row: Mapping[str, Any]) -> str:
         reserved = {}
         if about in ("draws", "releases"):
             number = row["reservation"]
             reserved[number] = str(self.connection.scalar(RESERVED, {"number": number}))
         return dataset_of(about, row, reserved)
 
-    def _add(self, about: str, dataset: str, row: Mapping[str, Any], totals: Totals) -> None:
+    def _append_entry(self, about: str, dataset: str, row: Mapping[str, Any], totals: Totals) -> None:
         sequence, content, after = self.last.sequence + 1, canonical(row), totals.text()
         sealed = seal(self.last.hash, sequence, about, dataset, content, after)
         mac = self._keys[0].mac(sealed) if self._keys else None

@@ -46,7 +46,7 @@ def draw_each(
     for units in set(planned):
         check_price(price, units)
     noises = source.draw_many(measurement, len(planned), rounded(imitated))
-    return [partial(_added, Sensitive(noise)) for noise in noises.tolist()]
+    return [partial(_noisy_sum, Sensitive(noise)) for noise in noises.tolist()]
 
 
 def rounded(imitated: Sampler) -> Imitation:
@@ -59,5 +59,5 @@ def rounded(imitated: Sampler) -> Imitation:
     return imitation
 
 
-def _added(noise: Sensitive[int], value: Sensitive[int]) -> int:
+def _noisy_sum(noise: Sensitive[int], value: Sensitive[int]) -> int:
     return within_range(check_integer(value.expose()) + noise.expose())

@@ -50,14 +50,14 @@ class LaplaceHistogram:
     @property
     def scale(self) -> float:
         """b in whole steps, rounded up (more noise) past the error of the division."""
-        return self._one_count.scale
+        return self._laplace_of_one_count.scale
 
     def spend(self, what: str) -> Spend:
         """The price of the whole histogram, paid once: one count's at the ℓ₁ sensitivity of all counts."""
-        return replace(self._one_count.spend(what), mechanism="discrete Laplace histogram")
+        return replace(self._laplace_of_one_count.spend(what), mechanism="discrete Laplace histogram")
 
     @property
-    def _one_count(self) -> DiscreteLaplace:
+    def _laplace_of_one_count(self) -> DiscreteLaplace:
         return DiscreteLaplace(self.sensitivity, self.epsilon_units, self.unit)
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[Cells]], list[int]]:
@@ -73,7 +73,7 @@ class LaplaceHistogram:
             measurement, self.size, rounded(lambda rng, size: rng.laplace(scale=self.scale, size=size))
         )
         drawn = Sensitive(np.clip(noise, -_LARGEST_NOISE, _LARGEST_NOISE))
-        return lambda value: _added(self._checked(value.expose()), drawn)
+        return lambda value: _noisy_counts(self._checked(value.expose()), drawn)
 
     def _checked(self, table: Cells) -> Cells:
         """The counts, refused unless exact integers in range; the message does not tell which was not."""
@@ -86,6 +86,6 @@ def _largest_count(table: Cells) -> int:
     return max(int(table.max()), -int(table.min()))
 
 
-def _added(table: Cells, noise: Sensitive[Cells]) -> list[int]:
+def _noisy_counts(table: Cells, noise: Sensitive[Cells]) -> list[int]:
     together: list[int] = np.clip(table + noise.expose(), -_LARGEST_NOISE, _LARGEST_NOISE).tolist()
     return together

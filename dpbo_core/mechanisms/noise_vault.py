@@ -93,27 +93,29 @@ class NoiseVault:
 
     def opened(self, draw: Callable[[], Sensitive[int]]) -> VaultContents:
         """The vault's contents, created with the threshold's noise alone, durably, if there are none."""
-        return self.contents() or self._write(VaultContents(_random_identity(), draw()))
+        return self.contents() or self._write_contents(VaultContents(_random_identity(), draw()))
 
     def begun(self, contents: VaultContents, name: str, draw: Callable[[], Sensitive[int]]) -> VaultContents:
         """The contents with the noise of the look `name`, drawn now, durably, if it has none."""
         if name in contents.looks:
             return contents
-        return self._write(replace(contents, looks={**contents.looks, name: LookNoise(_random_identity(), draw())}))
+        return self._write_contents(
+            replace(contents, looks={**contents.looks, name: LookNoise(_random_identity(), draw())})
+        )
 
     def compared(self, contents: VaultContents, name: str, *, above: bool) -> VaultContents:
         """The contents with the result of the look `name`, durable when this returns."""
         look = replace(contents.looks[name], above=above)
-        return self._write(replace(contents, looks={**contents.looks, name: look}))
+        return self._write_contents(replace(contents, looks={**contents.looks, name: look}))
 
     def shred(self) -> None:
         """Destroy the noise, as well as a disk lets itself be overwritten; never fails, and may be repeated.
 
         Only for a watch whose alarm the ledger has: before that it would be the end of the watch.
         """
-        attempted(self._shredded, otherwise=None)
+        attempted(self._overwrite_all, otherwise=None)
 
-    def _shredded(self) -> None:
+    def _overwrite_all(self) -> None:
         for left in self.folder.glob(f".{self._file.name}-*"):  # of a kill while the file was replaced
             with left.open("r+b") as file:
                 _overwrite(file.fileno())
@@ -121,8 +123,8 @@ class NoiseVault:
         if self._file.read_bytes() != OVER:
             self._replace(OVER)
 
-    def _write(self, contents: VaultContents) -> VaultContents:
-        self._replace(_text(contents).encode())
+    def _write_contents(self, contents: VaultContents) -> VaultContents:
+        self._replace(_as_json(contents).encode())
         return contents
 
     def _replace(self, content: bytes) -> None:
@@ -150,26 +152,26 @@ def _random_identity() -> str:
     return secrets.token_hex(IDENTITY)
 
 
-def _text(contents: VaultContents) -> str:
+def _as_json(contents: VaultContents) -> str:
     looks = {name: [look.identity, look.noise.expose(), look.above] for name, look in contents.looks.items()}
     return json.dumps({"identity": contents.identity, "threshold": contents.threshold.expose(), "looks": looks})
 
 
 def _from_text(text: str) -> VaultContents:
-    """The vault's contents in a text that `_text` wrote.
+    """The vault's contents in a text that `_as_json` wrote.
 
     Raises:
         ValueError, LookupError, TypeError, AttributeError: it is none.
     """
     document = json.loads(text)
     looks = {
-        name: LookNoise(str(identity), _whole(noise), above if above is None else bool(above))
+        name: LookNoise(str(identity), _sealed_integer(noise), above if above is None else bool(above))
         for name, (identity, noise, above) in document["looks"].items()
     }
-    return VaultContents(str(document["identity"]), _whole(document["threshold"]), looks)
+    return VaultContents(str(document["identity"]), _sealed_integer(document["threshold"]), looks)
 
 
-def _whole(number: object) -> Sensitive[int]:
+def _sealed_integer(number: object) -> Sensitive[int]:
     if type(number) is not int:
         raise TypeError
     return Sensitive(number)

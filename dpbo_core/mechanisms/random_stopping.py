@@ -141,7 +141,7 @@ class NegativeBinomialStopping(_Law):
     def masses(self) -> Iterator[tuple[int, Decimal]]:
         """(k, Pr[K = k]) from the least k on, by Pr[K = k+1] = Pr[K = k]·(1−γ)(k+η)/(k+1)."""
         gamma, eta = Decimal(self.gamma), Decimal(self.shape if abs(self.shape) >= _NO_SHAPE else 0.0)
-        mass, k = _first_mass(gamma, eta), 1
+        mass, k = _probability_of_one(gamma, eta), 1
         while True:
             yield k, mass
             mass = mass * (1 - gamma) * (k + eta) / (k + 1)
@@ -149,7 +149,7 @@ class NegativeBinomialStopping(_Law):
 
 
 @lru_cache(maxsize=64)  # a power and a logarithm of 150 digits take longer than all the rest
-def _first_mass(gamma: Decimal, eta: Decimal) -> Decimal:
+def _probability_of_one(gamma: Decimal, eta: Decimal) -> Decimal:
     return (1 - gamma) / -gamma.ln() if eta == 0 else (1 - gamma) * eta / (gamma ** (-eta) - 1)
 
 
@@ -198,7 +198,7 @@ class OneTrial(_Law):
         return -math.inf
 
     def masses(self) -> Iterator[tuple[int, Decimal]]:
-        """Pr[K = 1] = 1."""
+        """The one mass, Pr[K = 1] = 1."""
         yield 1, Decimal(1)
 
 

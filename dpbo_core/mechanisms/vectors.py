@@ -80,7 +80,7 @@ class DiscreteGaussianVector:
         Raises:
             MechanismRefused: as `measurement`; nothing was drawn.
         """
-        return _drawn(
+        return _draw_vector(
             source, self.measurement(), self.size, lambda rng: rng.normal(scale=self.scale, size=self.size)
         )
 
@@ -115,7 +115,7 @@ class DiscreteLaplaceVector:
         Raises:
             MechanismRefused: as `measurement`; nothing was drawn.
         """
-        return _drawn(
+        return _draw_vector(
             source, self.measurement(), self.size, lambda rng: rng.laplace(scale=self.scale, size=self.size)
         )
 
@@ -140,7 +140,7 @@ def check_vector(vector: DiscreteGaussianVector | DiscreteLaplaceVector) -> None
     )
 
 
-def _drawn(source: NoiseSource, measurement: Any, size: int, imitated: Any) -> Integers:
+def _draw_vector(source: NoiseSource, measurement: Any, size: int, imitated: Any) -> Integers:
     def imitation(rng: np.random.Generator, factor: float) -> Integers:
         rounded: Integers = np.rint(factor * imitated(rng)).astype(np.int64)
         return rounded

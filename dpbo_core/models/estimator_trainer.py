@@ -97,7 +97,7 @@ class EstimatorTrainer:
         if self.listed or not self.enforced:
             return self.held(self.fitted(slice(None), point))
         columns = self.factory.columns
-        estimator = IsolatedEstimator.of_bytes(self._in_process(isolated_training, point, 0))
+        estimator = IsolatedEstimator.of_bytes(self._in_child_process(isolated_training, point, 0))
         stand_in = np.array(self.X[0], dtype=np.float64 if columns is None else object)
         return self.held(FittedEstimator(estimator, stand_in, columns=columns))
 
@@ -160,7 +160,7 @@ class EstimatorTrainer:
         """
         if not self.enforced:
             return work(self, point, seed)
-        numbers = self._in_process(work, point, seed)
+        numbers = self._in_child_process(work, point, seed)
         if numbers.shape != shape or not np.isfinite(numbers).all():
             raise StudyInvalid(
                 "the estimator could not be trained or asked in a process of its own",
@@ -169,7 +169,7 @@ class EstimatorTrainer:
             )
         return numbers
 
-    def _in_process(self, work: "Work", point: Mapping[str, Any], seed: int) -> NDArray[Any]:
+    def _in_child_process(self, work: "Work", point: Mapping[str, Any], seed: int) -> NDArray[Any]:
         pickled_form(self.factory, "the estimator")
         check_importable(modules_of(self.factory))
         plain = EstimatorTrainer(self.X, self.truth, self.factory, self.score, weights=self.weights)

@@ -66,7 +66,7 @@ class EstimatorFactory:
     columns: tuple[NamedColumn, ...] | None = None
 
     @cached_property
-    def _class(self) -> type[Any]:
+    def _estimator_class(self) -> type[Any]:
         return estimator_class(self.import_path)
 
     def build(self, /, **hyperparameters: Any) -> Any:
@@ -75,7 +75,7 @@ class EstimatorFactory:
         Raises:
             StudyInvalid: the path, a parameter's name (with the nearest valid one) or its value, or no classifier.
         """
-        kind, wanted = self._class, {**self.params, **hyperparameters}
+        kind, wanted = self._estimator_class, {**self.params, **hyperparameters}
         try:
             signature = inspect.signature(kind).parameters
             open_ended = any(p.kind is p.VAR_KEYWORD for p in signature.values())
@@ -87,7 +87,7 @@ class EstimatorFactory:
         except StudyInvalid:
             raise
         except Exception as error:  # noqa: BLE001  third-party constructors raise what they like
-            raise _refused(self.import_path, "could not be built", error, CORRECT_MODEL) from None
+            raise _hyperparameters_refused(self.import_path, "could not be built", error, CORRECT_MODEL) from None
         check_task(estimator, self.import_path, regression=self.regression)
         return estimator
 
@@ -141,7 +141,7 @@ def fitted(
             estimator.fit(table, np.asarray(y), **weight_parameters(estimator, weights))
     except Exception as error:  # noqa: BLE001  anything may come; the rows are public, so its message may be shown
         remedy = CORRECT_MODEL if columns is None else PREPARE_COLUMNS
-        raise _refused(shown_as, "could not be trained", error, remedy) from None
+        raise _hyperparameters_refused(shown_as, "could not be trained", error, remedy) from None
     return FittedEstimator(estimator, stand_in, columns=columns)
 
 
@@ -182,7 +182,7 @@ def _has_tag(kind: Any, estimator: Any) -> bool:
         return False
 
 
-def _refused(import_path: str, what: str, error: Exception, remedy: str) -> StudyInvalid:
+def _hyperparameters_refused(import_path: str, what: str, error: Exception, remedy: str) -> StudyInvalid:
     message = (str(error).strip().splitlines() or [""])[0][:200]
     return StudyInvalid(
         f"{import_path} {what} with these hyperparameters",
@@ -270,13 +270,13 @@ class FittedEstimator(ScorableModel):
 
     def steps(self, records: Encoded, score: Score) -> Integers:
         """Each record's score in whole steps, (m,): 0 for an unreadable record."""
-        return self._on_grid(records, score, FittedEstimator.scores)
+        return self._scores_on_grid(records, score, FittedEstimator.scores)
 
     def order_independent_steps(self, records: Encoded, score: Score) -> Integers:
         """Each record's score in whole steps, (m,), whatever the records' order."""
-        return self._on_grid(records, score, FittedEstimator.scores_by_content)
+        return self._scores_on_grid(records, score, FittedEstimator.scores_by_content)
 
-    def _on_grid(self, records: Encoded, score: Score, scores: "Scores") -> Integers:
+    def _scores_on_grid(self, records: Encoded, score: Score, scores: "Scores") -> Integers:
         if isinstance(score, MarginScore | PairScore):
             raise refusal(score, "an estimator has no margin: it is scored by what it predicts")
         numbers = np.where(usable(records), scores(self, records.X, records.truth, score), 0.0)
@@ -373,6 +373,7 @@ class FittedEstimator(ScorableModel):
     def _batch_scores(
         self, rows: NDArray[Any], sound: NDArray[np.bool_], truth: NDArray[Any], score: RecordScore
     ) -> NDArray[np.float64]:
+        """Each record's score from one batch of predictions; 0 where the estimator fails on its row."""
         outcome = self.outcome(rows, score.needs)
         if outcome is None:
             sound = sound.copy()

@@ -163,7 +163,7 @@ def estimator_named(path: str, folder: str | Path) -> Any:
         )
     file = file_beside(path, folder)
     if file is not None:
-        estimator = getattr(_imported(file), name, None)
+        estimator = getattr(_import_file(file), name, None)
     elif "." not in module and module not in {*distributions_of_packages(), "sklearn"}:
         raise StudyInvalid(
             f"there is no file {module}.py beside the study, which names the estimator {path!r}",
@@ -189,7 +189,7 @@ def estimator_named(path: str, folder: str | Path) -> Any:
     return estimator
 
 
-def _imported(file: Path) -> ModuleType:
+def _import_file(file: Path) -> ModuleType:
     text, failed = file.read_bytes(), ""
     name = BESIDE + hashlib.sha256(text).hexdigest()[:16]
     if name in sys.modules:
@@ -218,7 +218,9 @@ def distributions_of_packages() -> Mapping[str, list[str]]:
     To read the lists of all that is installed takes half a second, and a study asks for each name in it: they are
     read again only when a folder has changed.
     """
-    return _looked_up(metadata.packages_distributions, tuple((folder, _changed(folder)) for folder in sys.path))
+    return _cached_look_up(
+        metadata.packages_distributions, tuple((folder, _changed(folder)) for folder in sys.path)
+    )
 
 
 def _changed(folder: str) -> int:
@@ -230,7 +232,7 @@ def _changed(folder: str) -> int:
 
 
 @lru_cache(maxsize=2)
-def _looked_up(
+def _cached_look_up(
     look: Callable[[], Mapping[str, list[str]]], _: tuple[tuple[str, int], ...]
 ) -> Mapping[str, list[str]]:
     return look()

@@ -64,28 +64,30 @@ class LinearTrainer:
         regularization = float(point["lambda"])
         if regularization not in self._trained:
             self._trained[regularization] = minimise(
-                self._rows,
+                self._signed_rows,
                 loss=self.loss,
                 regularization=regularization,
                 tolerance=self.tolerance,
-                start=None if self._path is None else self._path.start(regularization),
+                start=None
+                if self._regularization_path is None
+                else self._regularization_path.start(regularization),
             )
         return self._trained[regularization]
 
     @cached_property
-    def _rows(self) -> SignedRows:
+    def _signed_rows(self) -> SignedRows:
         return self.X.signed() if isinstance(self.X, StoredRows) else SignedRows.of(self.X, self.signs)
 
     @cached_property
-    def _path(self) -> LogisticPath | None:
-        return LogisticPath(self._rows) if self.loss == "logistic" and self.X.shape[1] <= LARGEST else None
+    def _regularization_path(self) -> LogisticPath | None:
+        return LogisticPath(self._signed_rows) if self.loss == "logistic" and self.X.shape[1] <= LARGEST else None
 
     def public_score(self, point: Mapping[str, Any], *, seed: int) -> float:
         """Cross-validated score at point["lambda"], in [0, G]; folds are cold starts, pairs within a fold."""
         key = (float(point["lambda"]), seed)
         if key not in self._public_scores:
             if isinstance(self.score, PairScore):
-                self._public_scores[key] = self._public_pairs(self.score, point, seed)
+                self._public_scores[key] = self._cross_validated_auc(self.score, point, seed)
             else:
                 self._public_scores[key] = float(self.score.phi(self.public_margins(point, seed=seed)).mean())
         return self._public_scores[key]
@@ -101,10 +103,10 @@ class LinearTrainer:
         """Each public record's margin y·ŵᵀx, (n,), under the model trained without its fold."""
         key = (float(point["lambda"]), seed)
         if self._newest is None or self._newest[0] != key:
-            self._newest = key, self._cross_validated(point, seed)
+            self._newest = key, self._cross_validated_margins(point, seed)
         return self._newest[1]
 
-    def _cross_validated(self, point: Mapping[str, Any], seed: int) -> NDArray[np.float64]:
+    def _cross_validated_margins(self, point: Mapping[str, Any], seed: int) -> NDArray[np.float64]:
         folds = fold_of(self.signs.astype(np.int64), seed=seed)
         margins = np.empty(len(folds))
         for fold in range(folds.max() + 1):
@@ -112,7 +114,7 @@ class LinearTrainer:
             margins[out] = self._margins(self._without(out, point), out)
         return margins
 
-    def _public_pairs(self, score: PairScore, point: Mapping[str, Any], seed: int) -> float:
+    def _cross_validated_auc(self, score: PairScore, point: Mapping[str, Any], seed: int) -> float:
         folds, tables = (
             fold_of(self.signs.astype(np.int64), seed=seed),
             [np.zeros((2, score.n_cells), dtype=np.int64)],

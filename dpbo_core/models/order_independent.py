@@ -3,7 +3,7 @@
 | symbol | name here | meaning | shape |
 |---|---|---|---|
 | B | `PLACES` | rows of every batch | scalar |
-| h | `_places` | a row's place in its batch: a hash of the row and its truth | (r,) in [0, B) |
+| h | `_batch_places` | a row's place in its batch: a hash of the row and its truth | (r,) in [0, B) |
 | x₀ | `stand_in` | fills the places that no row has | (d,) |
 
 Linear algebra adds in another order where a batch has another number of rows, or a row another place in it; the
@@ -39,7 +39,7 @@ def scores_by_content(
     keys = _keys(X, np.ascontiguousarray(truth))
     _, rows, inverse = np.unique(keys, return_index=True, return_inverse=True)
     X, truth = X[rows], truth[rows]
-    places = _places(keys[rows])
+    places = _batch_places(keys[rows])
     scores = np.zeros(len(X))
     for members in _batches(places):
         batch = np.tile(stand_in, (PLACES, 1))
@@ -67,7 +67,7 @@ def _hashed(row: NDArray[Any]) -> bytes:
     return digest.digest()
 
 
-def _places(keys: NDArray[Any]) -> NDArray[np.intp]:
+def _batch_places(keys: NDArray[Any]) -> NDArray[np.intp]:
     hashed = b"".join(hashlib.blake2b(key.tobytes(), digest_size=2).digest() for key in keys)
     return np.frombuffer(hashed, dtype="<u2").astype(np.intp) % PLACES
 

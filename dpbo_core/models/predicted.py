@@ -112,7 +112,7 @@ class PredictionsTrainer:
     def public_score(self, point: Mapping[str, Any], *, seed: int) -> float:
         """The candidate's mean score, or AUC, on the public records; `seed` has no effect."""
         if isinstance(self.score, PairScore):
-            self._check_public()
+            self._require_public_records()
             return auc_of(self.train(point).table(self.X, self.truth, self.score))
         steps = self.public_steps(point, seed=seed)
         return int(steps.sum()) * self.score.score_range / (GRID * len(steps))
@@ -121,7 +121,7 @@ class PredictionsTrainer:
         """Each public record's score in whole steps, (n,)."""
         if isinstance(self.score, PairScore):
             raise TypeError(OF_PAIRS)
-        self._check_public()
+        self._require_public_records()
         return to_grid(
             self.train(point).scores(self.X, self.truth, self.score), self.score.score_range, broken_score=0.0
         )
@@ -132,7 +132,7 @@ class PredictionsTrainer:
             return None
         return constant_score(self.score, self.truth, even_weights(self.n_records), n_classes=n_classes)
 
-    def _check_public(self) -> None:
+    def _require_public_records(self) -> None:
         if not self.n_records:
             raise StudyInvalid(
                 "there are no public predictions, and this asks what each candidate scores in public",

@@ -106,7 +106,7 @@ def train_candidates(
     spec: StudySpec, folder: str | Path, indices: Sequence[int], allowed_score: str | None = None
 ) -> dict[int, Model]:
     """The trained models of a chunk of candidates; the training set is read once a process."""
-    problem = _read(json.dumps(spec.to_dict(), sort_keys=True), str(folder), allowed_score).problem
+    problem = _read_public_half(json.dumps(spec.to_dict(), sort_keys=True), str(folder), allowed_score).problem
     return {index: problem.train(index) for index in indices}
 
 
@@ -114,7 +114,7 @@ def cross_validate_candidates(
     spec: StudySpec, folder: str | Path, indices: Sequence[int], allowed_score: str | None = None
 ) -> dict[int, float]:
     """The public score p(λ) of a chunk of candidates, under the study's own score and seed."""
-    problem = _read(json.dumps(spec.to_dict(), sort_keys=True), str(folder), allowed_score).problem
+    problem = _read_public_half(json.dumps(spec.to_dict(), sort_keys=True), str(folder), allowed_score).problem
     return {index: problem.public_score(index) for index in indices}
 
 
@@ -192,7 +192,7 @@ def named(point: Mapping[str, Value]) -> str:
 
 
 @lru_cache(maxsize=2)
-def _read(text: str, folder: str, allowed_score: str | None) -> PublicHalf:
+def _read_public_half(text: str, folder: str, allowed_score: str | None) -> PublicHalf:
     return public_half(StudySpec.from_dict(json.loads(text)), folder, allowed_score=allowed_score)
 
 

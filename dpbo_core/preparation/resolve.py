@@ -186,11 +186,11 @@ def advise_study(
         planning_problem(spec, folder), positives=positives, baseline=baseline, n_public=n_public, spread=spread
     )
     if problem.training is None and spec.model.trained and not spec.model.ours:
-        _build(spec, folder, problem)  # what would be refused at the first training
+        _try_building_estimator(spec, folder, problem)  # what would be refused at the first training
     return advise(problem, spec.method, spec.options)
 
 
-def _build(spec: StudySpec, folder: str | Path, problem: Problem) -> None:
+def _try_building_estimator(spec: StudySpec, folder: str | Path, problem: Problem) -> None:
     point, named = problem.candidates.points[0], named_prototype(spec, folder)
     if named is not None:
         named.build(point)

@@ -89,8 +89,8 @@ def one_record_moves(release: Release) -> float:
         KeyError, TypeError, ValueError: the facts do not say.
     """
     if "n_persons" in release.facts:
-        return score_range(release) / _whole(release, "n_persons")
-    return counted_of_one(release) * score_range(release) / _whole(release, "n_validation")
+        return score_range(release) / _positive_fact(release, "n_persons")
+    return counted_of_one(release) * score_range(release) / _positive_fact(release, "n_validation")
 
 
 def counted_of_one(release: Release) -> int:
@@ -99,7 +99,7 @@ def counted_of_one(release: Release) -> int:
     Raises:
         KeyError, ValueError: the facts do not say.
     """
-    k, m = (_whole(release, name) for name in ("max_records_per_person", "n_validation"))
+    k, m = (_positive_fact(release, name) for name in ("max_records_per_person", "n_validation"))
     return min(k, m)
 
 
@@ -121,10 +121,10 @@ def stated_steps(release: Release) -> int:
     Raises:
         KeyError, ValueError: the facts do not say.
     """
-    return _whole(release, "steps")
+    return _positive_fact(release, "steps")
 
 
-def _whole(release: Release, name: str) -> int:
+def _positive_fact(release: Release, name: str) -> int:
     number = release.facts[name]
     if type(number) is not int or number < 1:
         raise ValueError(name)

@@ -45,7 +45,7 @@ class RenyiCurve:
     def __add__(self, other: "RenyiCurve") -> "RenyiCurve":
         if self.table and other.table:
             orders = sorted({order for order, _ in self.table + other.table})
-            table = tuple((order, self._interpolated(order) + other._interpolated(order)) for order in orders)
+            table = tuple((order, self._cost_in_table(order) + other._cost_in_table(order)) for order in orders)
         else:
             table = self.table or other.table
         return RenyiCurve(self.epsilon + other.epsilon, self.rho + other.rho, table)
@@ -78,7 +78,7 @@ class RenyiCurve:
             # the logarithm cancels where ε is small; 1e-15/(α−1) covers it, and αε²/2 takes over
             rounding = 1e-15 * (1.0 + self.epsilon + 1.0 / (alpha - 1.0))
             pure = min(self.epsilon, 0.5 * alpha * self.epsilon**2, max(0.0, response) + rounding)
-        return (pure + alpha * self.rho + self._interpolated(alpha)) * (1.0 + 1e-14)
+        return (pure + alpha * self.rho + self._cost_in_table(alpha)) * (1.0 + 1e-14)
 
     def delta(self, epsilon: float) -> float:
         """The least δ over the orders at which the curve gives (ε, δ), rounded up; at most 1."""
@@ -88,7 +88,7 @@ class RenyiCurve:
             best = min(best, log_delta)
         return min(1.0, math.exp(best) * (1.0 + 1e-9))
 
-    def _interpolated(self, alpha: float) -> float:
+    def _cost_in_table(self, alpha: float) -> float:
         if not self.table:
             return 0.0
         return next((cost for order, cost in self.table if order >= alpha), math.inf)

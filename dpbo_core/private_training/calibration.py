@@ -40,7 +40,7 @@ def calibrate(problem: Problem, terms: Terms) -> Trial | None:
     """The most expensive trial whose selection stays within the terms; None where none does."""
     base = base_named(terms.base)
     facts = base.facts(problem, score_share=terms.score_share, batch_size=terms.batch_size)
-    cost = _largest_cost(terms, facts)
+    cost = _largest_trial_cost(terms, facts)
     return None if cost is None else base.trial(cost, facts)
 
 
@@ -62,7 +62,7 @@ def longest(law: Stopping, *, epsilon: float, delta: float) -> int:
 
 
 @lru_cache(maxsize=64)  # a study is planned several times, and a calibration may take a good part of a second
-def _largest_cost(terms: Terms, facts: TrialFacts) -> float | None:
+def _largest_trial_cost(terms: Terms, facts: TrialFacts) -> float | None:
     base = base_named(terms.base)
 
     def affordable(cost: float) -> bool:

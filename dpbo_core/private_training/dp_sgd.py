@@ -47,7 +47,7 @@ class DpSgd:
     @property
     def curve(self) -> RenyiCurve:
         """The Rényi cost of the longest training of Λ; a shorter one costs less."""
-        return _curve(self.noise_multiplier, self.rate, self.steps(self.most_epochs))
+        return _renyi_curve(self.noise_multiplier, self.rate, self.steps(self.most_epochs))
 
     def steps(self, epochs: float) -> int:
         """T: how many noisy gradient steps a training of so many epochs takes."""
@@ -81,7 +81,7 @@ class DpSgd:
 
 
 @lru_cache(maxsize=512)
-def _curve(sigma: float, rate: float, steps: int) -> RenyiCurve:
+def _renyi_curve(sigma: float, rate: float, steps: int) -> RenyiCurve:
     def step(alpha: float) -> float:
         return discrete_replace_one_renyi(
             alpha=alpha, rate=rate, noise_multiplier=sigma, sensitivity=STEPS, coordinates=MOST_WEIGHTS

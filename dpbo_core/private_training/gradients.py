@@ -50,7 +50,7 @@ def clipped_sum(
     """The sum of clipped gradients in grid steps, Σ_i v_i/h, (d·K,); over the records in `rows` (n,) alone."""
     X = records.X
     with np.errstate(all="ignore"):
-        slopes = _slopes(records, X @ weights)
+        slopes = _loss_derivatives(records, X @ weights)
         lengths = np.sqrt(np.einsum("ij,ij->i", X, X) * np.einsum("ij,ij->i", slopes, slopes))
         factors = np.minimum(1.0, clipping_norm * (1.0 - _SLACK) / lengths)
     factors = np.where(lengths > 0.0, factors, 0.0)
@@ -70,7 +70,7 @@ def model_of(weights: NDArray[np.float64]) -> PrivateModel:
     return LinearModel(weights[:, 0], 0.0, math.inf) if weights.shape[1] == 1 else SoftmaxModel(weights)
 
 
-def _slopes(records: Encoded, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+def _loss_derivatives(records: Encoded, scores: NDArray[np.float64]) -> NDArray[np.float64]:
     if scores.shape[1] == 1:
         signs = records.signs[:, None]
         e = np.exp(-np.abs(scores))

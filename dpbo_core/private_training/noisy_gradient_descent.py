@@ -71,10 +71,10 @@ class NoisyGradientDescent:
         return model_of(W)
 
 
-def _trial(rho: float, facts: TrialFacts) -> Trial:
+def _trial_at_rho(rho: float, facts: TrialFacts) -> Trial:
     score = facts.gaussian(facts.score_share * rho)
     training = NoisyGradientDescent(facts.estimator, facts.rest(rho, from_units(score.rho_units)))
     return with_score(training, score, facts)
 
 
-NOISY_GRADIENT_DESCENT = Base("noisy_gradient_descent", _trial, AXES, pure=False)
+NOISY_GRADIENT_DESCENT = Base("noisy_gradient_descent", _trial_at_rho, AXES, pure=False)

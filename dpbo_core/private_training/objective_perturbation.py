@@ -117,10 +117,10 @@ def _reach(tilt: DiscreteLaplaceVector) -> float:
     return GRID * longest * math.sqrt(tilt.size)
 
 
-def _trial(epsilon: float, facts: TrialFacts) -> Trial:
+def _trial_at_epsilon(epsilon: float, facts: TrialFacts) -> Trial:
     return pure_trial(facts, epsilon, ObjectivePerturbation)
 
 
 OBJECTIVE_PERTURBATION = Base(
-    "objective_perturbation", _trial, AXES, pure=True, models=("logistic",), why_models=LOGISTIC_ONLY
+    "objective_perturbation", _trial_at_epsilon, AXES, pure=True, models=("logistic",), why_models=LOGISTIC_ONLY
 )

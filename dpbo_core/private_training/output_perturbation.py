@@ -68,10 +68,10 @@ class OutputPerturbation:
         return LinearModel(weights, regularization, math.inf)
 
 
-def _trial(epsilon: float, facts: TrialFacts) -> Trial:
+def _trial_at_epsilon(epsilon: float, facts: TrialFacts) -> Trial:
     return pure_trial(facts, epsilon, OutputPerturbation)
 
 
 OUTPUT_PERTURBATION = Base(
-    "output_perturbation", _trial, AXES, pure=True, models=("logistic",), why_models=LOGISTIC_ONLY
+    "output_perturbation", _trial_at_epsilon, AXES, pure=True, models=("logistic",), why_models=LOGISTIC_ONLY
 )

@@ -137,7 +137,7 @@ def read_model(table: Any) -> ModelSection:
     values = typed_values(union_hints(get_args(ModelSection)), table, "[model]")
     values = {key: value for key, value in values.items() if value is not None}
     require("estimator" in values, "[model] lacks estimator", remedy="add estimator to [model]")
-    kind = _kind(values["estimator"], values.get("score", ""))
+    kind = _section_type(values["estimator"], values.get("score", ""))
     keys = {item.name for item in fields(kind)}
     if kind is FunctionSection:
         for key in FUNCTION.needs:
@@ -164,7 +164,7 @@ def read_model(table: Any) -> ModelSection:
     return model
 
 
-def _kind(estimator: str, score: str) -> type[ModelSection]:
+def _section_type(estimator: str, score: str) -> type[ModelSection]:
     if "." not in estimator and ":" not in estimator:
         one_of("model.estimator", estimator, (*OUR_ESTIMATORS, PREDICTIONS))
         if estimator == PREDICTIONS:

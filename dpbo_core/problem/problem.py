@@ -200,22 +200,22 @@ class Problem:
 
     def train_at(self, point: Mapping[str, Any]) -> "Model":
         """The model at `point`, whether it is a candidate or not."""
-        return self._trainer().train(point)
+        return self._required_trainer().train(point)
 
     def public_score(self, index: int) -> float:
         """The cross-validated public score p(λ) of candidate `index`, in [0, G]; it costs no privacy."""
-        return self._trainer().public_score(self.candidates.points[index], seed=self.search.seed)
+        return self._required_trainer().public_score(self.candidates.points[index], seed=self.search.seed)
 
     def public_steps(self, index: int) -> NDArray[np.int64]:
         """Each public record's cross-validated score under candidate `index`, in steps of the grid, (n,)."""
-        return self._trainer().public_steps(self.candidates.points[index], seed=self.search.seed)
+        return self._required_trainer().public_steps(self.candidates.points[index], seed=self.search.seed)
 
     @property
     def n_training(self) -> int:
         """The number n of training records: public, also where they are sensitive."""
-        return self._trainer().n_records if self.training is None else self.training.n_records
+        return self._required_trainer().n_records if self.training is None else self.training.n_records
 
-    def _trainer(self) -> Trainer:
+    def _required_trainer(self) -> Trainer:
         if self.trainer is None:
             raise ValueError("this problem was made for planning; it has no training set")
         return self.trainer

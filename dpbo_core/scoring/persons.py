@@ -226,14 +226,14 @@ class PersonPartWorker(PartTask):
         """The persons' sums of one file; nothing at all where it failed. Never raises."""
 
         def scored() -> bytes:
-            read: Read = self.reader.read(part, *self._memory, make=self._read, size=_size)
+            read: Read = self.reader.read(part, *self._memory, make=self._records_and_persons, size=_size)
             records, people = read
             steps = person_steps(self.models, records, self.score, self.paired_with)
             return people.sums(steps, n_columns(self.models, self.paired_with)).to_bytes()
 
         return attempted(scored, b"")  # the curator's process says that something failed, and nothing else
 
-    def _read(self, part: Contents) -> Read:
+    def _records_and_persons(self, part: Contents) -> Read:
         return self.reader.encoded(part), Persons.of(read_people(part, self.column, shown_as=SHOWN_AS))
 
 

@@ -56,7 +56,7 @@ def grid(space: SearchSpace, points: Mapping[str, int]) -> CandidateSet:
             for point in combinations
             for longer in ([point | {name: value} for value in values] if space.exists(name, point) else [point])
         ]
-    return _candidates(space, combinations)
+    return _candidate_set(space, combinations)
 
 
 def sobol(space: SearchSpace, n_candidates: int, *, seed: int) -> CandidateSet:
@@ -66,7 +66,7 @@ def sobol(space: SearchSpace, n_candidates: int, *, seed: int) -> CandidateSet:
     _refuse_too_many(n_candidates)
     positions = sobol_positions(len(space.axes), n_candidates, seed=seed)
     unique = dict.fromkeys(tuple(space.at(position).items()) for position in positions)
-    return _candidates(space, [dict(items) for items in unique])
+    return _candidate_set(space, [dict(items) for items in unique])
 
 
 def sobol_subset(candidates: CandidateSet, n_chosen: int, *, seed: int) -> tuple[int, ...]:
@@ -97,7 +97,7 @@ def sobol_positions(dimensions: int, count: int, *, seed: int) -> NDArray[np.flo
     return positions
 
 
-def _candidates(space: SearchSpace, points: list[dict[str, Value]]) -> CandidateSet:
+def _candidate_set(space: SearchSpace, points: list[dict[str, Value]]) -> CandidateSet:
     encoded = np.array([space.encode(point) for point in points], dtype=float)
     encoded = encoded.reshape(len(points), space.dimensions)
     encoded.flags.writeable = False

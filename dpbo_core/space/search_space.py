@@ -197,7 +197,9 @@ class SearchSpace:
 
     def encode(self, point: Mapping[str, Value]) -> NDArray[np.float64]:
         """The coordinates (d,) of `point` in the unit cube; ½ on axes that do not exist there."""
-        return np.array([u for name, axis in self.axes.items() for u in _place(axis, name, point)], dtype=float)
+        return np.array(
+            [u for name, axis in self.axes.items() for u in _coordinates(axis, name, point)], dtype=float
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The axes as plain tables: low, high, log and integer, or values."""
@@ -234,7 +236,7 @@ class SearchSpace:
             )
 
 
-def _place(axis: Axis, name: str, point: Mapping[str, Value]) -> tuple[float, ...]:
+def _coordinates(axis: Axis, name: str, point: Mapping[str, Value]) -> tuple[float, ...]:
     return axis.encode(point[name]) if name in point else (0.5,) * axis.dimensions
 
 

@@ -170,7 +170,7 @@ def read_public(table: Mapping[str, Any]) -> PublicData:
         StudyInvalid: together they are none of its three kinds.
     """
     if "n_persons" in table:
-        return _of_persons(table)
+        return _person_files(table)
     require(
         not any(key in table for key in PUBLIC_FACTS),
         "[data] gives n_training, labels or bounds for a public training set",
@@ -184,7 +184,7 @@ def read_public(table: Mapping[str, Any]) -> PublicData:
     return PublicFiles(**table)
 
 
-def _of_persons(table: Mapping[str, Any]) -> PersonFiles:
+def _person_files(table: Mapping[str, Any]) -> PersonFiles:
     require(
         "n_validation" not in table and "source" not in table,
         "[data] gives n_persons beside n_validation, or for a bundled set",

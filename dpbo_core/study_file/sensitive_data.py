@@ -20,7 +20,7 @@ from dpbo_core.study_file.public_data import (
 
 def _check_n_training(_: str, n_training: int) -> None:
     if n_training < 1:
-        raise _no_n_training(n_training)
+        raise _bad_n_training(n_training)
 
 
 def _check_bounds(key: str, bounds: Mapping[str, tuple[float, ...]]) -> None:
@@ -134,7 +134,7 @@ def read_sensitive(table: Mapping[str, Any]) -> SensitiveData:
     )
     bundled = "source" in table
     if bundled == ("n_training" in table):
-        raise _no_n_training(table.get("n_training"))
+        raise _bad_n_training(table.get("n_training"))
     if bundled:
         refuse_files(table)
         return SensitiveBundled(**table)
@@ -149,7 +149,7 @@ def read_sensitive(table: Mapping[str, Any]) -> SensitiveData:
     return SensitiveTraining(**table) if alone else SensitiveFiles(**table)
 
 
-def _no_n_training(n_training: int | None) -> StudyInvalid:
+def _bad_n_training(n_training: int | None) -> StudyInvalid:
     return StudyInvalid(
         f"data.n_training = {n_training}",
         cause="a sensitive training file needs its public number of records; a bundled set has its own",

@@ -70,7 +70,7 @@ def _likelier(f: float, observed: float, deviation: float, top: float) -> float:
     """The probability under f of values whose likelihood ratio is above that of y."""
     best = min(max(observed, 0.0), top)
     fall = (observed - f) ** 2 - (observed - best) ** 2  # −2σ² times the logarithm of y's ratio
-    return _normal(_reach(top - f, fall) / deviation) - _normal(-_reach(f, fall) / deviation)
+    return _normal_cdf(_reach(top - f, fall) / deviation) - _normal_cdf(-_reach(f, fall) / deviation)
 
 
 def _reach(room: float, fall: float) -> float:
@@ -81,5 +81,5 @@ def _reach(room: float, fall: float) -> float:
     return (fall + room**2) / (2.0 * room) if room > 0.0 else math.inf
 
 
-def _normal(x: float) -> float:
+def _normal_cdf(x: float) -> float:
     return 0.5 * math.erfc(-x / math.sqrt(2.0))

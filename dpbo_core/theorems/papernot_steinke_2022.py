@@ -30,7 +30,7 @@ def negative_binomial_mass(k: int, *, shape: float, gamma: float) -> float:
     if k < 1:
         return 0.0
     log_tail = k * math.log1p(-gamma)
-    if _logarithmic(shape, gamma):
+    if _is_logarithmic(shape, gamma):
         return math.exp(log_tail) / (k * -math.log(gamma))
     # the first factor of the product is η; |η| keeps the logarithm real, and its sign is the denominator's
     log_product = math.lgamma(k + shape) - math.lgamma(1.0 + shape) - math.lgamma(k + 1.0)
@@ -40,7 +40,7 @@ def negative_binomial_mass(k: int, *, shape: float, gamma: float) -> float:
 def negative_binomial_mean(*, shape: float, gamma: float) -> float:
     """E[K] = η(1−γ)/(γ(1−γ^η)); for η = 0, (1/γ − 1)/log(1/γ). Source: Definition 1."""
     odds = (1.0 - gamma) / gamma
-    if _logarithmic(shape, gamma):
+    if _is_logarithmic(shape, gamma):
         return odds / -math.log(gamma)
     return odds * shape / -math.expm1(shape * math.log(gamma))
 
@@ -68,7 +68,7 @@ def negative_binomial_gamma(*, shape: float, mean: float) -> float:
 def negative_binomial_generating_function(x: float, *, shape: float, gamma: float) -> float:
     """E[x^K] = ((1−(1−γ)x)^{−η} − 1)/(γ^{−η} − 1); for η = 0, log(1−(1−γ)x)/log γ. Source: Definition 1."""
     log_rest = math.log1p(-(1.0 - gamma) * x)
-    if _logarithmic(shape, gamma):
+    if _is_logarithmic(shape, gamma):
         return log_rest / math.log(gamma)
     return math.expm1(-shape * log_rest) / math.expm1(-shape * math.log(gamma))
 
@@ -84,7 +84,7 @@ def negative_binomial_log_tail(k: int, *, shape: float, gamma: float) -> float:
     if rest <= 0.0:
         return 0.0
     k += 1
-    if _logarithmic(shape, gamma):
+    if _is_logarithmic(shape, gamma):
         log_first = -math.log(k) - math.log(-math.log(gamma))
     else:
         log_product = math.lgamma(k + shape) - math.lgamma(1.0 + shape) - math.lgamma(k + 1.0)
@@ -158,7 +158,7 @@ def capped_delta(*, epsilon: float, tail: float) -> float:
     return min(1.0, (1.0 + math.exp(epsilon)) * tail) if epsilon < 700.0 else 1.0
 
 
-def _logarithmic(shape: float, gamma: float) -> bool:
+def _is_logarithmic(shape: float, gamma: float) -> bool:
     _check_shape(shape)
     if not 0.0 < gamma < 1.0:
         raise ValueError("γ lies between 0 and 1")

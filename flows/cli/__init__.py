@@ -10,7 +10,7 @@ def main() -> None:
     """Import and run the command; until it is imported a signal ends it at once, as nothing is charged yet."""
     try:
         with suppress(ValueError):  # in another thread than the main one nobody handles signals
-            signal.signal(signal.SIGTERM, _interrupt)
+            signal.signal(signal.SIGTERM, _raise_interrupt)
         from dpbo.flows.cli.app import main as run
     except KeyboardInterrupt:
         sys.stderr.write("dpbo: stopped; nothing was charged. What to do: run the same command again\n")
@@ -18,5 +18,5 @@ def main() -> None:
     run()
 
 
-def _interrupt(_number: int, _frame: object) -> NoReturn:
+def _raise_interrupt(_number: int, _frame: object) -> NoReturn:
     raise KeyboardInterrupt

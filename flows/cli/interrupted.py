@@ -33,12 +33,12 @@ def stopped(words: Sequence[str]) -> DpboError:
     """
     error = DpboError("stopped", remedy=f"{AGAIN}; it continues, and nothing is paid twice")
     with suppress(Exception, KeyboardInterrupt):  # whatever cannot be looked up is not said
-        error = _of_study(next(Path(word) for word in words if word.endswith(".toml")))
+        error = _study_stopped(next(Path(word) for word in words if word.endswith(".toml")))
     error.exit_code = CODE
     return error
 
 
-def _of_study(path: Path) -> DpboError:
+def _study_stopped(path: Path) -> DpboError:
     tables = tomllib.loads(path.read_text(encoding="utf-8"))
     name, edition = tables["study"]["name"], tables["study"].get("edition", "1")
     entries = _entries(tables["privacy"]["dataset"], name, edition)

@@ -76,11 +76,11 @@ def objective(
     if word is Word.BEST:
         document: dict[str, Any] = {"hyperparameters": session.best()}
     elif params is not None:
-        document = _score(session, parameters_of(_read(params)))
+        document = _score_document(session, parameters_of(_read(params)))
     elif model is not None:
-        document = _submitted(session, _model(session.opened, model))
+        document = _submission_document(session, _model_submission(session.opened, model))
     elif predictions is not None:
-        document = _submitted(session, _predictions(session.opened, study, predictions))
+        document = _submission_document(session, _predictions(session.opened, study, predictions))
     else:
         document = {"trajectory": session.trajectory, "scores_left": session.scores_left}
     document["guarantee"] = session.guarantee.to_json()
@@ -93,7 +93,7 @@ def _session(path: Path, *beside: Source) -> ScoreSession:
     return ScoreSession(objective_of_study(spec, run, *beside), run)
 
 
-def _model(opened: OpenObjective, path: Path) -> Submission:
+def _model_submission(opened: OpenObjective, path: Path) -> Submission:
     model, digest = model_file(path)
     return submitted_model(opened.spec, opened.split, opened.public, model, digest)
 
@@ -123,12 +123,12 @@ def _read(text: str) -> Any:
     raise StudyInvalid("--params is no JSON", remedy="write one object in quotes: '{\"C\": 1.0}'")
 
 
-def _score(session: ScoreSession, params: Mapping[str, Any]) -> dict[str, Any]:
+def _score_document(session: ScoreSession, params: Mapping[str, Any]) -> dict[str, Any]:
     text = canonical_text(params)
     return _scored(session, text, replayed=session.has_score(text), score=session.ask(params))
 
 
-def _submitted(session: ScoreSession, submission: Submission) -> dict[str, Any]:
+def _submission_document(session: ScoreSession, submission: Submission) -> dict[str, Any]:
     replayed = session.has_score(submission.text)
     return _scored(session, submission.text, replayed=replayed, score=session.submit(submission))
 

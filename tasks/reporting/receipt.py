@@ -190,7 +190,7 @@ def check_receipt(file: Path, content: bytes, trusted: Keys) -> str:
         ) from None
     except (ValueError, LookupError, TypeError, RecursionError):
         payload, signatures, typed = b"", [], False
-    signer = next((name for name, key in trusted.items() if _signed(key, payload, signatures)), None)
+    signer = next((name for name, key in trusted.items() if _has_valid_signature(key, payload, signatures)), None)
     if signer is None or not typed:
         raise CertificateFalse(
             f"the receipt {str(place)!r} is signed by none of the keys",
@@ -206,7 +206,7 @@ def check_receipt(file: Path, content: bytes, trusted: Keys) -> str:
     return signer
 
 
-def _signed(key: Ed25519PublicKey, payload: bytes, signatures: Iterable[bytes]) -> bool:
+def _has_valid_signature(key: Ed25519PublicKey, payload: bytes, signatures: Iterable[bytes]) -> bool:
     for signature in signatures:
         try:
             key.verify(signature, signed_bytes(payload))

@@ -281,7 +281,7 @@ def test_the_steps_of_the_descent_hold_their_promise_without_a_certificate(monke
                 tau = 1e-5 / (20 * lam)
                 exact = tilted.minimise_tilted(Z, lam, tilt, 1e-4 * tau)
                 monkeypatch.setattr(tilted, "_visit", lambda *a: (*visit(*a)[:3], math.inf))
-                w = tilted._descend(Z, lam, tilt, tau)
+                w = tilted._accelerated_descent(Z, lam, tilt, tau)
                 monkeypatch.undo()
                 assert np.linalg.norm(w - exact) <= 0.51 * tau, (name, lam)
 
@@ -337,7 +337,7 @@ def test_millions_of_records_are_solved_to_what_can_be_certified(monkeypatch):
     Z /= np.maximum(1.0, np.linalg.norm(Z, axis=1))[:, None]
     tau = tolerance(n_records=n, n_features=d, regularization=lam)
     assert 1e-4 / (n * lam) < tau < 0.1 / (n * lam)
-    monkeypatch.setattr(tilted, "_descend", raising(AssertionError))
+    monkeypatch.setattr(tilted, "_accelerated_descent", raising(AssertionError))
     w = tilted.minimise_tilted(Z, lam, np.zeros(d), tau)
     assert tilted._visit(Z, w, lam, np.zeros(d))[3] <= tau
     for few in (80, 20_000, 400_000):  # where it could be certified it is what it was

@@ -527,13 +527,13 @@ def test_a_generation_that_cannot_be_written_is_a_letter_and_nothing_is_paid_twi
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(rollback_guard, "_write", full)
+        patch.setattr(rollback_guard, "_write_content", full)
         with pytest.raises(DpboError, match=r"cannot be written \(no space left on device\)"):
             PrivacyLedger(url)
     book = PrivacyLedger(url)
     book.set_budget(OPEN)
     with monkeypatch.context() as patch:
-        patch.setattr(rollback_guard, "_write", full)
+        patch.setattr(rollback_guard, "_write_content", full)
         with pytest.raises(DpboError, match="nothing is paid twice"):
             book.reserve(Charge(key("a"), plan(0.1)), noise=SYSTEM)
     book.reserve(Charge(key("a"), plan(0.1)), noise=SYSTEM)

@@ -145,9 +145,9 @@ def newest(self, connection, *_):
 
 
 FAULTS = {
-    "lost charges are forgotten": ("dpbo_core.ledger.recovery._Recovery._reservation", lambda *_: None),
+    "lost charges are forgotten": ("dpbo_core.ledger.recovery._Recovery._recover_reservation", lambda *_: None),
     "an old copy is not noticed": ("dpbo_core.ledger.store.LedgerStore._last", newest),
-    "lost draws are forgotten": ("dpbo_core.ledger.recovery._Recovery._draw", lambda *_: None),
+    "lost draws are forgotten": ("dpbo_core.ledger.recovery._Recovery._recover_draw", lambda *_: None),
 }
 
 

@@ -344,7 +344,7 @@ def test_totals_that_do_not_follow_are_told(used):
     """By somebody who has the key, so that the chain and the marks are right."""
     with LedgerStore(used).writing() as writer:
         totals = writer.totals_of("d")
-        writer._add("draws", "d", {"reservation": 1}, replace(totals, charges=totals.charges + 1))
+        writer._append_entry("draws", "d", {"reservation": 1}, replace(totals, charges=totals.charges + 1))
     with pytest.raises(LedgerDamaged):
         audit.verify(used)
     assert admitted(used, 0.125) is False

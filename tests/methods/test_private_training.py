@@ -14,7 +14,7 @@ from dpbo_core.data import Encoded
 from dpbo_core.errors import MechanismRefused, StudyInvalid
 from dpbo_core.mechanisms.noise import InjectedNoise, OperatingSystemNoise
 from dpbo_core.mechanisms.vectors import DiscreteGaussianVector, DiscreteLaplaceVector, poisson_sample
-from dpbo_core.models.linear.tilted import _descend, minimise_tilted
+from dpbo_core.models.linear.tilted import _accelerated_descent, minimise_tilted
 from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.private_training import dp_sgd, noisy_gradient_descent, output_perturbation, solving
 from dpbo_core.private_training.algorithm import check_axes
@@ -107,7 +107,7 @@ def test_the_library_s_loss_distribution_is_never_above_the_curve(rate, sigma):
         sigma, sampling_prob=rate, neighboring_relation=NeighboringRelation.REPLACE_ONE
     )
     least = pair.self_compose(T).get_epsilon_for_delta(delta)
-    curve = dp_sgd._curve(sigma, rate, T)
+    curve = dp_sgd._renyi_curve(sigma, rate, T)
     ours = best_epsilon(curve.at, curve.orders, delta=delta)
     assert least <= ours <= 1.15 * least
     if rate == 0.01:
@@ -274,7 +274,9 @@ def test_the_tilted_minimum_is_within_its_tolerance(lam):
         tau = 1e-6 / (50 * lam)
         assert np.linalg.norm(minimise_tilted(Z, lam, tilt, tau) - exact) <= tau + 1e-6 * np.linalg.norm(exact)
         if lam >= 0.1:  # the way that needs no certificate gets there too
-            assert np.linalg.norm(_descend(Z, lam, tilt, tau) - exact) <= tau + 1e-6 * np.linalg.norm(exact)
+            assert np.linalg.norm(_accelerated_descent(Z, lam, tilt, tau) - exact) <= tau + 1e-6 * np.linalg.norm(
+                exact
+            )
 
 
 def test_no_replaced_record_moves_the_weights_further_than_corollary_8():

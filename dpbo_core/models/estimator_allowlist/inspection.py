@@ -47,7 +47,7 @@ def unlisted_part(estimator: Any) -> str:
         return wrong_version
     seen: dict[int, Any] = {}  # id → object, kept alive so that no number is used twice
     checked: set[int] = set()
-    return next(_unlisted(estimator, seen, checked), "")
+    return next(_unlisted_parts(estimator, seen, checked), "")
 
 
 def check_listed(estimator: Any) -> None:
@@ -65,30 +65,30 @@ def check_listed(estimator: Any) -> None:
         )
 
 
-def _unlisted(item: Any, seen: dict[int, Any], checked: set[int]) -> Iterator[str]:
+def _unlisted_parts(item: Any, seen: dict[int, Any], checked: set[int]) -> Iterator[str]:
     kind = type(item)
     if _among(kind, _PLAIN) or _plain_of_numpy(item) or id(item) in seen:
         return
     seen[id(item)] = item
     if kind is slice:
-        yield from _unlisted([item.start, item.stop, item.step], seen, checked)
+        yield from _unlisted_parts([item.start, item.stop, item.step], seen, checked)
     elif _among(kind, _MANY):
         for inner in item:
-            yield from _unlisted(inner, seen, checked)
+            yield from _unlisted_parts(inner, seen, checked)
     elif kind is dict:
         for key, value in item.items():
-            yield from _unlisted(key, seen, checked)
-            yield from _unlisted(value, seen, checked)
+            yield from _unlisted_parts(key, seen, checked)
+            yield from _unlisted_parts(value, seen, checked)
     elif kind is np.ndarray:
         for inner in item.ravel().tolist():  # of objects: numbers were plain
-            yield from _unlisted(inner, seen, checked)
+            yield from _unlisted_parts(inner, seen, checked)
     elif _among(kind, _CALLED) or issubclass(kind, type):
         if not _is_listed(item):
-            yield _named(item)
+            yield _name_in_words(item)
     else:
         entry = _entry(kind)
         if entry is None:
-            yield _named(kind)
+            yield _name_in_words(kind)
             return
         if id(kind) not in checked:
             checked.add(id(kind))
@@ -101,7 +101,7 @@ def _unlisted(item: Any, seen: dict[int, Any], checked: set[int]) -> Iterator[st
         if entry.closed:
             return
         if kind is partial and item.func is not imported(CHECK):
-            yield f"a partial of {_named(item.func)}"  # an `out` or a `where` shows what lay in memory
+            yield f"a partial of {_name_in_words(item.func)}"  # an `out` or a `where` shows what lay in memory
         hidden = [name for name in getattr(item, "__dict__", {}) if callable(getattr(kind, name, None))]
         if hidden:
             yield f"{kind.__name__} with its {hidden[0]} replaced"
@@ -111,7 +111,7 @@ def _unlisted(item: Any, seen: dict[int, Any], checked: set[int]) -> Iterator[st
             yield f"{kind.__name__} with {refusal}"
         own = [member for owner in kind.__mro__ for member in vars(owner).values() if type(member) is FunctionType]
         others = {name: value for name, value in held.items() if not any(value is method for method in own)}
-        yield from _unlisted(others, seen, checked)
+        yield from _unlisted_parts(others, seen, checked)
 
 
 def _plain_of_numpy(item: Any) -> bool:
@@ -172,7 +172,7 @@ def _entry(kind: object) -> Listed | None:
 
 
 @cache
-def _functions() -> tuple[Any, ...]:
+def _listed_functions() -> tuple[Any, ...]:
     return tuple(function for path in FUNCTIONS if (function := imported(path)) is not None)
 
 
@@ -192,7 +192,7 @@ def _is_listed(item: Any) -> bool:
         return item.nin == item.nout == 1 and getattr(np, item.__name__, None) is item
     if issubclass(type(item), type):
         return _among(item, (bool, int, float, str, object, *_numbers_of_numpy())) or _entry(item) is not None
-    return any(item is function for function in _functions())
+    return any(item is function for function in _listed_functions())
 
 
 def _replaced(kind: type) -> str:
@@ -244,7 +244,7 @@ def _files(member: Any) -> Iterator[str]:
         member = getattr(member, "__wrapped__", None) or getattr(member, "fn", None)
 
 
-def _named(item: Any) -> str:
+def _name_in_words(item: Any) -> str:
     if type(item) is ModuleType:
         return f"the module {item.__name__}"
     module, name = getattr(item, "__module__", None), getattr(item, "__qualname__", None)

@@ -118,4 +118,5 @@ def gap_certificate(
 
 
 def _gamma(k: int) -> float:
+    """The rounding-error factor γ_k = k·u/(1 − k·u) of k floating-point operations."""
     return k * _U / (1.0 - k * _U)

@@ -44,9 +44,11 @@ class _Point:
 
     @property
     def mu(self) -> float:
+        """The duality measure μ: the mean complementarity product of slacks and multipliers."""
         return float(self.alpha @ self.s + self.beta @ self.xi) / (2 * len(self.s))
 
     def moved(self, by: "_Point", length: float) -> "_Point":
+        """The point at distance `length` along the step `by`."""
         return _Point(
             self.w + length * by.w,
             self.xi + length * by.xi,
@@ -63,6 +65,7 @@ class _Point:
 
     @property
     def inside(self) -> bool:
+        """Whether all slacks and multipliers are positive and the weights finite."""
         lowest = min(float(v.min()) for v in (self.xi, self.s, self.alpha, self.beta))
         return lowest > 0.0 and bool(np.all(np.isfinite(self.w)))
 

@@ -45,7 +45,7 @@ def minimise_tilted(Z: NDArray[np.float64], regularization: float, tilt: Vector,
             length *= 0.5
         w = w + length * step
         value, gradient, curvatures, certificate = tried
-    return w if certificate <= tolerance else _descend(Z, regularization, tilt, tolerance)
+    return w if certificate <= tolerance else _accelerated_descent(Z, regularization, tilt, tolerance)
 
 
 def descent_steps(regularization: float, tilt_norm: float, n_records: int, tolerance: float) -> int:
@@ -72,7 +72,7 @@ def _newton(curvature: NDArray[np.float64], gradient: Vector) -> Vector | None:
     return step if np.isfinite(step).all() else None
 
 
-def _descend(Z: NDArray[np.float64], regularization: float, tilt: Vector, tolerance: float) -> Vector:
+def _accelerated_descent(Z: NDArray[np.float64], regularization: float, tilt: Vector, tolerance: float) -> Vector:
     M, d = 0.25 + regularization, Z.shape[1]
     root = math.sqrt(regularization / M)
     momentum = (1.0 - root) / (1.0 + root)

@@ -44,6 +44,7 @@ class Probe:
 
 
 def _read_clock() -> None:
+    """Raise an error if the clock was stopped: a step of the probe that must not succeed in a child."""
     if datetime.datetime.now(tz=datetime.UTC).year == 1970:
         raise ValueError
 
@@ -88,11 +89,11 @@ class Record:
     @classmethod
     def of_file(cls, fd: int) -> "Record":
         """The record read from a pipe."""
-        d, number, truth = _HEAD.unpack(_read(fd, _HEAD.size))
+        d, number, truth = _HEAD.unpack(_read_exactly(fd, _HEAD.size))
         if number & _CELLS:
-            x = as_cells(pickle.loads(_read(fd, d)))  # noqa: S301  pickled by the curator
+            x = as_cells(pickle.loads(_read_exactly(fd, d)))  # noqa: S301  pickled by the curator
         else:
-            x = np.frombuffer(_read(fd, 8 * d), dtype=np.float64).copy()
+            x = np.frombuffer(_read_exactly(fd, 8 * d), dtype=np.float64).copy()
         return cls(x, np.frombuffer(truth, dtype=np.float64 if number & 1 else np.int64).copy())
 
 
@@ -161,7 +162,7 @@ def sequential() -> Any:
     return nullcontext() if joblib is None else joblib.parallel_config(backend="sequential")
 
 
-def _read(fd: int, n_bytes: int) -> bytes:
+def _read_exactly(fd: int, n_bytes: int) -> bytes:
     parts = []
     while n_bytes:
         part = os.read(fd, n_bytes)

@@ -56,7 +56,7 @@ class Alone:
             Sealed: the machine has no processes or memory left.
         """
         model = model_bytes(self.pickled, pickled_form(score, "the score function"))
-        rows, truth = np.ascontiguousarray(rows), _plain(truth)
+        rows, truth = np.ascontiguousarray(rows), _as_numbers(truth)
         steps = engine(self.modules, self.named, self.limits, os.getpid()).steps(model, rows, truth)
         return np.asarray(steps * (score.score_range / GRID), dtype=np.float64)
 
@@ -88,7 +88,7 @@ def alone(
     named = tuple(sorted(modules_of(estimator) | modules_of(score)))
     check_importable(set(named))
     model, tried = model_bytes(pickled, how), min(ROWS_TRIED, len(rows))
-    records = [Record(np.ascontiguousarray(rows[i]), _plain(truth[i : i + 1])) for i in range(tried)]
+    records = [Record(np.ascontiguousarray(rows[i]), _as_numbers(truth[i : i + 1])) for i in range(tried)]
     why = "there are no public rows"
     for attempt in range(2):  # what one model imports when it predicts, another of its class may not
         failure = ""
@@ -127,5 +127,5 @@ def _exit_in_words(code: int) -> str:
     )
 
 
-def _plain(truth: NDArray[Any]) -> NDArray[Any]:
+def _as_numbers(truth: NDArray[Any]) -> NDArray[Any]:
     return truth.astype(np.float64 if truth.dtype.kind == "f" else np.int64)

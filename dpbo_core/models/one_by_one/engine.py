@@ -41,7 +41,7 @@ class Engine:
             StudyInvalid: they cannot be had.
         """
         self._lock, self._handles = threading.Lock(), [Handle(cpu) for cpu in cores()]
-        self._finalizer = weakref.finalize(self, _close, self._handles, os.getpid())
+        self._finalizer = weakref.finalize(self, _close_in_owner, self._handles, os.getpid())
         modules, needed = [*BASE, *modules], [*needed]
         with ThreadPoolExecutor(len(self._handles)) as pool:
             messages = list(pool.map(lambda handle: handle.load(modules, needed, limits), self._handles))
@@ -150,7 +150,7 @@ def in_memory(content: bytes) -> Iterator[int]:
         os.close(file)
 
 
-def _close(handles: list[Handle], process: int) -> None:
+def _close_in_owner(handles: list[Handle], process: int) -> None:
     if os.getpid() == process:  # a copy of this process has no business with them
         for handle in handles:
             handle.close()

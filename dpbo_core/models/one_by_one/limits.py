@@ -70,10 +70,10 @@ def take_the_clocks_away(libc: ctypes.PyDLL) -> bool:
     place.restype = ctypes.c_void_p
     place.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
     done = True
-    for start, end, kind in _maps():
+    for start, end, kind in _memory_mappings():
         if kind.startswith(_CLOCK_PAGES):
             done = place(start, end - start, mmap.PROT_READ, _ZEROS_AT, -1, 0) == start and done
-    done = done and not any(kind.startswith(_CLOCK_PAGES) for _, _, kind in _maps())
+    done = done and not any(kind.startswith(_CLOCK_PAGES) for _, _, kind in _memory_mappings())
     return done and libc.prctl(_PR_SET_TSC, _PR_TSC_SIGSEGV, 0, 0, 0) == 0
 
 
@@ -102,7 +102,7 @@ def memory_in_use() -> int:
     return int(Path("/proc/self/statm").read_text().split()[0]) * mmap.PAGESIZE
 
 
-def _maps() -> list[tuple[int, int, str]]:
+def _memory_mappings() -> list[tuple[int, int, str]]:
     mappings = []
     for line in Path("/proc/self/maps").read_text().splitlines():
         ends, *rest = line.split()

@@ -143,24 +143,24 @@ class Filter:
 
 def no_clocks(machine: str) -> bytes:
     """The image's seccomp filter: all system calls but those that tell the time."""
-    lines = [*_load(_ARCHITECTURE), *_unless(_ARCHITECTURES[machine], [_return(_TRAP)]), *_load(_NUMBER)]
-    for number in _numbered(_CLOCKS, machine):
+    lines = [*_load_word(_ARCHITECTURE), *_unless(_ARCHITECTURES[machine], [_return(_TRAP)]), *_load_word(_NUMBER)]
+    for number in _call_numbers(_CLOCKS, machine):
         lines += _if(number, [_return(_ERRNO | errno.EACCES)])
     return b"".join([*lines, _return(_ALLOW)])
 
 
 def program(machine: str) -> bytes:
     """The child's seccomp filter for "x86_64" or "aarch64", 8 bytes an instruction."""
-    lines = [*_load(_ARCHITECTURE), *_unless(_ARCHITECTURES[machine], [_return(_TRAP)]), *_load(_NUMBER)]
+    lines = [*_load_word(_ARCHITECTURE), *_unless(_ARCHITECTURES[machine], [_return(_TRAP)]), *_load_word(_NUMBER)]
     for names, answer in (
         (_FREE, _ALLOW),
         (_ANSWERED_BY_ZERO, _ERRNO),
         (_REFUSED, _ERRNO | errno.EACCES),
     ):
-        for number in _numbered(names, machine):
+        for number in _call_numbers(names, machine):
             lines += _if(number, [_return(answer)])
     for name, body in _checked().items():
-        for number in _numbered([name], machine):
+        for number in _call_numbers([name], machine):
             lines += _if(number, body)
     return b"".join([*lines, _return(_TRAP)])
 
@@ -177,11 +177,11 @@ def _checked() -> dict[str, list[bytes]]:
     ]
     refused = _return(_ERRNO | errno.ENOMEM)
     denied = _return(_ERRNO | errno.EACCES)
-    code = [*_argument(2), _line(_ANY_BIT, _EXECUTABLE, 0, 1), denied]
+    code = [*_argument(2), _instruction(_ANY_BIT, _EXECUTABLE, 0, 1), denied]
     mmap = [
         *code,
         *_argument(3),
-        _line(_ANY_BIT, _SHARED | _DROPPABLE | _LOCKED | _HUGE, 0, 1),
+        _instruction(_ANY_BIT, _SHARED | _DROPPABLE | _LOCKED | _HUGE, 0, 1),
         refused,
         *_argument(4),
         *_unless(0xFFFFFFFF, [refused]),
@@ -190,35 +190,35 @@ def _checked() -> dict[str, list[bytes]]:
     madvise = [*_argument(2), *(line for a in _ADVICE for line in _if(a, [_return(_ALLOW)]))]
     madvise += _if(_ADVICE_FREE, [_return(_ERRNO)])
     madvise.append(_return(_ERRNO | errno.EINVAL))
-    futex = [*_argument(1), _line(_AND, _FUTEX_COMMAND), *_if(_WAKE, [_return(_ALLOW)]), _return(_TRAP)]
+    futex = [*_argument(1), _instruction(_AND, _FUTEX_COMMAND), *_if(_WAKE, [_return(_ALLOW)]), _return(_TRAP)]
     mprotect = [*code, _return(_ALLOW)]
     return {"write": write, "mmap": mmap, "mprotect": mprotect, "madvise": madvise, "futex": futex}
 
 
-def _numbered(names: Iterable[str], machine: str) -> list[int]:
+def _call_numbers(names: Iterable[str], machine: str) -> list[int]:
     return [number for name in names if (number := _NUMBERS[name][machine]) is not None]
 
 
-def _line(code: int, k: int, jump: int = 0, otherwise: int = 0) -> bytes:
+def _instruction(code: int, k: int, jump: int = 0, otherwise: int = 0) -> bytes:
     return struct.pack("HBBI", code, jump, otherwise, k)
 
 
-def _load(offset: int) -> list[bytes]:
-    return [_line(_LOAD, offset)]
+def _load_word(offset: int) -> list[bytes]:
+    return [_instruction(_LOAD, offset)]
 
 
 def _argument(index: int) -> list[bytes]:
     """Load the low half of an argument: sizes and flags are ints, and a larger `write` fills its own pipe alone."""
-    return _load(_ARGUMENTS + 8 * index)
+    return _load_word(_ARGUMENTS + 8 * index)
 
 
 def _return(answer: int) -> bytes:
-    return _line(_RETURN, answer)
+    return _instruction(_RETURN, answer)
 
 
 def _if(value: int, body: list[bytes]) -> list[bytes]:
-    return [_line(_EQUAL, value, 0, len(body)), *body]
+    return [_instruction(_EQUAL, value, 0, len(body)), *body]
 
 
 def _unless(value: int, body: list[bytes]) -> list[bytes]:
-    return [_line(_EQUAL, value, len(body), 0), *body]
+    return [_instruction(_EQUAL, value, len(body), 0), *body]

@@ -39,17 +39,17 @@ def as_numbers(outcome: NDArray[Any]) -> Scores:
     """Predictions as float64, (k,), NaN for what is no number, which affects its own record only."""
     if outcome.dtype.kind in "biuf":
         return outcome.astype(np.float64)
-    return np.array([_number(item) for item in outcome.tolist()], dtype=float)
+    return np.array([_float_or_nan(item) for item in outcome.tolist()], dtype=float)
 
 
-def _number(item: object) -> float:
+def _float_or_nan(item: object) -> float:
     try:
         return float(item) if isinstance(item, int | float) else math.nan
     except OverflowError:  # an integer of hundreds of digits
         return math.nan
 
 
-def _error(numbers: Numbers, power: Literal[1, 2]) -> RegressionError:
+def _regression_error(numbers: Numbers, power: Literal[1, 2]) -> RegressionError:
     if numbers.error_bound is None:  # the key is needed, and was looked for when the section was made
         raise ValueError
     return RegressionError(numbers.error_bound, power)
@@ -59,7 +59,7 @@ ABSOLUTE_ERROR = Declared(
     "absolute_error",
     earns="E − min(¦ŷ − y¦, E)",
     between="0 and E",
-    of_outcome=lambda numbers: _error(numbers, 1),
+    of_outcome=lambda numbers: _regression_error(numbers, 1),
     regression=True,
     needs=("error_bound",),
 )
@@ -67,7 +67,7 @@ SQUARED_ERROR = Declared(
     "squared_error",
     earns="E² − min(¦ŷ − y¦, E)²",
     between="0 and E²",
-    of_outcome=lambda numbers: _error(numbers, 2),
+    of_outcome=lambda numbers: _regression_error(numbers, 2),
     regression=True,
     needs=("error_bound",),
 )

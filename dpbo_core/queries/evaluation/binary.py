@@ -231,9 +231,9 @@ class Binary(ReportKind):
     def parts(self, estimates: Estimates) -> dict[str, Any]:
         """The parts of the report beside its metrics: ROC curve, confusion at every edge, calibration."""
         return {
-            "roc": _roc(self.edges, estimates.values),
-            "confusion": self._confusion(estimates),
-            "calibration": [] if self.predicted is None else self._calibration(self.predicted, estimates),
+            "roc": _roc_points(self.edges, estimates.values),
+            "confusion": self._confusion_by_edge(estimates),
+            "calibration": [] if self.predicted is None else self._calibration_by_bin(self.predicted, estimates),
         }
 
     def to_json(self) -> dict[str, Any]:
@@ -257,7 +257,7 @@ class Binary(ReportKind):
         steps = PublicSteps(*(tuple(map(tuple, table["steps"][name])) for name in ("positives", "negatives")))
         return cls(tuple(table["edges"]), table["threshold"], ties, predicted, steps, table["positive_class"])
 
-    def _confusion(self, estimates: Estimates) -> list[dict[str, Any]]:
+    def _confusion_by_edge(self, estimates: Estimates) -> list[dict[str, Any]]:
         N, P = estimates.cells.sum(axis=(0, -1)).tolist()
         TP, FP = (estimates.values[f"at {name}"].tolist() for name in ("true_positives", "false_positives"))
         return [
@@ -278,7 +278,9 @@ class Binary(ReportKind):
             for j, edge in enumerate(self.edges)
         ]
 
-    def _calibration(self, predicted: tuple[float | None, ...], estimates: Estimates) -> list[dict[str, Any]]:
+    def _calibration_by_bin(
+        self, predicted: tuple[float | None, ...], estimates: Estimates
+    ) -> list[dict[str, Any]]:
         ends = [None, *self.edges, None]
         return [
             {
@@ -363,7 +365,7 @@ def _bin_figures(negatives: Reals, positives: Reals, ranked: float) -> dict[str,
     }
 
 
-def _roc(edges: tuple[float, ...], figures: Figures) -> list[dict[str, float | None]]:
+def _roc_points(edges: tuple[float, ...], figures: Figures) -> list[dict[str, float | None]]:
     recall, specificity = figures["at recall"].tolist(), figures["at specificity"].tolist()
     inner = [
         {"fpr": plain(1.0 - s), "tpr": plain(r), "threshold": edge}

@@ -205,7 +205,7 @@ class PersonCells:
             n_persons: n_p.
             weight: W.
         """
-        _, owners = np.unique(_keys(self.names), return_inverse=True)
+        _, owners = np.unique(_sortable_names(self.names), return_inverse=True)
         records = np.zeros(int(owners.max(initial=-1)) + 1, dtype=np.int64)
         np.add.at(records, owners, self.numbers)
         weights = np.zeros(size, dtype=np.int64)
@@ -216,12 +216,12 @@ class PersonCells:
     @classmethod
     def _added(cls, names: NDArray[np.uint8], cells: Integers, numbers: Integers) -> "PersonCells":
         """The counts with one entry for each person and cell that has records."""
-        _, first, owners = np.unique(_keys(names), return_index=True, return_inverse=True)
+        _, first, owners = np.unique(_sortable_names(names), return_index=True, return_inverse=True)
         pairs, entries = np.unique(np.stack([owners, cells]), axis=1, return_inverse=True)
         sums = np.zeros(pairs.shape[1], dtype=np.int64)
         np.add.at(sums, entries.ravel(), numbers)
         return cls(names[first[pairs[0]]], pairs[1].astype(np.int64), sums)
 
 
-def _keys(names: NDArray[np.uint8]) -> NDArray[np.void]:
+def _sortable_names(names: NDArray[np.uint8]) -> NDArray[np.void]:
     return np.ascontiguousarray(names).view(np.dtype((np.void, NAME))).ravel()

@@ -56,7 +56,7 @@ def pool(releases: Sequence[Release]) -> dict[str, Any]:
         StudyInvalid: they cannot be summed: fewer than two, another model or other bins, one site twice.
     """
     _check(releases)
-    tables = [_table(release) for release in releases]
+    tables = [_table_of_release(release) for release in releases]
     first, scales = tables[0], tuple(table.scale for table in tables)
     pooled = PooledTable(
         n_records=sum(table.n_records for table in tables),
@@ -110,7 +110,7 @@ def _distance(shares: Reals, variances: Reals) -> Reals:
     return np.asarray(((shares - mean) ** 2 / variances).sum(axis=(-1, -2)))
 
 
-def _table(release: Release) -> NoisedTable:
+def _table_of_release(release: Release) -> NoisedTable:
     table = release.value["table"]
     return NoisedTable.from_json(table, KINDS[table.get("kind")])
 

@@ -144,7 +144,7 @@ class Regression(ReportKind):
 
     def figures(self, cells: Reals) -> Figures:
         """All metrics of tables (…, B): scalars (…); "in records" one per bin."""
-        figures = self._means(cells) | {"in records": cells}
+        figures = self._mean_errors(cells) | {"in records": cells}
         figures["rmse"] = np.sqrt(np.maximum(figures["mse"], 0.0))
         figures["r2_public_baseline"] = 1.0 - figures["mse"] / (self.variance if self.variance > 0.0 else np.nan)
         for name, share in QUANTILES.items():
@@ -157,7 +157,7 @@ class Regression(ReportKind):
 
     def group_figures(self, cells: Reals) -> Figures:
         """The metrics of a group, of tables (…, B)."""
-        means = self._means(cells)
+        means = self._mean_errors(cells)
         return {name: means[name] for name in self.of_a_group}
 
     def spreads(self, cells: Reals) -> Figures:
@@ -230,7 +230,7 @@ class Regression(ReportKind):
         bins = PublicBins(**{name: tuple(values) for name, values in table["bins"].items()})
         return cls(tuple(table["edges"]), table["bound"], bins, table["variance"])
 
-    def _means(self, n: Reals) -> dict[str, Reals]:
+    def _mean_errors(self, n: Reals) -> dict[str, Reals]:
         r, q = np.array(self.bins.means), np.array(self.bins.squares)
         read = n.sum(axis=-1)
         read = np.where(read > 0.0, read, np.nan)

@@ -167,7 +167,7 @@ def repair(table: NoisedTable, public: PublicRecords, threshold: str | None) -> 
         mended = binned.shares(slope, intercept)[0].tolist()
         predicted = tuple(None if old is None else new for old, new in zip(predicted, mended, strict=True))
     after = report(replace(table, kind=replace(kind, predicted=predicted, threshold=edge)))
-    probability = None if binned is None else _probability(edge, slope, intercept, public)
+    probability = None if binned is None else _probability_at_edge(edge, slope, intercept, public)
     return Repair(
         slope, intercept, edge, probability, tuple(why), _compared_metrics(before), _compared_metrics(after)
     )
@@ -255,7 +255,7 @@ def _edge(table: NoisedTable, kind: Binary, likely: Reals, threshold: str) -> tu
     return kind.edges[highest], f"the highest threshold that keeps a recall of {amount:g}; {THESE}"
 
 
-def _probability(edge: float, slope: float, intercept: float, public: PublicRecords) -> float:
+def _probability_at_edge(edge: float, slope: float, intercept: float, public: PublicRecords) -> float:
     at = slope * float(log_odds(np.array(edge), public)) + intercept
     return 0.5 * (1.0 + math.tanh(0.5 * at))
 

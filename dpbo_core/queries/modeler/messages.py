@@ -39,7 +39,7 @@ class Query:
     row: int
 
     def __post_init__(self) -> None:
-        _check_place(self)
+        _check_fields(self)
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Answer:
     noise_scale: float
 
     def __post_init__(self) -> None:
-        _check_place(self)
+        _check_fields(self)
         if not (_is_hex(self.query, 64) and abs(self.value) <= HUGE and 0.0 <= self.noise_scale <= HUGE):
             raise ValueError("an answer needs its query's digest and numbers that can be squared")
 
@@ -79,7 +79,7 @@ class Answer:
 
 def digest(message: Query | Answer) -> str:
     """SHA-256 of a message's content, in hex."""
-    return hashlib.sha256(_canonical(_content(message))).hexdigest()
+    return hashlib.sha256(_canonical_json(_message_content(message))).hexdigest()
 
 
 def write_message(message: Query | Answer, path: Path) -> None:
@@ -88,7 +88,7 @@ def write_message(message: Query | Answer, path: Path) -> None:
     Raises:
         StudyInvalid: the file cannot be written.
     """
-    document = _content(message) | {"digest": digest(message)}
+    document = _message_content(message) | {"digest": digest(message)}
     text = json.dumps(document, indent=2, allow_nan=False) + "\n"
     write_file(path, text.encode(), option="--out", mode=0o644)
 
@@ -122,7 +122,7 @@ def read_message(kind: type[M], path: Path) -> M:
     except OSError as error:
         problem = f"cannot be read ({(error.strerror or 'no reason given').lower()})"
     else:
-        message = None if len(text) > LARGEST else _parsed(kind, text)
+        message = None if len(text) > LARGEST else _parse_message(kind, text)
         if message is not None:
             return message
         problem = f"is not a whole {kind.kind}"
@@ -133,7 +133,7 @@ def read_message(kind: type[M], path: Path) -> M:
     )
 
 
-def _parsed(kind: type[M], text: bytes) -> M | None:
+def _parse_message(kind: type[M], text: bytes) -> M | None:
     try:
         document = json.loads(text)
         types: dict[str, Any] = {item.name: item.type for item in fields(kind)}
@@ -153,15 +153,15 @@ def _parsed(kind: type[M], text: bytes) -> M | None:
     return message if expected and document["digest"] == digest(message) else None
 
 
-def _content(message: Query | Answer) -> dict[str, Any]:
+def _message_content(message: Query | Answer) -> dict[str, Any]:
     return {"kind": message.kind, "format": FORMAT, **asdict(message)}
 
 
-def _canonical(document: dict[str, Any]) -> bytes:
+def _canonical_json(document: dict[str, Any]) -> bytes:
     return json.dumps(document, sort_keys=True, allow_nan=False).encode()
 
 
-def _check_place(message: Query | Answer) -> None:
+def _check_fields(message: Query | Answer) -> None:
     named = _is_hex(message.publication, 16) and _is_hex(message.session, 16)
     if not named or not (1 <= message.step < 2**31 and 0 <= message.row < 2**31):
         raise ValueError("a message needs its two names, a step from 1 and a row from 0")

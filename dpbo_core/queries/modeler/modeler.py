@@ -126,7 +126,7 @@ class Modeler:
         self._answers: list[RowAnswer] = []
         self._center, self._scale = 0.0, 1.0
         self._fit = self._default_fit()
-        self._bo = self._search()
+        self._bo = self._new_search()
 
     def suggest(self) -> int:
         """The next row to query: argmax μ̃_t + √β_t σ̃_t over the rows without an answer. # Alg. 2, lines 3 and 4.
@@ -217,11 +217,11 @@ class Modeler:
             points = self._points[list(first)]
             standard = (values - self._center) / self._scale
             self._fit = fit(points, standard, self._blur, self._noise_variance())
-        self._bo = self._search()
+        self._bo = self._new_search()
         for row, value in first.items():
             self._bo.tell(row, self._mapped(value))
 
-    def _search(self) -> BayesianSearch:
+    def _new_search(self) -> BayesianSearch:
         r = self._points.shape[1]
         kernel = BlurredSquaredExponential(self._fit.lengthscale, self._fit.variance, self._blur, r)
         return BayesianSearch(Posterior(self._points, kernel, self._fit.noise_variance), self._ucb, 0)

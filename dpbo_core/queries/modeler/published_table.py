@@ -62,7 +62,7 @@ def read_published(path: Path) -> tuple[PublishedTable, str]:
     except OSError as error:
         problem = f"cannot be read ({(error.strerror or 'no reason given').lower()})"
     else:
-        table = _parsed(content)
+        table = _parse_table(content)
         if table is not None:
             return table, content_digest(content)
         problem = "is not a table that dpbo curate publish wrote"
@@ -73,7 +73,7 @@ def read_published(path: Path) -> tuple[PublishedTable, str]:
     )
 
 
-def _parsed(content: bytes) -> PublishedTable | None:
+def _parse_table(content: bytes) -> PublishedTable | None:
     import pyarrow.parquet as pq
 
     try:

@@ -115,7 +115,7 @@ def suggest(table: Path, state: Path, out: Path, settings: Settings | None = Non
             delta_ucb=settings.delta_ucb,
             prior=settings.prior,
         )
-        search = _read(state, missing=new)
+        search = _read_state(state, missing=new)
         _check_settings(search, settings)
         if search.table != digest_of_table:
             raise StudyInvalid(
@@ -124,7 +124,7 @@ def suggest(table: Path, state: Path, out: Path, settings: Settings | None = Non
                 remedy="give the search of the new table a state file of its own",
             )
         if any(one.row >= len(published.rows) for one in search.answers):
-            raise _unsound(state)
+            raise _damaged_state(state)
         query = search.query
         if query is None:
             modeler = Modeler(
@@ -136,7 +136,7 @@ def suggest(table: Path, state: Path, out: Path, settings: Settings | None = Non
             modeler.replay(list(search.answers))
             row = modeler.suggest()
             query = search.about(row)
-            _write(state, replace(search, waiting=row))
+            _write_state(state, replace(search, waiting=row))
         write_message(query, out)
     return query
 
@@ -164,14 +164,14 @@ def update(answer: Path, state: Path) -> Progress:
     """
     message = read_message(Answer, answer)
     with _locked(state):
-        search = _read(state, missing=None)
+        search = _read_state(state, missing=None)
         query = search.query
         if query is None or message.query != digest(query) or message.row != query.row:
-            raise _misplaced(search, message)
+            raise _misplaced_answer(search, message)
         received = RowAnswer(message.row, message.value, message.noise_scale)
         search = replace(search, answers=(*search.answers, received), waiting=None)
-        _write(state, search)
-    return _progress(search)
+        _write_state(state, search)
+    return _progress_of(search)
 
 
 def where(state: Path) -> Progress:
@@ -180,17 +180,17 @@ def where(state: Path) -> Progress:
     Raises:
         StudyInvalid: an unreadable state.
     """
-    return _progress(_read(state, missing=State("", "", "")))
+    return _progress_of(_read_state(state, missing=State("", "", "")))
 
 
-def _progress(search: State) -> Progress:
+def _progress_of(search: State) -> Progress:
     if not search.answers:
         return Progress(0, -1, 0.0)
     best = max(search.answers, key=lambda one: one.value)
     return Progress(len(search.answers), best.row, best.value)
 
 
-def _misplaced(search: State, message: Answer) -> StudyInvalid:
+def _misplaced_answer(search: State, message: Answer) -> StudyInvalid:
     if message.session != search.session or message.publication != search.publication:
         return StudyInvalid(
             "the answer belongs to another search",
@@ -210,7 +210,7 @@ def _misplaced(search: State, message: Answer) -> StudyInvalid:
     )
 
 
-def _read(path: Path, *, missing: State | None) -> State:
+def _read_state(path: Path, *, missing: State | None) -> State:
     try:
         text = path.read_bytes()
     except FileNotFoundError:
@@ -220,16 +220,16 @@ def _read(path: Path, *, missing: State | None) -> State:
     except OSError as error:
         problem = f"{str(path)!r} cannot be read ({(error.strerror or 'no reason given').lower()})"
     else:
-        state = _parsed(text)
+        state = _parse_state(text)
         if state is not None:
             return state
-        raise _unsound(path)
+        raise _damaged_state(path)
     raise StudyInvalid(
         problem, cause="the path is misspelt", remedy="give the --state that dpbo model suggest was given"
     )
 
 
-def _unsound(path: Path) -> StudyInvalid:
+def _damaged_state(path: Path) -> StudyInvalid:
     return StudyInvalid(
         f"{str(path)!r} is not a whole search",
         cause="the file was edited, or is another file",
@@ -237,7 +237,7 @@ def _unsound(path: Path) -> StudyInvalid:
     )
 
 
-def _parsed(text: bytes) -> State | None:
+def _parse_state(text: bytes) -> State | None:
     try:
         document = json.loads(text)
         if document.pop("format") != FORMAT:
@@ -259,7 +259,7 @@ def _parsed(text: bytes) -> State | None:
         return None
 
 
-def _write(path: Path, state: State) -> None:
+def _write_state(path: Path, state: State) -> None:
     document: dict[str, Any] = {"format": FORMAT, **asdict(state)}
     write_file(path, json.dumps(document, allow_nan=False).encode(), option="--state")
 

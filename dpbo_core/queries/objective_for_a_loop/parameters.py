@@ -27,7 +27,7 @@ def parameters_of(values: Any) -> dict[str, Scalar]:
         raise StudyInvalid(
             f"the hyperparameters are a {type(values).__name__}", remedy='ask with a dict, {"C": 1.0} say'
         )
-    parameters = {str(name): _scalar(str(name), value) for name, value in values.items()}
+    parameters = {str(name): _checked_scalar(str(name), value) for name, value in values.items()}
     if len(canonical_text(parameters)) > LONGEST:
         raise StudyInvalid(
             f"the hyperparameters have more than {LONGEST:,} characters", remedy="ask with fewer or shorter values"
@@ -46,7 +46,7 @@ def read_parameters(text: str) -> dict[str, Scalar]:
     return parameters
 
 
-def _scalar(name: str, value: Any) -> Scalar:
+def _checked_scalar(name: str, value: Any) -> Scalar:
     value = value.item() if isinstance(value, np.generic) else value
     if type(value) in (bool, int, str, type(None)) or (type(value) is float and math.isfinite(value)):
         return value  # type: ignore[no-any-return]

@@ -80,7 +80,7 @@ class PayAsYouGo:
 
     def _session_left(self, text: str) -> ScoreSession:
         """The one-score session for this text, drawn before or now; refused without room in the cap."""
-        session = self._session(text)
+        session = self._session_of(text)
         if session.scores_left and not self.scores_left:
             raise no_scores_left(self.whole.price.n_scores)
         return session
@@ -157,9 +157,9 @@ class PayAsYouGo:
 
     def _is_mine(self, release: Release) -> bool:
         text = canonical_text(release.value["hyperparameters"])
-        return release.release_id == self._session(text).key.fingerprint[:16]
+        return release.release_id == self._session_of(text).key.fingerprint[:16]
 
-    def _session(self, text: str) -> ScoreSession:
+    def _session_of(self, text: str) -> ScoreSession:
         key = self.whole.key
         fingerprint = fingerprint_of([key.fingerprint, text])
         own = replace(key, fingerprint=fingerprint, edition=f"{key.edition}.{fingerprint[:8]}")

@@ -61,7 +61,7 @@ class ObjectivePrice:
         """
         total = self._total_rho()
         try:
-            parts = split_units(total - self._choice_units(total), (1.0,) * self.n_scores)
+            parts = split_units(total - self._rho_of_choice(total), (1.0,) * self.n_scores)
         except ValueError:
             parts = ()
         if not parts or min(parts) < 1:
@@ -73,7 +73,7 @@ class ObjectivePrice:
         """The mechanism of the final choice, permute-and-flip; None where the released scores choose."""
         if self.choice_share == 0.0:
             return None
-        return selection(self.problem, self._choice_units(self._total_rho()), "permute_and_flip")
+        return selection(self.problem, self._rho_of_choice(self._total_rho()), "permute_and_flip")
 
     def draws(self) -> Draws:
         """Every draw of the plan with its mechanism: score 1 … score n, and the choice."""
@@ -112,7 +112,7 @@ class ObjectivePrice:
             )
         return largest_rho(self.problem.epsilon, self.problem.delta)
 
-    def _choice_units(self, total: int) -> int:
+    def _rho_of_choice(self, total: int) -> int:
         return math.floor(total * self.choice_share)
 
 

@@ -143,7 +143,7 @@ class ScoreSession(Opaque):
             model = self._train(parameters)
             with self._run.padded():
                 draws = self._with_score(text, lambda records: records.evaluate(model))
-        return self._score(*draws[text])
+        return self._score_of_draw(*draws[text])
 
     def submit(self, submission: Submission) -> Score:
         """The private score of a submitted model or predictions, drawn at the first request, then repeated.
@@ -166,7 +166,7 @@ class ScoreSession(Opaque):
                 draws = self._with_score(
                     submission.text, lambda records: submission.records(records).evaluate(submission.model)
                 )
-        return self._score(*draws[submission.text])
+        return self._score_of_draw(*draws[submission.text])
 
     def has_score(self, text: str) -> bool:
         """Whether the hyperparameters or submission with this text have their score already."""
@@ -188,7 +188,7 @@ class ScoreSession(Opaque):
         choice, made = self._open.price.choice(), self._choice_made()
         if choice is not None and made is None:
             made = self._choose(choice, points)
-        return dict(points[int(np.argmax(self._smoothed(points, draws).mean)) if made is None else made])
+        return dict(points[int(np.argmax(self._smoothed_scores(points, draws).mean)) if made is None else made])
 
     def close(self) -> Release:
         """Record the release of all scores drawn; afterwards nothing more is scored.
@@ -228,14 +228,14 @@ class ScoreSession(Opaque):
     def trajectory(self) -> list[dict[str, Any]]:
         """Every score drawn so far, in order: its step, hyperparameters and value."""
         return [
-            {"step": t, "hyperparameters": read_parameters(text), "score": self._score(t, draw).value}
+            {"step": t, "hyperparameters": read_parameters(text), "score": self._score_of_draw(t, draw).value}
             for text, (t, draw) in self._draws().items()
         ]
 
     @property
     def guarantee(self) -> PrivacyGuarantee:
         """The guarantee of all n scores and of all post-processing of them."""
-        return self._open.price.plan().guarantee.as_drawn(self._standing)
+        return self._open.price.plan().guarantee.as_drawn(self._noise_standing)
 
     @property
     def release(self) -> Release:
@@ -247,7 +247,7 @@ class ScoreSession(Opaque):
         return replay(self._open.key, self._run) or self._release()
 
     @property
-    def _standing(self) -> str:
+    def _noise_standing(self) -> str:
         return standing_of(self._run.source)
 
     def _recorded(self) -> Mapping[str, Any]:
@@ -327,8 +327,8 @@ class ScoreSession(Opaque):
 
             return int(charge.draw(self._spends[CHOICE], choice, exact)["draw"])
 
-    def _smoothed(self, points: Sequence[Parameters], draws: Mapping[str, tuple[int, int]]) -> Smoothed:
-        scores = [self._score(*place) for place in draws.values()]
+    def _smoothed_scores(self, points: Sequence[Parameters], draws: Mapping[str, tuple[int, int]]) -> Smoothed:
+        scores = [self._score_of_draw(*place) for place in draws.values()]
         return smoothed(
             points,
             [score.value for score in scores],
@@ -336,7 +336,7 @@ class ScoreSession(Opaque):
             score_range=self._open.price.problem.score_range,
         )
 
-    def _score(self, number: int, draw: int) -> Score:
+    def _score_of_draw(self, number: int, draw: int) -> Score:
         problem = self._open.price.problem
         unit = unit_of(problem)
         value = unit.score(draw)
@@ -354,7 +354,7 @@ class ScoreSession(Opaque):
         points = [read_parameters(text) for text in draws]
         if not points:
             raise nothing_scored()
-        posterior, made = self._smoothed(points, draws), self._choice_made()
+        posterior, made = self._smoothed_scores(points, draws), self._choice_made()
         best = int(np.argmax(posterior.mean)) if made is None else made
         score, interval = float(posterior.mean[best]), posterior.interval(best, problem.score_range)
         value = {
@@ -368,7 +368,7 @@ class ScoreSession(Opaque):
             value[PAIRS] = problem.score_per_step / problem.metric_per_step
         return self._open.query.release(
             value,
-            self._standing,
+            self._noise_standing,
             {
                 "estimator": PREDICTIONS if {*points[best]} & {MODEL, TABLE} else problem.model.estimator,
                 "score": problem.model.score_name,

@@ -148,7 +148,7 @@ class Curator:
 
         def draw() -> float:
             outcome = charge.draw(
-                spend, mechanism, lambda: Sensitive(private.steps(_column(answers)[place])), row=query.row
+                spend, mechanism, lambda: Sensitive(private.steps(_answers_column(answers)[place])), row=query.row
             )
             charge.conclude(private_query.release(value, charge.standing))
             return private.value(outcome["draw"])
@@ -167,7 +167,7 @@ class Curator:
             StudyInvalid: it has not been measured; may say which row of the curator's own file is asked for.
         """
         _check_size(answers, n_rows)
-        value: float = _column(answers)[place]
+        value: float = _answers_column(answers)[place]
         if not math.isfinite(value):
             row = f"row {place + 1} of the data" if self.names_rows else "the row asked about"
             raise StudyInvalid(
@@ -236,7 +236,7 @@ def _check_size(answers: Path, n_rows: int) -> None:
         )
 
 
-def _column(answers: Path) -> Any:
+def _answers_column(answers: Path) -> Any:
     table = read_table(answers, mode=SENSITIVE_FILE, shown_as=str(answers))
     (column,) = table.columns.values()
     return np.where(table.broken, np.nan, numbers(column)).tolist()

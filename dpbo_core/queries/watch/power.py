@@ -110,15 +110,15 @@ def verdict(false_alarms: float, seen: float) -> str:
 def smallest_drop(noise: Noise) -> float:
     """The least fall that a watch detects fairly, to the nearest hundredth of itself."""
     low = high = max(noise.of_threshold, noise.of_look, noise.of_sampling)
-    while not _fair(high, noise):
+    while not _is_fair(high, noise):
         low, high = high, 2.0 * high
     while high > 1.01 * low:
         middle = math.sqrt(low * high)
-        low, high = (low, middle) if _fair(middle, noise) else (middle, high)
+        low, high = (low, middle) if _is_fair(middle, noise) else (middle, high)
     return high
 
 
-def _fair(drop: float, noise: Noise) -> bool:
+def _is_fair(drop: float, noise: Noise) -> bool:
     return power(drop, noise).verdict in ("good", "fair")
 
 

@@ -103,7 +103,9 @@ class Watching:
         problem = self.public.problem
         if self.tuned is None or isinstance(self.measure, PairMeasure):
             return problem.score_range / 2.0
-        steps = _trainer(problem).public_steps(self.tuned.value["hyperparameters"], seed=problem.search.seed)
+        steps = _required_trainer(problem).public_steps(
+            self.tuned.value["hyperparameters"], seed=problem.search.seed
+        )
         return float(steps.std()) * problem.score_range / GRID
 
     def with_threshold(self) -> "Watching":
@@ -120,7 +122,7 @@ class Watching:
         """The released model, trained on the public set."""
         if self.tuned is None:
             raise no_model()
-        return _trainer(self.public.problem).train(self.tuned.value["hyperparameters"])
+        return _required_trainer(self.public.problem).train(self.tuned.value["hyperparameters"])
 
 
 def watching(spec: StudySpec, run: Run, section: WatchSection) -> Watching:
@@ -312,7 +314,7 @@ def _in_range(section: WatchSection, reference: float | None, problem: Problem) 
     return min(max(reference, 0.0), top)
 
 
-def _trainer(problem: Problem) -> Trainer:
+def _required_trainer(problem: Problem) -> Trainer:
     if problem.trainer is None:
         raise no_model()
     return problem.trainer
