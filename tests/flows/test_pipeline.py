@@ -64,7 +64,14 @@ def test_the_deployments_name_flows_and_studies_that_exist():
     from dpbo_core.preparation.resolve import plan_study
     from dpbo_core.study_file.toml_file import read_study
 
-    for deployment in yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]:
+    container = ROOT / "examples" / "container" / "prefect.yaml"
+    (in_container,) = yaml.safe_load(container.read_text())["deployments"]
+    variables = in_container["work_pool"].pop("job_variables")
+    assert variables["volumes"] == ["/srv/dpbo:/srv/dpbo"]  # what the image works in
+    assert f"--tag {variables['image']} " in (dockerfile := (container.parent / "Dockerfile").read_text())
+    assert "WORKDIR /srv/dpbo" in dockerfile
+    in_container["parameters"]["study"] = "examples/breast_cancer.toml"
+    for deployment in [in_container, *yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]]:
         flow = load_flow_from_entrypoint(deployment["entrypoint"], use_placeholder_flow=False)
         assert deployment["concurrency_limit"] == 1
         assert set(deployment.get("parameters", {})) <= set(flow.parameters.properties)
