@@ -1,5 +1,7 @@
 """An estimator whose `predict` changes the module that makes scores of predictions, and leaves a process behind."""
 
+import os
+import signal
 import subprocess
 import sys
 from typing import Any
@@ -42,3 +44,11 @@ class Leaving(Patching):
     def predict(self, X: Any) -> Any:
         subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", "left by a public prediction"])
         return np.ones(len(X), dtype=np.int64)
+
+
+def without_a_warden() -> Any:
+    """Write the numbers down, and kill the process that would end what was started here."""
+    with os.fdopen(int(sys.argv[1]), "wb") as result:
+        np.save(result, np.ones(1))
+    os.kill(os.getppid(), signal.SIGKILL)
+    return np.ones(1)

@@ -59,6 +59,12 @@ def test_nothing_that_it_started_is_left(kind):
     assert left() == []
 
 
+def test_no_number_counts_of_a_process_that_did_not_end_the_others():
+    """What the work had started outlived it, beside the records, once it killed the one that was to end it."""
+    with pytest.raises(StudyInvalid, match="ended without a result"):
+        numbers_of(patching_model.without_a_warden)
+
+
 STUDY = """
 import os, sys
 from dpbo_core import PrivacyBudget, PrivacyLedger, StudySpec, run_study
