@@ -132,7 +132,7 @@ def admit(
         )
     total, filtered = totals.spent + request.cost, totals.filter.after(request.draws, request.cost)
     if not budget.admits(total, guarantee.unit, filtered):
-        raise _budget_exceeded(budget, totals, request, drawn())
+        raise _exceeded(budget, totals, request, drawn())
     if totals.charges and totals.person != guarantee.person:
         raise BudgetRefused(
             f"dataset {name!r} keeps guarantees to the persons of column {totals.person!r}; "
@@ -155,9 +155,7 @@ def _guarantees(units: frozenset[PrivacyUnit], relation: NeighboringRelation) ->
     return " and ".join(sorted(whom(unit) for unit in units) or ["any unit"]) + f" ({relation.replace('_', ' ')})"
 
 
-def _budget_exceeded(
-    budget: PrivacyBudget, totals: Totals, request: Request, drawn: Counter[Draw]
-) -> BudgetExceeded:
+def _exceeded(budget: PrivacyBudget, totals: Totals, request: Request, drawn: Counter[Draw]) -> BudgetExceeded:
     guarantee, only = request.guarantee, totals.spent.delta_units
     delta = budget.conversion_for(guarantee.unit)
     spent_epsilon, _ = together(drawn, only, delta)

@@ -173,14 +173,12 @@ def _table(form: str, degree: str, which: int) -> dict[Node, float]:
 def _interpolated(form: str, which: int, degree: str, *at: float) -> float:
     """A simulated loss between the nodes: linear in the logarithms, axis after axis; clamped to the grid."""
     table, total = _table(form, degree, which), 0.0
-    for corner, weight in _grid_corners_and_weights(
-        [sorted({node[axis] for node in table}) for axis in range(4)], at
-    ):
+    for corner, weight in _corners([sorted({node[axis] for node in table}) for axis in range(4)], at):
         total += weight * math.log(max(table[corner], LEAST))
     return math.exp(total)
 
 
-def _grid_corners_and_weights(axes: list[list[int]], at: Sequence[float]) -> list[tuple[Node, float]]:
+def _corners(axes: list[list[int]], at: Sequence[float]) -> list[tuple[Node, float]]:
     corners: list[tuple[tuple[int, ...], float]] = [((), 1.0)]
     for nodes, x in zip(axes, at, strict=True):
         x = min(max(x, nodes[0]), nodes[-1])

@@ -50,11 +50,11 @@ def read_task(file: Path) -> tuple[Problem, ScoreTable]:
     Raises:
         StudyInvalid: there is no such file, or it is no task; the message names the array and what is wrong.
     """
-    arrays = _arrays_of_file(file)
+    arrays = _read_npz(file)
     if "labels" in arrays:
         return _of_pairs(arrays)
     G = _score_range(arrays["score_range"])
-    scores, public = (_checked_scores(name, arrays[name], G) for name in ARRAYS[:2])
+    scores, public = (_scores_in(name, arrays[name], G) for name in ARRAYS[:2])
     candidates = _candidates(arrays, scores=scores, public_scores=public)
     steps, public_steps = (
         to_grid(part, G, broken_score=0.0).reshape(part.shape).astype(np.int32) for part in (scores, public)
@@ -68,17 +68,13 @@ def read_task(file: Path) -> tuple[Problem, ScoreTable]:
 
 def _of_pairs(arrays: Mapping[str, NDArray[Any]]) -> tuple[Problem, ScoreTable]:
     """The problem of ranking by AUC in a user's arrays, and its table of scores of pairs."""
-    values, public = (
-        _checked_numbers(name, arrays[name], 2) for name in ("decision_values", "public_decision_values")
-    )
+    values, public = (_checked(name, arrays[name], 2) for name in ("decision_values", "public_decision_values"))
     candidates = _candidates(arrays, decision_values=values, public_decision_values=public)
     halves = []
     for name, ranked in (("labels", values), ("public_labels", public)):
-        labels = _checked_numbers(name, arrays[name], 1)
+        labels = _checked(name, arrays[name], 1)
         if len(labels) != len(ranked) or set(labels.tolist()) != {0.0, 1.0}:
-            raise _wrong_array(
-                name, f"{len(labels)} of them for {len(ranked)} records", "a 0 or 1 a record, and both"
-            )
+            raise _bad(name, f"{len(labels)} of them for {len(ranked)} records", "a 0 or 1 a record, and both")
         # C₂ is twice Mann and Whitney's U: the ranks of the second class, ties at their middle, less its own
         n_second = int(labels.sum())
         second = 2.0 * rankdata(ranked, axis=0)[labels == 1.0].sum(axis=0) - n_second * (n_second + 1)
@@ -91,19 +87,19 @@ def _of_pairs(arrays: Mapping[str, NDArray[Any]]) -> tuple[Problem, ScoreTable]:
 
 def _candidates(arrays: Mapping[str, NDArray[Any]], **of_records: NDArray[np.float64]) -> NDArray[np.float64]:
     """The candidates (N, d) in the unit cube, checked to be as many as each array has columns."""
-    candidates = _checked_numbers("candidates", arrays["candidates"], 2)
+    candidates = _checked("candidates", arrays["candidates"], 2)
     (first, records), *others = of_records.items()
     N = records.shape[1]
     if N < LEAST_CANDIDATES:
-        raise _wrong_array(first, f"{N} columns", "a column a candidate, at least two")
+        raise _bad(first, f"{N} columns", "a column a candidate, at least two")
     sizes = [(name, array.shape[1]) for name, array in others] + [("candidates", len(candidates))]
     for name, n_candidates in sizes:
         if n_candidates != N:
-            raise _wrong_array(
+            raise _bad(
                 name, f"{n_candidates} candidates, and {first} has {N}", "the same candidates in the same order"
             )
     if not ((candidates >= 0.0) & (candidates <= 1.0)).all():
-        raise _wrong_array("candidates", "a coordinate outside [0, 1]", "each axis mapped to the unit interval")
+        raise _bad("candidates", "a coordinate outside [0, 1]", "each axis mapped to the unit interval")
     return candidates
 
 
@@ -123,7 +119,7 @@ def _problem(candidates: NDArray[np.float64], table: ScoreTable, score: Score, *
     )
 
 
-def _arrays_of_file(file: Path) -> dict[str, NDArray[Any]]:
+def _read_npz(file: Path) -> dict[str, NDArray[Any]]:
     try:
         with np.load(file, allow_pickle=False) as archive:
             names = PAIR_ARRAYS if "decision_values" in archive.files else ARRAYS
@@ -147,29 +143,29 @@ def _arrays_of_file(file: Path) -> dict[str, NDArray[Any]]:
 
 
 def _score_range(array: NDArray[Any]) -> float:
-    G = float(_checked_numbers("score_range", array.reshape(-1), 1)[0]) if array.size == 1 else 0.0
+    G = float(_checked("score_range", array.reshape(-1), 1)[0]) if array.size == 1 else 0.0
     if not 1e-100 <= G <= 1e100:
-        raise _wrong_array("score_range", "no positive number", "one number G: record scores lie in [0, G]")
+        raise _bad("score_range", "no positive number", "one number G: record scores lie in [0, G]")
     return G
 
 
-def _checked_scores(name: str, array: NDArray[Any], G: float) -> NDArray[np.float64]:
-    scores = _checked_numbers(name, array, 2)
+def _scores_in(name: str, array: NDArray[Any], G: float) -> NDArray[np.float64]:
+    scores = _checked(name, array, 2)
     if len(scores) == 0:
-        raise _wrong_array(name, "no rows", "a row a record")
+        raise _bad(name, "no rows", "a row a record")
     if scores.min(initial=0.0) < 0.0 or scores.max(initial=0.0) > G * (1.0 + 1e-6):
-        raise _wrong_array(name, f"a score outside [0, {G:g}]", "scores in [0, score_range]")
+        raise _bad(name, f"a score outside [0, {G:g}]", "scores in [0, score_range]")
     return scores
 
 
-def _checked_numbers(name: str, array: NDArray[Any], dimensions: int) -> NDArray[np.float64]:
+def _checked(name: str, array: NDArray[Any], dimensions: int) -> NDArray[np.float64]:
     if array.ndim != dimensions or array.dtype.kind not in "fiub":
-        raise _wrong_array(name, f"shape {array.shape} of {array.dtype}", f"numbers in {dimensions} dimensions")
+        raise _bad(name, f"shape {array.shape} of {array.dtype}", f"numbers in {dimensions} dimensions")
     numbers = array.astype(np.float64)
     if not np.isfinite(numbers).all():
-        raise _wrong_array(name, "a value that is not finite", "finite numbers")
+        raise _bad(name, "a value that is not finite", "finite numbers")
     return numbers
 
 
-def _wrong_array(name: str, content: str, wanted: str) -> StudyInvalid:
+def _bad(name: str, content: str, wanted: str) -> StudyInvalid:
     return StudyInvalid(f"the task's array {name!r} has {content}", remedy=f"it should hold {wanted}")

@@ -107,15 +107,13 @@ class TableScorer:
 
     def evaluate(self, model: ScorableModel | Place) -> Sensitive[int]:
         """The sum of the sensitive records' scores of the candidate at a place of the table."""
-        return Sensitive(int(self.table.sums[_candidate_index(model)]))
+        return Sensitive(int(self.table.sums[_index_of(model)]))
 
     def paired(
         self, model: ScorableModel | Place, reference: ScorableModel | Place, clipped: int
     ) -> Sensitive[int]:
         """The sum of the records' clipped score differences between two candidates of the table."""
-        return Sensitive(
-            _clipped_difference_sums(self.table, _candidate_index(reference), clipped)[_candidate_index(model)]
-        )
+        return Sensitive(_paired_sums(self.table, _index_of(reference), clipped)[_index_of(model)])
 
     def pairs(self) -> Sensitive[int]:
         """The number D of pairs in the half that plays sensitive.
@@ -132,13 +130,13 @@ class TableScorer:
         return self.places[tuple(point.items())]
 
 
-def _candidate_index(model: ScorableModel | Place) -> int:
+def _index_of(model: ScorableModel | Place) -> int:
     assert isinstance(model, Place)  # noqa: S101  the table's own trainer made it
     return model.index
 
 
 @lru_cache(maxsize=8)
-def _clipped_difference_sums(table: ScoreTable, reference: int, clipped: int) -> tuple[int, ...]:
+def _paired_sums(table: ScoreTable, reference: int, clipped: int) -> tuple[int, ...]:
     steps, _ = table.by_record()
     other = steps[:, reference].astype(np.int64)
     sums = (stretched(steps[:, i].astype(np.int64), other, clipped).sum() for i in range(steps.shape[1]))

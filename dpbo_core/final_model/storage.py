@@ -103,7 +103,7 @@ def read(folder: Path) -> tuple[Preprocessing, Model, str | None]:
         preprocessing, loss = _read_preprocessing(document["preprocessing"]), None
         if "linear" in document:
             linear = document["linear"]
-            weights = _read_row(linear["weights"], preprocessing.n_features)
+            weights = _floats(linear["weights"], preprocessing.n_features)
             ours, loss = (
                 LinearModel(weights, float(linear["lambda"]), float(linear["certificate"])),
                 _read_text(linear["loss"]),
@@ -114,9 +114,7 @@ def read(folder: Path) -> tuple[Preprocessing, Model, str | None]:
                 model, loss = FittedEstimator(repaired, np.zeros(preprocessing.n_features)), None
         else:
             columns, stand_in = preprocessing.columns, document["stand_in"]
-            stand_in = (
-                _read_row(stand_in, preprocessing.n_features) if columns is None else _cells(stand_in, columns)
-            )
+            stand_in = _floats(stand_in, preprocessing.n_features) if columns is None else _cells(stand_in, columns)
             estimator = _estimator(folder, document.get("booster"))
             if "repaired" in document:
                 estimator = Repaired(estimator, _terms(document["repaired"]))
@@ -304,7 +302,7 @@ def _terms(terms: Any) -> dict[str, Any]:
     return {"verb": VERBS[VERBS.index(terms["verb"])], "logistic": terms["logistic"] is True, **numbers}
 
 
-def _read_row(cells: Any, length: int) -> NDArray[np.float64]:
+def _floats(cells: Any, length: int) -> NDArray[np.float64]:
     row = np.array([_read_number(value) for value in cells], dtype=np.float64)
     if row.shape != (length,):
         raise ValueError

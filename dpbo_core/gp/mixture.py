@@ -187,11 +187,11 @@ def within(
         return float(w @ np.where(sign > 0, below / inside, 1.0 - above / inside))
 
     shift = (np.exp(-0.5 * low**2) - np.exp(-0.5 * high**2)) / (math.sqrt(2.0 * math.pi) * inside)
-    quantiles = [_quantile_by_bisection(cdf, ends, q) for q in ((1.0 - level) / 2.0, (1.0 + level) / 2.0)]
+    quantiles = [_quantile(cdf, ends, q) for q in ((1.0 - level) / 2.0, (1.0 + level) / 2.0)]
     return float(w @ np.clip(m + sign * s * shift, *ends)), (quantiles[0], quantiles[1])
 
 
-def _quantile_by_bisection(cdf: Callable[[float], float], ends: tuple[float, float], q: float) -> float:
+def _quantile(cdf: Callable[[float], float], ends: tuple[float, float], q: float) -> float:
     low, high = ends
     for _ in range(34):  # to 10⁻¹⁰ of the range
         middle = 0.5 * (low + high)
@@ -227,8 +227,8 @@ def average(
     Z = np.asarray(np.linalg.solve(L, repeated), dtype=np.float64)  # (ℓ, s, u, a)
     log_det = np.log(np.diagonal(L, axis1=-2, axis2=-1)).sum(axis=-1)
     log_w = -0.5 * (Z * Z).sum(axis=2) - log_det[..., None]
-    log_w += _log_normal_prior(lengthscales, prior.lengthscale, prior.lengthscale_spread)[:, None, None]
-    log_w += _log_normal_prior(deviations, prior.deviation, prior.deviation_spread)[None, :, None]
+    log_w += _log_weight(lengthscales, prior.lengthscale, prior.lengthscale_spread)[:, None, None]
+    log_w += _log_weight(deviations, prior.deviation, prior.deviation_spread)[None, :, None]
     weights = np.exp(log_w - log_w.max())
     log_evidence = float(
         log_w.max() + np.log(weights.sum()) - _log_total(lengthscales, deviations, len(trusts), prior)
@@ -254,20 +254,16 @@ def grid_of(prior: Prior) -> tuple[NDArray[np.float64], NDArray[np.float64], NDA
     """The grid's ℓ and s, and the log of their prior up to a constant: (ℓ,), (s,), (ℓ, s)."""
     lengthscales = _spread(prior.lengthscale, prior.lengthscale_spread)
     deviations = _spread(prior.deviation, prior.deviation_spread)
-    log_prior = _log_normal_prior(lengthscales, prior.lengthscale, prior.lengthscale_spread)[:, None]
-    return (
-        lengthscales,
-        deviations,
-        log_prior + _log_normal_prior(deviations, prior.deviation, prior.deviation_spread),
-    )
+    log_prior = _log_weight(lengthscales, prior.lengthscale, prior.lengthscale_spread)[:, None]
+    return lengthscales, deviations, log_prior + _log_weight(deviations, prior.deviation, prior.deviation_spread)
 
 
 def _log_total(
     lengthscales: NDArray[np.float64], deviations: NDArray[np.float64], n_trusts: int, prior: Prior
 ) -> float:
     """The log of the sum of the prior weights over the whole grid."""
-    lengths = _log_normal_prior(lengthscales, prior.lengthscale, prior.lengthscale_spread)
-    spreads = _log_normal_prior(deviations, prior.deviation, prior.deviation_spread)
+    lengths = _log_weight(lengthscales, prior.lengthscale, prior.lengthscale_spread)
+    spreads = _log_weight(deviations, prior.deviation, prior.deviation_spread)
     return float(np.log(np.exp(lengths).sum() * np.exp(spreads).sum() * n_trusts))
 
 
@@ -287,5 +283,5 @@ def _spread(median: float, spread: float) -> NDArray[np.float64]:
     return median * np.exp(spread * np.linspace(-2.0, 2.0, STEPS))
 
 
-def _log_normal_prior(values: NDArray[np.float64], median: float, spread: float) -> NDArray[np.float64]:
+def _log_weight(values: NDArray[np.float64], median: float, spread: float) -> NDArray[np.float64]:
     return np.zeros(1) if spread == 0.0 else -0.5 * (np.log(values / median) / spread) ** 2

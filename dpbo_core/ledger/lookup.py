@@ -123,16 +123,14 @@ class RecordedStudies:
     def recorded(self, word: str) -> tuple[Recorded, ...]:
         """The charged studies that `word` names, as NAME, NAME:EDITION or a release's id."""
         whole = RESERVATIONS.c.study + ":" + RESERVATIONS.c.edition
-        return self._studies_where(sa.or_(RESERVATIONS.c.study == word, whole == word, NAMED.in_([word])))
+        return self._select(sa.or_(RESERVATIONS.c.study == word, whole == word, NAMED.in_([word])))
 
     def editions(
         self, study: str, *, edition: str | None = None, dataset: str | None = None
     ) -> tuple[Recorded, ...]:
         """The charged studies of that name, of one edition and one dataset unless they are None."""
         columns = {"study": study, "edition": edition, "dataset": dataset}
-        return self._studies_where(
-            *(RESERVATIONS.c[name] == text for name, text in columns.items() if text is not None)
-        )
+        return self._select(*(RESERVATIONS.c[name] == text for name, text in columns.items() if text is not None))
 
     def study_names(self) -> tuple[str, ...]:
         """The names of all studies that were charged, sorted."""
@@ -145,7 +143,7 @@ class RecordedStudies:
             release = connection.scalar(sa.select(RELEASES.c.release).join(RESERVATIONS).where(which))
             return None if release is None else Release.from_json(release)
 
-    def _studies_where(self, *which: sa.ColumnElement[bool]) -> tuple[Recorded, ...]:
+    def _select(self, *which: sa.ColumnElement[bool]) -> tuple[Recorded, ...]:
         columns = [RESERVATIONS.c[name] for name in ("study", "edition", "method", "dataset")]
         query = sa.select(*columns, NAMED, RESERVATIONS.c.reserved_at, RELEASES.c.release)
         query = query.join(RELEASES, isouter=True).where(*which).order_by(RESERVATIONS.c.id)

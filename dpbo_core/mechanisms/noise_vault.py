@@ -93,20 +93,18 @@ class NoiseVault:
 
     def opened(self, draw: Callable[[], Sensitive[int]]) -> VaultContents:
         """The vault's contents, created with the threshold's noise alone, durably, if there are none."""
-        return self.contents() or self._write_contents(VaultContents(_random_identity(), draw()))
+        return self.contents() or self._save(VaultContents(_random_identity(), draw()))
 
     def begun(self, contents: VaultContents, name: str, draw: Callable[[], Sensitive[int]]) -> VaultContents:
         """The contents with the noise of the look `name`, drawn now, durably, if it has none."""
         if name in contents.looks:
             return contents
-        return self._write_contents(
-            replace(contents, looks={**contents.looks, name: LookNoise(_random_identity(), draw())})
-        )
+        return self._save(replace(contents, looks={**contents.looks, name: LookNoise(_random_identity(), draw())}))
 
     def compared(self, contents: VaultContents, name: str, *, above: bool) -> VaultContents:
         """The contents with the result of the look `name`, durable when this returns."""
         look = replace(contents.looks[name], above=above)
-        return self._write_contents(replace(contents, looks={**contents.looks, name: look}))
+        return self._save(replace(contents, looks={**contents.looks, name: look}))
 
     def shred(self) -> None:
         """Destroy the noise, as well as a disk lets itself be overwritten; never fails, and may be repeated.
@@ -123,7 +121,7 @@ class NoiseVault:
         if self._file.read_bytes() != OVER:
             self._replace(OVER)
 
-    def _write_contents(self, contents: VaultContents) -> VaultContents:
+    def _save(self, contents: VaultContents) -> VaultContents:
         self._replace(_as_json(contents).encode())
         return contents
 

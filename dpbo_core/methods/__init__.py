@@ -62,11 +62,7 @@ def method_named(kind: str, options: Mapping[str, Any]) -> AnyMethod:
             (hint,) = (kind for kind in get_args(hint) if kind is not type(None))
         if get_origin(hint) is tuple:
             hint = tuple
-        valid = (
-            value in get_args(hint)
-            if get_args(hint) and get_origin(hint) is not None
-            else _has_option_type(value, hint)
-        )
+        valid = value in get_args(hint) if get_args(hint) and get_origin(hint) is not None else _typed(value, hint)
         if not valid:
             valid_values = ", ".join(map(repr, get_args(hint))) if get_args(hint) else f"a {hint.__name__}"
             raise StudyInvalid(
@@ -78,7 +74,7 @@ def method_named(kind: str, options: Mapping[str, Any]) -> AnyMethod:
     return cls(**arguments)
 
 
-def _has_option_type(value: object, hint: type) -> bool:
+def _typed(value: object, hint: type) -> bool:
     """Whether a TOML value may stand for an option of this type."""
     return type(value) is hint or (hint is float and type(value) is int) or (hint is tuple and type(value) is list)
 

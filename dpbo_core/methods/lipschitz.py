@@ -165,9 +165,7 @@ class Lipschitz:
         """What to expect: the mean absolute value of the Laplace noise, which is its scale."""
         ((spend, _),) = self.draws(problem)
         scale = spend.noise_scale
-        published = kusner_2015.corollary_4_scale(
-            sensitivity=self._published_sensitivity(problem), epsilon=problem.epsilon
-        )
+        published = kusner_2015.corollary_4_scale(sensitivity=self._as_printed(problem), epsilon=problem.epsilon)
         why = (
             f"its noise has scale {scale:.3g} on a score between 0 and {problem.score_range:g} "
             f"(as published {published:.3g}): {_score_bound(spend)}; it releases a score and no hyperparameter"
@@ -201,9 +199,7 @@ class Lipschitz:
             )
         lambda_min, lambda_max = _ends(problem)
         if self.calibration == "published":
-            return max(
-                1, int(np.ceil(self._published_sensitivity(problem) / problem.score_per_step * (1.0 + 1e-12)))
-            )
+            return max(1, int(np.ceil(self._as_printed(problem) / problem.score_per_step * (1.0 + 1e-12))))
         L, G, loss = problem.score.lipschitz, problem.score_range, loss_named(problem.model.estimator)  # line 4
         tau = _tolerance(problem)
         B = kusner_2015.weight_norm_bound(lambda_min=lambda_min, initial_loss=loss.initial_loss)
@@ -249,7 +245,7 @@ class Lipschitz:
         gap = max(r * (float(np.linalg.norm(w)) + tau) for r, w in zip(ratios, W[1:], strict=True))
         return min(D, (widest + 2.0 * gap + 4.0 * tau) * up), R
 
-    def _published_sensitivity(self, problem: Problem) -> float:
+    def _as_printed(self, problem: Problem) -> float:
         """The sensitivity Δ as printed in Theorem 7 (k = 1 in the paper)."""
         lambda_min, lambda_max = _ends(problem)
         return kusner_2015.theorem_7_sensitivity(

@@ -223,7 +223,7 @@ class PrivateGrid:
         """
         if not self._asks_public:
             listed = self._spread(problem)
-            return listed, None, self._moved_by_earlier_editions(problem, listed, np.zeros(len(listed)))
+            return listed, None, self._moved(problem, listed, np.zeros(len(listed)))
         public_search, (selection, _) = (
             search_on_public_data(problem, self._trials(problem)),
             self._mechanisms(problem),
@@ -244,11 +244,9 @@ class PrivateGrid:
             start = selection.scale * np.log(base_measure(problem, public_search.mean[list(listed)], noise))
         elif self.evaluate == "public_shortlist" and pair is None:
             start = head_start(problem, listed, public_search, noise).astype(np.float64)
-        return listed, pair, self._moved_by_earlier_editions(problem, listed, start)
+        return listed, pair, self._moved(problem, listed, start)
 
-    def _moved_by_earlier_editions(
-        self, problem: Problem, listed: tuple[int, ...], start: NDArray[np.float64]
-    ) -> NDArray[np.int64]:
+    def _moved(self, problem: Problem, listed: tuple[int, ...], start: NDArray[np.float64]) -> NDArray[np.int64]:
         """The head start moved towards what earlier editions chose, in whole steps of the sum."""
         choices = [edition.choice for edition in problem.earlier or ()]
         if any(choice is not None for choice in choices):

@@ -218,9 +218,7 @@ def distributions_of_packages() -> Mapping[str, list[str]]:
     To read the lists of all that is installed takes half a second, and a study asks for each name in it: they are
     read again only when a folder has changed.
     """
-    return _cached_look_up(
-        metadata.packages_distributions, tuple((folder, _changed(folder)) for folder in sys.path)
-    )
+    return _look_up(metadata.packages_distributions, tuple((folder, _changed(folder)) for folder in sys.path))
 
 
 def _changed(folder: str) -> int:
@@ -232,7 +230,7 @@ def _changed(folder: str) -> int:
 
 
 @lru_cache(maxsize=2)
-def _cached_look_up(
+def _look_up(
     look: Callable[[], Mapping[str, list[str]]], _: tuple[tuple[str, int], ...]
 ) -> Mapping[str, list[str]]:
     return look()

@@ -68,9 +68,7 @@ class LinearTrainer:
                 loss=self.loss,
                 regularization=regularization,
                 tolerance=self.tolerance,
-                start=None
-                if self._regularization_path is None
-                else self._regularization_path.start(regularization),
+                start=None if self._warm_path is None else self._warm_path.start(regularization),
             )
         return self._trained[regularization]
 
@@ -79,7 +77,7 @@ class LinearTrainer:
         return self.X.signed() if isinstance(self.X, StoredRows) else SignedRows.of(self.X, self.signs)
 
     @cached_property
-    def _regularization_path(self) -> LogisticPath | None:
+    def _warm_path(self) -> LogisticPath | None:
         return LogisticPath(self._signed_rows) if self.loss == "logistic" and self.X.shape[1] <= LARGEST else None
 
     def public_score(self, point: Mapping[str, Any], *, seed: int) -> float:

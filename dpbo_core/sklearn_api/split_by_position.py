@@ -107,9 +107,7 @@ def _own_values(series: Any) -> Any:
     if isinstance(getattr(native, "dtype", None), pd.CategoricalDtype):
         there = native.cat.remove_unused_categories()
         return (
-            there
-            if there.cat.ordered
-            else there.cat.reorder_categories(sorted(there.cat.categories, key=_sort_key))
+            there if there.cat.ordered else there.cat.reorder_categories(sorted(there.cat.categories, key=_order))
         )
     if not (series.dtype.is_temporal() or series.dtype in (nw.String, nw.Object)):
         return None
@@ -121,7 +119,7 @@ def _own_values(series: Any) -> Any:
     return pd.Series(column.held(held))
 
 
-def _sort_key(category: object) -> tuple[bool, float, str]:
+def _order(category: object) -> tuple[bool, float, str]:
     """A sorting key for categories: numbers in their order before texts in theirs."""
     meant = canonical(category)
     return (True, 0.0, meant) if isinstance(meant, str) else (False, meant, repr(category))

@@ -197,9 +197,7 @@ class SearchSpace:
 
     def encode(self, point: Mapping[str, Value]) -> NDArray[np.float64]:
         """The coordinates (d,) of `point` in the unit cube; ½ on axes that do not exist there."""
-        return np.array(
-            [u for name, axis in self.axes.items() for u in _coordinates(axis, name, point)], dtype=float
-        )
+        return np.array([u for name, axis in self.axes.items() for u in _cube(axis, name, point)], dtype=float)
 
     def to_json(self) -> dict[str, Any]:
         """The axes as plain tables: low, high, log and integer, or values."""
@@ -236,7 +234,7 @@ class SearchSpace:
             )
 
 
-def _coordinates(axis: Axis, name: str, point: Mapping[str, Value]) -> tuple[float, ...]:
+def _cube(axis: Axis, name: str, point: Mapping[str, Value]) -> tuple[float, ...]:
     return axis.encode(point[name]) if name in point else (0.5,) * axis.dimensions
 
 

@@ -68,7 +68,7 @@ def _value_in_words(value: object) -> str:
     return repr(value) if type(value) in (str, int, float, bool, type(None)) else f"a {type(value).__name__}"
 
 
-def _entries_of_module(module: str, names: str, entry: Listed) -> dict[str, Listed]:
+def _list(module: str, names: str, entry: Listed) -> dict[str, Listed]:
     return {f"{module}.{name}": entry for name in names.split()}
 
 
@@ -107,7 +107,7 @@ _XGBOOST = Listed(
 )
 
 PREDICTORS: Mapping[str, Listed] = {
-    **_entries_of_module(
+    **_list(
         "sklearn.linear_model",
         "LogisticRegression LogisticRegressionCV Perceptron PassiveAggressiveClassifier RidgeClassifier "
         "RidgeClassifierCV SGDClassifier LinearRegression Ridge RidgeCV Lasso LassoCV LassoLars LassoLarsCV "
@@ -116,18 +116,18 @@ PREDICTORS: Mapping[str, Listed] = {
         "PoissonRegressor GammaRegressor TweedieRegressor",
         _PRODUCT,
     ),
-    **_entries_of_module("sklearn.svm", "LinearSVC LinearSVR", _PRODUCT),
-    **_entries_of_module("sklearn.discriminant_analysis", "LinearDiscriminantAnalysis", _PRODUCT),
+    **_list("sklearn.svm", "LinearSVC LinearSVR", _PRODUCT),
+    **_list("sklearn.discriminant_analysis", "LinearDiscriminantAnalysis", _PRODUCT),
     "sklearn.discriminant_analysis.QuadraticDiscriminantAnalysis": Listed(
         "for each class the centred row times a fitted rotation, squared and added up within the row"
     ),
-    **_entries_of_module("sklearn.cross_decomposition", "PLSRegression", _PRODUCT),
-    **_entries_of_module(
+    **_list("sklearn.cross_decomposition", "PLSRegression", _PRODUCT),
+    **_list(
         "sklearn.tree",
         "DecisionTreeClassifier DecisionTreeRegressor ExtraTreeClassifier ExtraTreeRegressor",
         _TREE,
     ),
-    **_entries_of_module(
+    **_list(
         "sklearn.ensemble",
         "RandomForestClassifier RandomForestRegressor ExtraTreesClassifier ExtraTreesRegressor "
         "GradientBoostingClassifier GradientBoostingRegressor HistGradientBoostingClassifier "
@@ -135,12 +135,10 @@ PREDICTORS: Mapping[str, Listed] = {
         _TREE,
     ),
     # boosted trees of other packages, under the names that they are imported by and under those that they give
-    **_entries_of_module(
-        "lightgbm", "LGBMClassifier LGBMRegressor sklearn.LGBMClassifier sklearn.LGBMRegressor", _LIGHTGBM
-    ),
-    **_entries_of_module("xgboost", "XGBClassifier XGBRegressor XGBRFClassifier XGBRFRegressor", _XGBOOST),
-    **_entries_of_module("xgboost.sklearn", "XGBClassifier XGBRegressor XGBRFClassifier XGBRFRegressor", _XGBOOST),
-    **_entries_of_module("sklearn.svm", "SVC NuSVC SVR NuSVR", _LIBSVM),
+    **_list("lightgbm", "LGBMClassifier LGBMRegressor sklearn.LGBMClassifier sklearn.LGBMRegressor", _LIGHTGBM),
+    **_list("xgboost", "XGBClassifier XGBRegressor XGBRFClassifier XGBRFRegressor", _XGBOOST),
+    **_list("xgboost.sklearn", "XGBClassifier XGBRegressor XGBRFClassifier XGBRFRegressor", _XGBOOST),
+    **_list("sklearn.svm", "SVC NuSVC SVR NuSVR", _LIBSVM),
     "sklearn.kernel_ridge.KernelRidge": Listed(
         _KERNEL, {"kernel": ("linear", "poly", "rbf", "sigmoid", "laplacian", "cosine", "polynomial")}
     ),
@@ -148,25 +146,23 @@ PREDICTORS: Mapping[str, Listed] = {
     "sklearn.gaussian_process.GaussianProcessClassifier": Listed(
         _KERNEL + "; a triangular solve has one right-hand side a row"
     ),
-    **_entries_of_module("sklearn.neighbors", "KNeighborsClassifier KNeighborsRegressor", _NEIGHBOURS),
-    **_entries_of_module(
-        "sklearn.naive_bayes", "GaussianNB BernoulliNB MultinomialNB ComplementNB", Listed(_BAYES)
-    ),
+    **_list("sklearn.neighbors", "KNeighborsClassifier KNeighborsRegressor", _NEIGHBOURS),
+    **_list("sklearn.naive_bayes", "GaussianNB BernoulliNB MultinomialNB ComplementNB", Listed(_BAYES)),
     "sklearn.naive_bayes.CategoricalNB": Listed(_BAYES + ", looked up in fitted tables"),
-    **_entries_of_module("sklearn.neural_network", "MLPClassifier MLPRegressor", _LAYERS),
+    **_list("sklearn.neural_network", "MLPClassifier MLPRegressor", _LAYERS),
     "sklearn.dummy.DummyClassifier": Listed(
         "a fitted constant", {"strategy": ("prior", "most_frequent", "constant")}
     ),
     "sklearn.dummy.DummyRegressor": Listed("a fitted constant"),
     "sklearn.pipeline.Pipeline": Listed("hands the rows from step to step; the steps are looked at too"),
-    **_entries_of_module(
+    **_list(
         "sklearn.ensemble",
         "AdaBoostClassifier AdaBoostRegressor BaggingClassifier BaggingRegressor StackingClassifier "
         "StackingRegressor VotingClassifier VotingRegressor",
         Listed(_MADE_OF),
     ),
-    **_entries_of_module("sklearn.multiclass", "OneVsRestClassifier OneVsOneClassifier", Listed(_MADE_OF)),
-    **_entries_of_module("sklearn.compose", "TransformedTargetRegressor", Listed(_MADE_OF)),
+    **_list("sklearn.multiclass", "OneVsRestClassifier OneVsOneClassifier", Listed(_MADE_OF)),
+    **_list("sklearn.compose", "TransformedTargetRegressor", Listed(_MADE_OF)),
     "sklearn.calibration.CalibratedClassifierCV": Listed(_MADE_OF, {"method": ("sigmoid", "isotonic")}),
     "sklearn.frozen.FrozenEstimator": Listed("calls the same verb of what it wraps, which is looked at too"),
 }
@@ -183,13 +179,13 @@ _OWN_WORDS = {
 _CENTRED = Listed("the row, centred by fitted means, times a fitted matrix")
 
 TRANSFORMERS: Mapping[str, Listed] = {
-    **_entries_of_module(
+    **_list(
         "sklearn.preprocessing",
         "StandardScaler MinMaxScaler MaxAbsScaler RobustScaler Binarizer KBinsDiscretizer QuantileTransformer "
         "SplineTransformer OneHotEncoder OrdinalEncoder TargetEncoder",
         _CELLS,
     ),
-    **_entries_of_module("sklearn.impute", "SimpleImputer MissingIndicator", _CELLS),
+    **_list("sklearn.impute", "SimpleImputer MissingIndicator", _CELLS),
     "sklearn.feature_extraction.text.HashingVectorizer": Listed(_WORDS + "a hash; then the row's norm", _OWN_WORDS),
     "sklearn.feature_extraction.text.CountVectorizer": Listed(_WORDS + "a fitted vocabulary", _OWN_WORDS),
     "sklearn.feature_extraction.text.TfidfVectorizer": Listed(
@@ -204,21 +200,17 @@ TRANSFORMERS: Mapping[str, Listed] = {
         "one of NumPy's elementwise functions of one argument, or none",
         {"kw_args": (None, {}), "inv_kw_args": (None, {})},
     ),
-    **_entries_of_module(
-        "sklearn.decomposition", "PCA IncrementalPCA TruncatedSVD FactorAnalysis FastICA", _CENTRED
-    ),
-    **_entries_of_module("sklearn.random_projection", "GaussianRandomProjection SparseRandomProjection", _CENTRED),
-    **_entries_of_module("sklearn.neighbors", "NeighborhoodComponentsAnalysis", _CENTRED),
+    **_list("sklearn.decomposition", "PCA IncrementalPCA TruncatedSVD FactorAnalysis FastICA", _CENTRED),
+    **_list("sklearn.random_projection", "GaussianRandomProjection SparseRandomProjection", _CENTRED),
+    **_list("sklearn.neighbors", "NeighborhoodComponentsAnalysis", _CENTRED),
     "sklearn.kernel_approximation.RBFSampler": Listed(_CENTRED.because + ", and its cosine"),
     "sklearn.kernel_approximation.Nystroem": Listed(
         "the kernel between the row and fitted points, times a fitted matrix",
         {"kernel": ("rbf", "linear", "poly", "polynomial", "sigmoid", "laplacian", "cosine")},
     ),
-    **_entries_of_module(
-        "sklearn.cluster", "KMeans MiniBatchKMeans", Listed("distances between the row and fitted centres")
-    ),
+    **_list("sklearn.cluster", "KMeans MiniBatchKMeans", Listed("distances between the row and fitted centres")),
     "sklearn.ensemble.RandomTreesEmbedding": Listed("the leaves that the row reaches in fitted trees"),
-    **_entries_of_module(
+    **_list(
         "sklearn.feature_selection",
         "SelectKBest SelectPercentile SelectFpr SelectFdr SelectFwe SelectFromModel RFE VarianceThreshold",
         _COLUMNS,
@@ -244,74 +236,64 @@ _HANDLE = Listed("compiled trees of numbers, made by the library's own training"
 _MEMBER = Listed("a fitted part that is called on the same rows, and works on each by itself")
 
 PARTS: Mapping[str, Listed] = {
-    **_entries_of_module("sklearn.tree._tree", "Tree", _COMPILED),
-    **_entries_of_module("sklearn.ensemble._hist_gradient_boosting.predictor", "TreePredictor", _NUMBERS),
-    **_entries_of_module("sklearn.ensemble._hist_gradient_boosting.binning", "_BinMapper", _NUMBERS),
-    **_entries_of_module("sklearn.neighbors._kd_tree", "KDTree KDTree64 KDTree32", _COMPILED),
-    **_entries_of_module("sklearn.neighbors._ball_tree", "BallTree BallTree64 BallTree32", _COMPILED),
-    **_entries_of_module(
+    **_list("sklearn.tree._tree", "Tree", _COMPILED),
+    **_list("sklearn.ensemble._hist_gradient_boosting.predictor", "TreePredictor", _NUMBERS),
+    **_list("sklearn.ensemble._hist_gradient_boosting.binning", "_BinMapper", _NUMBERS),
+    **_list("sklearn.neighbors._kd_tree", "KDTree KDTree64 KDTree32", _COMPILED),
+    **_list("sklearn.neighbors._ball_tree", "BallTree BallTree64 BallTree32", _COMPILED),
+    **_list(
         "sklearn.metrics._dist_metrics",
         "EuclideanDistance64 ManhattanDistance64 ChebyshevDistance64 MinkowskiDistance64 EuclideanDistance32 "
         "ManhattanDistance32 ChebyshevDistance32 MinkowskiDistance32",
         _METRIC,
     ),
-    **_entries_of_module(
+    **_list(
         "sklearn._loss.loss",
         "HalfBinomialLoss HalfMultinomialLoss HalfSquaredError HalfPoissonLoss HalfGammaLoss HalfTweedieLoss "
         "HalfTweedieLossIdentity AbsoluteError PinballLoss HuberLoss ExponentialLoss",
         _LOSS,
     ),
-    **_entries_of_module(
+    **_list(
         "sklearn._loss._loss",
         "CyHalfBinomialLoss CyHalfMultinomialLoss CyHalfSquaredError CyHalfPoissonLoss CyHalfGammaLoss "
         "CyHalfTweedieLoss CyHalfTweedieLossIdentity CyAbsoluteError CyPinballLoss CyHuberLoss CyExponentialLoss "
         "CyLossFunction",
         _COMPILED_LOSS,
     ),
-    **_entries_of_module(
-        "sklearn._loss.link", "IdentityLink LogLink LogitLink HalfLogitLink MultinomialLogit Interval", _LOSS
-    ),
-    **_entries_of_module(
+    **_list("sklearn._loss.link", "IdentityLink LogLink LogitLink HalfLogitLink MultinomialLogit Interval", _LOSS),
+    **_list(
         "sklearn.linear_model._sgd_fast",
         "Hinge SquaredHinge Log ModifiedHuber SquaredLoss Huber EpsilonInsensitive SquaredEpsilonInsensitive",
         _FITTING,
     ),
-    **_entries_of_module("sklearn.neural_network._stochastic_optimizers", "AdamOptimizer SGDOptimizer", _FITTING),
-    **_entries_of_module("numpy.random.mtrand", "RandomState", _FITTING),
-    **_entries_of_module("numpy.random._generator", "Generator", _FITTING),
-    **_entries_of_module(
+    **_list("sklearn.neural_network._stochastic_optimizers", "AdamOptimizer SGDOptimizer", _FITTING),
+    **_list("numpy.random.mtrand", "RandomState", _FITTING),
+    **_list("numpy.random._generator", "Generator", _FITTING),
+    **_list(
         "sklearn.model_selection",
         "KFold StratifiedKFold RepeatedKFold RepeatedStratifiedKFold ShuffleSplit StratifiedShuffleSplit "
         "LeaveOneOut",
         _FITTING,
     ),
-    **_entries_of_module("sklearn.compose", "make_column_selector", _FITTING),
-    **_entries_of_module(
-        "sklearn.compose._column_transformer", "_RemainderColsList", Listed("the numbers of columns")
-    ),
-    **_entries_of_module("scipy.sparse", "csr_matrix csc_matrix csr_array csc_array", _NUMBERS),
+    **_list("sklearn.compose", "make_column_selector", _FITTING),
+    **_list("sklearn.compose._column_transformer", "_RemainderColsList", Listed("the numbers of columns")),
+    **_list("scipy.sparse", "csr_matrix csc_matrix csr_array csc_array", _NUMBERS),
     "lightgbm.basic.Booster": Listed(
         "its trees: a prediction gets a buffer of its own, filled and emptied row by row", package=LIGHTGBM
     ),
     "xgboost.core.Booster": Listed("its trees, which predicting does not change", package=XGBOOST),
-    **_entries_of_module("ctypes", "c_void_p", _HANDLE),
-    **_entries_of_module(
-        "collections", "defaultdict OrderedDict", Listed("a dict: what it holds is looked at too")
-    ),
-    **_entries_of_module("functools", "partial", Listed("`check_array` with some of its arguments given")),
-    **_entries_of_module("sklearn.utils", "Bunch", Listed("a dict whose keys are attributes too")),
-    **_entries_of_module("scipy.interpolate", "BSpline interp1d", _CURVE),
-    **_entries_of_module(
-        "scipy.interpolate._bsplines", "_BSpline", _CURVE
-    ),  # what a BSpline hands its work to, from 1.18 on
-    **_entries_of_module(
-        "sklearn.preprocessing", "LabelBinarizer LabelEncoder", Listed("one class to its columns, and back")
-    ),
-    **_entries_of_module("sklearn.isotonic", "IsotonicRegression", _MEMBER),
-    **_entries_of_module("sklearn.calibration", "_CalibratedClassifier _SigmoidCalibration", _MEMBER),
-    **_entries_of_module("sklearn.multiclass", "_ConstantPredictor", _MEMBER),
-    **_entries_of_module("sklearn.gaussian_process._gpc", "_BinaryGaussianProcessClassifierLaplace", _MEMBER),
-    **_entries_of_module(
+    **_list("ctypes", "c_void_p", _HANDLE),
+    **_list("collections", "defaultdict OrderedDict", Listed("a dict: what it holds is looked at too")),
+    **_list("functools", "partial", Listed("`check_array` with some of its arguments given")),
+    **_list("sklearn.utils", "Bunch", Listed("a dict whose keys are attributes too")),
+    **_list("scipy.interpolate", "BSpline interp1d", _CURVE),
+    **_list("scipy.interpolate._bsplines", "_BSpline", _CURVE),  # what a BSpline hands its work to, from 1.18 on
+    **_list("sklearn.preprocessing", "LabelBinarizer LabelEncoder", Listed("one class to its columns, and back")),
+    **_list("sklearn.isotonic", "IsotonicRegression", _MEMBER),
+    **_list("sklearn.calibration", "_CalibratedClassifier _SigmoidCalibration", _MEMBER),
+    **_list("sklearn.multiclass", "_ConstantPredictor", _MEMBER),
+    **_list("sklearn.gaussian_process._gpc", "_BinaryGaussianProcessClassifierLaplace", _MEMBER),
+    **_list(
         "sklearn.gaussian_process.kernels",
         "Hyperparameter CompoundKernel Sum Product Exponentiation ConstantKernel WhiteKernel RBF Matern "
         "RationalQuadratic ExpSineSquared DotProduct",

@@ -232,8 +232,8 @@ class Binary(ReportKind):
         """The parts of the report beside its metrics: ROC curve, confusion at every edge, calibration."""
         return {
             "roc": _roc_points(self.edges, estimates.values),
-            "confusion": self._confusion_by_edge(estimates),
-            "calibration": [] if self.predicted is None else self._calibration_by_bin(self.predicted, estimates),
+            "confusion": self._confusions(estimates),
+            "calibration": [] if self.predicted is None else self._bin_shares(self.predicted, estimates),
         }
 
     def to_json(self) -> dict[str, Any]:
@@ -257,7 +257,7 @@ class Binary(ReportKind):
         steps = PublicSteps(*(tuple(map(tuple, table["steps"][name])) for name in ("positives", "negatives")))
         return cls(tuple(table["edges"]), table["threshold"], ties, predicted, steps, table["positive_class"])
 
-    def _confusion_by_edge(self, estimates: Estimates) -> list[dict[str, Any]]:
+    def _confusions(self, estimates: Estimates) -> list[dict[str, Any]]:
         N, P = estimates.cells.sum(axis=(0, -1)).tolist()
         TP, FP = (estimates.values[f"at {name}"].tolist() for name in ("true_positives", "false_positives"))
         return [
@@ -278,9 +278,7 @@ class Binary(ReportKind):
             for j, edge in enumerate(self.edges)
         ]
 
-    def _calibration_by_bin(
-        self, predicted: tuple[float | None, ...], estimates: Estimates
-    ) -> list[dict[str, Any]]:
+    def _bin_shares(self, predicted: tuple[float | None, ...], estimates: Estimates) -> list[dict[str, Any]]:
         ends = [None, *self.edges, None]
         return [
             {

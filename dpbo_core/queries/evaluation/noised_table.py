@@ -122,9 +122,7 @@ class NoisedTable:
         values, spreads = dict(self.figures(counts)), kind.spreads(self.split(counts))
         names = [name for name in values if not name.startswith((LOW, HIGH))]
         added = [self._added(draws, values, spreads) for draws in (noised, sampled)]
-        intervals = [
-            {name: self._noise_interval(name, values[name], values, one) for name in names} for one in added
-        ]
+        intervals = [{name: self._ends_of(name, values[name], values, one) for name in names} for one in added]
         rises = {name: added[0][name][2] for name in kind.raised if name in added[0]}
         intervals[1] |= self._of_shares(noised, values)
         values |= {name: np.maximum(0.0, values[name] - rise) for name, rise in rises.items()}
@@ -140,7 +138,7 @@ class NoisedTable:
         every = {name: np.asarray(float(self.n_records)) for name in ("unread_share", "of records_share")}
         wholes = {name: one for name, one in {**self.kind.denominators(values), **every}.items() if name in values}
         pieces: dict[str, list[Reals]] = {name: [] for name in wholes}
-        for tables in _blocks_of_draws(noised, len(counts)):
+        for tables in _batches(noised, len(counts)):
             figures = self.figures(tables - counts + full)
             of = {**self.kind.denominators(figures), **every}
             for name, parts in pieces.items():
@@ -156,7 +154,7 @@ class NoisedTable:
             intervals[name] = wilson(values[name], whole, noise)
         return intervals
 
-    def _noise_interval(self, name: str, value: Reals, middle: Figures, added: dict[str, Spread]) -> Interval:
+    def _ends_of(self, name: str, value: Reals, middle: Figures, added: dict[str, Spread]) -> Interval:
         if LOW + name in added:
             low, high = LOW + name, HIGH + name
             return np.asarray(middle[low] + added[low][0]), np.asarray(middle[high] + added[high][1])
@@ -174,7 +172,7 @@ class NoisedTable:
         whole = self.split(counts).sum(axis=axes)
         rises: dict[str, list[Reals]] = {name: [] for name in kind.raised}
         pieces: dict[str, list[Reals]] = {name: [] for name in middle}
-        for tables in _blocks_of_draws(draws, len(self.drawn)):
+        for tables in _batches(draws, len(self.drawn)):
             for name, values in self.figures(tables).items():
                 more = normal(values.shape) * beside[name] if name in beside else 0.0
                 pieces[name].append(values - middle[name] + more)
@@ -225,7 +223,7 @@ def simulated_noise(rng: np.random.Generator, scale: float, shape: tuple[int, ..
     return np.asarray((rng.geometric(p, shape) - rng.geometric(p, shape)) / weight, dtype=np.float64)
 
 
-def _blocks_of_draws(draws: Draws, width: int) -> Iterator[Reals]:
+def _batches(draws: Draws, width: int) -> Iterator[Reals]:
     rng, left = np.random.default_rng(SEED), PAIRS
     while left:
         size = max(1, min(left, AT_ONCE // (2 * width)))

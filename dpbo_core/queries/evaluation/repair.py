@@ -107,13 +107,13 @@ class BinnedLogOdds:
     def shares(self, slope: float, intercept: float) -> tuple[Reals, Reals]:
         """The recalibrated share p of positives in each bin, (B,), and its gradient (2, B)."""
         p = 0.5 * (1.0 + np.tanh(0.5 * (slope * self.values + intercept)))
-        records = np.maximum(self._sums_by_bin(np.ones(len(p))), 1.0)
-        empty = np.where(self._sums_by_bin(np.ones(len(p))) > 0.0, 0.0, 0.5)
+        records = np.maximum(self._binned(np.ones(len(p))), 1.0)
+        empty = np.where(self._binned(np.ones(len(p))) > 0.0, 0.0, 0.5)
         turned = p * (1.0 - p)
-        gradient = np.stack([self._sums_by_bin(turned * self.values), self._sums_by_bin(turned)]) / records
-        return np.clip(self._sums_by_bin(p) / records + empty, CERTAIN, 1.0 - CERTAIN), gradient
+        gradient = np.stack([self._binned(turned * self.values), self._binned(turned)]) / records
+        return np.clip(self._binned(p) / records + empty, CERTAIN, 1.0 - CERTAIN), gradient
 
-    def _sums_by_bin(self, weights: Reals) -> Reals:
+    def _binned(self, weights: Reals) -> Reals:
         return np.bincount(self.bins, weights=weights, minlength=self.size).astype(np.float64)
 
 
@@ -168,9 +168,7 @@ def repair(table: NoisedTable, public: PublicRecords, threshold: str | None) -> 
         predicted = tuple(None if old is None else new for old, new in zip(predicted, mended, strict=True))
     after = report(replace(table, kind=replace(kind, predicted=predicted, threshold=edge)))
     probability = None if binned is None else _probability_at_edge(edge, slope, intercept, public)
-    return Repair(
-        slope, intercept, edge, probability, tuple(why), _compared_metrics(before), _compared_metrics(after)
-    )
+    return Repair(slope, intercept, edge, probability, tuple(why), _compared(before), _compared(after))
 
 
 def recalibration(
@@ -260,7 +258,7 @@ def _probability_at_edge(edge: float, slope: float, intercept: float, public: Pu
     return 0.5 * (1.0 + math.tanh(0.5 * at))
 
 
-def _compared_metrics(value: Mapping[str, Any]) -> dict[str, Any]:
+def _compared(value: Mapping[str, Any]) -> dict[str, Any]:
     """What is compared before and after: log-loss, calibration, and the counts at the threshold."""
     names = ("mean_log_loss", "calibration_error", "auc")
     return {

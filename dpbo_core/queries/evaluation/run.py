@@ -226,9 +226,7 @@ class OpenEvaluation:
         """
         with run.padded():
             release = self._charge_and_release(run)
-        result = EvaluationResult(
-            release, replayed=False, best_threshold=_best_threshold(self.request.query, release)
-        )
+        result = EvaluationResult(release, replayed=False, best_threshold=_threshold(self.request.query, release))
         return _repaired(self.request, self.evaluated, result) if self.request.query.section.repair else result
 
     def _charge_and_release(self, run: Run) -> Release:
@@ -294,7 +292,7 @@ def table_of(
 
 def _replayed(query: EvaluationQuery, release: Release) -> EvaluationResult:
     """The result of a recorded report, with the threshold for the currently stated costs."""
-    return EvaluationResult(release, replayed=True, best_threshold=_best_threshold(query, release))
+    return EvaluationResult(release, replayed=True, best_threshold=_threshold(query, release))
 
 
 def _repaired(request: EvaluationRequest, evaluated: EvaluatedModel, result: EvaluationResult) -> EvaluationResult:
@@ -317,7 +315,7 @@ def _repaired(request: EvaluationRequest, evaluated: EvaluatedModel, result: Eva
     return replace(result, repair=mended, repaired_model=repaired_model(evaluated, mended, loss))
 
 
-def _best_threshold(query: EvaluationQuery, release: Release) -> Mapping[str, Any] | None:
+def _threshold(query: EvaluationQuery, release: Release) -> Mapping[str, Any] | None:
     section = query.section
     if section.false_positive_cost is None and section.prevalence is None:
         return None

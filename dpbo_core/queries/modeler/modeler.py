@@ -156,7 +156,7 @@ class Modeler:
             raise ValueError("an answer names a row of the table and a finite value")
         repeated = any(answer.row == row for answer in self._answers)
         self._answers.append(RowAnswer(row, value, noise_scale))
-        if self._prior is None and _is_fit_due(len(self._answers)):
+        if self._prior is None and _due(len(self._answers)):
             self._refit()
         elif not repeated:
             self._bo.tell(row, self._mapped(value))  # Alg. 2, line 6
@@ -167,9 +167,7 @@ class Modeler:
         Raises:
             ValueError: as `tell`.
         """
-        fitted = (
-            max((t for t in range(1, len(answers) + 1) if _is_fit_due(t)), default=0) if self._prior is None else 0
-        )
+        fitted = max((t for t in range(1, len(answers) + 1) if _due(t)), default=0) if self._prior is None else 0
         self._answers = list(answers[:fitted])
         if fitted:
             self._refit()
@@ -227,6 +225,6 @@ class Modeler:
         return BayesianSearch(Posterior(self._points, kernel, self._fit.noise_variance), self._ucb, 0)
 
 
-def _is_fit_due(t: int) -> bool:
+def _due(t: int) -> bool:
     """Whether the prior is fitted anew at answer t: always at first, then at every fourth."""
     return t <= 12 or t % 4 == 0

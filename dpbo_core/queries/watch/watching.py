@@ -103,9 +103,7 @@ class Watching:
         problem = self.public.problem
         if self.tuned is None or isinstance(self.measure, PairMeasure):
             return problem.score_range / 2.0
-        steps = _required_trainer(problem).public_steps(
-            self.tuned.value["hyperparameters"], seed=problem.search.seed
-        )
+        steps = _its_trainer(problem).public_steps(self.tuned.value["hyperparameters"], seed=problem.search.seed)
         return float(steps.std()) * problem.score_range / GRID
 
     def with_threshold(self) -> "Watching":
@@ -122,7 +120,7 @@ class Watching:
         """The released model, trained on the public set."""
         if self.tuned is None:
             raise no_model()
-        return _required_trainer(self.public.problem).train(self.tuned.value["hyperparameters"])
+        return _its_trainer(self.public.problem).train(self.tuned.value["hyperparameters"])
 
 
 def watching(spec: StudySpec, run: Run, section: WatchSection) -> Watching:
@@ -314,7 +312,7 @@ def _in_range(section: WatchSection, reference: float | None, problem: Problem) 
     return min(max(reference, 0.0), top)
 
 
-def _required_trainer(problem: Problem) -> Trainer:
+def _its_trainer(problem: Problem) -> Trainer:
     if problem.trainer is None:
         raise no_model()
     return problem.trainer
