@@ -31,6 +31,7 @@ SCRIPTS = {
     "enforced": "Records scored alone",
     "scale": "Records in many files",
     "startup": "Start-up",
+    "mistakes": "Mistakes",
     "seconds": "What a user waits for",
     "ledger": "The ledger",
     "growth": "Growth",

@@ -15,7 +15,7 @@ from dpbo_core.accounting.account import ASKED, Account, Entry, cap_in, facts_ha
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import NOTHING, Total
 from dpbo_core.accounting.renyi_filter import Draw, draws_in
-from dpbo_core.errors import NoBudget, PolicyRefused
+from dpbo_core.errors import PolicyRefused
 from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.dataset_metadata import (
     A_DAY,
@@ -239,15 +239,6 @@ def _approvals_of(connection: sa.Connection, dataset: str) -> Approvals:
     return Approvals(sources, names, shares, members, largest, scores, readable, code, a_day)
 
 
-def no_budget(dataset: str) -> NoBudget:
-    """The error to raise for a dataset without a cap."""
-    return NoBudget(
-        f"dataset {dataset!r} has no privacy budget, so nothing may be spent on it",
-        cause="this is its first study",
-        remedy=f"add [budget] to the study, or: dpbo budget set {dataset} --epsilon 5 --delta 1e-5",
-    )
-
-
 def dataset_named(connection: sa.Connection, name: str) -> Dataset:
     """The dataset of this name, whose account has a cap.
 
@@ -256,7 +247,7 @@ def dataset_named(connection: sa.Connection, name: str) -> Dataset:
     """
     dataset = Dataset(name, account_named(connection, name))
     if cap_of(connection, dataset.account) is None:
-        raise no_budget(name)
+        raise admission.no_budget(name)
     return dataset
 
 
@@ -278,7 +269,7 @@ def dataset_with_cap(
         template, approved = served
         owners = cap_of(writer.connection, template)
         if owners is None:  # its sources stand under its cap
-            raise no_budget(template)
+            raise admission.no_budget(template)
         budget = replace(owners, dataset=name)
         open_cap(writer, budget)
         for item in approved:

@@ -31,7 +31,6 @@ from dpbo_core.ledger.accounts import (
     dataset_named,
     dataset_with_cap,
     draws_of,
-    no_budget,
     open_cap,
 )
 from dpbo_core.ledger.charge import Caller, Charge, QueryKey
@@ -326,7 +325,7 @@ class PrivacyLedger(RecordedStudies):
             if budget is None:
                 budget = charge.cap
                 if budget is None:
-                    raise no_budget(name)
+                    raise admission.no_budget(name)
                 totals = totals.after(DATASETS.name, cap_row(budget))  # an order is fixed as the cap is opened
             _admit(writer, account, budget, charge, OPERATING_SYSTEM, totals)
             own = Dataset(name, account)
@@ -344,7 +343,7 @@ class PrivacyLedger(RecordedStudies):
         key, plan = charge.key, charge.plan
         dataset, budget = dataset_with_cap(writer, key.dataset, charge.cap, charge.sources, caller)
         if budget is None:
-            raise no_budget(key.dataset)
+            raise admission.no_budget(key.dataset)
         account, spends = dataset.account, [spend.to_json() for spend in plan.spends]
         check_recovered(writer.connection, self._url, dataset)
         before = writer.connection.execute(CHARGED, {"fingerprint": key.fingerprint}).one_or_none()

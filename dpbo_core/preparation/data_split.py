@@ -5,8 +5,6 @@ at; its content is read by `sensitive_half` alone. Where the training set is sen
 the study says of it: nothing is fitted to it, and its content does not enter the study's fingerprint.
 """
 
-from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -24,14 +22,12 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.policy import unallowed_score
 from dpbo_core.ledger.sources import PUBLIC, Source, file_source
 from dpbo_core.models.import_path import function_at
+from dpbo_core.preparation.headers import PublicHeader, check_distinct, check_files, check_person, check_validation
 from dpbo_core.preparation.named_sources import place_source
 from dpbo_core.preparation.prediction_half import check_prediction_columns, prediction_half
 from dpbo_core.preparation.public_half import (
     OwnParts,
     PublicHalf,
-    PublicHeader,
-    check_names,
-    check_person,
     fitted_half,
     fitted_map,
     half_of_parts,
@@ -41,7 +37,7 @@ from dpbo_core.preparation.public_half import (
 from dpbo_core.preparation.resolve import planning_problem
 from dpbo_core.preparation.run import Run
 from dpbo_core.preparation.sizes import check_n_validation, facts_of, memory_limit
-from dpbo_core.preparation.training_set import fingerprint_with, left_out, named_prototype, training_parts
+from dpbo_core.preparation.training_set import fingerprint_with, named_prototype, training_parts
 from dpbo_core.preparation.training_set import training_table as training_table
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.problem.problem import Problem
@@ -203,15 +199,8 @@ def check_headers(spec: StudySpec, folder: str | Path, problem: Problem) -> None
         StudyInvalid: it is not so; or the public training set is not there. No record's content was looked at.
     """
     match spec.data:
-        case PublicFiles(training=training, target=target) | PersonFiles(training=training, target=target):
-            parts = training_parts(spec, folder)
-            if parts is None:
-                columns = data.read_header(Path(folder) / training, mode=PUBLIC_FILE, shown_as=training).columns
-            else:
-                columns = parts[0].columns
-            features = tuple(name for name in columns if name not in left_out(spec))
-            data.check_columns(features, features, target)
-            check_presence(spec, folder, PublicHeader(features, target))
+        case PublicFiles() | PersonFiles() as section:
+            check_files(spec, section, folder)
         case PredictionTable():
             check_presence(spec, folder, prediction_half(spec, problem, None))
         case SensitiveFiles() | SensitiveTraining() as section:
@@ -233,40 +222,7 @@ def check_presence(spec: StudySpec, folder: str | Path, public: PublicHalf | Pub
     if isinstance(section, PredictionTable):
         _check_predictions(spec, section, folder, public)
     if isinstance(section, PublicFiles | PersonFiles | SensitiveFiles):
-        _check_validation(spec, section, folder, public)
-
-
-def _check_validation(
-    spec: StudySpec,
-    section: PublicFiles | PersonFiles | SensitiveFiles,
-    folder: str | Path,
-    public: PublicHalf | PublicHeader,
-) -> None:
-    """Refuse a validation file by presence, header and, unless it is private, number of records."""
-    shown = section.validation
-    place = place_of(folder, shown)
-    parts = parts_of(place, shown_as=shown)
-    if isinstance(place, Path):
-        training = Path(folder) / section.training
-        check_distinct(files_of(training) or (training,), files_of(place) or (place,), shown_as=shown)
-    if parts and isinstance(section, SensitiveFiles):
-        raise StudyInvalid(
-            f"{shown} is a folder, and models of a sensitive training set are scored on one file",
-            cause="parts are scored apart, by models that are public",
-            remedy="write the validation records to one file",
-        )
-    if parts and spec.privacy.person is not None and not isinstance(section, PersonFiles):
-        raise StudyInvalid(
-            f"{shown} is a folder of files, and privacy.person counts a person's records over one file",
-            cause="a person's records may lie in several parts, and each part is scored by itself",
-            remedy="give one file; or data.n_persons in the place of n_validation, which counts each person once",
-        )
-    n_records = 0
-    for path in parts or (place,):
-        header = data.read_header(path, mode=SENSITIVE_FILE, shown_as=shown)
-        check_names(spec, header.columns, public, shown_as=shown)
-        n_records += header.n_records
-    check_n_validation(spec, n_records, shown_as=shown)
+        check_validation(spec, section, folder, public)
 
 
 def _check_predictions(
@@ -280,31 +236,6 @@ def _check_predictions(
     check_person(spec, header.columns, shown_as=shown)
     check_prediction_columns(public, header.columns, shown_as=shown)
     check_n_validation(spec, header.n_records, shown_as=shown)
-
-
-def check_distinct(training: Sequence[Path], validation: Sequence[Path], *, shown_as: str) -> None:
-    """Refuse a study that names one file twice, under whatever path.
-
-    Files with equal content are not looked for (`data.aliasing` says why).
-
-    Raises:
-        StudyInvalid: a training file is a validation file too, or two parts of the latter are one file.
-    """
-    with suppress(OSError):  # missing, or no name a file could have: the reader says so
-        own, others = [path.stat() for path in training], [path.stat() for path in validation]
-        places = [(one.st_dev, one.st_ino) for one in others]
-        if any((one.st_dev, one.st_ino) in places for one in own):
-            raise StudyInvalid(
-                f"{shown_as} is both the training file and the validation file",
-                cause="one file was named twice, and a record in both is protected in neither",
-                remedy="split the records into two files that share no person",
-            )
-        if len(set(places)) < len(places):
-            raise StudyInvalid(
-                f"two files of {shown_as} are one file under two names",
-                cause="a link to one of them lies in the folder, and its records would count twice",
-                remedy="remove the link",
-            )
 
 
 def is_partitioned(spec: StudySpec, folder: str | Path) -> bool:

@@ -17,7 +17,7 @@ from dpbo_core import data
 from dpbo_core.data import Preprocessing, Table
 from dpbo_core.data.people import Person, person_of, uncounted
 from dpbo_core.data.table_parts import PartsFingerprint, TableParts
-from dpbo_core.errors import Sealed, StudyInvalid
+from dpbo_core.errors import Sealed
 from dpbo_core.ledger.policy import unallowed_score
 from dpbo_core.ledger.sources import Source
 from dpbo_core.models.baseline import constant_margin, constant_score, even_weights, person_weights
@@ -35,14 +35,6 @@ from dpbo_core.problem.problem import Problem
 from dpbo_core.scoring.in_memory import Objective, Scorer
 from dpbo_core.scoring.persons import PersonObjective, Persons
 from dpbo_core.study_file import FunctionSection, LinearSection, PersonFiles, PublicData, StudySpec
-
-
-@dataclass(frozen=True)
-class PublicHeader:
-    """The columns of the public training set that are no other than features and the target, from its header."""
-
-    columns: tuple[str, ...]
-    target: str
 
 
 @dataclass(frozen=True)
@@ -217,33 +209,6 @@ def linear_problem(
     score = margin_score(model)
     trainer = LinearTrainer.of(X, labels, model.estimator, score=score, tolerance=model.tolerance)
     return replace(problem, baseline=constant_margin(score, labels, weights), trainer=trainer)
-
-
-def check_names(
-    spec: StudySpec, columns: Sequence[str], public: PublicHalf | PublicHeader, *, shown_as: str
-) -> None:
-    """Refuse a validation header other than the training columns, with the column of persons if one is named.
-
-    Raises:
-        StudyInvalid: it is not so.
-    """
-    check_person(spec, columns, shown_as=shown_as)
-    features = [name for name in columns if name not in left_out(spec)]
-    data.check_columns(public.columns, features, public.target, shown_as=shown_as)
-
-
-def check_person(spec: StudySpec, columns: Sequence[str], *, shown_as: str) -> None:
-    """Refuse a header without the column of persons that the study names.
-
-    Raises:
-        StudyInvalid: it is not.
-    """
-    if spec.privacy.person is not None and spec.privacy.person not in columns:
-        raise StudyInvalid(
-            f"{shown_as} has no column {spec.privacy.person!r}, which says whose record it is",
-            cause="a misspelt name in [privacy], or the column was dropped",
-            remedy="name the column as in the file's header, or leave person out",
-        )
 
 
 def sealed_half(spec: StudySpec, table: Table, people: Sequence[Person] | None, public: PublicHalf) -> Scorer:

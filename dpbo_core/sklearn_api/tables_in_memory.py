@@ -20,10 +20,10 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.sources import MEMORY, Division, Source
 from dpbo_core.models.prototype import Prototype, function_name, import_name
 from dpbo_core.models.scores.union import SCORES
+from dpbo_core.preparation.headers import check_names
 from dpbo_core.preparation.public_half import (
     OwnParts,
     PublicHalf,
-    check_names,
     fitted_half,
     fitted_map,
     named_map,

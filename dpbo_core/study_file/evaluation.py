@@ -155,3 +155,12 @@ class ObjectiveSection(Section):
     ]
     choice_share: Annotated[float, limit(lambda share: 0.0 <= share < 1.0, "give a share from 0 to below 1")] = 0.0
     edition: Annotated[str, check_name] = "1"
+
+
+def no_epsilon() -> StudyInvalid:
+    """The message for a report whose price nobody states."""
+    return StudyInvalid(
+        "no ε is stated for the evaluation",
+        cause="a report is a spend of its own, on top of [privacy]",
+        remedy="add [evaluation] with epsilon = 0.5, say, or give epsilon",
+    )

@@ -264,10 +264,15 @@ class StudySpec:
 DEFAULT_POINTS = {1: 64, 2: 16, 3: 8}  # a numeric axis, by how many numeric axes there are
 
 
+def space_of(spec: StudySpec) -> SearchSpace:
+    """The box of the study's [space]."""
+    conditions = {name: axis.condition for name, axis in spec.space.items() if axis.condition is not None}
+    return SearchSpace({name: _axis(axis) for name, axis in spec.space.items()}, conditions)
+
+
 def candidates_of(spec: StudySpec) -> CandidateSet:
     """The candidate set Λ: a grid over the axes, or points spread over them evenly."""
-    conditions = {name: axis.condition for name, axis in spec.space.items() if axis.condition is not None}
-    space = SearchSpace({name: _axis(axis) for name, axis in spec.space.items()}, conditions)
+    space = space_of(spec)
     if spec.search.candidates == "sobol" and spec.space:
         return sobol(space, spec.search.n_candidates, seed=spec.search.seed)
     numeric = sum(axis.values is None for axis in spec.space.values())

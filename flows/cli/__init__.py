@@ -1,21 +1,42 @@
 """The `dpbo` command: its words, what they do, and its screens."""
 
+import atexit
+import gc
 import signal
 import sys
 from contextlib import suppress
 from typing import NoReturn
 
+OBJECTS = 100_000  # that are made between two searches for garbage; imports make many, and none
+
 
 def main() -> None:
-    """Import and run the command; until it is imported a signal ends it at once, as nothing is charged yet."""
+    """Look at the study, import and run the command; until then a signal ends it at once, as nothing is charged yet."""
     try:
         with suppress(ValueError):  # in another thread than the main one nobody handles signals
             signal.signal(signal.SIGTERM, _raise_interrupt)
+        gc.set_threshold(OBJECTS)
+        atexit.register(gc.freeze)  # a process that ends gives its memory back whole: nothing is searched once more
+        _first_look()
         from dpbo.flows.cli.app import main as run
     except KeyboardInterrupt:
         sys.stderr.write("dpbo: stopped; nothing was charged. What to do: run the same command again\n")
         sys.exit(130)
     run()
+
+
+def _first_look() -> None:
+    """End with the message of what the study's words and headers refuse; whatever else fails, the command says."""
+    from dpbo.flows.cli.first_look import look
+    from dpbo.flows.cli.terminal import print_message
+    from dpbo_core.errors import BudgetRefused, StudyInvalid
+
+    with suppress(Exception):
+        try:
+            look(sys.argv[1:])
+        except (StudyInvalid, BudgetRefused) as error:
+            print_message(error)
+            sys.exit(error.exit_code)
 
 
 def _raise_interrupt(_number: int, _frame: object) -> NoReturn:

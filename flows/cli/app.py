@@ -6,8 +6,6 @@ cause and what to do: one line, or three aligned parts where that is a terminal;
 and never a sensitive value.
 """
 
-import atexit
-import gc
 import os
 import sys
 import traceback
@@ -23,8 +21,6 @@ from dpbo.flows.cli.interrupted import CODE, interrupt_on_termination, stopped
 from dpbo.flows.cli.terminal import Screen, lenient, print_message
 from dpbo.flows.cli.words import Plain, of_each_that_spends, of_each_with_a_result, of_every_command
 from dpbo_core.errors import DpboError, StudyInvalid
-
-OBJECTS = 100_000  # that are made between two searches for garbage; imports make many, and none
 
 COMMANDS = (
     ("dpbo init TRAIN.csv VALID.csv", "write a study file for your two files"),
@@ -169,8 +165,6 @@ def _announce(words: list[str]) -> None:
 
 def main() -> None:
     """The entry point: run, and turn every error into one message and an exit code."""
-    gc.set_threshold(OBJECTS)
-    atexit.register(gc.freeze)  # a process that ends gives its memory back whole: nothing is searched once more
     sys.argv = plain_first(sys.argv)
     debug = "--debug" in sys.argv
     os.environ.setdefault("PYTHONWARNINGS", "ignore")

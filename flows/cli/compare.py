@@ -58,7 +58,7 @@ def comparison_json(comparison: "Comparison") -> dict[str, Any]:
 
 
 def print_comparison(comparison: "Comparison") -> None:
-    """Print a comparison as `dpbo compare` shows it: a table of regrets by task and ε."""
+    """Print a comparison as `dpbo compare` shows it: a table of losses by task and ε."""
     screen = Screen()
     for task in dict.fromkeys(cell.task for cell in comparison.cells):
         here = [cell for cell in comparison.cells if cell.task == task]
@@ -67,7 +67,7 @@ def print_comparison(comparison: "Comparison") -> None:
         for name in dict.fromkeys(cell.contender for cell in here):
             regrets = {cell.epsilon: cell.regret for cell in here if cell.contender == name}
             rows.append([name, *("–" if regrets.get(e) is None else f"{regrets[e]:.4f}" for e in epsilons)])
-        title = f"{task}, m = {here[0].n_validation:,}: regret"
+        title = f"{task}, m = {here[0].n_validation:,}: how far below the best"
         screen.table(["", *(f"ε = {e:g}" for e in epsilons)], rows, left=1, wraps=0, title=title)
         screen.say()
     screen.say("look: " + ", ".join(str(file) for file in comparison.files))

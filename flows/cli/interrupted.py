@@ -6,10 +6,12 @@ import tomllib
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from dpbo_core.accounting.account import Entry
 from dpbo_core.errors import DpboError
+
+if TYPE_CHECKING:
+    from dpbo_core.accounting.account import Entry
 
 CODE = 130  # of a process that an interrupt ended
 AGAIN = "run the same command again"
@@ -57,7 +59,7 @@ def _study_stopped(path: Path) -> DpboError:
     )
 
 
-def _entries(dataset: str, name: str, edition: str) -> list[Entry]:
+def _entries(dataset: str, name: str, edition: str) -> "list[Entry]":
     """The account's entries of a study's edition and of its follow-up queries; none without a ledger here."""
     if "dpbo.flows.cli.running" not in sys.modules:  # no library is loaded to say that nothing began
         return []

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from dpbo.flows.cli.evaluate import reported
+from dpbo.flows.cli.first_look import no_study
 from dpbo.flows.cli.release_screen import (
     evaluated_json,
     place,
@@ -43,11 +44,7 @@ def tune(
 ) -> None:
     """Plan, reserve, search step by step, release, and show it in MLflow."""
     if (study is None) != example:
-        raise StudyInvalid(
-            "tune runs one study: a file, or the bundled example",
-            cause="no study was named, or one was named beside --example",
-            remedy="run dpbo tune study.toml, or dpbo tune --example; dpbo init writes a study for your own data",
-        )
+        raise no_study()
     tuned, account = run(study or EXAMPLE, pad_steps=pad_steps, register=register)
 
     def screen() -> None:

@@ -108,7 +108,7 @@ def test_a_signal_while_the_command_is_imported_is_answered_without_a_traceback(
     (tmp_path / "typer.py").write_text("import time\nprint('importing', flush=True)\ntime.sleep(60)\n")
     around = os.environ | {"PYTHONPATH": os.pathsep.join((str(tmp_path), str(ROOT)))}
     with subprocess.Popen(
-        [sys.executable, "-c", "from dpbo.flows.cli import main; main()", "tune", "study.toml"],
+        [sys.executable, "-c", "from dpbo.flows.cli import main; main()", "budget"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=around, preexec_fn=heeding,
     ) as process:  # fmt: skip
         assert process.stdout.readline() == "importing\n"

@@ -71,6 +71,8 @@ MISTAKES = {  # what is typed before the study's name, the study, the exit code,
     "a missing section": ("tune", without("model"), 2, "no [model] table"),
     "no cap": ("tune", without("budget"), 3, "has no privacy budget"),
     "more than the cap": ("tune", but("privacy", epsilon=6.0), 3, "the limit is"),
+    "no level of a report": ("evaluate", STUDY, 2, "no ε is stated"),
+    "no level of its plan": ("evaluate --plan", STUDY, 2, "no ε is stated"),
     "a study that is not there": ("tune", None, 2, "no such file"),
     "no study at all": ("tune", "", 2, "tune runs one study"),
     "no toml": ("tune", "this is no study", 2, "is not valid TOML"),
@@ -93,7 +95,7 @@ def answers(tmp_path_factory):
         path = folder / f"{number}.toml"
         if study:
             path.write_text(study if isinstance(study, str) else tomli_w.dumps(study))
-        typed.append([verb] if study == "" else [verb, path.name])
+        typed.append(verb.split() if study == "" else [*verb.split(), path.name])
     done = subprocess.run(
         [sys.executable, "-c", TYPED, json.dumps(typed)], cwd=folder, capture_output=True, text=True, timeout=600
     )

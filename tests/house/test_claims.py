@@ -82,6 +82,16 @@ CLAIMS = {  # how a row begins, and which of its yes and no cells: what the code
 }
 
 
+OTHERS = {"docs/how_to/own_a_budget.md": "what a copy for bad days must hold, and nothing that dpbo can do"}
+CELL = re.compile(r"^\|.*\| *\**(yes|no)\**( *\||[:,])", re.M)
+
+
+def test_no_other_table_says_yes_or_no():
+    pages = [ROOT / "README.md", ROOT / "SECURITY.md", *(ROOT / "docs").rglob("*.md")]
+    having = {page.relative_to(ROOT).as_posix() for page in pages if CELL.search(page.read_text())}
+    assert having == {*PAGES, *OTHERS}
+
+
 def claims():
     """Every cell of the pages' tables that begins with yes or no, of our own rows."""
     for page in PAGES:

@@ -8,6 +8,8 @@ import shlex
 import subprocess
 import sys
 import tomllib
+from difflib import SequenceMatcher
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -179,6 +181,29 @@ def test_the_pages_are_few_and_short():
     assert (kinds["Tutorials"], kinds["How to"] <= 12, kinds["Explanation"] <= 6) == (2, True, True)
     assert len(TEXTS["README.md"].split()) <= 1_000
     assert sum(len(text.split()) for text in (*TEXTS.values(), (ROOT / "SECURITY.md").read_text())) <= 45_000
+
+
+def test_no_two_pages_have_nearly_one_name():
+    """Neither `pipeline` and `pipelines` nor `first_release` and `first_releases`, and no two titles."""
+    pages = list((ROOT / "docs").rglob("*.md"))
+    titles = [re.search(r"^# (.+)", page.read_text(), re.M)[1].lower() for page in pages]
+    for names in ([page.stem for page in pages], titles):
+        near = [pair for pair in combinations(sorted(names), 2) if SequenceMatcher(None, *pair).ratio() >= 0.85]
+        assert not near
+
+
+MEASURED_BEFORE = {"Telling neighbours apart", "Timing", "Hostile input", "Leaks"}  # to be measured again
+
+
+def test_every_page_says_todays_version():
+    today = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    older = set()
+    for page in (ROOT / "docs").rglob("*"):
+        if page.suffix in (".md", ".txt"):
+            for section in re.split(r"^## ", page.read_text(), flags=re.M):
+                if {*re.findall(r"\bdpbo[ -](\d+\.\d+\.\d+)", section)} - {today}:
+                    older.add(section.splitlines()[0])
+    assert older <= MEASURED_BEFORE
 
 
 def test_where_is_what_is_there():

@@ -118,3 +118,17 @@ if __name__ == "__main__":
     for room, count in standing().items():
         print(f'    "{room}": {count},')
     print("}")
+
+
+ON_NO_SCREEN = re.compile(r"\bregrets?\b|\bpairs 0|as published|owner.s terminal|evaluate = tried", re.I)
+OF_THE_PAPER = {"curate.py"}  # `dpbo curate plan` says what Theorem 3 bounds, to who reads the paper
+
+
+def test_screens_have_no_word_that_a_first_user_cannot_know():
+    """Every text of the command's own files but docstrings: what is printed is written there."""
+    for path in sorted((ROOT / "flows" / "cli").glob("*.py")):
+        tree = ast.parse(path.read_text())
+        statements = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        texts = [n for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+        printed = [n.value for n in texts if n not in statements and ON_NO_SCREEN.search(n.value)]
+        assert path.name in OF_THE_PAPER or not printed, (path.name, printed)

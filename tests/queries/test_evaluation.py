@@ -517,7 +517,7 @@ def test_the_plan_says_what_to_expect_and_charges_nothing(tables, ledger):
     spec = tuned(tables, ledger)
     before = ledger.accounts("people")
     plan = plan_evaluation(spec, ledger=ledger, epsilon=0.02)
-    assert plan.expected.verdict == "not usable"
+    assert plan.expected.verdict == "useless"
     assert plan.price.spends[0].noise_scale == pytest.approx(100.0)
     assert plan_evaluation(spec, ledger=ledger, epsilon=3.0).expected.verdict in ("good", "poor")
     assert ledger.accounts("people") == before

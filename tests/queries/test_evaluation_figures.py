@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 from sklearn import metrics
 
 from dpbo_core.queries.evaluation import report_kind
@@ -23,7 +24,7 @@ from dpbo_core.queries.evaluation.binary_bins import (
 )
 from dpbo_core.queries.evaluation.histogram_cells import class_bins, with_groups
 from dpbo_core.queries.evaluation.noised_table import NoisedTable, report, simulated_noise
-from dpbo_core.queries.evaluation.report_kind import PublicRecords, TableSize, wilson
+from dpbo_core.queries.evaluation.report_kind import TELLS_NOTHING, PublicRecords, TableSize, wilson
 
 EDGES = (-1.0, -0.3, 0.0, 0.4, 1.1, 2.0)
 TIES = AucTies(0.5, 0.0, 0.0)
@@ -413,6 +414,18 @@ def test_the_expected_error_is_that_of_real_draws():
     assert np.mean(errors) <= 0.009
 
 
+def test_a_report_is_refused_where_its_auc_cannot_be_told_from_a_constant_answers_and_not_before():
+    """90% of its errors, normal with this mean size, lie within ± .25: halfway from .5 to a perfect AUC."""
+    assert norm.ppf(0.95) * TELLS_NOTHING / math.sqrt(2 / math.pi) == pytest.approx(0.25, abs=1e-4)
+    one = public_records(np.random.default_rng(12), 5000, 0.36)
+    for scale in (2.0, 10.0, 20.0, 40.0, 80.0, 160.0):
+        report = expected(one, n_records=1000, scale=scale)
+        beyond = report.errors["auc_error"] > TELLS_NOTHING
+        assert (report.verdict == "useless") is bool(report.warning) is beyond
+    assert beyond
+    assert not expected(one, n_records=1000, scale=10.0).warning
+
+
 @pytest.mark.parametrize("values", [[], [1.0], [1.0, 1.0, 1.0], [0.0, 1.0]])
 def test_public_values_of_any_kind_have_edges(values):
     for positive in ([1] * len(values), [0] * len(values), [i % 2 for i in range(len(values))]):
@@ -420,4 +433,4 @@ def test_public_values_of_any_kind_have_edges(values):
         found = expected(one, n_records=100, scale=2.0)
         assert 0.5 in found.edges
         if len(set(positive)) < 2:
-            assert found.verdict == "not usable"
+            assert found.verdict in ("not usable", "useless")

@@ -340,7 +340,7 @@ def test_the_expected_error_is_that_of_real_draws(monkeypatch):
         off.append(abs(float(table.estimates().values["mae"]) - np.abs(errors).mean()))
     assert np.mean(off) == pytest.approx(told.errors["mae_error"], rel=0.4)
     few = Regression.expected(public, TableSize(50, 20.0, 3), None)
-    assert few.verdict == "not usable"
+    assert few.verdict == "useless"
     assert "not be usable" in few.warning
     nobody = PublicRecords(np.zeros(0), np.zeros(0))
     assert Regression.expected(nobody, size, None).edges == (0.0,)

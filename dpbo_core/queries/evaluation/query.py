@@ -37,6 +37,7 @@ from dpbo_core.study_file import (
     SensitiveTraining,
     StudySpec,
 )
+from dpbo_core.study_file.evaluation import no_epsilon
 
 DRAW = "histogram"
 EVIDENCE = Evidence(
@@ -72,11 +73,7 @@ class EvaluationQuery:
         section = spec.evaluation or EvaluationSection()
         section = section if epsilon is None else replace(section, epsilon=float(epsilon))
         if section.epsilon is None:
-            raise StudyInvalid(
-                "no ε is stated for the evaluation",
-                cause="a report is a spend of its own, on top of [privacy]",
-                remedy="add [evaluation] with epsilon = 0.5, say, or give epsilon",
-            )
+            raise no_epsilon()
         if isinstance(spec.data, SensitiveTraining):
             raise StudyInvalid(
                 "a study without a validation set has nothing to evaluate its model on",

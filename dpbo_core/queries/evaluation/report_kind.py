@@ -70,6 +70,11 @@ class TableSize:
         return f"{self.n_records:,} {self.counted}"
 
 
+# A mean |error| of this much is a 90% interval of ± .25: half of what lies between a constant answer (AUC .5) and a
+# perfect one, so that a model halfway between is not told from a constant answer.
+TELLS_NOTHING = 0.25 * MEAN_ABSOLUTE / 1.645  # 1.645: of a normal, its 95% quantile
+
+
 @dataclass(frozen=True)
 class ExpectedErrors:
     """What to expect of a report's noise, from public facts alone.
@@ -78,7 +83,7 @@ class ExpectedErrors:
         edges: between the bins, ascending; none where there are no bins.
         errors: mean |error| of figures, by name.
         n_cells: how many cells are noised.
-        verdict: "good", "poor" or "not usable".
+        verdict: "good", "poor", "not usable" or "useless".
         why: one sentence for the person who pays.
         facts: what public records say beside it, by name.
     """
@@ -92,17 +97,18 @@ class ExpectedErrors:
 
     @property
     def warning(self) -> str:
-        """A warning before anything is spent; "" where the report will be usable."""
-        if self.verdict != "not usable":
+        """A warning that nothing should be spent; "" where the report can tell a model from a constant answer."""
+        if self.verdict != "useless":
             return ""
         return f"this report will not be usable: {self.why}; ask for more ε, or for fewer groups"
 
 
-def verdict(*errors: tuple[float, float, float]) -> str:
-    """The verdict on expected errors, each with the largest that is good and that is usable."""
-    if all(error <= good for error, good, _ in errors):
-        return "good"
-    return "poor" if all(error <= usable for error, _, usable in errors) else "not usable"
+def verdict(*errors: tuple[float, float, float, float]) -> str:
+    """The verdict on expected errors, each with the largest that is good, usable, and not useless."""
+    for place, word in enumerate(("good", "poor", "not usable"), start=1):
+        if all(one[0] <= one[place] for one in errors):
+            return word
+    return "useless"
 
 
 def ratio(part: Reals, whole: Reals) -> Reals:

@@ -17,7 +17,8 @@ from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.name_patterns import is_pattern, values_in, written_anyhow
 from dpbo_core.ledger.sources import Source
-from dpbo_core.preparation.data_split import check_distinct, check_presence, each_file, sensitive_half, sources_of
+from dpbo_core.preparation.data_split import check_presence, each_file, sensitive_half, sources_of
+from dpbo_core.preparation.headers import check_distinct
 from dpbo_core.preparation.public_half import PublicHalf
 from dpbo_core.preparation.sizes import n_validation
 from dpbo_core.privacy.assumption import ROWS_IN_ONE_TABLE

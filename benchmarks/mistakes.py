@@ -1,0 +1,98 @@
+"""How soon a mistake is answered, in units of importing NumPy: processor time of a new process, user and system.
+
+    python -m benchmarks.mistakes [--json]
+
+A unit is a process that runs `import numpy` beside each, so that a busy machine slows both; modules are compiled
+before. A ledger is there in the last row alone, whose floor is SQLAlchemy's import, as Parquet's is pyarrow's.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from benchmarks.rows import Row, main, spread_row
+from benchmarks.startup import COMMAND
+from benchmarks.timing import in_turn, ratio
+
+REPETITIONS = 10
+STUDY = """[study]
+name = "trial"
+method = "private_grid"
+[privacy]
+dataset = "people"
+epsilon = {epsilon}
+{budget}[data]
+training = "{training}"
+validation = "{validation}"
+n_validation = {records}
+target = "{target}"
+[model]
+estimator = "logistic"
+score = "accuracy"
+[space]
+lambda = {{ low = 1e-3, high = 10.0, log = true, points = 4 }}
+"""
+RIGHT = {
+    "epsilon": 1.0, "budget": "[budget]\nepsilon = 5.0\n", "records": 20, "target": "y",
+    "training": "t.csv", "validation": "v.csv",
+}  # fmt: skip
+MISTAKES: dict[str, tuple[dict[str, object], float, int]] = {
+    "ε = 0": ({"epsilon": 0.0}, 1.5, 2),
+    "a missing file": ({"training": "none.csv"}, 1.5, 2),
+    "a CSV file without the target": ({"target": "z"}, 2.0, 2),
+    "another number of records, CSV": ({"records": 21}, 2.0, 2),
+    "another number of records, Parquet": ({"records": 21, "validation": "v.parquet"}, 3.0, 2),
+    "no cap": ({"budget": ""}, 3.0, 3),
+    "no room, with a ledger": ({"epsilon": 6.0}, 3.0, 3),
+}
+
+
+def rows() -> Iterator[Row]:
+    with tempfile.TemporaryDirectory() as place:
+        runs = {"numpy": partial(python, Path(place), 0, "import numpy")}
+        for number, (name, (changes, _, code)) in enumerate(MISTAKES.items()):
+            runs[name] = partial(python, folder(place, number, changes, name), code, COMMAND, "tune", "s.toml")
+        for library in ("sqlalchemy", "pyarrow.parquet"):
+            runs[f"`import {library}`"] = partial(python, Path(place), 0, f"import {library}")
+        taken = dict(zip(runs, in_turn([*runs.values()], REPETITIONS, children), strict=True))
+    for name in (name for name in runs if name != "numpy"):
+        at_most = MISTAKES[name][1] if name in MISTAKES else None
+        yield spread_row(name, ratio(taken[name], taken["numpy"]), unit="units", at_most=at_most)
+
+
+def folder(place: str, number: int, changes: dict[str, object], name: str) -> Path:
+    """A folder with the study and its files; with a ledger where the mistake's name says so."""
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    made = Path(place, str(number))
+    made.mkdir()
+    lines = [f"{i % 7},{i % 5},{i % 2}" for i in range(30)]
+    for file, n in (("t.csv", 30), ("v.csv", 20)):
+        (made / file).write_text("\n".join(("a,b,y", *lines[:n])) + "\n")
+    pyarrow.parquet.write_table(pyarrow.csv.read_csv(made / "v.csv"), made / "v.parquet")
+    (made / "s.toml").write_text(STUDY.format(**RIGHT | changes))
+    if "ledger" in name:
+        python(made, 0, COMMAND, "budget", "set", "people", "--epsilon", "5")
+    return made
+
+
+def python(folder: Path, code: int, *words: str) -> None:
+    """Run a new process there, which must end with this code."""
+    done = subprocess.run([sys.executable, "-c", *words], cwd=folder, capture_output=True, text=True)
+    if done.returncode != code:
+        raise RuntimeError(done.stderr)
+
+
+def children() -> float:
+    """Processor seconds of all processes that ended."""
+    ended = os.times()
+    return ended.children_user + ended.children_system
+
+
+if __name__ == "__main__":
+    main(rows)

@@ -1,0 +1,141 @@
+"""What a study's files show before a record is read: presence, header and number of records.
+
+It needs neither a ledger nor a method, so a mistyped name is answered before those are imported.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dpbo_core import data
+from dpbo_core.data.addresses import place_of
+from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.preparation.sizes import check_n_validation
+from dpbo_core.preparation.training_set import left_out, training_parts
+from dpbo_core.scoring.partitioned import files_of, parts_of
+from dpbo_core.study_file import PersonFiles, PublicFiles, SensitiveFiles, StudySpec
+
+if TYPE_CHECKING:
+    from dpbo_core.preparation.public_half import PublicHalf
+
+
+@dataclass(frozen=True)
+class PublicHeader:
+    """The columns of the public training set that are no other than features and the target, from its header."""
+
+    columns: tuple[str, ...]
+    target: str
+
+
+def public_header(spec: StudySpec, section: PublicFiles | PersonFiles, folder: str | Path) -> PublicHeader:
+    """The header of the public training set, which has the target.
+
+    Raises:
+        StudyInvalid: it cannot be read, or has not.
+    """
+    parts = training_parts(spec, folder)
+    if parts is None:
+        path, shown = Path(folder) / section.training, section.training
+        columns = data.read_header(path, mode=PUBLIC_FILE, shown_as=shown).columns
+    else:
+        columns = parts[0].columns
+    features = tuple(name for name in columns if name not in left_out(spec))
+    data.check_columns(features, features, section.target)
+    return PublicHeader(features, section.target)
+
+
+def check_files(spec: StudySpec, section: PublicFiles | PersonFiles, folder: str | Path) -> None:
+    """Refuse files by presence, header and, unless it is private, number of records.
+
+    Raises:
+        StudyInvalid: it is not so. No record's content was looked at.
+    """
+    check_validation(spec, section, folder, public_header(spec, section, folder))
+
+
+def check_validation(
+    spec: StudySpec,
+    section: PublicFiles | PersonFiles | SensitiveFiles,
+    folder: str | Path,
+    public: "PublicHalf | PublicHeader",
+) -> None:
+    """Refuse a validation file by presence, header and, unless it is private, number of records."""
+    shown = section.validation
+    place = place_of(folder, shown)
+    parts = parts_of(place, shown_as=shown)
+    if isinstance(place, Path):
+        training = Path(folder) / section.training
+        check_distinct(files_of(training) or (training,), files_of(place) or (place,), shown_as=shown)
+    if parts and isinstance(section, SensitiveFiles):
+        raise StudyInvalid(
+            f"{shown} is a folder, and models of a sensitive training set are scored on one file",
+            cause="parts are scored apart, by models that are public",
+            remedy="write the validation records to one file",
+        )
+    if parts and spec.privacy.person is not None and not isinstance(section, PersonFiles):
+        raise StudyInvalid(
+            f"{shown} is a folder of files, and privacy.person counts a person's records over one file",
+            cause="a person's records may lie in several parts, and each part is scored by itself",
+            remedy="give one file; or data.n_persons in the place of n_validation, which counts each person once",
+        )
+    n_records = 0
+    for path in parts or (place,):
+        header = data.read_header(path, mode=SENSITIVE_FILE, shown_as=shown)
+        check_names(spec, header.columns, public, shown_as=shown)
+        n_records += header.n_records
+    check_n_validation(spec, n_records, shown_as=shown)
+
+
+def check_distinct(training: Sequence[Path], validation: Sequence[Path], *, shown_as: str) -> None:
+    """Refuse a study that names one file twice, under whatever path.
+
+    Files with equal content are not looked for (`data.aliasing` says why).
+
+    Raises:
+        StudyInvalid: a training file is a validation file too, or two parts of the latter are one file.
+    """
+    with suppress(OSError):  # missing, or no name a file could have: the reader says so
+        own, others = [path.stat() for path in training], [path.stat() for path in validation]
+        places = [(one.st_dev, one.st_ino) for one in others]
+        if any((one.st_dev, one.st_ino) in places for one in own):
+            raise StudyInvalid(
+                f"{shown_as} is both the training file and the validation file",
+                cause="one file was named twice, and a record in both is protected in neither",
+                remedy="split the records into two files that share no person",
+            )
+        if len(set(places)) < len(places):
+            raise StudyInvalid(
+                f"two files of {shown_as} are one file under two names",
+                cause="a link to one of them lies in the folder, and its records would count twice",
+                remedy="remove the link",
+            )
+
+
+def check_names(
+    spec: StudySpec, columns: Sequence[str], public: "PublicHalf | PublicHeader", *, shown_as: str
+) -> None:
+    """Refuse a validation header other than the training columns, with the column of persons if one is named.
+
+    Raises:
+        StudyInvalid: it is not so.
+    """
+    check_person(spec, columns, shown_as=shown_as)
+    features = [name for name in columns if name not in left_out(spec)]
+    data.check_columns(public.columns, features, public.target, shown_as=shown_as)
+
+
+def check_person(spec: StudySpec, columns: Sequence[str], *, shown_as: str) -> None:
+    """Refuse a header without the column of persons that the study names.
+
+    Raises:
+        StudyInvalid: it is not.
+    """
+    if spec.privacy.person is not None and spec.privacy.person not in columns:
+        raise StudyInvalid(
+            f"{shown_as} has no column {spec.privacy.person!r}, which says whose record it is",
+            cause="a misspelt name in [privacy], or the column was dropped",
+            remedy="name the column as in the file's header, or leave person out",
+        )

@@ -1,0 +1,64 @@
+"""What a study's own words and its files' headers refuse, answered before a library but NumPy is imported.
+
+The command checks all of it again. Files are looked at only where no ledger is: a release that is recorded is shown
+again without them, and a ledger may say that a file named as public is sensitive.
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from dpbo_core.accounting.admission import no_budget
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.study_file import PersonFiles, PublicFiles, StudySpec
+from dpbo_core.study_file.evaluation import no_epsilon
+from dpbo_core.study_file.study import space_of
+from dpbo_core.study_file.toml_file import read_study
+
+READS_A_STUDY = ("tune", "plan", "evaluate", "objective", "watch", "score", "serve")
+LEDGERS = {"DPBO_LEDGER_URL", "DPBO_DATABASE_URL"}
+
+
+def look(words: Sequence[str]) -> None:
+    """Read the study that a command names, and where no ledger is, what its files show before a record is read.
+
+    Args:
+        words: of the command.
+
+    Raises:
+        StudyInvalid: as the command would.
+    """
+    verb = next((word for word in words if not word.startswith("-")), "")
+    path = next((Path(word) for word in words if word.endswith(".toml")), None)
+    if list(words) == ["tune"]:
+        raise no_study()
+    if verb not in READS_A_STUDY or path is None or {"--help", "--debug", "--plain"} & {*words}:
+        return
+    if not all(word.isprintable() for word in words):  # the command says so
+        return
+    study = read_study(path)
+    space_of(study)
+    stated = study.evaluation is not None and study.evaluation.epsilon is not None
+    if verb == "evaluate" and not stated and not any(word.startswith("--epsilon") for word in words):
+        raise no_epsilon()
+    if verb in ("plan", "tune") and not (Path("mlruns").exists() or LEDGERS & os.environ.keys()):
+        _look_at_files(study, path.parent, verb)
+
+
+def _look_at_files(study: StudySpec, folder: Path, verb: str) -> None:
+    """Refuse what the headers show: of the public file for a plan, of both for a tune, which needs a cap too."""
+    from dpbo_core.preparation.headers import check_files, public_header
+
+    if isinstance(study.data, PublicFiles | PersonFiles) and "{" not in study.data.training + study.data.validation:
+        (public_header if verb == "plan" else check_files)(study, study.data, folder)
+    if verb == "tune" and study.budget is None:
+        raise no_budget(study.privacy.dataset)
+
+
+def no_study() -> StudyInvalid:
+    """The message of a tune that names no study."""
+    return StudyInvalid(
+        "tune runs one study: a file, or the bundled example",
+        cause="no study was named, or one was named beside --example",
+        remedy="run dpbo tune study.toml, or dpbo tune --example; dpbo init writes a study for your own data",
+    )
