@@ -11,7 +11,7 @@ OBJECTS = 100_000  # that are made between two searches for garbage; imports mak
 
 
 def main() -> None:
-    """Look at the study, import and run the command; until then a signal ends it at once, as nothing is charged yet."""
+    """Look at the study, import and run the command; until then a signal ends it, as nothing is charged yet."""
     try:
         with suppress(ValueError):  # in another thread than the main one nobody handles signals
             signal.signal(signal.SIGTERM, _raise_interrupt)
