@@ -2,6 +2,7 @@
 
     python -m benchmarks.held_back_tasks FOLDER 20261126 6     the tasks, three splits of each
     python -m benchmarks.own_search FOLDER [REPETITIONS]       a line a task and ε
+    python -m benchmarks.own_search digits [REPETITIONS]       beside permute-and-flip over the list, ε = 1
 
 | symbol | name here | meaning |
 |---|---|---|
@@ -23,7 +24,7 @@ from numpy.typing import NDArray
 
 from dpbo_core.comparison.cell_runs import METHODS_COMPARED, auto_of, run_of
 from dpbo_core.comparison.own_task import read_task
-from dpbo_core.comparison.tasks import on_table
+from dpbo_core.comparison.tasks import digits, on_table
 from dpbo_core.problem.problem import Problem
 from dpbo_core.queries.objective_for_a_loop.price import ObjectivePrice
 from dpbo_core.queries.objective_for_a_loop.smoothed_choice import smoothed
@@ -75,6 +76,25 @@ def line(file: Path, epsilon: float, repetitions: int) -> str:
     return "   ".join([*words, f"({advised})"])
 
 
+def list_line(repetitions: int) -> str:
+    """Mean regret and standard error on digits, 256 settings: TPE's 20 scores, and a choice among all at no score.
+
+    Permute-and-flip is the largest of exact sums with exponential noise of scale 2Δ/ε (Ding et al., 2021).
+    """
+    problem, records = digits()
+    problem = replace(problem, epsilon=1.0, delta=1e-6)
+    N, scale = len(problem.candidates), 2.0 * problem.record_steps / problem.epsilon
+    sums = np.array([int(problem.train(i).steps(records, problem.score).sum()) for i in range(N)])
+    lost = (sums.max() - sums) * problem.score_per_step
+    picks = [
+        (*tpe(problem, sums, seed), int(np.argmax(sums + np.random.default_rng((40, seed)).exponential(scale, N))))
+        for seed in range(repetitions)
+    ]
+    means, errors = lost[picks].mean(axis=0), lost[picks].std(axis=0, ddof=1) / np.sqrt(repetitions)
+    columns = zip((*RULES, f"permute-and-flip over {N}"), means, errors, strict=True)
+    return "   ".join(f"{rule} {mean:.4f} ± {error:.4f}" for rule, mean, error in columns)
+
+
 def main(folder: Path, repetitions: int) -> None:
     for file in sorted(folder.glob("*.npz")):
         for epsilon in EPSILONS:
@@ -82,4 +102,8 @@ def main(folder: Path, repetitions: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else REPETITIONS)
+    repetitions = int(sys.argv[2]) if len(sys.argv) > 2 else REPETITIONS
+    if sys.argv[1] == "digits":
+        print(list_line(repetitions))
+    else:
+        main(Path(sys.argv[1]), repetitions)

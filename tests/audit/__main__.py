@@ -18,7 +18,7 @@ from pathlib import Path
 
 from observer import campaign, compare
 
-from audit import bounds, distinguish, fuzz, rows, verdict
+from audit import boards, bounds, distinguish, fuzz, rows, verdict
 
 PAGE = Path(__file__).parents[2] / "docs" / "tables" / "audit.txt"
 VERSION = tomllib.loads((PAGE.parents[2] / "pyproject.toml").read_text())["project"]["version"]
@@ -155,6 +155,21 @@ hides it.
 {rows.timing_table(3 if short else 300)}"""
 
 
+def attacked(*, short: bool) -> str:
+    exact, ours = (rows.board_table(board, *((1, 60) if short else (8,))) for board in boards.BOARDS)
+    return f"""The cheater of examples/demo.py on {boards.RECORDS:,} coin flips, with {boards.SUBMISSIONS}
+submissions: random votes, summed by how far each score stood from a half (Blum and Hardt, 2015), and
+twenty in pairs that differ in one record, whose label the larger score tells. On ours the mean must be
+at most 0.56, and at most seven of ten labels right (guessing: a half; a false alarm has probability
+below 1e-3).
+
+{ours}
+
+Planted faults; every row must learn. A board that shows exact scores:
+
+{exact}"""
+
+
 def intrusion(*, short: bool) -> str:
     del short  # there is no shorter form: each way is tried once
     from audit.intrusion import text
@@ -172,6 +187,7 @@ SECTIONS: dict[str, tuple[str, Callable[..., str]]] = {
     "files": ("Hostile files", files),
     "kills": ("Kills", kills),
     "leaks": ("Leaks", leaks),
+    "boards": ("A cheater on a board", attacked),
     "intrusion": ("Intruders", intrusion),
     "observer": ("What an observer sees", observer),
 }

@@ -13,7 +13,19 @@ from typing import Any
 
 from conftest import STUDY
 
-from audit import distinguish, enumerator, exchange_kills, fuzz, hostile, kills, leaks, replays, rowwise, timing
+from audit import (
+    boards,
+    distinguish,
+    enumerator,
+    exchange_kills,
+    fuzz,
+    hostile,
+    kills,
+    leaks,
+    replays,
+    rowwise,
+    timing,
+)
 from audit.doors import doors
 from dpbo_core.methods import METHODS
 from dpbo_core.study_file import StudySpec
@@ -73,6 +85,11 @@ def exchange_table(searches: int) -> str:
         figures = exchange_kills.campaign(Path(folder), searches=searches)
     head = "exchange | searches | exchanges | kills | other states | drawn twice or never | overspends"
     return table(head, [f"| outsourced | {' | '.join(str(count) for count in vars(figures).values())} |"])
+
+
+def board_table(which: str, worlds: int, submissions: int = boards.SUBMISSIONS) -> str:
+    head = "board | worlds | the vote's accuracy, mean | standard deviation | least | most | labels read off pairs"
+    return table(head, [boards.row(which, worlds, submissions)])
 
 
 @contextmanager

@@ -43,9 +43,17 @@ def kept_out(cells: Cells) -> bool:
     return len(goals) == 1 and re.fullmatch(goals[0], cells[2]) is not None
 
 
+def learned(cells: Cells) -> bool:
+    """Whether a cheater's vote rose above 0.56 in the mean, or more than seven of ten labels were read."""
+    read, of = map(int, cells[-1].split(" of "))
+    return float(cells[2]) > 0.56 or read > 0.7 * of
+
+
 def broken(section: str, text: str) -> list[Cells]:
     """The rows of a section that are wrong; none where all is well."""
-    faults = "\nPlanted faults;" if section in ("neighbours", "estimators", "intrusion") else "\nFlows made"
+    faults = (
+        "\nPlanted faults;" if section in ("neighbours", "estimators", "intrusion", "boards") else "\nFlows made"
+    )
     honest, _, planted = text.partition(faults)
     good: dict[str, tuple[Callable[[Cells], bool], Callable[[Cells], bool]]] = {
         "neighbours": (lambda row: row[-1] == "under", lambda row: row[-1] == "above"),
@@ -53,6 +61,7 @@ def broken(section: str, text: str) -> list[Cells]:
         "estimators": (lambda row: row[-1] == "0", lambda row: row[-1] != "0"),
         "kills": (lambda row: zeros(row, 3), lambda _: False),
         "leaks": (lambda row: zeros(row, 2), lambda row: row[-1] != "0"),
+        "boards": (lambda row: not learned(row), learned),
         "intrusion": (kept_out, lambda row: row[-1] != "0"),
         "observer": (lambda row: zeros(row, 1), lambda row: row[-1] != "0"),
         "inputs": (lambda row: zeros(row, 5), lambda _: False),

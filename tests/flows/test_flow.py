@@ -5,10 +5,12 @@ import importlib
 import json
 import re
 import time
+from base64 import b64encode
 from itertools import zip_longest
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from prefect import Task, flow
 from prefect.artifacts import Artifact
 from prefect.client.orchestration import get_client
@@ -22,7 +24,12 @@ from prefect.client.schemas.filters import (
 )
 from prefect.client.schemas.sorting import FlowRunSort
 from prefect.logging.handlers import APILogHandler
-from prefect.settings import PREFECT_RESULTS_PERSIST_BY_DEFAULT, PREFECT_TASKS_DEFAULT_RETRIES, temporary_settings
+from prefect.settings import (
+    PREFECT_API_DATABASE_CONNECTION_URL,
+    PREFECT_RESULTS_PERSIST_BY_DEFAULT,
+    PREFECT_TASKS_DEFAULT_RETRIES,
+    temporary_settings,
+)
 from worlds import mostly_slow, with_method
 
 from dpbo.flows.prefect_runtime.liveness import bury
@@ -31,6 +38,7 @@ from dpbo.flows.prefect_runtime.prefect_page import in_a_line
 from dpbo.flows.prefect_runtime.settings import Stores, check_prefect_settings
 from dpbo.flows.tune import tune_privately
 from dpbo.tasks import policies
+from dpbo.tasks.reporting.receipt import new_key
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods import METHODS
@@ -215,6 +223,19 @@ def test_a_list_that_is_public_beforehand_goes_in_thirty_two_tasks(here, tables)
         StudySpec.from_dict(with_method(tables, "private_trajectory")), Run(PrivacyLedger(Stores().ledger))
     )
     assert run.tasks == tuple((step,) for step in range(40))
+
+
+def test_neither_prefect_nor_mlflow_ever_holds_the_key_that_signs(here, tables):
+    private, _, name = new_key()
+    secret = load_pem_private_key(private.read_bytes(), None).private_bytes_raw()
+    forms = (private.read_bytes().splitlines()[1], secret, b64encode(secret), secret.hex().encode())
+    tune_privately(with_method(tables, "private_grid"))
+    of_prefect = Path(PREFECT_API_DATABASE_CONNECTION_URL.value().partition("///")[2]).parent
+    files = [path for folder in (here, of_prefect) for path in folder.rglob("*") if path.is_file()]
+    stored = {path: path.read_bytes() for path in files if path != here / private}
+    assert any(b"tune privately" in stored[path] for path in stored if path.is_relative_to(of_prefect))
+    assert any(name.encode() in stored[path] for path in stored if path.name == "release.intoto.json")
+    assert [str(path) for path, content in stored.items() if any(form in content for form in forms)] == []
 
 
 def test_a_failing_step_leaves_nothing_of_its_error(here, tables, monkeypatch):

@@ -1,8 +1,11 @@
 """`dpbo objective` and its flow: scores one at a time from a study file, across processes, a task each."""
 
 import json
+import os
 import pickle
 import shutil
+import subprocess
+import sys
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from multiprocessing import get_context
@@ -12,6 +15,7 @@ import pandas as pd
 import pytest
 import skops.io
 import tomli_w
+from conftest import new_database
 from mlflow.tracking import MlflowClient
 from sklearn.tree import DecisionTreeClassifier
 from test_evaluate_flow import run  # noqa: F401  a fixture
@@ -22,7 +26,7 @@ from test_one_query import dead_after
 from dpbo.flows.cli import objective as door
 from dpbo.flows.objective import close_privately, score_privately
 from dpbo.flows.prefect_runtime.settings import Stores
-from dpbo_core import PrivateObjective
+from dpbo_core import FinalModel, PrivateObjective, run_study
 from dpbo_core.errors import NoScoresLeft, PolicyRefused, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.sources import PUBLIC, file_source
@@ -126,6 +130,43 @@ def test_processes_ask_through_a_handle_that_holds_a_path(here, spec):
     assert entries() == [("clinic/objective", "objective")]
 
 
+def test_two_machines_with_one_database_ask_each_question_once(postgresql, here, spec, monkeypatch):
+    """Two homes and folders, whose copies the owner allowed; the database and the ledger's key in common."""
+    Path("ledger.key").write_text("5" * 64)
+    Path("ledger.key").chmod(0o600)
+    shared = {"DPBO_LEDGER_URL": new_database(postgresql), "DPBO_LEDGER_KEY": str(here / "ledger.key")}
+    for name in ("here", "there"):
+        Path(name, "home").mkdir(parents=True)
+        for file in ("study.toml", "train.csv", "validation.csv"):
+            shutil.copy(file, name)
+
+    def started(name, *words):
+        command = [sys.executable, "-c", "from dpbo.flows.cli import main; main()", "objective", "study.toml"]
+        home = str(here / name / "home")
+        environment = os.environ | shared | {"HOME": home, "XDG_STATE_HOME": home}
+        return subprocess.Popen([*command, *words, "--json"], env=environment, cwd=name, stdout=subprocess.PIPE)
+
+    def asked(*pairs):
+        """What commands of both machines say that run at once."""
+        running = [started(name, "--params", json.dumps({"max_depth": depth})) for name, depth in pairs]
+        return [json.loads(one.communicate(timeout=300)[0]) for one in running]
+
+    (first,) = asked(("here", 2))
+    ledger = PrivacyLedger(shared["DPBO_LEDGER_URL"])
+    monkeypatch.setenv("DPBO_LEDGER_KEY", shared["DPBO_LEDGER_KEY"])
+    ledger.allow("clinic", file_source("there/validation.csv"))
+    assert asked(("there", 2)) == [first | {"replayed": True}]
+    both = asked(("here", 3), ("there", 3), ("there", 4))
+    assert both[0]["score"] == both[1]["score"]
+    (last,) = asked(("here", 4))
+    assert (last["score"], last["replayed"], last["scores_left"]) == (both[2]["score"], True, 0)
+    steps = json.loads(started("here").communicate(timeout=300)[0])["trajectory"]
+    drawn = {step["hyperparameters"]["max_depth"]: step["score"] for step in steps}
+    assert drawn == {2: first["score"], 3: both[0]["score"], 4: both[2]["score"]}
+    (only,) = ledger.accounts("clinic")
+    assert [entry.study for entry in only.entries] == ["clinic/objective"]
+
+
 def test_a_pickled_handle_holds_no_password_of_the_ledger(monkeypatch):
     monkeypatch.setenv("DPBO_LEDGER_URL", "postgresql://ann:hunter2@db.example/dpbo")
     assert b"hunter2" not in pickle.dumps(PrivateObjective.from_study("study.toml"))
@@ -190,6 +231,16 @@ def test_a_model_of_a_file_and_predictions_of_a_file_are_scored_once(here, accep
     assert submitted(run, "--predictions", "team.csv") == second | {"replayed": True}
     assert second["scores_left"] == 1
     assert entries() == [("clinic/objective", "objective")]
+
+
+def test_a_saved_model_that_ignores_what_the_study_has_is_asked_about_its_own_columns(here, accepting, run):  # noqa: F811
+    tables = accepting.to_dict()
+    own = StudySpec.from_dict(tables | {"data": tables["data"] | {"ignore": ["who", "sex", "b"]}})
+    release = run_study(own, ledger=PrivacyLedger("sqlite:///vendor.db"), folder=here).release
+    model, rows = FinalModel.of_release(own, here, release), pd.read_csv("validation.csv")
+    model.save(here / "vendor.model")
+    found = submitted(run, "--model", "vendor.model")
+    assert found["score"] == pytest.approx((model.predict(rows) == rows["ill"]).mean(), abs=5 * found["noise"])
 
 
 def test_killed_after_any_write_a_submission_has_one_score(here, accepting, run, monkeypatch):  # noqa: F811

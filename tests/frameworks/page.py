@@ -1,17 +1,19 @@
-"""The page with a model of every framework, from top to bottom. Run by `make frameworks`."""
+"""The pages with a model of every framework, and with Optuna, from top to bottom. Run by `make frameworks`."""
 
 import pytest
 from pages import blocks
 from test_docs import TEXTS, folder, run_page  # noqa: F401  a fixture
 
 PAGE = "docs/how_to/any_model.md"
+PAGES = (PAGE, "docs/how_to/own_search.md")
 LONGEST = 15
 
 
-def test_the_page_runs_with_every_framework(folder, monkeypatch):  # noqa: F811
+@pytest.mark.parametrize("page", PAGES)
+def test_the_page_runs_with_every_framework(folder, monkeypatch, page):  # noqa: F811
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.setenv("PYTHONPATH", str(folder), prepend=":")
-    run_page(PAGE, folder, slow=True, frameworks=True)
+    run_page(page, folder, slow=True, frameworks=True)
 
 
 EXAMPLES = [block for block in blocks(TEXTS[PAGE]) if block.kind == "python"]

@@ -215,6 +215,12 @@ def test_a_row_that_is_not_what_it_must_be_fails_the_audit():
     files = "9 files: 0 raised, 0 printed or warned, 0 lost or gained a record,\n%s moved the sum"
     assert verdict.broken("files", files % 0) == []
     assert verdict.broken("files", files % 2)
+    boards = "| board | worlds | mean | read |\n|---|---|---|---|\n| ours | 8 | %s | %s |"
+    learned = f"{boards}\n\nPlanted faults; every row.\n\n{boards % (0.68, '80 of 80')}"
+    assert verdict.broken("boards", learned % (0.543, "41 of 80")) == []
+    assert len(verdict.broken("boards", learned % (0.57, "41 of 80"))) == 1
+    assert len(verdict.broken("boards", learned % (0.543, "57 of 80"))) == 1
+    assert len(verdict.broken("boards", f"{boards}\n\nPlanted faults;\n\n{boards}" % ((0.5, "0 of 80") * 2))) == 1
     replays = "| m | pairs | found | share |\n|---|---|---|---|\n| a | 9 | 0 | %s |"
     assert verdict.broken("replays", replays % "1.000") == []
     assert verdict.broken("replays", replays % "1.001")

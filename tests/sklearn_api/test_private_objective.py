@@ -172,7 +172,8 @@ def _ask(url, answers, depths):
     answers.put([(depth, asked({"max_depth": depth})) for depth in depths])
 
 
-def test_sixteen_processes_that_ask_at_once_draw_each_question_once(url):
+def test_sixteen_processes_that_ask_at_once_draw_each_question_once(ledger_url):
+    url = ledger_url
     PrivacyLedger(url).set_budget(PrivacyBudget.of("clinic", epsilon=5.0, delta=1e-5))
     context = multiprocessing.get_context("fork")
     answers = context.Queue()
@@ -366,7 +367,7 @@ def test_a_score_is_the_exact_value_and_the_draw(tmp_path):
             sensitive = table(records)
             url = f"sqlite:///{tmp_path}/{place}-{name}.db"
             one = session(url, Scripted(noise), sensitive, scoring="roc_auc")
-            unit = one._open.price.problem.metric_per_step
+            unit = one.opened.price.problem.metric_per_step
             first = one.ask({"max_depth": 1})
             second = one.ask({"max_depth": 2 if first.value / unit < 4 else 6})
             assert round(first.value / unit) == pairs_right(1, sensitive) + noise[0]
@@ -412,7 +413,7 @@ def test_the_choice_is_drawn_once_among_what_was_asked_until_then(url):
     for depth in (1, 2):
         asked({"max_depth": depth})
     assert asked.release_.value["trajectory"]  # looking draws nothing
-    assert "choice" not in str(PrivacyLedger(url).drawn(asked.session_._open.key.fingerprint).keys())
+    assert "choice" not in str(PrivacyLedger(url).drawn(asked.session_.opened.key.fingerprint).keys())
     best = asked.best()
     asked({"max_depth": 3})
     assert asked.best() == objective(url, choice_share=0.5, epsilon=4.0).best() == best

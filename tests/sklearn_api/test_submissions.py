@@ -417,7 +417,7 @@ def test_a_score_of_what_is_handed_in_is_the_exact_value_and_the_draw(tmp_path):
             rows, truth = table(records)
             asked = without_noise(where, (X, Y, rows, truth), scoring="roc_auc", n_scores=2, delta=1e-2)
             drawn_from(Scripted(draws), asked)
-            unit = asked.session_._open.price.problem.metric_per_step
+            unit = asked.session_.opened.price.problem.metric_per_step
             first, second = sums_of(records)
             score = asked.submit_predictions([value_of(record) for record in records], name="a")
             assert round(score.value / unit) == first + draws[0]

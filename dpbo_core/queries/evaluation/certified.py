@@ -45,17 +45,17 @@ def report_shown(release: Release) -> CertificateRules:
 
 
 def watch_shown(release: Release) -> CertificateRules:
-    """What a certificate must state of a watch: one draw for all looks, moved by k·G/least_records each.
+    """What a certificate must state of a watch: one draw for all looks, moved by k·G/least_records each, k = `rows`.
 
     Raises:
         KeyError, TypeError, ValueError: the release shows something else than an alarm, or its facts do not say.
     """
     if not only_shows(release, *WATCH_PARTS) or release.value["alarm"] is not True:
         raise ValueError("value")
-    per_record, counted, least = (release.facts[name] for name in ("per_record", "counted", "least"))
-    if not (type(counted) is type(least) is int and counted >= 1 and least >= 1 and float(per_record) > 0.0):
+    per_record, k, least = (release.facts[name] for name in ("per_record", "rows", "least_records"))
+    if not (type(k) is type(least) is int and k >= 1 and least >= 1 and float(per_record) > 0.0):
         raise ValueError("facts")
-    sensitivity = float(per_record) * min(counted, least) / least
+    sensitivity = float(per_record) * min(k, least) / least
     return CertificateRules({LOOKS: tuple(AboveThreshold.WORTH)}, sensitivity, relations=MEANS)
 
 

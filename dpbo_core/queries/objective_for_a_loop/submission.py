@@ -48,6 +48,7 @@ from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.sealing import attempted
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.queries.evaluation.evaluated_model import read_model
+from dpbo_core.queries.evaluation.histogram_cells import needed_columns
 from dpbo_core.queries.objective_for_a_loop.parameters import canonical_text, parameters_of
 from dpbo_core.scoring.in_memory import Objective, Scorer
 from dpbo_core.scoring.partitioned import parts_of
@@ -113,7 +114,8 @@ def submitted_model(
             cause="it was fitted on another table",
             remedy=f"hand in a model of {public.target!r}",
         )
-    fitted = replace(final.preprocessing, ignored=left_out(spec))
+    unread = frozenset(table.columns) - {*needed_columns(final.preprocessing)}
+    fitted = replace(final.preprocessing, ignored=unread | left_out(spec))
     encoded = fitted.transform(table)
     usable = encoded.labels >= 0
     trained, unlisted = _scorable(spec, public, final.model, encoded.X[usable], encoded.truth[usable])

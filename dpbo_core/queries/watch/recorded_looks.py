@@ -102,13 +102,7 @@ def _concluded(run: Run, watch: Watching, look: RecordedLook) -> Release:
         return release
     terms, problem = watch.terms, watch.public.problem
     persons = {"n_persons": terms.least_records} if problem.n_persons is not None else {}
-    facts = {
-        **terms.to_json(),
-        "per_record": watch.measure.per_record,
-        "counted": terms.rows,
-        "least": terms.least_records,
-        **persons,
-    }
+    facts = {**terms.to_json(), "per_record": watch.measure.per_record, **persons}
     charge, value = resumed(watch.key, run), {"alarm": True, "look": look.name, "looks": look.number}
     return charge.conclude(PrivateQuery(watch.key, watch.price).release(value, charge.standing, facts))
 

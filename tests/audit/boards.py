@@ -1,0 +1,55 @@
+"""What 500 submissions tell of hidden labels: the attacks of examples/demo.py on an exact and a private board."""
+
+import importlib.util
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+
+from dpbo_core import PrivateObjective
+
+ROOT = Path(__file__).parents[2]
+RECORDS, SUBMISSIONS = 2000, 500
+BOARDS = ("exact", "private, ε = 1 for all")
+
+
+def demo():
+    """The module examples/demo.py."""
+    spec = importlib.util.spec_from_file_location("demo", ROOT / "examples" / "demo.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def exact_score(truth, vote, _):
+    return float((vote == truth).mean())
+
+
+def private_board(truth, submissions, folder):
+    """A private objective on hidden labels: asked for the accuracy of predictions under a name."""
+    rng = np.random.default_rng(1)
+    X, Z = rng.normal(size=(40, 1)), rng.normal(size=(len(truth), 1))
+    board = PrivateObjective(
+        LogisticRegression(), epsilon=1.0, delta=1e-6, dataset="board", n_scores=submissions, budget=(1.0, 1e-6),
+        accepts=("rowwise_predictions",), ledger=f"sqlite:///{folder}/ledger.db",
+    ).fit(X, np.arange(40) % 2, X_validation=Z, y_validation=truth)  # fmt: skip
+    return lambda vote, name: board.submit_predictions(vote, name=name).value
+
+
+def row(board, worlds, submissions=SUBMISSIONS):
+    """The cheater's accuracy on the hidden labels of so many worlds, and the labels read off pairs."""
+    attack, reached, read = demo(), [], 0
+    for seed in range(worlds):
+        truth = np.random.default_rng([41, seed]).integers(0, 2, RECORDS)
+        with TemporaryDirectory() as folder:
+            hidden = board == BOARDS[0]
+            score = partial(exact_score, truth) if hidden else private_board(truth, submissions, folder)
+            rise, labels = attack.cheat(truth, score, submissions)
+        reached, read = [*reached, rise[-1]], read + labels
+    spread = np.std(reached, ddof=1) if worlds > 1 else 0.0
+    return (
+        f"| {board} | {worlds} | {np.mean(reached):.3f} | {spread:.3f} | {min(reached):.3f} | {max(reached):.3f} | "
+        f"{read} of {worlds * attack.PAIRS} |"
+    )
