@@ -45,7 +45,7 @@ def report_shown(release: Release) -> CertificateRules:
 
 
 def watch_shown(release: Release) -> CertificateRules:
-    """What a certificate must state of a watch: one draw for all looks, moved by k·G/least_records each, k = `rows`.
+    """What a certificate must state of a watch: one draw for all looks, moved by `rows`·G/least_records each.
 
     Raises:
         KeyError, TypeError, ValueError: the release shows something else than an alarm, or its facts do not say.
