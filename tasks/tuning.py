@@ -49,7 +49,7 @@ def step(study: StudyRun, steps: Sequence[int]) -> tuple[StudyRun, Released | No
 
 
 def _named(released: Released | None, n_steps: int, steps: Sequence[int]) -> Released | None:
-    """What was released; its task is called after its steps, and after its point where the path is public."""
+    """The step's result, after the task was renamed for its steps and, on a public path, its point."""
     context = TaskRunContext.get()
     if context is not None:
         name = f"step {steps[0] + 1}" if len(steps) == 1 else f"candidates {steps[0] + 1}–{steps[-1] + 1}"

@@ -53,7 +53,7 @@ def choose(problem: Problem, kind: str, options: Mapping[str, Any]) -> tuple[Any
 
 
 def recommendation(problem: Problem) -> Choice | None:
-    """What "auto" becomes on this problem; None if nothing calibrated would run."""
+    """The method that "auto" chooses on this problem; None if nothing calibrated would run."""
     return choice_of(forms_of(problem), problem)
 
 

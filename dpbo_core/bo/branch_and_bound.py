@@ -28,7 +28,7 @@ DEEPEST = 26  # cells of side 2^−26; candidates closer than that count as one
 
 
 def dyadic_levels(encoded: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The first level at which each candidate stands for a cell of side 2^−ℓ, shape (N,).
+    """The first level ℓ at which each candidate represents a cell of side 2^−ℓ, shape (N,).
 
     Level 0 holds the candidate nearest to the centre of the cube. At level ℓ every occupied cell that no earlier
     candidate lies in is given the candidate nearest to its own centre (the lowest index of equals).
@@ -70,12 +70,12 @@ class BranchAndBound:
 
     @property
     def region(self) -> NDArray[np.int64]:
-        """R: the candidates that may still be the maximiser, ascending."""
+        """The region R of candidates that may still be the maximiser, ascending."""
         return np.flatnonzero(self._region)
 
     @property
     def mean(self) -> NDArray[np.float64]:
-        """μ: the posterior mean of every candidate, (N,)."""
+        """The posterior mean μ of every candidate, (N,)."""
         return self._posterior.mean
 
     def ask(self) -> int:

@@ -52,12 +52,12 @@ class BayesianSearch:
 
     @property
     def noise_variance(self) -> float:
-        """σ² as used, at least 1e-10."""
+        """The noise variance σ² that the search uses, at least 1e-10."""
         return self._posterior.noise_variance
 
     @property
     def step(self) -> int:
-        """t, the step that the next `ask` is for: one more than the values told."""
+        """The step t of the next `ask`: one more than the number of values so far."""
         return len(self._visited) + 1
 
     @property
@@ -66,7 +66,7 @@ class BayesianSearch:
         return tuple(self._visited)
 
     def ask(self, among: NDArray[np.int64] | None = None) -> int:
-        """λ_t: the candidate with the largest acquisition, the first of equals.
+        """The candidate λ_t with the largest acquisition, the first of equals.
 
         With nothing told yet, the candidate nearest to the centre of the cube.
 

@@ -48,12 +48,12 @@ def epsilons_of(asked: tuple[float, ...]) -> tuple[float, ...]:
 
 
 def measured_own(file: Path, epsilon: float, repetitions: int) -> list[Cell]:
-    """Every contender at one ε on a task of one's own, by the file's name."""
+    """The cells of every contender at one ε on a user's own task, named after its file."""
     return cells_of(file.stem, *read_task(file), epsilon, repetitions)
 
 
 def measured(name: str, repetitions: int, folder: Path) -> list[Cell]:
-    """Every contender at every ε on one task, each ε in a process of its own.
+    """The cells of every contender at every ε on one task, each ε in its own process.
 
     Args:
         name: of the task.
@@ -68,7 +68,7 @@ def measured(name: str, repetitions: int, folder: Path) -> list[Cell]:
 
 
 def measured_at(name: str, epsilon: float, repetitions: int, folder: Path) -> list[Cell]:
-    """Every contender at one ε on one task: the same numbers in whichever process, after whatever else."""
+    """The cells of every contender at one ε on one task; reproducible in any process."""
     return cells_of(name, *trained(name, folder), epsilon, repetitions)
 
 

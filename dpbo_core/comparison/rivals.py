@@ -129,7 +129,7 @@ def uniform_selection(problem: Problem, scores: NDArray[np.float64], *, sigma: f
 
 
 def change(problem: Problem) -> float:
-    """Δ: the most by which one person's records change the score: k·G/m of a mean."""
+    """The sensitivity Δ of the score to one person's records: k·G/m of a mean."""
     return problem.record_steps * problem.metric_per_step
 
 

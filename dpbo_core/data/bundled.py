@@ -127,7 +127,7 @@ def _validation_records(n: int, share: float) -> NDArray[np.bool_]:
 
 
 def _exact(share: float) -> Fraction:
-    """A share as the fraction that its decimal text says."""
+    """The exact fraction of a share's decimal text."""
     return Fraction(repr(float(share)))
 
 

@@ -87,7 +87,7 @@ class Frame:
         Raises:
             StudyInvalid: it is several.
         """
-        width = 1 if self.target is None else _target_columns(self.target)
+        width = 1 if self.target is None else _n_target_columns(self.target)
         if width != 1:
             raise StudyInvalid(
                 f"the target of {shown_as} has {width} columns",
@@ -219,7 +219,7 @@ def _in_series(y: Any) -> Any:
     return arrow.chunked_array([y]) if arrow is not None and isinstance(y, arrow.Array) else y
 
 
-def _target_columns(target: Any) -> int:
+def _n_target_columns(target: Any) -> int:
     shape = getattr(target, "shape", (len(target),))
     return int(np.prod(shape[1:]))
 

@@ -229,7 +229,7 @@ def kind_of(name: str, cells: Cells, hint: Any = None) -> NamedColumn:
 
 
 def _parsed_text(cell: object) -> object:
-    """What a text of a CSV file says, as its column is to hold it."""
+    """The value that a CSV text means: truth value, time, number or text."""
     if not isinstance(cell, str):
         return cell
     if cell.lower() in ("true", "false"):

@@ -177,7 +177,7 @@ class Preprocessing:
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """(d,) names: a column's, `column=category`, and `bias` last if there is one."""
+        """The names of the d features: a column's, `column=category`, and `bias` last if there is one."""
         names = tuple(name for feature in self.features for name in feature.feature_names)
         return (*names, "bias") if self.bias > 0.0 else names
 

@@ -56,7 +56,7 @@ class Table:
 
     @property
     def n_records(self) -> int:
-        """m: how many records the table holds."""
+        """The number m of records in the table."""
         return len(self.broken)
 
     def without(self, names: Collection[str]) -> "Table":
@@ -84,7 +84,7 @@ class Table:
         return Table(self.columns, self.broken | broken, self.source, self.cells)
 
     def place(self, record: int) -> str:
-        """Where `record` (from 0) stands in its file, for messages about PUBLIC tables."""
+        """The place of `record` (from 0) in its file, for messages about PUBLIC tables."""
         return f"line {record + 2}" if self.source.lower().endswith(".csv") else f"record {record + 1}"
 
 
@@ -149,7 +149,7 @@ class Encoded:
 
     @property
     def n_records(self) -> int:
-        """m: how many records the table holds."""
+        """The number m of records in the table."""
         return len(self.labels)
 
     def part(self, records: slice | NDArray[np.intp]) -> "Encoded":

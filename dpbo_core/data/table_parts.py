@@ -87,7 +87,7 @@ class TableParts:
 
     @property
     def n_records(self) -> int:
-        """n: how many records the files hold."""
+        """The number n of records in the files."""
         return sum(file.n_records for file in self.files)
 
     def without(self, names: Collection[str]) -> "TableParts":

@@ -43,7 +43,7 @@ def scaled_rows(
 
 
 def norms(mantissas: NDArray[np.float64]) -> NDArray[np.float64]:
-    """‖y‖₂ (r,), relative error at most (d + 2)·2⁻⁵³."""
+    """The norm ‖y‖₂ of each record, (r,), with relative error at most (d + 2)·2⁻⁵³."""
     total = np.zeros(mantissas.shape[1])
     for feature in mantissas:  # not np.sum, whose order of summation depends on the shape
         total += feature * feature

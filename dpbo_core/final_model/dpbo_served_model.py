@@ -150,7 +150,7 @@ class Linear:
         return np.asarray(rows @ self._weights)
 
     def predict(self, rows: Any) -> NDArray[np.intp]:
-        """(m,) 1 where the margin is above 0."""
+        """The predicted class of each row, (m,): 1 where the margin is above 0."""
         return np.asarray((self.decision_function(rows) > 0.0).astype(int))
 
 
@@ -177,7 +177,7 @@ class Repaired:
         return np.asarray(self.terms["slope"] * values + self.terms["intercept"])
 
     def predict(self, rows: Any) -> NDArray[np.intp]:
-        """(m,) 1 above the threshold."""
+        """The predicted class of each row, (m,): 1 above the threshold."""
         return np.asarray((self._decision_values(rows) > self.terms["threshold"]).astype(int))
 
     def _decision_values(self, rows: Any) -> NDArray[np.float64]:
@@ -203,7 +203,7 @@ class Trees:
         return probabilities if probabilities.ndim == 2 else np.column_stack([1.0 - probabilities, probabilities])
 
     def predict(self, rows: Any) -> NDArray[np.intp]:
-        """(m,) the likeliest class."""
+        """The likeliest class of each row, (m,)."""
         return np.asarray(np.argmax(self.predict_proba(rows), axis=1))
 
 

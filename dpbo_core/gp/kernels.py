@@ -111,12 +111,12 @@ class BlurredSquaredExponential(StationaryKernel):
 
     @property
     def width(self) -> float:
-        """√(ℓ² + 2τ²): the lengthscale once both candidates are blurred by a deviation τ."""
+        """The lengthscale √(ℓ² + 2τ²) once both candidates are blurred by a deviation τ."""
         return math.hypot(self.lengthscale, math.sqrt(2.0) * self.blur)
 
     @property
     def shared(self) -> float:
-        """q^{d/2}: the part of the variance that near candidates share."""
+        """The part q^{d/2} of the variance that near candidates share."""
         return (self.lengthscale / self.width) ** self.dimensions
 
     def at(self, squared: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -135,7 +135,7 @@ KERNELS: dict[str, type[SquaredExponential] | type[Matern52]] = {"matern52": Mat
 
 
 def typical_lengthscale(dimensions: int) -> float:
-    """0.3√d, the lengthscale to begin with in the unit cube, where distances grow like √d."""
+    """The usual first lengthscale in the unit cube, 0.3√d, as distances grow like √d."""
     return TYPICAL * math.sqrt(max(1, dimensions))
 
 

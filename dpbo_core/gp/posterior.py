@@ -71,7 +71,7 @@ class Posterior:
 
     @property
     def noise_variance(self) -> float:
-        """σ² as used, at least 1e-10."""
+        """The noise variance σ² that the posterior uses, at least 1e-10."""
         return self._cholesky.noise_variance
 
     @property

@@ -128,7 +128,7 @@ def cap_of(connection: sa.Connection, dataset: str) -> PrivacyBudget | None:
 
 @row_decoding()
 def spent_of(connection: sa.Connection, dataset: str) -> tuple[Total, frozenset[PrivacyUnit], int]:
-    """Everything reserved on the dataset, whom it protects, how many charges; summed by the database, exactly."""
+    """The total reserved on the dataset, the units it protects, and the number of charges; summed exactly."""
     total, units, charges = NOTHING, set(), 0
     for unit, count, without, *sums in connection.execute(SPENT, {"dataset": dataset}):
         for bound in sums[6:]:

@@ -29,7 +29,7 @@ LEDGER_LOCK = 0x6470626F  # "dpbo": the advisory lock every writer of a PostgreS
 
 
 def ledger_url(url: str | None = None) -> str:
-    """SQLAlchemy URL of the ledger: `url`, as the environment says, or ./mlruns/ledger.db of the current folder.
+    """The SQLAlchemy URL of the ledger: `url`, the environment's, or ./mlruns/ledger.db of the current folder.
 
     Raises:
         StudyInvalid: an open ledger instead of a URL, which no clone and no other process could share; or the
@@ -251,7 +251,7 @@ def _private_file(path: Path) -> None:
 
 @contextmanager
 def _errors_of_file_making() -> Iterator[None]:
-    """Around making a file or a folder of the ledger.
+    """Context that turns errors of making the ledger's file or folder into a message.
 
     Raises:
         StudyInvalid: it cannot be made or written.

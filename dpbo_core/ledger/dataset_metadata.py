@@ -102,7 +102,7 @@ def account_named(connection: sa.Connection, name: str) -> str:
 
 
 def names_of(connection: sa.Connection) -> tuple[str, ...]:
-    """Every name that studies may give: datasets, and members of groups."""
+    """Every dataset name that studies may use: datasets, and members of groups."""
     return tuple(connection.scalars(NAMES).all())
 
 

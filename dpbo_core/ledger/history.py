@@ -200,7 +200,7 @@ def _row_in_words(table: sa.Table, key: tuple[Any, ...]) -> str:
 
 
 def _differing_columns(written: str, present: str) -> str:
-    """Which columns differ. Their values stay out: a message is short, and an export shows them."""
+    """The columns that differ, without their values: a message is short, and an export shows them."""
     before, after = json.loads(written), json.loads(present)
     differing = sorted(name for name in before.keys() | after if before.get(name) != after.get(name))
     return f"was changed: {', '.join(differing)}"

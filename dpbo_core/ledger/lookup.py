@@ -173,7 +173,7 @@ def warm_start_of(connection: sa.Connection, fingerprint: str) -> WarmStart | No
 
 
 def standing_of(release: Release, url: str) -> Standing:
-    """Whether the ledger has the entry that the release names, and on what terms.
+    """Whether the ledger has the entry that the release names: "held", "accepted" as lost, or "another" ledger.
 
     Args:
         release: as its certificate has it, with the hash of the ledger's entry before its own.

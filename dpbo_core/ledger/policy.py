@@ -198,7 +198,7 @@ def check_sources(
 def approved_sources(
     connection: sa.Connection, sources: Sequence[Source], dataset: Dataset, budget: PrivacyBudget, caller: Caller
 ) -> Sequence[Approved]:
-    """What the ledger has of the sensitive sources, each of which is the dataset's, or becomes so by its owner.
+    """The recorded entries of the study's sensitive sources, refused unless the dataset's or its owner's.
 
     Raises: PolicyRefused: one is not; or a public one is a dataset's sensitive one.
     """
@@ -322,7 +322,7 @@ def allow_shared(writer: Writer, dataset: Dataset, source: Source) -> tuple[str,
 
 
 def _is_approved(source: Source, approved: Sequence[Approved], dataset: Dataset) -> bool:
-    """Whether the dataset has the source under this very name."""
+    """Whether the source is approved for the dataset under this name."""
     return any(item.is_of(dataset) and item.source == source for item in approved)
 
 

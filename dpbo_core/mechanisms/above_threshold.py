@@ -110,7 +110,7 @@ class AboveThreshold:
 def alarm(
     value: Sensitive[int], *, fall: Fall, threshold: int, of_threshold: Sensitive[int], of_look: Sensitive[int]
 ) -> bool:
-    """Whether u_t + ν_t ≥ θ + z, in exact integers: the one bit that a look releases.
+    """Whether the noisy fall reaches the noisy threshold, u_t + ν_t ≥ θ + z, in exact integers: a look's one bit.
 
     Raises:
         MechanismRefused: a value that is not an exact integer in range.

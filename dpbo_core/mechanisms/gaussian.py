@@ -53,7 +53,7 @@ class DiscreteGaussian:
 
     @property
     def scale(self) -> float:
-        """σ in integer steps, rounded up (more noise)."""
+        """The noise's standard deviation σ in integer steps, rounded up (more noise)."""
         return theorem_14_sigma(rho=from_units(self.rho_units), sensitivity=float(self.sensitivity))
 
     def spend(self, what: str) -> Spend:

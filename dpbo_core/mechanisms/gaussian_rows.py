@@ -50,7 +50,7 @@ class GaussianRows:
 
     @property
     def scale(self) -> float:
-        """σ in grid steps, rounded up (more noise)."""
+        """The noise's standard deviation σ in grid steps, rounded up (more noise)."""
         return theorem_14_sigma(rho=from_units(self.rho_units), sensitivity=self.sensitivity)
 
     def spend(self, what: str) -> Spend:

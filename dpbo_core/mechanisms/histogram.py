@@ -49,7 +49,7 @@ class LaplaceHistogram:
 
     @property
     def scale(self) -> float:
-        """b in whole steps, rounded up (more noise) past the error of the division."""
+        """The noise's Laplace scale b in whole steps, rounded up past the error of the division."""
         return self._laplace_of_one_count.scale
 
     def spend(self, what: str) -> Spend:

@@ -39,7 +39,7 @@ class DiscreteLaplace:
 
     @property
     def scale(self) -> float:
-        """b in integer steps, rounded up (more noise) past the error of the division."""
+        """The noise's Laplace scale b in integer steps, rounded up past the error of the division."""
         return self.sensitivity / from_units(self.epsilon_units) * (1.0 + 1e-12)
 
     def spend(self, what: str) -> Spend:

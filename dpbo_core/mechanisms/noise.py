@@ -136,11 +136,11 @@ class Recorder(Protocol):
     """Keeps draws: reads one back, or makes it and writes it durably, in one transaction."""
 
     def recorded(self, what: str) -> Mapping[str, Any] | None:
-        """What was recorded under this name, if anything."""
+        """The outcome recorded under the name `what`; None if there is none."""
         ...
 
     def record(self, spend: Spend, draw: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
-        """The recorded draw of this name; made now, by `draw`, only if there is none yet."""
+        """The recorded outcome of this spend; if there is none, that of `draw`, recorded first."""
         ...
 
 

@@ -42,12 +42,12 @@ class _Law(ABC):
 
     @abstractmethod
     def masses(self) -> Iterator[tuple[int, Decimal]]:
-        """(k, Pr[K = k]) from the least k on, under the caller's decimal context."""
+        """The pairs (k, Pr[K = k]) from the least k on, under the caller's decimal context."""
 
     @property
     @abstractmethod
     def expected(self) -> float:
-        """E[K]: how many trials a run takes on average."""
+        """The mean E[K] of the number of trials."""
 
     def quantile(self, bits: int) -> int:
         """The quantile of K at U = (bits + ½)/2²⁵⁶."""
@@ -130,7 +130,7 @@ class NegativeBinomialStopping(_Law):
 
     @property
     def expected(self) -> float:
-        """E[K]: how many trials a run takes on average."""
+        """The mean E[K] of the number of trials."""
         return self.mean
 
     @property
@@ -165,7 +165,7 @@ class PoissonStopping(_Law):
 
     @property
     def expected(self) -> float:
-        """E[K]: how many trials a run takes on average."""
+        """The mean E[K] of the number of trials."""
         return self.mean
 
     @property

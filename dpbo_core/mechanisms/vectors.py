@@ -32,7 +32,7 @@ from dpbo_core.theorems.canonne_kamath_steinke_2020 import theorem_14_sigma
 
 
 def poisson_sample(n_records: int, rate: float, source: NoiseSource) -> NDArray[np.bool_]:
-    """Which records join, (n,): each independently with probability ⌊2⁶⁴q⌋/2⁶⁴ ≤ q (fewer: towards privacy)."""
+    """A Poisson sample of the records, a mask (n,): each joins with probability ⌊2⁶⁴q⌋/2⁶⁴ ≤ q."""
     if rate >= 1.0:
         return np.ones(n_records, dtype=np.bool_)
     threshold = np.uint64(int(rate * 2.0**64))  # scaling by a power of two is exact
@@ -60,7 +60,7 @@ class DiscreteGaussianVector:
 
     @property
     def scale(self) -> float:
-        """σ: the noise's standard deviation in each coordinate, in the vector's units, rounded up."""
+        """The noise's standard deviation σ in each coordinate, in the vector's units, rounded up."""
         return theorem_14_sigma(rho=self.rho, sensitivity=self.sensitivity)
 
     def measurement(self) -> Any:
@@ -75,7 +75,7 @@ class DiscreteGaussianVector:
         return made
 
     def draw(self, source: NoiseSource) -> Integers:
-        """One vector of noise (size,).
+        """One vector of discrete Gaussian noise, (size,).
 
         Raises:
             MechanismRefused: as `measurement`; nothing was drawn.
@@ -95,7 +95,7 @@ class DiscreteLaplaceVector:
 
     @property
     def scale(self) -> float:
-        """b: the scale of the noise in each coordinate, in the vector's units, rounded up."""
+        """The noise's Laplace scale b in each coordinate, in the vector's units, rounded up."""
         return self.sensitivity / self.epsilon * (1.0 + 1e-12)
 
     def measurement(self) -> Any:
@@ -110,7 +110,7 @@ class DiscreteLaplaceVector:
         return made
 
     def draw(self, source: NoiseSource) -> Integers:
-        """One vector of noise (size,).
+        """One vector of discrete Laplace noise, (size,).
 
         Raises:
             MechanismRefused: as `measurement`; nothing was drawn.

@@ -319,7 +319,7 @@ class DpHypo:
         return trial, mechanism
 
     def _only(self, problem: Problem, prior: NDArray[np.float64]) -> int:
-        """The candidate of a single training: what the stated prior says, or the base's documented settings."""
+        """The index of the candidate of a single training: the prior's, or the base's documented settings."""
         return int(prior.argmax()) if self.prior else base_named(self.base).usual(problem)
 
     def _check_delta(self, problem: Problem, delta_units: int) -> None:

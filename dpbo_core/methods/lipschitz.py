@@ -131,7 +131,7 @@ class Lipschitz:
         return min(steps, len(problem.candidates)) if self.scores_all else steps
 
     def fixed_path(self, problem: Problem) -> tuple[int, ...]:
-        """The candidates that are trained whatever comes out: all of Λ, in either form."""
+        """The candidates that are trained in any case: all of Λ, in either form."""
         return tuple(range(len(problem.candidates)))
 
     def plan(self, problem: Problem) -> PrivacyPlan:

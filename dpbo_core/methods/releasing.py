@@ -69,7 +69,7 @@ def make_release(
 
 
 def averaged_facts(problem: Problem) -> dict[str, int | None]:
-    """The public facts of what the score averages: the persons, or the records and how many are one person's."""
+    """The public counts behind the score's average: persons, or records and how many of one person count."""
     if problem.n_persons is not None:
         return {"n_persons": problem.n_persons}
     return {

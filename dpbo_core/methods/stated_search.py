@@ -94,10 +94,10 @@ def _checked(function: Callable[..., Any], candidates: Arrays, mean: Arrays, dev
 
 
 def assumed_of_acquisition(problem: Problem) -> tuple[str, ...]:
-    """The assumption that a private path makes of the study's own acquisition function; none for ours."""
+    """The name of the assumption about a study's own acquisition on a private path; none for built-in ones."""
     return (ACQUISITION_FUNCTION.name,) if problem.search.own_acquisition else ()
 
 
 def assumed_of_released_acquisition(release: Release) -> tuple[str, ...]:
-    """The assumption that a release makes of its study's own acquisition function; none for ours."""
+    """The name of a release's assumption about its study's own acquisition; none for built-in ones."""
     return (ACQUISITION_FUNCTION.name,) if FACT in release.facts else ()

@@ -132,7 +132,7 @@ def named_object(
 
 
 def _install_hint(path: str) -> str:
-    """How a package whose classes are on the list is installed; "" for any other."""
+    """How to install the package of an allowlisted class; "" for any other."""
     entry = PREDICTORS.get(path)
     return "" if entry is None else f" (pip install {entry.package})"
 

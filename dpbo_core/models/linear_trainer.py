@@ -56,7 +56,7 @@ class LinearTrainer:
 
     @property
     def n_records(self) -> int:
-        """n: how many public training records there are."""
+        """The number n of public training records."""
         return len(self.X)
 
     def train(self, point: Mapping[str, Any]) -> LinearModel:

@@ -96,7 +96,7 @@ class PredictionsTrainer:
 
     @property
     def n_records(self) -> int:
-        """n: how many public records there are."""
+        """The number n of public records."""
         return len(self.X)
 
     def train(self, point: Mapping[str, Any]) -> Predicted:

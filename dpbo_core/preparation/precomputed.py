@@ -136,7 +136,7 @@ class Remembering:
 
     @property
     def n_records(self) -> int:
-        """n: how many public training records there are."""
+        """The number n of public training records."""
         return self.trainer.n_records
 
     def train(self, point: Mapping[str, Value]) -> Model:

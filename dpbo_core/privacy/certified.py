@@ -132,7 +132,7 @@ def _positive_fact(release: Release, name: str) -> int:
 
 
 def _fits_averaging(release: Release) -> bool:
-    """Whether the neighbours fit what the facts say was averaged: persons' means, or records."""
+    """Whether the release's unit fits what its facts state was averaged: persons' means, or records."""
     by_person = release.guarantee.relation is NeighboringRelation.REPLACE_ONE_PERSON
     if not by_person:
         return "n_persons" not in release.facts

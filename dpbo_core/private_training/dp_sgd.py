@@ -50,7 +50,7 @@ class DpSgd:
         return _renyi_curve(self.noise_multiplier, self.rate, self.steps(self.most_epochs))
 
     def steps(self, epochs: float) -> int:
-        """T: how many noisy gradient steps a training of so many epochs takes."""
+        """The number T of noisy gradient steps in so many epochs."""
         return math.ceil(epochs / self.rate)
 
     def check(self, sizes: Sizes, point: Mapping[str, Any]) -> None:

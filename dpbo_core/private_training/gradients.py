@@ -34,7 +34,7 @@ _SLACK = 1e-9  # ‖v_i‖ aims this much below C, far more than its own roundin
 
 
 def n_columns(estimator: str, n_classes: int) -> int:
-    """K: one column of weights for a logistic model, one a class for softmax."""
+    """The number K of weight columns: one for a logistic model, one a class for softmax."""
     return 1 if estimator == "logistic" else n_classes
 
 

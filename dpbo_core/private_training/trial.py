@@ -77,7 +77,7 @@ class TrialFacts:
     largest: tuple[tuple[str, float], ...]
 
     def rest(self, cost: float, of_score: float) -> float:
-        """What the training may cost beside its quality."""
+        """The part of a trial's cost that is left for its training, beside its quality."""
         return cost if self.disjoint else cost - of_score
 
     @property

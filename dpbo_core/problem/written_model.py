@@ -153,7 +153,7 @@ class ByPath(Written):
 
 
 def check_score_name(score: str) -> None:
-    """Refuse a score that dpbo does not have, with a substitute for scikit-learn's.
+    """Refuse a score that dpbo does not have; for one of scikit-learn's the message names a substitute.
 
     Raises:
         StudyInvalid: it is not.

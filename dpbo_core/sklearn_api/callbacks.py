@@ -38,7 +38,7 @@ def set_callbacks(search: Any, callbacks: tuple[Any, ...]) -> None:
 
 @contextmanager
 def step_shown(search: Any, n_steps: int) -> Iterator[Callable[[], None]]:
-    """What to call after each of `n_steps` steps, a public number, so that the search's bar goes on."""
+    """Context with a function to call after each of `n_steps` steps, which moves the search's progress bar."""
     if not getattr(search, "_skl_callbacks", None):
         yield lambda: None
         return

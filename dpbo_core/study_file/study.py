@@ -88,7 +88,7 @@ class StudySpec:
             remedy='use estimator = "sklearn.linear_model.LogisticRegression", or [data] sensitive = "training"',
         )
         if self.model.linear:
-            self._check_lambda()
+            self._require_lambda_axis()
         person = self.privacy.person
         require(
             person is None
@@ -98,7 +98,7 @@ class StudySpec:
             remedy="name the column of the validation file that says whose record it is",
         )
         if isinstance(self.data, PersonFiles):
-            self._check_persons(self.data)
+            self._require_person_column(self.data)
 
     def _check_predictions(self) -> None:
         """Refuse a table of predictions whose score or candidates do not fit."""
@@ -129,7 +129,7 @@ class StudySpec:
             remedy="remove labels" if self.data.labels else 'add labels = ["no", "yes"] to [data]',
         )
 
-    def _check_persons(self, data: PersonFiles) -> None:
+    def _require_person_column(self, data: PersonFiles) -> None:
         require(
             self.privacy.person is not None,
             f"data.n_persons = {data.n_persons} without privacy.person",
@@ -169,7 +169,7 @@ class StudySpec:
             remedy="leave one record a person in each file, and leave the key out",
         )
 
-    def _check_lambda(self) -> None:
+    def _require_lambda_axis(self) -> None:
         require(
             set(self.space) == {"lambda"},
             f"[space] of a {self.model.estimator} model has the axes {', '.join(map(repr, self.space))}",

@@ -219,7 +219,7 @@ def approval_lines(account: DatasetAccount) -> Iterator[str]:
 
 
 def _room(account: Account) -> str:
-    """How many more studies of each method there is room for, at the price of its newest."""
+    """The room for more studies of each method, at its newest price, in words."""
     studies = [
         f"{count if count < MOST_ROOM else f'{MOST_ROOM:,} or more'} more {named(method)}"
         for method, count in account.rooms.items()

@@ -189,7 +189,7 @@ def _metric_rows(metric: DisplayedMetric) -> tuple[str, str]:
 
 
 def _verdict(release: Release) -> Iterator[tuple[str, str]]:
-    """A row whether the model is better than a constant answer; none where that is not known of it."""
+    """The row that states whether the model beats a constant answer; none where that is unknown."""
     word, numbers = verdict(release)
     if word:
         yield "verdict", f"[bold]{word}[/]{named(numbers)}"

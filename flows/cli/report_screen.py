@@ -140,7 +140,7 @@ def _figure(cell: Mapping[str, Any], digits: Callable[[float], str]) -> tuple[st
 
 
 def _number(cell: Mapping[str, Any], digits: Callable[[float], str]) -> str:
-    """A figure's value as a cell; a dash where the noise leaves nothing of it."""
+    """A figure's value as a cell; a dash where noise swamps it."""
     return "–" if cell["value"] is None or cell["noise_interval"] is None else digits(cell["value"])
 
 

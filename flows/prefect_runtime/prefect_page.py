@@ -70,14 +70,14 @@ def _paragraphs(
 
 
 def in_a_line(result: "StudyResult | EvaluationResult") -> str:
-    """What was released in a line, for the state of a run: the choice, the score's name and interval, figures."""
+    """The release in a line, for a run's state message: the choice, the score's name and interval, figures."""
     facts = ", ".join(f"{name} {text}" for name, text in value_rows(result.release))
     again = " (released before; nothing was spent now)" if result.replayed else ""
     return printable(f"edition {result.release.edition}: {facts}{again}")
 
 
 def stated(value: T, result: "StudyResult | EvaluationResult") -> T:
-    """What a flow returns, in a state whose message is the release in a line; its caller gets `value`."""
+    """Return `value` from a flow, in a Prefect state whose message is the release in a line."""
     return cast("T", Completed(data=value, message=in_a_line(result)))
 
 

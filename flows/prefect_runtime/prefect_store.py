@@ -146,7 +146,7 @@ def _migrations() -> str:
 
 
 def _newest_migration() -> str | None:
-    """The revision that no other migration builds on; None where that cannot be told."""
+    """The revision that no other migration builds on; None where that is ambiguous."""
     lines = [REVISION.findall(path.read_text(encoding="utf-8")) for path in _versions()]
     revisions = {name for line in lines for down, name in line if not down}
     newest = revisions - {name for line in lines for down, name in line if down}

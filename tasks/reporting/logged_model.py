@@ -67,7 +67,7 @@ def _log_model(store: Store, run_id: str, release: Release, model: FinalModel, f
 
 
 def _measure(store: Store, run_id: str, release: Release, model_id: str, digest: str) -> None:
-    """Give the model the run's released scores, so that models are found by them, and the run its public data.
+    """Log the release's scores on the model and its public data on the run, so that a search finds them.
 
     Both name the dataset, with the digest of the PUBLIC training set: none of a sensitive record is made.
     """

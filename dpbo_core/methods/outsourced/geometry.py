@@ -74,7 +74,7 @@ class AnyRow:
 
     @property
     def distance(self) -> float:
-        """Δ = 2B: how far any two rows within the norm bound B lie apart, ℓ₂."""
+        """The largest distance Δ = 2B of two rows within the norm bound B, ℓ₂."""
         return 2.0 * self.norm_bound
 
 

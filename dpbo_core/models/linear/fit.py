@@ -130,7 +130,7 @@ def _margin_steps(margins: NDArray[np.float64], score: MarginScore) -> Integers:
 
 
 def margins_of(models: Sequence[LinearModel], X: ArrayLike, signs: ArrayLike) -> NDArray[np.float64]:
-    """y·ŵᵀx of each record under each of several models, (m, L): column l is what `models[l].margins` gives.
+    """The margins y·ŵᵀx of each record under several models, (m, L): column l is `models[l].margins`.
 
     To the last bit: the same scalar product of a row and a model's weights, one at a time; a row is in the cache
     while all models see it.
@@ -154,7 +154,7 @@ def margins_of(models: Sequence[LinearModel], X: ArrayLike, signs: ArrayLike) ->
 
 
 def _as_rows(X: ArrayLike, signs: ArrayLike, d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """(m, d) rows and (m,) signs as arrays.
+    """The rows (m, d) and signs (m,) as checked arrays.
 
     Raises:
         StudyInvalid: they have other shapes.
@@ -253,7 +253,7 @@ class SoftmaxModel(ScorableModel):
         return f"SoftmaxModel(d={d}, K={K})"
 
     def steps(self, records: Encoded, score: Score) -> Integers:
-        """All 2²⁴ steps where the class is predicted right, else 0, (m,)."""
+        """Each record's score in whole steps, (m,): all 2²⁴ where its class is predicted right, else 0."""
         if not isinstance(score, Correct | Accuracy):
             raise refusal(score, "a softmax model has no margin: it is scored by whether its class is right")
         return np.where(self.correct(records.X, records.labels) & usable(records), GRID, 0).astype(np.int64)

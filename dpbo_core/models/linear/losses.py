@@ -30,7 +30,7 @@ class Logistic:
 
     @property
     def initial_loss(self) -> float:
-        """ℓ₀ = log 2, a record's loss at w = 0."""
+        """The loss ℓ₀ = log 2 of a record at w = 0."""
         return math.log(2.0)
 
     def values(self, margins: NDArray[np.float64]) -> NDArray[np.float64]:

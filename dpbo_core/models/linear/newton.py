@@ -141,7 +141,7 @@ def factored(S: NDArray[np.float64], regularization: float) -> Factor | None:
 
 
 def solved(factor: Factor, b: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(S + λI)⁻¹ b, (d,)."""
+    """The solution (S + λI)⁻¹ b of a factored system, (d,)."""
     from scipy.linalg import lapack
 
     x: NDArray[np.float64] = lapack.dpotrs(factor, b)[0]

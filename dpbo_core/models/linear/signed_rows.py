@@ -86,7 +86,7 @@ class StoredRows:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """How many rows there are and how many features: (n, d)."""
+        """The numbers of rows and features, (n, d)."""
         n, d = self.Z.shape
         return n, d
 

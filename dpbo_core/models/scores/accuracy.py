@@ -26,7 +26,7 @@ class Accuracy:
         return math.inf
 
     def phi(self, margins: ArrayLike) -> NDArray[np.float64]:
-        """1.0 where the margin is above 0, else 0.0, (m,)."""
+        """The score of each margin, (m,): 1.0 above 0, else 0.0."""
         return (np.asarray(margins, dtype=np.float64) > 0.0).astype(np.float64)
 
     def span(self, norm: float) -> float:

@@ -61,7 +61,7 @@ class Decisions(RecordScore):
 
     @property
     def score_range(self) -> float:
-        """The number B of histogram cells, as these stand for scores."""
+        """The number B of histogram cells, since a record's cell takes the place of its score."""
         return float(N_CELLS)
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:  # noqa: ARG002  a rank needs no label

@@ -91,7 +91,7 @@ class HistogramCells(RecordScore):
 
     @property
     def score_range(self) -> float:
-        """The number K of the last cell, as cells stand for scores."""
+        """The number K of histogram cells, since a record's cell takes the place of its score."""
         return float(self.n_cells)
 
     @abstractmethod

@@ -194,7 +194,7 @@ class NoisedTable:
 
     @classmethod
     def from_json(cls, table: Mapping[str, Any], kind: type[ReportKind]) -> "NoisedTable":
-        """The table that `to_json` wrote, of a kind."""
+        """The table in a JSON object that `to_json` wrote, as a report of this kind."""
         n_records = table["n_persons"] if "n_persons" in table else table["n_records"]
         groups, drawn = tuple(table["groups"]), tuple(table["drawn"])
         return cls(n_records, table["noise_scale"], kind.from_json(table), groups, drawn, table.get("weight", 1))

@@ -251,7 +251,7 @@ class OpenEvaluation:
         return charge.conclude(sealed(lambda: priced.release(report(table), charge.standing, self._facts(table))))
 
     def _facts(self, table: NoisedTable) -> dict[str, Any]:
-        """The public facts that a reader of the report needs."""
+        """The public facts of the report: the model, bins, expected errors, and how far it is optimistic."""
         problem, model, expected = self.request.query.problem, self.evaluated.model, self.plan.expected
         chosen_here = isinstance(self.request.model, Release)  # these records helped to choose the model
         return {

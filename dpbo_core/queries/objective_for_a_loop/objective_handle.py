@@ -110,7 +110,7 @@ class ObjectiveHandle(ABC):
 
     @property
     def guarantee_(self) -> PrivacyGuarantee:
-        """The guarantee of all scores together, and of whatever is made of them."""
+        """The guarantee of all scores together, and of all post-processing of them."""
         return self._session.guarantee
 
     @property
