@@ -47,6 +47,10 @@ from dpbo_core.theorems.wang_2023 import Calibration
 UNIFORM_EVIDENCE = Evidence(
     Standing.STANDARD, "Papernot and Steinke 2022, Theorem 2 (Liu and Talwar 2019): K hidden, every trial alike"
 )
+ONE_EVIDENCE = Evidence(
+    Standing.STANDARD,
+    "the Rényi costs of one training and its score, converted: Canonne et al. 2020, Proposition 12",
+)
 ADAPTIVE_EVIDENCE = Evidence(
     Standing.CORRECTED, "Wang et al. 2023, Theorems 1 and 2, with the two sides of the densities' bounds kept apart"
 )
@@ -191,6 +195,8 @@ class DpHypo:
         evidence = ADAPTIVE_EVIDENCE if adaptive else UNIFORM_EVIDENCE
         if self.calibration == "published":
             evidence = PRINTED_EVIDENCE
+        if self.single:  # nothing is selected
+            evidence = ONE_EVIDENCE
         return PrivacyPlan(
             guarantee_of(
                 problem,

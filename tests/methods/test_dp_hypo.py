@@ -219,6 +219,7 @@ def test_a_single_training_is_paid_with_all_there_is(tmp_path):
     assert several.trial.rho < 0.6 * rho
     assert method._calibrated(world)[0].training.rho == pytest.approx(0.9 * rho)
     assert method.outlook(world).trainings == 1
+    assert "one training" in method.plan(world).guarantee.evidence.note
 
 
 def test_a_single_training_is_at_the_documented_settings_or_at_what_the_prior_says(tmp_path, monkeypatch):
