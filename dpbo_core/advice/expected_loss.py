@@ -179,6 +179,7 @@ def _interpolated(form: str, which: int, degree: str, *at: float) -> float:
 
 
 def _corners(axes: list[list[int]], at: Sequence[float]) -> list[tuple[Node, float]]:
+    """The grid's nodes around a point with their weights for interpolation."""
     corners: list[tuple[tuple[int, ...], float]] = [((), 1.0)]
     for nodes, x in zip(axes, at, strict=True):
         x = min(max(x, nodes[0]), nodes[-1])

@@ -44,7 +44,7 @@ def parquet_header(path: Path | StoredObject, *, mode: ReadMode, shown_as: str) 
         StudyInvalid: the file has no readable Parquet footer; or it is sensitive and holds decimals as texts.
     """
     file, footer = _open_parquet(path, shown_as=shown_as)
-    if not mode.takes_loose_decimals and _has_byte_decimals(file.schema):
+    if not mode.takes_loose_decimals and _has_decimals_as_bytes(file.schema):
         raise StudyInvalid(
             f"{shown_as} keeps decimals in byte arrays of any length",
             cause="its writer's choice; ONE of another length than the type allows fails all records of its group",
@@ -79,7 +79,7 @@ def read_parquet(
         fields, names = [fields[names.index(name)] for name in only], tuple(only)
     if mode.refuses_records:
         _refuse_types(names, [footer.types[i] for i in fields], shown_as=shown_as, mode=mode)
-    readers = (_canonical_column, _cells) if mode.keeps_cells else (_canonical_column,)
+    readers = (_decoded_column, _cells) if mode.keeps_cells else (_decoded_column,)
     parts: list[list[list[Column]]] = [[[] for _ in names] for _ in readers]
     broken = np.zeros(sum(footer.group_sizes), dtype=np.bool_)
     start = 0
@@ -127,7 +127,7 @@ def _values_one_by_one(column: Any) -> list[object]:
     return list(column.to_numpy()) if short else list(column.to_pylist())  # a short float keeps its precision
 
 
-def _has_byte_decimals(schema: Any) -> bool:
+def _has_decimals_as_bytes(schema: Any) -> bool:
     leaves = (schema.column(i) for i in range(len(schema)))
     return any(leaf.physical_type == "BYTE_ARRAY" and leaf.logical_type.type == "DECIMAL" for leaf in leaves)
 
@@ -186,7 +186,7 @@ def _group(
         return None
 
 
-def _canonical_column(values: Any) -> Column:
+def _decoded_column(values: Any) -> Column:
     import pyarrow as pa
 
     if pa.types.is_dictionary(values.type):
@@ -223,7 +223,7 @@ def _cells(values: Any) -> Cells:
         return arrow_times(values)
     meaning = _type_in_words(values.type)
     if meaning == "number" and not pa.types.is_boolean(values.type):
-        return cells_of(_canonical_column(values).tolist())
+        return cells_of(_decoded_column(values).tolist())
     if meaning == "text":
         return cells_of(values.cast(pa.large_binary()).to_pylist())
     if meaning in ("number", "decimal"):

@@ -355,7 +355,7 @@ def _load_pyfunc(path: str) -> ServedModel:
 
 
 def _fitted(folder: Path, booster: Any) -> Any:
-    """The fitted estimator or booster of a folder, behind the steps that come before a booster.
+    """The saved estimator in a folder, with its booster rebuilt if it has one.
 
     Raises:
         ValueError: it names a type that is not on the list.

@@ -155,7 +155,7 @@ def within(
     ends: tuple[float, float],
     level: float,
 ) -> tuple[float, tuple[float, float]]:
-    """Mean of one candidate's score and its central interval, given that the score lies between `ends`.
+    """The mean and the central interval of one candidate's score, given that it lies between `ends`.
 
     Args:
         weights: of each component, (C,).

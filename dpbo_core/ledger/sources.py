@@ -149,7 +149,7 @@ def _spelling(source: Source) -> str:
 
 
 def _names_with_folders(one: str, other: str) -> Iterable[tuple[str, str]]:
-    """Pairs of names to compare: the two, and a store's folder beside the other's folder."""
+    """The pairs of names to compare: both names, and an object store's folder with the other's parent."""
     yield one, other
     for folder, name in ((one, other), (other, one)):
         if folder.endswith("/"):
@@ -157,7 +157,7 @@ def _names_with_folders(one: str, other: str) -> Iterable[tuple[str, str]]:
 
 
 def _written_by(one: str, other: str) -> bool:
-    """Whether a name pattern matches the other's path; of two patterns, today's."""
+    """Whether one of the names is a pattern whose fields can be filled to give the other."""
     now = datetime.now(UTC)
     return any(
         is_pattern(pattern) and values_in(pattern, filled_at(path, now)) is not None

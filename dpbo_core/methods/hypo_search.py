@@ -86,7 +86,7 @@ def law_of(name: Law, shape: float, mean: int) -> Stopping:
 
 
 def _law(name: Law, shape: float, mean: int) -> Stopping | None:
-    """The law of K, or None where there is none of this shape and mean."""
+    """The law of the number of trials K, or None where there is none of this shape and mean."""
     try:
         return PoissonStopping(float(mean)) if name == "poisson" else NegativeBinomialStopping(shape, float(mean))
     except ValueError:

@@ -145,7 +145,7 @@ class NoisyGP(pricing.OnThePrior):
         return UCB(delta=pricing.last_delta(problem, self.outputs) / events)  # Alg. 1, line 4
 
     def sensitivities(self, problem: Problem) -> dict[pricing.Output, float]:
-        """Δ of each output, in order, on the prior's scale."""
+        """The sensitivity Δ of each output, in order, on the prior's scale."""
         stated = (self.scale, self.dataset_similarity, self.calibration)
         bounds = pricing.choice_sensitivity(problem, self.outputs, *stated)
         if self.outputs != "candidate":
@@ -168,7 +168,7 @@ class NoisyGP(pricing.OnThePrior):
         return mechanism.spend("best score"), mechanism
 
     def _evidence(self, uncapped: Sequence[pricing.Output]) -> Evidence:
-        """The standing of the proof for what is released, given the outputs that the range does not bound."""
+        """The evidence for the proof of what is released, given the outputs that rest on a theorem."""
         if self.calibration == "published" and self.outputs != "candidate":
             return pricing.REFUTED
         if not uncapped:
@@ -298,7 +298,7 @@ class ExactGP(pricing.OnThePrior):
         return ExactGPSearch(self, problem, plan)
 
     def sensitivities(self, problem: Problem) -> dict[pricing.Output, float]:
-        """Δ of each output, in order, on the prior's scale.
+        """The sensitivity Δ of each output, in order, on the prior's scale.
 
         Raises:
             StudyInvalid: no constants or no theorem for the score that is asked for.
@@ -336,7 +336,7 @@ class ExactGP(pricing.OnThePrior):
         return mechanism.spend("last score"), mechanism
 
     def _evidence(self, uncapped: Sequence[pricing.Output]) -> Evidence:
-        """The standing of the proof for what is released, given the outputs that the range does not bound."""
+        """The evidence for the proof of what is released, given the outputs that rest on a theorem."""
         choice = self.outputs != "score"
         if not uncapped:
             return pricing.CAPPED if choice else pricing.CAPPED_SCORE

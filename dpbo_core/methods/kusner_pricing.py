@@ -108,7 +108,7 @@ class PriorScale:
 
     @property
     def low(self) -> float:
-        """The score 0 on the prior's standard scale, a."""
+        """The score 0 on the prior's standard scale."""
         return -self.center / self.spread
 
     @property
@@ -230,7 +230,7 @@ def _up_to(delta_units: int, spend: Spend) -> Spend:
 
 
 def certified_draws(release: Release, score: str) -> tuple[dict[str, tuple[str, ...]], set[str]]:
-    """The draws that a certificate must state, and the names of those that pay less than the score's range.
+    """The draws, with their mechanisms, that a certificate must state, and those that rest on the prior.
 
     Raises:
         ValueError, KeyError: the release is none of these two methods.
@@ -266,7 +266,7 @@ def score_noise_words(problem: Problem, spend: Spend) -> str:
 
 
 def _best_words(problem: Problem, spend: Spend) -> str:
-    """How little Corollary 1's weights prefer the best candidate at the range's sensitivity, as a sentence."""
+    """A sentence on how little Corollary 1's weights prefer the best candidate at the range's sensitivity."""
     N = len(problem.candidates)
     utilities = np.where(np.arange(N) == 0, problem.score_range, 0.0)
     weights = kusner_2015.corollary_1_weights(
@@ -324,7 +324,7 @@ class OnThePrior(ABC):
         return self.outputs != "score"
 
     def n_steps(self, problem: Problem) -> int:
-        """T, the number of models that are scored: `[search] steps`."""
+        """The number T of models that are scored: `[search] steps`."""
         return problem.search.n_steps
 
     def draws(self, problem: Problem) -> Draws:
@@ -337,7 +337,7 @@ class OnThePrior(ABC):
 
     @abstractmethod
     def sensitivities(self, problem: Problem) -> dict[Output, float]:
-        """Δ of each output, in order, on the prior's scale."""
+        """The sensitivity Δ of each output, in order, on the prior's scale."""
 
     @abstractmethod
     def score_draw(self, problem: Problem, sensitivity: float, epsilon_units: int) -> tuple[Spend, DiscreteLaplace]:

@@ -126,7 +126,7 @@ class Lipschitz:
         return self.scores_all
 
     def n_steps(self, problem: Problem) -> int:
-        """T, `[search] steps`: one scored model each, or one chunk of Λ each, of which there are at most N."""
+        """The number T of steps, `[search] steps`: one scored model each, or one chunk of Λ each."""
         steps = problem.search.n_steps
         return min(steps, len(problem.candidates)) if self.scores_all else steps
 
@@ -347,7 +347,7 @@ def _score_bound(spend: Spend) -> str:
 
 
 def _ends(problem: Problem) -> tuple[float, float]:
-    """The ends λ_min and λ_max of Λ; refuses a study that Theorem 7 does not speak of."""
+    """The ends λ_min and λ_max of Λ; refuses a study that Theorem 7 does not cover."""
     if not problem.model.linear:
         raise StudyInvalid(
             f"lipschitz cannot tune {problem.model.estimator}",

@@ -247,7 +247,7 @@ class PrivateGrid:
         return listed, pair, self._moved(problem, listed, start)
 
     def _moved(self, problem: Problem, listed: tuple[int, ...], start: NDArray[np.float64]) -> NDArray[np.int64]:
-        """The head start moved towards what earlier editions chose, in whole steps of the sum."""
+        """The candidates' head start in whole steps, shifted towards earlier editions' choices."""
         choices = [edition.choice for edition in problem.earlier or ()]
         if any(choice is not None for choice in choices):
             scale = self._mechanisms(problem)[0].scale
@@ -359,7 +359,7 @@ class GridSearch(Opaque):
         self._all_pairs: Sensitive[int] | None = None
 
     def step(self, objective: Scorer, noise: Noise) -> None:  # noqa: ARG002  no noise before the end
-        """Train and score the next candidate of the public list, with those that waited for it.
+        """Train the next candidate of the public list, and score it with those that wait for one common pass.
 
         Where they are paired, each record's scores are compared with the public best's.
         """

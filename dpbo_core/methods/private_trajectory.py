@@ -140,7 +140,7 @@ class PrivateTrajectory:
         )
 
     def n_steps(self, problem: Problem) -> int:
-        """T, the number of models that are trained and scored: `[search] steps`, or the end's usual number."""
+        """The number T of models that are trained and scored: `[search] steps`, or the usual number."""
         return problem.search.steps or ENDS[self.final_choice][2]
 
     @staticmethod
@@ -235,7 +235,7 @@ class PrivateTrajectory:
         return required_trials(problem, self.public_trials) if self.prior == "public" else ()
 
     def guess(self, problem: Problem) -> NDArray[np.float64] | None:
-        """The public score of every candidate, (N,); None without the public prior."""
+        """The public score of every candidate as the prior mean, (N,); None without the public prior."""
         return search_on_public_data(problem, self.public_trials).mean if self.prior == "public" else None
 
     def deviation(self, problem: Problem, public: NDArray[np.float64] | None, scale: float) -> float | None:

@@ -51,14 +51,14 @@ def scores_by_content(
 
 def _keys(X: NDArray[Any], truth: NDArray[Any]) -> NDArray[Any]:
     """The bytes of each row and its truth, (m,) of one width; a hash for rows of mixed cells."""
-    parts = np.frombuffer(b"".join(map(_hashed, X)), dtype=np.uint8) if X.dtype == object else None
+    parts = np.frombuffer(b"".join(map(_row_hash, X)), dtype=np.uint8) if X.dtype == object else None
     raw = np.ascontiguousarray(X, dtype=np.float64).view(np.uint8) if parts is None else parts
     both = (raw.reshape(len(X), -1), truth.view(np.uint8).reshape(len(X), -1))
     joined = np.ascontiguousarray(np.concatenate(both, axis=1))
     return joined.view(np.dtype((np.void, joined.shape[1]))).ravel()
 
 
-def _hashed(row: NDArray[Any]) -> bytes:
+def _row_hash(row: NDArray[Any]) -> bytes:
     """A 32-byte hash of the cells of one row, with their types."""
     digest = hashlib.blake2b(digest_size=32)
     for cell in row:
@@ -73,7 +73,7 @@ def _batch_places(keys: NDArray[Any]) -> NDArray[np.intp]:
 
 
 def _batches(places: NDArray[np.intp]) -> list[NDArray[np.intp]]:
-    """The rows in batches of which none has two rows at one place."""
+    """The row indices, divided into batches in which no two rows have the same place."""
     order = np.argsort(places, kind="stable")
     arranged = places[order]
     turn = np.arange(len(order)) - np.searchsorted(arranged, arranged)  # how many before it have its place

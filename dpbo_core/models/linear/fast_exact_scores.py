@@ -61,7 +61,7 @@ class NearSteps:
 
     @classmethod
     def of(cls, slopes: NDArray[np.float64], score: object) -> "NearSteps | None":
-        """The fast scores of L linear models from their weights (d, L); None where it would not pay.
+        """The fast scores of L linear models from their weights (d, L); None where they would be slower.
 
         None where models are few, or too many records would be in doubt: as is public.
         """

@@ -143,7 +143,7 @@ class Filter:
 
 def no_clocks(machine: str) -> bytes:
     """The image's seccomp filter: all system calls but those that tell the time."""
-    lines = [*_load_word(_ARCHITECTURE), *_unless(_ARCHITECTURES[machine], [_return(_TRAP)]), *_load_word(_NUMBER)]
+    lines = [*_load_at(_ARCHITECTURE), *_unless(_ARCHITECTURES[machine], [_return(_TRAP)]), *_load_at(_NUMBER)]
     for number in _call_numbers(_CLOCKS, machine):
         lines += _if(number, [_return(_ERRNO | errno.EACCES)])
     return b"".join([*lines, _return(_ALLOW)])
@@ -151,7 +151,7 @@ def no_clocks(machine: str) -> bytes:
 
 def program(machine: str) -> bytes:
     """The child's seccomp filter for "x86_64" or "aarch64", 8 bytes an instruction."""
-    lines = [*_load_word(_ARCHITECTURE), *_unless(_ARCHITECTURES[machine], [_return(_TRAP)]), *_load_word(_NUMBER)]
+    lines = [*_load_at(_ARCHITECTURE), *_unless(_ARCHITECTURES[machine], [_return(_TRAP)]), *_load_at(_NUMBER)]
     for names, answer in (
         (_FREE, _ALLOW),
         (_ANSWERED_BY_ZERO, _ERRNO),
@@ -203,13 +203,13 @@ def _instruction(code: int, k: int, jump: int = 0, otherwise: int = 0) -> bytes:
     return struct.pack("HBBI", code, jump, otherwise, k)
 
 
-def _load_word(offset: int) -> list[bytes]:
+def _load_at(offset: int) -> list[bytes]:
     return [_instruction(_LOAD, offset)]
 
 
 def _argument(index: int) -> list[bytes]:
     """Load the low half of an argument: sizes and flags are ints, and a larger `write` fills its own pipe alone."""
-    return _load_word(_ARGUMENTS + 8 * index)
+    return _load_at(_ARGUMENTS + 8 * index)
 
 
 def _return(answer: int) -> bytes:

@@ -192,7 +192,7 @@ class Binary(ReportKind):
         return {name: figures[name] for name in (*self.of_a_group, "positives", "negatives", "read", "flagged")}
 
     def spreads(self, cells: Reals) -> Figures:
-        """The sampling spread of each AUC that ties within bins leave, from the public records' steps."""
+        """The standard deviation that binning leaves in each AUC, from public records' ties within bins."""
 
         def spread(bins: Reals) -> Reals:
             N, P = bins[..., 0, :], bins[..., 1, :]

@@ -39,7 +39,7 @@ class Query:
     row: int
 
     def __post_init__(self) -> None:
-        _check_fields(self)
+        _refuse_bad_fields(self)
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Answer:
     noise_scale: float
 
     def __post_init__(self) -> None:
-        _check_fields(self)
+        _refuse_bad_fields(self)
         if not (_is_hex(self.query, 64) and abs(self.value) <= HUGE and 0.0 <= self.noise_scale <= HUGE):
             raise ValueError("an answer needs its query's digest and numbers that can be squared")
 
@@ -161,7 +161,7 @@ def _canonical_json(document: dict[str, Any]) -> bytes:
     return json.dumps(document, sort_keys=True, allow_nan=False).encode()
 
 
-def _check_fields(message: Query | Answer) -> None:
+def _refuse_bad_fields(message: Query | Answer) -> None:
     named = _is_hex(message.publication, 16) and _is_hex(message.session, 16)
     if not named or not (1 <= message.step < 2**31 and 0 <= message.row < 2**31):
         raise ValueError("a message needs its two names, a step from 1 and a row from 0")
