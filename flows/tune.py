@@ -1,5 +1,6 @@
 """The story of a private tune: public work, reserve, a task a step, finish, train the choice, show the release."""
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from dpbo.flows.tuned import Tuned as Tuned
 from dpbo.tasks import policies
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.tuning import finish, reserve, step
-from dpbo_core.errors import AssumptionNotAccepted, BudgetRefused, DpboError, StudyInvalid
+from dpbo_core.errors import AssumptionNotAccepted, BudgetRefused, DpboError, StudyInvalid, printable
 from dpbo_core.final_model.train import model_is_public
 from dpbo_core.preparation.data_split import is_partitioned
 from dpbo_core.preparation.resolve import resolve
@@ -115,6 +116,8 @@ def tune(flow: PrivateFlow) -> Tuned:
 
 def _stepped(opened: StudyRun, study: StudySpec) -> int:
     """Run the search's steps as tasks, one each or in chunks of a public list: the number of tasks."""
+    if opened.read_again:
+        sys.stderr.write(f"{printable(opened.read_again)}.\n")
     with Progress(study.name, opened.n_steps) as progress:
         page = StepsDone(study, opened.n_steps)
         for steps in opened.tasks:

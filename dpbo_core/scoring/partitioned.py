@@ -218,6 +218,11 @@ def bytes_of(records: Encoded) -> int:
     return width * records.X.nbytes + records.labels.nbytes + records.broken.nbytes + 8 * records.n_records
 
 
+def bytes_a_record(preprocessing: Preprocessing) -> int:
+    """The same of one record, before any is read."""
+    return 8 * preprocessing.n_features * (1 if preprocessing.columns is None else OF_A_CELL) + 8 + 1 + 8
+
+
 class PartTask:
     """What a worker is sent: the public map, the public models (one of them beside, paired) and the score. Nothing
     sensitive.

@@ -2,7 +2,7 @@
 
 import os
 from dataclasses import replace
-from itertools import pairwise
+from itertools import count, pairwise
 
 import numpy as np
 import pandas as pd
@@ -28,7 +28,7 @@ from dpbo_core.problem.problem import Problem
 from dpbo_core.queries.tuning.run import open_study
 from dpbo_core.scoring import partitioned
 from dpbo_core.scoring.in_memory import evaluate_all, exact_sum, paired_sum
-from dpbo_core.scoring.partitioned import PartCache, bytes_of
+from dpbo_core.scoring.partitioned import PartCache, bytes_a_record, bytes_of
 from dpbo_core.study_file import StudySpec
 
 CUTS = (0, 1, 2, 60, 61, 140, 299, 300)
@@ -252,6 +252,28 @@ def test_one_pass_scores_all_of_it_when_the_first_score_is_needed(world, here, r
     once = replace(plain.search, one_pass=True)
     assert run(world(memory_limit=0), here, "once", search=once) == released
     assert [read.count(f"{j:02d}.parquet") for j in range(7)] == [1] * 7
+
+
+def test_a_line_says_what_is_read_again_and_what_would_end_it(world, here, monkeypatch):
+    """300 records of 41 bytes, 12.3 kB, of which 2.3 kB are beyond the limit."""
+    public = data_split.public_half(world(), here)
+    assert bytes_a_record(public.preprocessing) == 41
+    number = count()
+
+    def line(validation="parts", *, one_pass=None, **words):
+        spec = world(validation, **words)
+        spec = replace(spec, search=replace(spec.search, one_pass=one_pass))
+        run = Run(PrivacyLedger(f"sqlite:///{here / f'{next(number)}.db'}"), folder=here)
+        return open_study(spec, run).read_again
+
+    again = "trial: 2.3e-06 of 1.2e-05 GB of encoded records are read again at each of"
+    keeps = "[data] memory_limit = 0.1 keeps them in memory"
+    once = ", [search] one_pass = true trains all 16 candidates and reads 1 times"
+    assert line(memory_limit=1e-5) == f"{again} 5 steps; {keeps}{once}"
+    assert line(memory_limit=1.3e-5) == line(memory_limit=1e-5, one_pass=True) == line("validation.parquet") == ""
+    assert line(memory_limit=1e-5, method="private_grid") == line(memory_limit=1e-5, persons=True) == ""
+    monkeypatch.setattr(Problem, "scored_together", 3)
+    assert line(memory_limit=1e-5, method="private_grid") == f"{again} 6 readings; {keeps}"
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -19,7 +19,7 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.methods.contract import Method, Released, Search
 from dpbo_core.methods.stated_search import check_lengthscale
-from dpbo_core.preparation.data_split import FileSplit, check_headers, public_sources, sources_of
+from dpbo_core.preparation.data_split import FileSplit, check_headers, is_partitioned, public_sources, sources_of
 from dpbo_core.preparation.learning import check_learns, learns, to_learn_from, with_earlier
 from dpbo_core.preparation.precomputed import (
     Chunks,
@@ -43,7 +43,8 @@ from dpbo_core.privacy.sensitive import Opaque
 from dpbo_core.problem.problem import Problem
 from dpbo_core.queries.query import Charged, PrivateQuery, charged, replay
 from dpbo_core.scoring.in_memory import Scorer
-from dpbo_core.study_file import StudySpec
+from dpbo_core.scoring.partitioned import bytes_a_record
+from dpbo_core.study_file import PublicFiles, StudySpec
 
 FollowUp = Callable[[PublicHalf], tuple[PrivateQuery, ...]]
 OnStep = Callable[[int, Released | None], None]
@@ -102,10 +103,47 @@ class StudyRun(Opaque):
 
     @property
     def tasks(self) -> Chunks:
+<<<<<<< HEAD
         """The steps, from 0, of each Prefect task: one, or a chunk of a public list."""
         method, steps = self._study.method, range(self.n_steps)
         listed = method.public_path and method.traits.fixed_path is not None
         return chunks(steps) if listed else tuple((step,) for step in steps)
+=======
+        """The steps, from 0, of each task: one, or a chunk of a list that is public before the first of them."""
+        steps = range(self.n_steps)
+        return chunks(steps) if self._is_list else tuple((step,) for step in steps)
+
+    @property
+    def _is_list(self) -> bool:
+        """Whether the steps are of a list, whose candidates nothing that is scored decides."""
+        method = self._study.method
+        return method.public_path and method.traits.fixed_path is not None
+
+    @property
+    def read_again(self) -> str:
+        """A line where parts of a folder will be read at every step, and what would end that; "" where none will.
+
+        All of it is public: with `n_persons`, where the number of records is not, there is none.
+        """
+        spec, problem, method = self._study.spec, self._public.problem, self._study.method
+        if not isinstance(spec.data, PublicFiles) or not is_partitioned(spec, self._run.folder):
+            return ""
+        limit, together = memory_limit(spec), problem.scored_together
+        size = spec.data.n_validation * bytes_a_record(self._public.preprocessing)
+        once = self._is_list or problem.search.one_pass
+        n_readings = -(-self.n_steps // together) if once else self.n_steps
+        if size <= limit or n_readings < 2:
+            return ""
+        beyond, whole, times = (size - limit) / 1e9, size / 1e9, "readings" if once else "steps"
+        line = (
+            f"{spec.name}: {beyond:.2g} of {whole:.2g} GB of encoded records are read again at each of "
+            f"{n_readings} {times}; [data] memory_limit = {whole + 0.05:.1f} keeps them in memory"
+        )
+        N = len(problem.candidates)
+        if once or not (method.traits.scores_ahead and method.public_path):
+            return line
+        return f"{line}, [search] one_pass = true trains all {N:,} candidates and reads {-(-N // together)} times"
+>>>>>>> 80c43e46 (A run says when parts are read again at every step, and what would end that: it doubled the time in silence)
 
     def step(self, n_steps: int = 1) -> Released | None:
         """Make one step, or a chunk of steps that release nothing: what it released, already recorded.
