@@ -15,7 +15,7 @@ curator's process alone. What it read it may keep, while that fits (`PartCache`)
 """
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -122,8 +122,8 @@ class Workers(Protocol):
         """Run `work` on every part, in any order: its answers, None for a lost part."""
         ...
 
-    def answers(self, work: PartAnswer, parts: Sequence[Part]) -> list[bytes | None]:
-        """Run `work` on every part: its answers in bytes, None for a lost part."""
+    def answers(self, work: PartAnswer, parts: Sequence[Part]) -> Iterable[bytes | None]:
+        """Run `work` on every part: its answers in bytes as they come, None for a lost part."""
         ...
 
 
@@ -141,11 +141,11 @@ class SerialWorkers(Opaque):
             work = work.with_cache(self._cache, 1)
         return [work(part) for part in parts]
 
-    def answers(self, work: PartAnswer, parts: Sequence[Part]) -> list[bytes | None]:
-        """Run `work` on every part, one after the other: its answers in bytes."""
+    def answers(self, work: PartAnswer, parts: Sequence[Part]) -> Iterable[bytes | None]:
+        """Run `work` on every part: its answers in bytes, each made when it is asked for."""
         if isinstance(work, CachingWork):
             work = work.with_cache(self._cache, 1)
-        return [work(part) for part in parts]
+        return map(work, parts)
 
 
 def parts_of(path: Place, *, shown_as: str = "data.validation") -> tuple[Part, ...]:
@@ -219,7 +219,7 @@ def bytes_of(records: Encoded) -> int:
 
 
 def bytes_a_record(preprocessing: Preprocessing) -> int:
-    """The same of one record, before any is read."""
+    """Bytes that one encoded record takes in memory, before any is read."""
     return 8 * preprocessing.n_features * (1 if preprocessing.columns is None else OF_A_CELL) + 8 + 1 + 8
 
 

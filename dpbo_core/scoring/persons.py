@@ -54,6 +54,8 @@ from dpbo_core.scoring.partitioned import (
 Integers = NDArray[np.int64]
 NAME = 32  # bytes of a person's name: a hash, so that every name is as wide
 NUMBER = 8  # bytes of a sum, or of a count
+EXPECTED = 2**18  # persons for whom room is made at once, before there are more
+FEWEST = 16  # models of a reading, whatever the limit of memory
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -90,11 +92,8 @@ class Persons:
             for total, scored in zip(sums, block[owners >= 0].T, strict=True):
                 np.add.at(total, owners[owners >= 0], scored)
         counted = self.of_record[self.of_record >= 0]
-        return PersonSums(
-            self.names,
-            np.ascontiguousarray(sums.T),
-            np.bincount(counted, minlength=len(self.names)).astype(np.int64),
-        )
+        counts = np.bincount(counted, minlength=len(self.names)).astype(np.int64)
+        return PersonSums(self.names, sums.T, counts)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -118,27 +117,51 @@ class PersonSums:
             n_persons: n_p.
             absent: steps that a person without records scores, in [0, 2²⁴].
         """
-        moves = (self.sums // self.counts[:, None] - absent).sum(axis=0).tolist()
-        return [min(max(0, n_persons * absent + moved), n_persons * GRID) for moved in moves]
+        moves = np.zeros(self.sums.shape[1], dtype=np.int64)
+        for at in range(0, len(self.counts), ROWS):
+            block = slice(at, at + ROWS)
+            moves += (self.sums[block] // self.counts[block, None] - absent).sum(axis=0)
+        return [min(max(0, n_persons * absent + moved), n_persons * GRID) for moved in moves.tolist()]
 
     def to_bytes(self) -> bytes:
         """The entries as bytes, padded to a power of two in number so that the length tells little."""
-        numbers = np.concatenate([self.sums, self.counts[:, None]], axis=1).astype("<i8")
-        width = NUMBER * numbers.shape[1]
-        raw = np.concatenate([self.names, numbers.view(np.uint8).reshape(-1, width)], axis=1).tobytes()
-        return raw.ljust((NAME + width) << max(0, len(self.names) - 1).bit_length(), b"\0")
+        P, L = self.sums.shape
+        table = np.zeros(1 << max(0, P - 1).bit_length(), dtype=_entry(L))
+        table["name"][:P] = self.names.view(f"S{NAME}").ravel()
+        table["numbers"][:P, :L], table["numbers"][:P, L] = self.sums, self.counts
+        return table.tobytes()
 
-    @classmethod
-    def merged(cls, answers: Iterable[bytes], n_models: int) -> "PersonSums":
-        """The sums of several parts, from what `to_bytes` made of each, added up by person."""
-        table = np.frombuffer(b"".join(answers), dtype=np.uint8).reshape(-1, NAME + NUMBER * (n_models + 1))
-        numbers = np.ascontiguousarray(table[:, NAME:]).view("<i8").astype(np.int64)
-        filled = numbers[:, -1] > 0  # an entry that only fills the width counts no record
-        keys = np.ascontiguousarray(table[filled, :NAME]).view(np.dtype((np.void, NAME))).ravel()
-        names, owners = np.unique(keys, return_inverse=True)
-        added = np.zeros((len(names), n_models + 1), dtype=np.int64)
-        np.add.at(added, owners, numbers[filled])
-        return cls(names.view(np.uint8).reshape(-1, NAME), added[:, :-1], added[:, -1])
+
+def _entry(n_models: int) -> np.dtype[np.void]:
+    """A person in an answer: the name, the sums, and the number of records, which is 0 where nobody is."""
+    return np.dtype([("name", f"S{NAME}"), ("numbers", "<i8", (n_models + 1,))])
+
+
+class AddedAnswers:
+    """What `PersonSums.to_bytes` made of each part, added up by person as the parts come; one is held at a time."""
+
+    def __init__(self, n_models: int, n_persons: int) -> None:
+        """Begin without persons: `n_models` columns, and room for `n_persons`, which is touched as they come."""
+        self._rows: dict[bytes, int] = {}
+        self._numbers = np.zeros((min(n_persons, EXPECTED), n_models + 1), dtype=np.int64)
+
+    def add(self, answer: bytes) -> None:
+        """Add a part's sums, in which each person stands once, before the entries of nobody."""
+        table = np.frombuffer(answer, dtype=_entry(self._numbers.shape[1] - 1))
+        table = table[: np.count_nonzero(table["numbers"][:, -1])]
+        rows = [self._rows.setdefault(name, len(self._rows)) for name in table["name"].tolist()]
+        if len(self._rows) > len(self._numbers):
+            larger = np.zeros((len(self._rows) * 3 // 2, self._numbers.shape[1]), dtype=np.int64)
+            larger[: len(self._numbers)] = self._numbers
+            self._numbers = larger
+        for at in range(0, len(rows), ROWS):
+            self._numbers[rows[at : at + ROWS]] += table["numbers"][at : at + ROWS]
+
+    def sums(self) -> PersonSums:
+        """The sums of all persons so far, in the order in which they came."""
+        numbers = self._numbers[: len(self._rows)]
+        names = np.array([*self._rows], dtype=f"S{NAME}").view(np.uint8).reshape(-1, NAME)
+        return PersonSums(names, numbers[:, :-1], numbers[:, -1])
 
 
 class PersonObjective(Half):
@@ -262,15 +285,31 @@ class PartitionedPersons(Half):
         self._n_persons, self._workers = n_persons, workers or SerialWorkers()
 
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:
-        """Each model's sum of persons' means over all parts, each read once.
+        """Each model's sum of persons' means over all parts, read once for as many models as fit in memory.
 
         Raises:
             Sealed: a part could not be scored.
         """
+        at_once = max(
+            FEWEST, self._reader.limit // (NUMBER * self._n_persons * n_columns((models[0],), paired_with))
+        )
+        sums, differences = [], []
+        for at in range(0, len(models), at_once):
+            some = models[at : at + at_once]
+            left = models_left + len(models) - at - len(some)
+            totals = means_of(self._added(some, paired_with, left), len(some), self._n_persons, self._score)
+            sums += totals[0]
+            differences += totals[1]
+        return sums, differences
+
+    def _added(self, models: Sequence[ScorableModel], paired_with: Paired | None, models_left: int) -> PersonSums:
         reader = self._reader if models_left else self._reader.keeping_nothing()
         work = PersonPartWorker(reader, self._column, self._score, models, paired_with)
-        answers = [answer for answer in self._workers.answers(work, self._parts) if answer]
-        if len(answers) != len(self._parts):
+        added, n_parts = AddedAnswers(n_columns(models, paired_with), self._n_persons), 0
+        for answer in self._workers.answers(work, self._parts):
+            if answer:
+                added.add(answer)
+                n_parts += 1
+        if n_parts != len(self._parts):
             raise Sealed
-        persons = PersonSums.merged(answers, n_columns(models, paired_with))
-        return means_of(persons, len(models), self._n_persons, self._score)
+        return added.sums()

@@ -103,13 +103,7 @@ class StudyRun(Opaque):
 
     @property
     def tasks(self) -> Chunks:
-<<<<<<< HEAD
         """The steps, from 0, of each Prefect task: one, or a chunk of a public list."""
-        method, steps = self._study.method, range(self.n_steps)
-        listed = method.public_path and method.traits.fixed_path is not None
-        return chunks(steps) if listed else tuple((step,) for step in steps)
-=======
-        """The steps, from 0, of each task: one, or a chunk of a list that is public before the first of them."""
         steps = range(self.n_steps)
         return chunks(steps) if self._is_list else tuple((step,) for step in steps)
 
@@ -143,7 +137,6 @@ class StudyRun(Opaque):
         if once or not (method.traits.scores_ahead and method.public_path):
             return line
         return f"{line}, [search] one_pass = true trains all {N:,} candidates and reads {-(-N // together)} times"
->>>>>>> 80c43e46 (A run says when parts are read again at every step, and what would end that: it doubled the time in silence)
 
     def step(self, n_steps: int = 1) -> Released | None:
         """Make one step, or a chunk of steps that release nothing: what it released, already recorded.
