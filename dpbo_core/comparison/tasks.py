@@ -137,6 +137,7 @@ def _index_of(model: ScorableModel | Place) -> int:
 
 @lru_cache(maxsize=8)
 def _paired_sums(table: ScoreTable, reference: int, clipped: int) -> tuple[int, ...]:
+    """Each candidate's sum of clipped score differences to the `reference` candidate."""
     steps, _ = table.by_record()
     other = steps[:, reference].astype(np.int64)
     sums = (stretched(steps[:, i].astype(np.int64), other, clipped).sum() for i in range(steps.shape[1]))

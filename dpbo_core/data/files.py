@@ -96,10 +96,7 @@ def _errors_of_reading(path: Path | StoredObject, shown_as: str) -> Iterator[Non
 
 
 def no_core_dumps() -> None:
-    """Disable core dumps for this process and its children: a crash leaves no record in a file.
-
-    Nothing where the system has no such limit.
-    """
+    """Disable core dumps of this process and its children, where there are any: no crash writes a record."""
     with suppress(ImportError, OSError, ValueError):
         import resource
 

@@ -128,6 +128,7 @@ def _values_one_by_one(column: Any) -> list[object]:
 
 
 def _has_decimals_as_bytes(schema: Any) -> bool:
+    """Whether a column stores decimals as byte arrays, of no fixed length."""
     leaves = (schema.column(i) for i in range(len(schema)))
     return any(leaf.physical_type == "BYTE_ARRAY" and leaf.logical_type.type == "DECIMAL" for leaf in leaves)
 
@@ -187,6 +188,7 @@ def _group(
 
 
 def _decoded_column(values: Any) -> Column:
+    """An Arrow column's canonical values: numbers, or texts."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(values.type):

@@ -220,7 +220,7 @@ def _two_public_values(column: NamedColumn) -> list[Any]:
 def model_is_public(release: Release) -> bool:
     """Whether a model may be trained on public data at the hyperparameters of a release.
 
-    A release that is a model itself needs none, and what others predicted with is theirs.
+    A release that is itself a model needs none, and those behind others' predictions are not ours to train.
     """
     if release.facts.get("estimator") == PREDICTIONS:
         return False

@@ -147,6 +147,7 @@ def _overwrite(handle: int) -> None:
 
 
 def _random_identity() -> str:
+    """A random name in hex that tells one noise from another."""
     return secrets.token_hex(IDENTITY)
 
 

@@ -122,7 +122,7 @@ class PairCount:
     def fewest_likely(self) -> int:
         """The count below which a drawn number of pairs is taken for noise: a quarter of the expected one.
 
-        Without it the least D of a table with both classes and every record in one of them.
+        Without a public share it is the least D of a table with both classes and every record in one of them.
         """
         least = max(1, 2 * (self.n_records - 1))
         if self.share is None:

@@ -233,6 +233,7 @@ def _changed(folder: str) -> int:
 def _look_up(
     look: Callable[[], Mapping[str, list[str]]], _: tuple[tuple[str, int], ...]
 ) -> Mapping[str, list[str]]:
+    """The result of `look`, cached until a folder of the path changes."""
     return look()
 
 

@@ -77,10 +77,7 @@ def facts_of(data: SensitiveData) -> TrainingFacts:
 
 
 def memory_limit(spec: StudySpec) -> int:
-    """The bytes of encoded records, public rows and models that may be in memory.
-
-    Each kind has so many of its own.
-    """
+    """The bytes of each kind that may be in memory: encoded records, public rows, models."""
     section = spec.data
     stated = section.memory_limit if isinstance(section, PublicFiles | PersonFiles) else None
     return int((CACHE_GIGABYTES if stated is None else stated) * 1e9)

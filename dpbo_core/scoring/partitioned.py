@@ -310,6 +310,7 @@ class PartitionedObjective(Half):
     def _sums_over_parts(
         self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int
     ) -> Integers:
+        """The sums of the parts' answers; fails, sealed, if a part or a record is missing."""
         reader = self._reader if models_left else self._reader.keeping_nothing()
         mapped = self._workers.map(PartWorker(reader, self._score, models, paired_with), self._parts)
         answers = [answer for answer in mapped if answer is not None]

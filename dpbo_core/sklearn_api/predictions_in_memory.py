@@ -140,18 +140,12 @@ def prediction_table(
 
 
 def _predicted(function: Callable[[Any], Any], records: Any, start: int, length: int, width: int) -> Rows | None:
-    """What `function` predicts for `length` records from `start`.
-
-    None where it raises or its answer has another shape.
-    """
+    """What `function` predicts for `length` records from `start`; None where it raises or has a wrong shape."""
     return attempted(lambda: rows_of(function(_part(records, start, length)), length, width), None)
 
 
 def _by_halves(function: Callable[[Any], Any], records: Any, n_records: int, width: int) -> Rows:
-    """Predictions of a function that failed on the whole table, made by ever smaller halves of it.
-
-    None for a record that fails alone.
-    """
+    """A function's predictions by ever smaller halves, as it failed on the whole; None where one alone fails."""
     predictions: Rows = [[None] * width for _ in range(n_records)]
     failed = [(0, n_records)]
     while failed:

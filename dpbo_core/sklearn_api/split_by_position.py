@@ -99,10 +99,7 @@ def _of_own_types(X: Any) -> Any:
 
 
 def _own_values(series: Any) -> Any:
-    """A pandas column of a narwhals series (n,) of PUBLIC rows in the type of its values.
-
-    None where it has that type.
-    """
+    """A pandas column of a series (n,) of PUBLIC rows in the type of its values; None where it has that type."""
     native = series.to_native()
     if isinstance(getattr(native, "dtype", None), pd.CategoricalDtype):
         there = native.cat.remove_unused_categories()

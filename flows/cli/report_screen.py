@@ -41,10 +41,7 @@ WIDEST = 5  # characters of a class's name at the head of a column
 
 
 def print_figures(screen: Screen, value: Mapping[str, Any]) -> None:
-    """Print tables of a report's figures, and by group their distance from all other records.
-
-    Nothing of another release's value.
-    """
+    """Print tables of a report's figures, and by group their distance from the rest; nothing of other releases."""
     if not isinstance(value.get("metrics"), dict):
         return
     if "roc" in value:

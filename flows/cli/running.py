@@ -72,10 +72,7 @@ def mlflow_lookup(release: Release | None) -> Tracked | None:
 
 @contextmanager
 def own_server(load: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Context with a Prefect server of this command's own, and standard output silenced.
-
-    `load` is called while it starts.
-    """
+    """Context with this command's own Prefect server, `load` called meanwhile, and standard output silenced."""
     _make_prefects_store()
     with own_output(), locked_server(load), without_heartbeat():
         yield

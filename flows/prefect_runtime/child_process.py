@@ -64,10 +64,7 @@ class Leashed:
 
 
 def follow(starter: str | None) -> None:
-    """From now on, end this process when `starter`, its parent, has ended.
-
-    Do nothing if another process started it.
-    """
+    """End this process, from now on, when its parent `starter` has ended; do nothing if another started it."""
     if starter is not None and starter.isdecimal() and os.getppid() == int(starter):
         threading.Thread(target=_watch, args=(int(starter),), daemon=True).start()
 

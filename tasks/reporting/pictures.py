@@ -24,10 +24,7 @@ ALERT = 0.8  # share of a budget from which people are told
 
 
 def draw_posterior(release: Release) -> "Figure | None":
-    """A figure of the posterior along the first numeric axis, with the released scores.
-
-    None without a trajectory.
-    """
+    """A figure of the posterior along the first numeric axis, with released scores; None without a trajectory."""
     cut = slice_through_choice(release)
     if cut is None:
         return None
@@ -69,10 +66,7 @@ def draw_budget(account: Account) -> "Figure | None":
 
 
 def draw_burn_down(account: Account) -> "Figure | None":
-    """A figure of the budget left by date, and as forecast if its studies recur.
-
-    None without a rhythm.
-    """
+    """A figure of the budget left by date, and as forecast; None if no study recurs."""
     from matplotlib.dates import date2num
 
     burn_down = forecast(account, max((entry.moment for entry in account.entries), default=datetime.now(UTC)))

@@ -69,6 +69,7 @@ def _value_in_words(value: object) -> str:
 
 
 def _list(module: str, names: str, entry: Listed) -> dict[str, Listed]:
+    """The same allowlist entry for each of a module's class names."""
     return {f"{module}.{name}": entry for name in names.split()}
 
 

@@ -107,6 +107,7 @@ def engine(modules: tuple[str, ...], needed: tuple[str, ...], limits: Limits, pr
 
 @lru_cache(maxsize=2)
 def _engine(modules: tuple[str, ...], needed: tuple[str, ...], limits: Limits, process: int) -> Engine:  # noqa: ARG001
+    """The engine of these modules in this process, cached."""
     return Engine(modules, needed, limits)
 
 

@@ -34,6 +34,7 @@ class _Hidden:
         self._names = names
 
     def find_spec(self, name: str, *_: Any) -> None:
+        """Fail the import of a hidden module, as Python's import hooks do; leave others to the next finder."""
         if name in self._names:
             raise ModuleNotFoundError(name=name)
 

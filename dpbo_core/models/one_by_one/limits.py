@@ -62,10 +62,7 @@ def _constant(value: Any) -> Callable[[], Any]:
 
 
 def take_the_clocks_away(libc: ctypes.PyDLL) -> bool:
-    """Replace the kernel's clock pages, so that only a filtered system call tells the time: whether it worked.
-
-    Pages of zeros in the place of the kernel's tell the library's clocks to make a system call, which is filtered.
-    """
+    """Replace the kernel's clock pages, so that only a filtered system call tells the time: whether it worked."""
     place = libc.mmap
     place.restype = ctypes.c_void_p
     place.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]

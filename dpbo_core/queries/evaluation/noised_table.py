@@ -155,6 +155,7 @@ class NoisedTable:
         return intervals
 
     def _ends_of(self, name: str, value: Reals, middle: Figures, added: dict[str, Spread]) -> Interval:
+        """The noise interval of a metric from the spread that draws add to it, within its limits."""
         if LOW + name in added:
             low, high = LOW + name, HIGH + name
             return np.asarray(middle[low] + added[low][0]), np.asarray(middle[high] + added[high][1])

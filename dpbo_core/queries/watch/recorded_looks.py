@@ -93,10 +93,7 @@ def recorded_look(run: Run, watch: Watching, name: str, history: tuple[RecordedL
 
 
 def _concluded(run: Run, watch: Watching, look: RecordedLook) -> Release:
-    """The release at a watch's end: that it alarmed, and when.
-
-    Recorded now if a kill came before it was.
-    """
+    """The release at a watch's end, that it alarmed and when; recorded now if a kill came first."""
     release = replay(watch.key, run)
     if release is not None:
         return release
