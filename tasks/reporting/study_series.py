@@ -20,6 +20,7 @@ from dpbo.tasks.reporting.pictures import saved
 from dpbo.tasks.reporting.release_picture import CHOICE, INK, NOISE, plain, sheet
 from dpbo_core.accounting.account import Account, balance_after, balances
 from dpbo_core.privacy.release import Release
+from dpbo_core.queries.evaluation import KIND as EVALUATION
 from dpbo_core.queries.watch import KIND as WATCH
 
 if TYPE_CHECKING:
@@ -72,7 +73,8 @@ def extend(store: Store, run_id: str, release: Release, account: Account) -> Non
             store.put(series, file)
             for picture in saved(lambda: draw_editions(editions), Path(scratch) / "editions.png"):
                 store.put(series, picture, "plots")
-                note = NOTE.format(study=in_markdown(release.study), dataset=in_markdown(release.dataset))
+                study = in_markdown(release.study.removesuffix(f"/{EVALUATION}"))
+                note = NOTE.format(study=study, dataset=in_markdown(release.dataset))
                 store.client.set_tag(series, NOTE_TAG, f"{note}\n\n{embedded(picture.name, series)}")
     store.client.set_terminated(series, "FINISHED")
 

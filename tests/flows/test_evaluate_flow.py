@@ -216,6 +216,10 @@ def test_a_tune_with_the_section_makes_both_and_writes_nothing_of_a_record(here,
     texts = {"Prefect": kept.encode(), "screen": "".join(capfd.readouterr()).encode()}
     assert search(here, secrets, texts) == set()
     assert search(here, {"seen": forms_of_text("clinic/evaluation")}, texts) != set()
+    shown = client()
+    experiments = [one.experiment_id for one in shown.search_experiments()]
+    (series,) = shown.search_runs(experiments, "tags.`dpbo.kind` = 'study'")
+    assert series.data.tags["mlflow.note.content"].startswith("**Every edition of the study clinic**")
 
 
 def test_what_was_released_comes_before_a_refusal_of_its_evaluation(here, asked):
