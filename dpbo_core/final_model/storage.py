@@ -65,7 +65,7 @@ def write(folder: Path, preprocessing: Preprocessing, model: Model, loss: str | 
 
 
 def _write_estimator(folder: Path, estimator: Any) -> dict[str, Any]:
-    """Write an estimator's files into `folder`, foreign classes in a child process: how to read a booster again."""
+    """Write an estimator's files, foreign classes from a child process; returns how its booster is read."""
     if isinstance(estimator, IsolatedEstimator):
         fields = numbers_of(_write_pickled, estimator.pickled, folder.resolve())
         return dict(json.loads(fields.tobytes()))

@@ -30,7 +30,7 @@ def even_weights(n_records: int) -> NDArray[np.float64]:
 
 
 def person_weights(people: Sequence[Person]) -> NDArray[np.float64] | None:
-    """The weight of each record where every person counts once, (n,), of nobody's 0; None without persons."""
+    """The weight (n,) of each record where every person counts once, 0 without a person; None without persons."""
     records_of = Counter(person for person in people if person is not None)
     if not records_of:
         return None

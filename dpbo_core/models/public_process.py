@@ -98,6 +98,7 @@ def answer(result: int) -> None:
 
 
 def _words_of(file: Path) -> list[str]:
+    """The words of a file of /proc; none if its thread has ended."""
     with contextlib.suppress(OSError):  # a thread that has ended
         return file.read_text(encoding="ascii").split()
     return []

@@ -57,7 +57,7 @@ class Base:
             check_axes(self.name, self.axes, problem.candidates.points)
 
     def usual(self, problem: Problem) -> int:
-        """The candidate nearest to the algorithm's documented settings, in ratios: the one that trains once.
+        """The index of the candidate nearest in ratio to the documented settings, for a single training.
 
         Raises:
             StudyInvalid: the algorithm documents none, and there are several.

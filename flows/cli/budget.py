@@ -265,7 +265,7 @@ def looks(n: int) -> str:
 
 
 def forecasts_json(forecasts: tuple[tuple[DatasetAccount, Forecast | None], ...]) -> dict[str, Any]:
-    """The object of `dpbo budget --forecast --json`: each account as without it, and its forecast beside it."""
+    """The object of `dpbo budget --forecast --json`: each account with its forecast."""
     return {
         "datasets": [
             account_json(account) | {"forecast": None if burn_down is None else burn_down.to_json()}

@@ -209,7 +209,7 @@ def _regret(n_rows: int, expected: Expected, approximation: float, bound: float)
 
 
 def _can_dominate(T: int, d: int, scaled: float) -> bool | None:
-    """Whether T distinct rows within the diameter can have a diagonally dominant K; None for too many to try.
+    """Whether T distinct rows can have a diagonally dominant covariance, as Theorem 3 assumes; None if T is huge.
 
     T balls of half the least distance s are disjoint, and lie within D + s/2 of one of the rows: T(s/2)^d ≤
     (D + s/2)^d, so two rows are within s = 2D/(T^{1/d} − 1), and their covariance alone may be too large.

@@ -61,7 +61,7 @@ class NearSteps:
 
     @classmethod
     def of(cls, slopes: NDArray[np.float64], score: object) -> "NearSteps | None":
-        """The fast scores of L linear models from their weights (d, L); None if few models or many doubts."""
+        """Fast scores of L linear models from weights (d, L); None for few models or many doubtful records."""
         n_models = slopes.shape[1]
         if n_models < MODELS_AT_LEAST or not isinstance(score, Steep):
             return None

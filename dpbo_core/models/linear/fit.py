@@ -118,7 +118,7 @@ class LinearModel(ScorableModel):
 
     @classmethod
     def signed_steps(cls, models: Sequence[Self], records: Encoded, score: Score) -> Iterator[SignedSteps]:
-        """Blocks of steps (r, L), by one matrix product where its rounding cannot change them."""
+        """Signed blocks of steps (r, L), by one matrix product where its rounding cannot change a step."""
         near = NearSteps.of(np.stack([model.weights for model in models], axis=1), score)
         if near is None:
             return super().signed_steps(models, records, score)

@@ -152,6 +152,7 @@ def in_memory(content: bytes) -> Iterator[int]:
 
 
 def _close_in_owner(handles: list[Handle], process: int) -> None:
+    """End the image processes, unless this process is a forked copy of the one that started them."""
     if os.getpid() == process:  # a copy of this process has no business with them
         for handle in handles:
             handle.close()

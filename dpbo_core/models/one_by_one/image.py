@@ -86,6 +86,7 @@ class Image:
         self._control.send(self._prepare_to_fork(wanted["memory"]).encode())
 
     def _prepare_to_fork(self, memory: int) -> str:
+        """Silence and limit this process and take its clocks, so that copies are confined; "" or why not."""
         limits.silence(self._libc)
         limits.close_files(above=_CONTROL)
         if limits.threads() != 1:

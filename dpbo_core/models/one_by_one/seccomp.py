@@ -217,8 +217,10 @@ def _return(answer: int) -> bytes:
 
 
 def _if(value: int, body: list[bytes]) -> list[bytes]:
+    """BPF instructions that run `body` if the loaded word is `value`."""
     return [_instruction(_EQUAL, value, 0, len(body)), *body]
 
 
 def _unless(value: int, body: list[bytes]) -> list[bytes]:
+    """BPF instructions that run `body` if the loaded word is not `value`."""
     return [_instruction(_EQUAL, value, len(body), 0), *body]

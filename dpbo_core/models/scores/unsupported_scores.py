@@ -25,6 +25,7 @@ _CLUSTERINGS = (
 
 
 def _entries(names: str, cause: str, remedy: str) -> dict[str, tuple[str, str]]:
+    """The cause and remedy of a refusal for each of the score names."""
     return dict.fromkeys(names.split(), (cause, remedy))
 
 

@@ -217,7 +217,7 @@ class PublicSteps:
         return steps[0].astype(np.float64), steps[1].astype(np.float64)
 
     def _counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The counts of both classes, (B, K), 1 in each step for a class without public records in a bin."""
+        """The public records of each class in each step of each bin, (B, K); 1 where a bin has none of a class."""
         counts = (np.array(of_class, dtype=np.int64) for of_class in (self.positives, self.negatives))
         positives, negatives = (np.where(one.any(axis=1, keepdims=True), one, 1) for one in counts)
         return positives, negatives

@@ -316,6 +316,7 @@ def _repaired(request: EvaluationRequest, evaluated: EvaluatedModel, result: Eva
 
 
 def _threshold(query: EvaluationQuery, release: Release) -> Mapping[str, Any] | None:
+    """The best threshold for the costs that the study states; None where it states none."""
     section = query.section
     if section.false_positive_cost is None and section.prevalence is None:
         return None
