@@ -15,7 +15,7 @@ from dpbo.tasks.reporting.noise_words import noise_in_words
 from dpbo.tasks.reporting.posterior_picture import band_by_step
 from dpbo_core.accounting.account import Account, Balance, balance_after
 from dpbo_core.privacy.displayed_metric import displayed_metric
-from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.release import LEARNED_FROM, Release
 
 LONGEST = 500  # characters MLflow takes for a parameter
 LONGEST_NAME = 250
@@ -78,7 +78,9 @@ def params(release: Release) -> list[Any]:
         "noise": noise_in_words(release),
         **{f"release.{name}": item for name, item in release.value.get("hyperparameters", {}).items()},
     }
-    public = {name: in_words(item) for name, item in facts.items() if name not in ("options", "space", *own)}
+    public = {
+        name: in_words(item) for name, item in facts.items() if name not in ("options", "space", LEARNED_FROM, *own)
+    }
     options = {f"option.{name}": in_words(item) for name, item in facts.get("options", {}).items()}
     return [
         Param(_key(name), str(item)[:LONGEST])
