@@ -15,7 +15,7 @@ from dpbo.tasks.reporting.champion import champion_after
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.reporting.mlflow_run import log_repaired
 from dpbo_core.errors import BudgetRefused, StudyInvalid
-from dpbo_core.preparation.data_split import is_partitioned
+from dpbo_core.preparation.data_split import is_partitioned, validation_parts
 from dpbo_core.privacy.release import Release
 from dpbo_core.queries.evaluation.run import EvaluationResult
 from dpbo_core.scoring.partitioned import Workers
@@ -57,7 +57,7 @@ def evaluate_privately(
     warnings.tried(UNNAMED, lambda: name_run(study, "evaluation"))
     with alive(flow.stores.running), workers(None if is_partitioned(study, folder) else 0) as counting:
         if counting is not None:
-            counting.wait()
+            counting.wait(validation_parts(study, folder))
         result, tracked = report(flow, epsilon=epsilon, model=model, workers=counting)
         warnings.tried(
             "Prefect's record of the run may lack tasks", lambda: wait_until_recorded(n_tasks(result, tracked))

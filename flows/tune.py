@@ -28,7 +28,7 @@ from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.tuning import finish, reserve, step
 from dpbo_core.errors import AssumptionNotAccepted, BudgetRefused, DpboError, StudyInvalid, printable
 from dpbo_core.final_model.train import model_is_public
-from dpbo_core.preparation.data_split import is_partitioned
+from dpbo_core.preparation.data_split import is_partitioned, validation_parts
 from dpbo_core.preparation.resolve import resolve
 from dpbo_core.privacy.release import StudyResult
 from dpbo_core.queries.evaluation.request import asks_for_evaluation, last_step
@@ -95,7 +95,7 @@ def tune(flow: PrivateFlow) -> Tuned:
     with alive(flow.stores.running), workers(n_scoring) as scoring:
         precomputed, n_prepared = prepared(resolved, folder, flow.run.ledger)
         if scoring is not None:  # they started meanwhile; before anything is charged
-            scoring.wait()
+            scoring.wait(validation_parts(study, folder))
         opened = reserve(resolved, flow.scored_by(scoring), precomputed, follow_up)
         if isinstance(opened, BudgetRefused):
             raise announce_refusal(opened, study)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dpbo_core import data
 from dpbo_core.data import Preprocessing, Table, bundled
-from dpbo_core.data.addresses import FolderAddress, place_of
+from dpbo_core.data.addresses import FolderAddress, Part, place_of
 from dpbo_core.data.bundled import TARGET as BUNDLED_TARGET
 from dpbo_core.data.fetched import Contents, fetched
 from dpbo_core.data.people import Person, read_people
@@ -245,6 +245,14 @@ def is_partitioned(spec: StudySpec, folder: str | Path) -> bool:
         return False
     place = place_of(folder, section.validation)
     return isinstance(place, FolderAddress) or bool(files_of(place))
+
+
+def validation_parts(spec: StudySpec, folder: str | Path) -> tuple[Part, ...]:
+    """The files of a folder of validation records, or a store's objects; none is opened."""
+    section = spec.data
+    if not isinstance(section, PublicFiles | PersonFiles):
+        return ()
+    return parts_of(place_of(folder, section.validation), shown_as=section.validation)
 
 
 def each_file(spec: StudySpec, names: tuple[str, ...]) -> tuple[StudySpec, ...]:

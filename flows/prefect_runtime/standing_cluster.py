@@ -6,6 +6,7 @@ there is nobody else on it.
 """
 
 import os
+import socket
 import warnings
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -14,15 +15,16 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from dpbo.flows.prefect_runtime.dask_fitness import problems
-from dpbo_core.errors import StudyInvalid
+from dpbo_core.errors import Sealed, StudyInvalid
 
 if TYPE_CHECKING:
     from distributed.security import Security
 
 ADDRESS = "DPBO_DASK"
 MEMORY = "_dpbo_kept_parts"  # a worker's attribute
-SECONDS = 30  # for its scheduler's answer
+SECONDS = 8  # for its scheduler's answer
 CLIENT: dict[str, Any] = {
+    "distributed.comm.timeouts.connect": f"{SECONDS}s",  # after which a scheduler that was lost is given up
     "distributed.diagnostics.computations.nframes": 0,  # else the caller's source code is sent, and shown
     "distributed.comm.compression": False,  # packed bytes would be as many as what is in them says
 }
@@ -55,6 +57,21 @@ class StandingCluster:
                 "(DASK_DISTRIBUTED__COMM__TLS__CA_FILE, …__CLIENT__CERT, …__CLIENT__KEY)",
             )
         return made
+
+    def is_listening(self) -> bool:
+        """Whether anybody answers at the scheduler's address; nothing is said there."""
+        place = urlsplit(self.address)
+        with suppress(OSError), socket.create_connection((str(place.hostname), int(place.port or 0)), timeout=2.0):
+            return True
+        return False
+
+    def lost(self) -> Sealed:
+        """The error of a study whose scheduler ended in the middle."""
+        return Sealed(
+            f"the Dask scheduler at {self.address} is gone",
+            cause="it was ended, or the network to it was",
+            remedy="start it and its workers; the reservation stands; run again",
+        )
 
     def client(self, running: ExitStack) -> Any:
         """A client of the cluster until `running` ends; then its workers forget their cached parts.

@@ -25,7 +25,7 @@ import numpy as np
 from dpbo.flows.prefect_runtime.dask_fitness import own_packages, processor, worker_problems
 from dpbo.flows.prefect_runtime.standing_cluster import MEMORY, StandingCluster, standing_cluster
 from dpbo_core.data.addresses import Part
-from dpbo_core.errors import StudyInvalid
+from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.methods.contract import Method
 from dpbo_core.scoring.partitioned import Answer, CachingWork, PartAnswer, PartCache, PartWork
 
@@ -79,9 +79,21 @@ class DaskWorkers:
     def _client(self) -> Any:
         return self._started()
 
-    def wait(self) -> None:
-        """Wait until the workers have started; raises if they cannot."""
-        self._started()
+    def wait(self, parts: Sequence[Part] = ()) -> None:
+        """Wait until the workers have started, and ask each whether it can read every part of a folder.
+
+        Raises:
+            StudyInvalid: one cannot, and is named; or whatever keeps them from starting.
+        """
+        client = self._started()
+        places = [part.resolve() for part in parts if isinstance(part, Path)]
+        for worker, n_unread in client.run(unreadable, places).items() if places else ():
+            if n_unread:
+                raise StudyInvalid(
+                    f"worker {worker} cannot read {n_unread} of the {len(places)} parts in {places[0].parent}",
+                    cause="another folder is mounted there, or its user may not read this one",
+                    remedy="mount the folder on every worker's host, readable; nothing was charged by this run",
+                )
 
     def map(self, work: PartWork, parts: Sequence[Part]) -> list[Answer | None]:
         """The answers of `work` on every part; a part whose worker was lost has None."""
@@ -128,6 +140,11 @@ class DaskWorkers:
                 return
             alone = 0 if self._client.nthreads() else alone + 1
         raise TimeoutError
+
+
+def unreadable(places: Sequence[Path]) -> int:
+    """The number of `places` that this process may not read, or that are not there."""
+    return sum(not os.access(place, os.R_OK) for place in places)
 
 
 class OneWidth:
@@ -249,7 +266,15 @@ def workers(who: int | StandingCluster | None = None) -> Iterator[DaskWorkers | 
             running.callback(client.close)  # not as a context: it is left in another thread than it is entered in
             return client
 
-        yield DaskWorkers(aside.submit(start).result, checked() if isinstance(who, StandingCluster) else None)
+        gone = False
+        try:
+            yield DaskWorkers(aside.submit(start).result, checked() if isinstance(who, StandingCluster) else None)
+        except Sealed:
+            gone = isinstance(who, StandingCluster) and not who.is_listening()
+            if not gone:
+                raise
+        if gone and isinstance(who, StandingCluster):
+            raise who.lost() from None
 
 
 def n_workers() -> int:

@@ -25,6 +25,7 @@ from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods import METHODS
+from dpbo_core.preparation import data_split
 from dpbo_core.preparation.resolve import resolve
 from dpbo_core.preparation.run import Run
 from dpbo_core.queries.tuning.run import open_study
@@ -312,6 +313,35 @@ def test_a_cluster_of_another_user_on_other_hosts(network, spec, capfd, monkeypa
     assert [finding.observed for finding in dask_cluster()] == ["it has no workers"]
     assert "parts/" not in network.log()
     assert "Traceback" not in network.log()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Mismatched versions")  # of Python, whose patch releases may differ
+def test_a_blind_worker_is_named_before_the_charge_and_a_lost_scheduler_when_it_is_lost(network, spec):
+    network.scheduler()
+    network.worker(3)
+    network.worker(4, first=f"mount -t tmpfs none {network.folder / 'parts'}")
+    network.wait_for_workers(2)
+    parts = data_split.validation_parts(spec, network.folder)
+    with workers() as pool, pytest.raises(StudyInvalid, match=r"10\.88\.77\.4.* cannot read 5 of the 5 parts"):
+        pool.wait(parts)
+    network.send(4, signal.SIGKILL)
+    with network.client() as client:
+        wait_until(lambda: len(client.nthreads()) == 1)
+    lost = Search(spec, "lost")
+
+    def scored():
+        with workers() as pool:
+            pool.wait(parts)
+            run = lost.opened(pool)
+            run.step()
+            network.send(2, signal.SIGKILL)
+            run.step()
+
+    with pytest.raises(Sealed, match=r"the Dask scheduler at tls://10\.88\.77\.2:8786 is gone.*run again") as gone:
+        scored()
+    assert (gone.value.__cause__, gone.value.__suppress_context__) == (None, True)
+    assert len(lost.paid()[1]) == 1  # the reservation stands
 
 
 @pytest.mark.slow
