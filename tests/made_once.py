@@ -59,7 +59,7 @@ class Databases:
     def __init__(self, folder: Path):
         from dpbo.tasks.reporting import mlflow_store
 
-        self.folder, self.make_mlflow, self.server = folder, mlflow_store._make, None
+        self.folder, self.make_mlflow, self.server, self.database = folder, mlflow_store._make, None, None
 
     def mlflow(self, place: Path):
         """As `_make` makes it, at `place`: nothing in it depends on where it lies."""
@@ -99,10 +99,11 @@ class Databases:
 
     def _standing(self, honest):
         """What stands for Prefect's class in its harness: always the same server, which goes on when it ends."""
+        from prefect.settings import PREFECT_API_DATABASE_CONNECTION_URL
 
         def one(port):
             if self.server is None:
-                self.server = honest(port=port)
+                self.server, self.database = honest(port=port), PREFECT_API_DATABASE_CONNECTION_URL.value()
                 self.server.stop = lambda: None
             return self.server
 

@@ -17,6 +17,7 @@ def main() -> None:
             signal.signal(signal.SIGTERM, _raise_interrupt)
         gc.set_threshold(OBJECTS)
         atexit.register(gc.freeze)  # a process that ends gives its memory back whole: nothing is searched once more
+        _announce(sys.argv[1:])
         _first_look()
         from dpbo.flows.cli.app import main as run
     except KeyboardInterrupt:
@@ -25,15 +26,28 @@ def main() -> None:
     run()
 
 
+def _announce(words: list[str]) -> None:
+    """Print on a terminal which study is read, before the libraries are imported, which takes seconds."""
+    if words[:1] == ["tune"] and "--help" not in words and sys.stderr.isatty():
+        study = next(
+            (word for word in words if word.endswith(".toml") and word.isprintable()), "the bundled example"
+        )
+        sys.stderr.write(f"dpbo: reading {study.rpartition('/')[2]}\n")
+        sys.stderr.flush()
+
+
 def _first_look() -> None:
     """End with the message of what the study's words and headers refuse; whatever else fails, the command says."""
+    words = sys.argv[1:]
+    if words != ["tune"] and not any(word.endswith(".toml") for word in words):
+        return  # no study is named: nothing is imported to read one
     from dpbo.flows.cli.first_look import look
     from dpbo.flows.cli.terminal import print_message
     from dpbo_core.errors import BudgetRefused, StudyInvalid
 
     with suppress(Exception):
         try:
-            look(sys.argv[1:])
+            look(words)
         except (StudyInvalid, BudgetRefused) as error:
             print_message(error)
             sys.exit(error.exit_code)

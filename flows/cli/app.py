@@ -11,7 +11,6 @@ import sys
 import traceback
 from collections.abc import Callable
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import typer
@@ -155,14 +154,6 @@ def _refuse_unprintable(words: list[str]) -> None:
             )
 
 
-def _announce(words: list[str]) -> None:
-    """Print on a terminal which study is read, before the libraries are imported, which takes seconds."""
-    if words[:1] == ["tune"] and "--help" not in words and sys.stderr.isatty():
-        study = next((Path(word).name for word in words if word.endswith(".toml")), "the bundled example")
-        sys.stderr.write(f"dpbo: reading {study}\n")
-        sys.stderr.flush()
-
-
 def main() -> None:
     """The entry point: run, and turn every error into one message and an exit code."""
     sys.argv = plain_first(sys.argv)
@@ -171,7 +162,6 @@ def main() -> None:
     interrupt_on_termination()
     try:
         _refuse_unprintable(sys.argv[1:])
-        _announce(sys.argv[1:])
         app()
     except DpboError as error:
         message = error

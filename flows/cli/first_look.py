@@ -16,7 +16,6 @@ from dpbo_core.study_file.study import space_of
 from dpbo_core.study_file.toml_file import read_study
 
 READS_A_STUDY = ("tune", "plan", "evaluate", "objective", "watch", "score", "serve")
-LEDGERS = {"DPBO_LEDGER_URL", "DPBO_DATABASE_URL"}
 
 
 def look(words: Sequence[str]) -> None:
@@ -41,7 +40,9 @@ def look(words: Sequence[str]) -> None:
     stated = study.evaluation is not None and study.evaluation.epsilon is not None
     if verb == "evaluate" and not stated and not any(word.startswith("--epsilon") for word in words):
         raise no_epsilon()
-    if verb in ("plan", "tune") and not (Path("mlruns").exists() or LEDGERS & os.environ.keys()):
+    if verb in ("plan", "tune") and not (
+        Path("mlruns").exists() or any(name.startswith("DPBO_") for name in os.environ)
+    ):
         _look_at_files(study, path.parent, verb)
 
 

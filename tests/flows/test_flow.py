@@ -25,7 +25,6 @@ from prefect.client.schemas.filters import (
 from prefect.client.schemas.sorting import FlowRunSort
 from prefect.logging.handlers import APILogHandler
 from prefect.settings import (
-    PREFECT_API_DATABASE_CONNECTION_URL,
     PREFECT_RESULTS_PERSIST_BY_DEFAULT,
     PREFECT_TASKS_DEFAULT_RETRIES,
     temporary_settings,
@@ -225,12 +224,12 @@ def test_a_list_that_is_public_beforehand_goes_in_thirty_two_tasks(here, tables)
     assert run.tasks == tuple((step,) for step in range(40))
 
 
-def test_neither_prefect_nor_mlflow_ever_holds_the_key_that_signs(here, tables):
+def test_neither_prefect_nor_mlflow_ever_holds_the_key_that_signs(here, tables, databases):
     private, _, name = new_key()
     secret = load_pem_private_key(private.read_bytes(), None).private_bytes_raw()
     forms = (private.read_bytes().splitlines()[1], secret, b64encode(secret), secret.hex().encode())
     tune_privately(with_method(tables, "private_grid"))
-    of_prefect = Path(PREFECT_API_DATABASE_CONNECTION_URL.value().partition("///")[2]).parent
+    of_prefect = Path(databases.database.partition("///")[2]).parent
     files = [path for folder in (here, of_prefect) for path in folder.rglob("*") if path.is_file()]
     stored = {path: path.read_bytes() for path in files if path != here / private}
     assert any(b"tune privately" in stored[path] for path in stored if path.is_relative_to(of_prefect))
