@@ -54,14 +54,14 @@ test: $(STAMP)
 	@$(BIN)/dpbo doctor --prepare
 	@$(BIN)/python -m pytest -n 2 -m "not slow"
 
-ALWAYS      := test_architecture test_errata
+ALWAYS      := test_architecture test_words test_errata
 BRIEF       := not planted_violation and not two_hundred_runs and not measured_loss and not measures and not faults and not postgresql \
 	and not runs_from_top
 one_method  := test_contract test_standings test_audit $(ALWAYS)
 one_score   := test_score_contract test_honest_numbers $(ALWAYS)
 one_mechanism := test_mechanisms test_sensitive $(ALWAYS)
 one_base    := test_private_training $(ALWAYS)
-one_query   := test_adding $(ALWAYS)
+one_query   := test_adding test_one_query $(ALWAYS)
 one_column  := test_ledger test_ledger_audit test_ledger_meaning $(ALWAYS)
 one_command := test_cli $(ALWAYS)
 one_pages   := test_docs test_claims $(ALWAYS)

@@ -46,14 +46,14 @@ class GrowingCholesky:
         return len(self.indices)
 
     def append(
-        self, index: int, column: NDArray[np.float64], product: NDArray[np.float64]
+        self, index: int, column: NDArray[np.float64], scratch: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], float]:
         """Add an observation of a candidate: compute row t of V and the pivot of L.
 
         Args:
             index: which candidate, from 0 to N − 1.
             column: k(Λ, x_t), shape (N,).
-            product: scratch, shape (N,); overwritten.
+            scratch: room for one product, shape (N,); overwritten.
 
         Returns:
             The new row of V, shape (N,), not to be written to; and the pivot L[t, t].
@@ -66,8 +66,8 @@ class GrowingCholesky:
         for start, stack in zip(self._starts, self._stacks, strict=True):
             part = V_x[start : start + len(stack)]
             if len(part) > 0:
-                part.dot(stack[: len(part)], out=product)
-                before = np.subtract(before, product, out=row)
+                part.dot(stack[: len(part)], out=scratch)
+                before = np.subtract(before, scratch, out=row)
         np.multiply(before, 1.0 / pivot, out=row)
         self.indices.append(index)
         self._pivots.append(pivot)

@@ -265,7 +265,7 @@ class ExactGP(pricing.OnThePrior):
 
     @staticmethod
     def certificate_rules(release: Release) -> CertificateRules:
-        """What a certificate must state: a draw for each output; below the range the prior, and constants."""
+        """What a certificate must state: a draw for each output; prior and constants, unless the range caps Δ."""
         draws, uncapped = pricing.certified_draws(release, "last score")
         constants = "last score" in uncapped
         if "best candidate" in draws and constants:

@@ -77,6 +77,7 @@ class DaskWorkers:
 
     @property
     def _client(self) -> Any:
+        """The Dask client of the cluster, started when it is first asked for."""
         return self._started()
 
     def wait(self, parts: Sequence[Part] = ()) -> None:

@@ -35,6 +35,7 @@ def log_loss(y, p, **weights):
 
 CLASSES = {"accuracy": metrics.accuracy_score, "balanced_accuracy": metrics.balanced_accuracy_score}
 PROBABILITIES = {"brier": brier, "log_loss": log_loss}
+LARGER_IS_BETTER = {*CLASSES}  # and whatever of the others is no loss
 ERRORS = {"absolute_error": metrics.mean_absolute_error, "squared_error": metrics.mean_squared_error}
 
 
@@ -50,7 +51,7 @@ def test_a_mean_score_in_its_natural_unit_is_scikit_learns_metric(name, oracle, 
     mean = float(score.of(outcome, truth).mean())
     shown = score.natural_unit.metric(name, mean, (mean - 0.01, mean + 0.02))
     assert shown["value"] == pytest.approx(oracle(truth, outcome), abs=1e-9)
-    assert shown["greater_is_better"] == (name in CLASSES)
+    assert shown["greater_is_better"] == (name in LARGER_IS_BETTER)
     low, high = shown["interval"]
     assert low < shown["value"] < high
     assert high - low == pytest.approx(0.03)
