@@ -21,22 +21,54 @@ from collections.abc import Mapping
 from typing import Literal
 
 from dpbo_core.accounting.renyi_filter import draw_units, order
+from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.exponential import EXPONENTIAL, PERMUTE_AND_FLIP, PrivateSelection, SelectionKind
 from dpbo_core.methods.pricing import too_small
 from dpbo_core.privacy.amounts import UNITS_PER_ONE, allowed_units, from_units
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.problem.problem import Problem
+from dpbo_core.problem.search import USUAL_STEPS
 
 FinalChoice = Literal["exponential", "permute_and_flip"]
 KINDS: Mapping[FinalChoice, SelectionKind] = {
     "exponential": EXPONENTIAL,
     "permute_and_flip": PERMUTE_AND_FLIP,
 }
+USUAL_LOOK = 0.25
+ENDS: Mapping[FinalChoice, tuple[float, float, int]] = {  # usual final share, look's share and steps
+    "exponential": (0.0, USUAL_LOOK, USUAL_STEPS),
+    "permute_and_flip": (0.8, 0.05, 40),  # most of it for the choice, which is better among more
+}
 MIXED_EVIDENCE = Evidence(
     Standing.STANDARD,
     "discrete Gaussian (Canonne, Kamath, Steinke 2020) and permute-and-flip (McKenna, Sheldon 2020), composed "
     "adaptively at one Rényi order that is fixed beforehand; the rest is post-processing",
 )
+
+
+def check_shares(final: float, look: float, by: FinalChoice) -> None:
+    """Refuse shares of a budget that leave none for the path, or nothing for a choice that has to be paid for.
+
+    Args:
+        final: s.
+        look: share of the fresh look at the choice's score.
+        by: who makes the final choice.
+
+    Raises:
+        StudyInvalid: they are such.
+    """
+    if not (min(final, look) >= 0.0 and final + look < 1.0):
+        raise StudyInvalid(
+            f"method.look_share = {look}, final_share = {final}",
+            cause="they are shares of one budget, and the path needs the rest",
+            remedy="choose 0 or more for each, together below 1; 0.25 and 0 are usual",
+        )
+    if by == "permute_and_flip" and final == 0.0:
+        raise StudyInvalid(
+            'method.final_choice = "permute_and_flip", and final_share = 0',
+            cause="a choice on exact scores has to be paid for",
+            remedy="leave final_share out; 0.8, with look_share = 0.05, is usual",
+        )
 
 
 def selection(problem: Problem, share: int, by: FinalChoice) -> PrivateSelection:

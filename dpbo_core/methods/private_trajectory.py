@@ -18,7 +18,6 @@ By a count of pairs y_t is B = C₂ − ⌊rD⌋ with noise, and D is drawn once
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Literal
@@ -36,7 +35,7 @@ from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.noise import Mechanism, Noise
 from dpbo_core.methods.contract import Draws, MethodTraits, Outlook, Released, ReleasedScores, Simulated
 from dpbo_core.methods.earlier_editions import steps_and_look
-from dpbo_core.methods.final_choice import MIXED_EVIDENCE, FinalChoice, selection
+from dpbo_core.methods.final_choice import ENDS, MIXED_EVIDENCE, USUAL_LOOK, FinalChoice, check_shares, selection
 from dpbo_core.methods.pair_draws import (
     SHARE_OF_PAIRS_RHO,
     USUAL,
@@ -58,7 +57,6 @@ from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, PAIRS, Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 from dpbo_core.problem.problem import Problem
-from dpbo_core.problem.search import USUAL_STEPS
 from dpbo_core.scoring.in_memory import Scorer, evaluate_all, shifted
 
 EVIDENCE = Evidence(
@@ -67,11 +65,6 @@ EVIDENCE = Evidence(
 )
 LOOK = "score of the choice"
 AMPLITUDE = 1.0  # doubts of the public score: the residual's amplitude
-USUAL_LOOK = 0.25
-ENDS: Mapping[FinalChoice, tuple[float, float, int]] = {  # usual final share, look's share and steps
-    "exponential": (0.0, USUAL_LOOK, USUAL_STEPS),
-    "permute_and_flip": (0.8, 0.05, 40),  # most of it for the choice, which is better among more
-}
 SIMULATED_SHARE, SIMULATED_DELTA = (
     1.0 - USUAL_LOOK,
     1e-6,
@@ -115,19 +108,7 @@ class PrivateTrajectory:
     kind: Literal["private_trajectory"] = "private_trajectory"
 
     def __post_init__(self) -> None:
-        final, look = self.shares
-        if not (min(final, look) >= 0.0 and final + look < 1.0):
-            raise StudyInvalid(
-                f"method.look_share = {look}, final_share = {final}",
-                cause="they are shares of one budget, and the path needs the rest",
-                remedy="choose 0 or more for each, together below 1; 0.25 and 0 are usual",
-            )
-        if self.final_choice == "permute_and_flip" and final == 0.0:
-            raise StudyInvalid(
-                'method.final_choice = "permute_and_flip", and final_share = 0',
-                cause="a choice on exact scores has to be paid for",
-                remedy="leave final_share out; 0.8, with look_share = 0.05, is usual",
-            )
+        check_shares(*self.shares, self.final_choice)
         check_trials(self.public_trials)
 
     @property
