@@ -54,7 +54,7 @@ def refuse_files(table: Mapping[str, Any]) -> None:
 
 
 def check_places(training: str, validation: str = "") -> None:
-    """Refuse training data at an address, or a validation address with a password.
+    """Refuse training data at an address, a validation address with a password, or a path that no file can have.
 
     Raises:
         StudyInvalid: it is not so.
@@ -66,6 +66,11 @@ def check_places(training: str, validation: str = "") -> None:
         "data.training is an address",
         cause="the validation table may lie in a database or a store; what models are trained on is a file",
         remedy="export it to CSV or Parquet",
+    )
+    require(
+        all(place.isprintable() for place in (training, validation) if not is_address(place)),
+        "[data] names a file by characters that no name holds",
+        remedy="write its path in letters, digits and signs",
     )
 
 

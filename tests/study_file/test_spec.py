@@ -166,3 +166,12 @@ def test_estimators_and_scores_must_fit(tables):
     for model in (replace(spec.model, score="accuracy"), EstimatorSection("sklearn.svm.SVC")):
         with pytest.raises(StudyInvalid, match="lipschitz cannot"):
             plan_study(replace(spec, model=model, method="lipschitz", options={}))
+
+
+@pytest.mark.parametrize("place", ["\x00", "\ud800", "a\nb.csv"])
+def test_a_path_that_no_file_can_have_is_refused_as_the_study_is_read(tables, place):
+    for key in ("training", "validation"):
+        paths = {"training": "t.csv", "validation": "v.csv", key: place}
+        tables["data"] = {**paths, "n_validation": 40, "target": "y"}
+        with pytest.raises(StudyInvalid, match="characters that no name holds"):
+            StudySpec.from_dict(tables)
