@@ -147,7 +147,6 @@ def postgresql_server():
         server.psql(f"ALTER SYSTEM SET {unneeded} = off")
     server.psql("SELECT pg_reload_conf()")
     yield server.get_uri("{}").replace("postgresql://", "postgresql+psycopg://")
-    os.environ["PGCTLTIMEOUT"] = "3"  # seconds for those who are still connected: nothing of it is kept
     server.cleanup()
     shutil.rmtree(folder, ignore_errors=True)
 
