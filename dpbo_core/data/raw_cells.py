@@ -157,7 +157,7 @@ def cells_of(values: Sequence[object]) -> Cells:
 
 
 def micros(cell: object) -> int | None:
-    """A time as microseconds since 1970 in UTC or no zone; None for what is no time."""
+    """A time as microseconds since 1970, its zone dropped and not converted; None for what is no time."""
     if type(cell) is np.datetime64:
         return int(cell.astype(np.int64))
     if type(cell) is dt.datetime:

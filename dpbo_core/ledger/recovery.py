@@ -291,6 +291,7 @@ class _Recovery:
         self.added.draws += 1
 
     def _recover_release(self, link: Link, row: Row) -> None:  # noqa: ARG002  one release a reservation
+        """Write an exported release's row, unless its reservation is unknown here or has one already."""
         number = self._numbers.get(row["reservation"])
         released = sa.select(RELEASES.c.reservation).where(RELEASES.c.reservation == number)
         if number is None or self._writer.connection.scalar(released) is not None:

@@ -83,6 +83,7 @@ class LaplaceHistogram:
 
 
 def _largest_count(table: Cells) -> int:
+    """The largest absolute value of a cell."""
     return max(int(table.max()), -int(table.min()))
 
 

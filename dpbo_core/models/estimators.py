@@ -336,7 +336,7 @@ class FittedEstimator(ScorableModel):
         return (slice(start, start + self.together) for start in range(0, m, self.together))
 
     def prepared(self, X: NDArray[Any]) -> "PreparedRows":
-        """Rows (m, d) made ready for this model, and for others of the same study and class."""
+        """Rows (m, d) for this and like models: one that is not finite becomes the stand-in, marked unsound."""
         if not self.of_trees:
             sound = _sound(X)
             return PreparedRows(np.where(sound[:, None], X, self.stand_in), sound)

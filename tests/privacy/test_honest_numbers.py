@@ -35,7 +35,7 @@ def log_loss(y, p, **weights):
 
 CLASSES = {"accuracy": metrics.accuracy_score, "balanced_accuracy": metrics.balanced_accuracy_score}
 PROBABILITIES = {"brier": brier, "log_loss": log_loss}
-LARGER_IS_BETTER = {*CLASSES}  # and whatever of the others is no loss
+LARGER_IS_BETTER = {*CLASSES}
 ERRORS = {"absolute_error": metrics.mean_absolute_error, "squared_error": metrics.mean_squared_error}
 
 

@@ -194,7 +194,7 @@ class PublicSteps:
 
     @classmethod
     def of(cls, values: Reals, positive: NDArray[np.bool_], edges: tuple[float, ...]) -> "PublicSteps":
-        """The public records of each bin in steps of equally many, as far as equal values allow."""
+        """Numbers of positive and of negative PUBLIC records in each step of a bin, steps of about equally many."""
         bins, rows = np.searchsorted(np.array(edges), values), []
         for b in range(len(edges) + 1):
             inside, classes = values[bins == b], positive[bins == b]
