@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -322,6 +323,26 @@ def test_a_repair_costs_nothing_and_stands_beside_the_original(here, asked, run)
     assert int(version.version) == 1
     files = {file.path for file in client().list_artifacts(version.run_id)}
     assert {"repair.json", "repaired"} <= files
+    page = (artifacts(version.run_id) / "release.html").read_text()
+    assert "has no further price: it follows from what is shown here and from public records" in page
+    assert predicted_elsewhere(f"models:/{version.name}@repaired") <= {0, 1}
+
+
+def predicted_elsewhere(model):
+    """What MLflow's own loading of a registered model predicts in a process where dpbo cannot be imported."""
+    code = f"""
+import sys
+for name in ("dpbo", "dpbo_core"):
+    sys.modules[name] = None
+import mlflow, pandas as pd
+mlflow.set_tracking_uri({Stores().tracking!r})
+model = mlflow.pyfunc.load_model({model!r})
+columns = model.metadata.get_input_schema().input_names()
+print(sorted({{int(one) for one in model.predict(pd.DataFrame([[0.5] * len(columns)] * 4, columns=columns))}}))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return set(json.loads(done.stdout))
 
 
 def test_the_price_is_said_without_paying_it(here, asked, run):
