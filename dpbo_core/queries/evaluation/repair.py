@@ -156,7 +156,7 @@ def repair(table: NoisedTable, public: PublicRecords, threshold: str | None) -> 
         why.append(
             "the probabilities are left as they are: the best fit is within its noise of them"
             if (slope, intercept) == (1.0, 0.0)
-            else f"recalibrated: {distance:.3g} where {WITHIN_NOISE:.3g} is within the noise"
+            else f"recalibrated: χ² = {distance:.3g}, where noise alone stays below {WITHIN_NOISE:.3g}"
         )
     edge = kind.threshold
     if threshold is not None:
