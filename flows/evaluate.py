@@ -4,7 +4,7 @@ from prefect import flow
 
 from dpbo.flows.evaluated import Evaluated as Evaluated
 from dpbo.flows.prefect_runtime.liveness import alive
-from dpbo.flows.prefect_runtime.prefect_page import announce_refusal, name_run, stated, wait_until_recorded
+from dpbo.flows.prefect_runtime.prefect_page import announce_refusal, name_run, wait_until_recorded, with_message
 from dpbo.flows.prefect_runtime.requested_study import study_of
 from dpbo.flows.prefect_runtime.workers import workers
 from dpbo.flows.private_flow import PrivateFlow
@@ -65,7 +65,7 @@ def evaluate_privately(
         champion = None
         if register and model is None and tracked is not None:
             champion = warnings.tried("the champion stays", lambda: _update_champion(flow, result.release))
-        return stated(Evaluated(result, tracked, tuple(warnings.lines), champion or ""), result)
+        return with_message(Evaluated(result, tracked, tuple(warnings.lines), champion or ""), result)
 
 
 def _update_champion(flow: PrivateFlow, report: Release) -> str:

@@ -13,8 +13,8 @@ from dpbo.flows.prefect_runtime.prefect_page import (
     StepsDone,
     announce_refusal,
     name_run,
-    stated,
     wait_until_recorded,
+    with_message,
 )
 from dpbo.flows.prefect_runtime.progress import Progress, announce_release, in_short
 from dpbo.flows.prefect_runtime.requested_study import refuse_fields, scheduled_study, study_of
@@ -65,7 +65,7 @@ def tune_privately(
         Sealed: a step failed; run the study again and it continues.
     """
     tuned = tune(replace(PrivateFlow.begin(study_of(study), folder, pad_steps), registers=register))
-    return stated(tuned, tuned.result)
+    return with_message(tuned, tuned.result)
 
 
 @flow(name="tune a study file", **policies.FLOW)
@@ -81,7 +81,7 @@ def tune_file(study: str) -> Tuned:
     spec = scheduled_study(path, None)
     refuse_fields(spec)
     tuned = tune(PrivateFlow.begin(spec, str(path.parent)))
-    return stated(tuned, tuned.result)
+    return with_message(tuned, tuned.result)
 
 
 def tune(flow: PrivateFlow) -> Tuned:
@@ -116,8 +116,8 @@ def tune(flow: PrivateFlow) -> Tuned:
 
 def _stepped(opened: StudyRun, study: StudySpec) -> int:
     """Run the search's steps as tasks, one each or in chunks of a public list: the number of tasks."""
-    if opened.read_again:
-        sys.stderr.write(f"{printable(opened.read_again)}.\n")
+    if opened.rereading_notice:
+        sys.stderr.write(f"{printable(opened.rereading_notice)}.\n")
     with Progress(study.name, opened.n_steps) as progress:
         page = StepsDone(study, opened.n_steps)
         for steps in opened.tasks:

@@ -154,7 +154,7 @@ class DpHypo:
         return base_named(self.base).pure and self.stopping != "poisson" and not self.hide_duration
 
     @property
-    def single(self) -> bool:
+    def trains_once(self) -> bool:
         """Whether one training is all there is."""
         return self.stopping == "one"
 
@@ -163,13 +163,13 @@ class DpHypo:
         """The share of a trial's cost that pays for its quality."""
         if self.people == "disjoint":
             return 1.0
-        usual = 0.1 if self.single else 0.25
+        usual = 0.1 if self.trains_once else 0.25
         return usual if self.score_share is None else self.score_share
 
     @property
     def fits_lengthscale(self) -> bool:
         """Whether a study may leave the lengthscale to it: uniform trials have no kernel."""
-        return self.sampler == "uniform" or self.single
+        return self.sampler == "uniform" or self.trains_once
 
     @staticmethod
     def private_forms(problem: Problem) -> tuple["DpHypo", ...]:
@@ -195,7 +195,7 @@ class DpHypo:
         evidence = ADAPTIVE_EVIDENCE if adaptive else UNIFORM_EVIDENCE
         if self.calibration == "published":
             evidence = PRINTED_EVIDENCE
-        if self.single:  # nothing is selected
+        if self.trains_once:  # nothing is selected
             evidence = ONE_EVIDENCE
         return PrivacyPlan(
             guarantee_of(
@@ -231,7 +231,7 @@ class DpHypo:
         scale, mean = trial.score_scale * problem.score_per_step, mechanism.stopping.expected
         # the best of K noisy qualities is too good by about b(1 + log K); a random K sees the top 1/(K+1)
         error = scale * (1.0 + math.log(mean))
-        error += problem.score_range * (training_loss(trial, problem) if self.single else 1.0 / (mean + 1.0))
+        error += problem.score_range * (training_loss(trial, problem) if self.trains_once else 1.0 / (mean + 1.0))
         return Outlook(scale, min(problem.score_range, error), round(mean), self._why(problem, trial))
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "HypoSearch":
@@ -239,14 +239,14 @@ class DpHypo:
         trial, mechanism = self._calibrated(problem)
         try_out([(trial.score.spend("quality"), trial.score)])  # each trial draws it anew
         prior = informed(self.prior, problem)
-        only = self._only(problem, prior) if self.single else None
+        only = self._only(problem, prior) if self.trains_once else None
         trials = Trials(trial, mechanism, prior, lambda: self._sampler(problem, trial, prior), only)
         return HypoSearch(self, problem, plan, trials)
 
     @property
     def bounds(self) -> tuple[float, float]:
         """The bounds (c, C) on the densities that are paid for: (1, 1) where nothing adapts."""
-        return (self.c, self.C) if self.sampler == "gaussian_process" and not self.single else (1.0, 1.0)
+        return (self.c, self.C) if self.sampler == "gaussian_process" and not self.trains_once else (1.0, 1.0)
 
     @property
     def c(self) -> float:
@@ -283,14 +283,14 @@ class DpHypo:
                 cause="models are trained in public, or scored on the records that they are trained on",
                 remedy="give training and validation of different people, or leave people out",
             )
-        if self.single:
+        if self.trains_once:
             self._only(problem, informed(self.prior, problem))
         law, (lower, upper) = self.law(problem), bounds or self.bounds
         epsilon_units = allowed_units(problem.epsilon)
         delta_units = 0 if self.pure else allowed_units(problem.delta)
         self._check_delta(problem, delta_units)
         delta, cap = from_units(delta_units), None
-        if self.hide_duration and not self.single:
+        if self.hide_duration and not self.trains_once:
             cap = longest(law, epsilon=problem.epsilon, delta=TAIL_SHARE * delta)
             delta *= 1.0 - TAIL_SHARE
         epsilon = from_units(epsilon_units)
@@ -326,7 +326,7 @@ class DpHypo:
 
     def _only(self, problem: Problem, prior: NDArray[np.float64]) -> int:
         """The index of the candidate of a single training: the prior's, or the base's documented settings."""
-        return int(prior.argmax()) if self.prior else base_named(self.base).usual(problem)
+        return int(prior.argmax()) if self.prior else base_named(self.base).nearest_to_defaults(problem)
 
     def _check_delta(self, problem: Problem, delta_units: int) -> None:
         """Refuse a release that is only (ε, δ) where the study's δ is 0 or its cap keeps none."""
@@ -389,7 +389,7 @@ class DpHypo:
     def _why(self, problem: Problem, trial: Trial) -> str:
         """A sentence for whoever chooses a method: the cost of a trial, and what the other sampler would leave."""
         law, mean = self.law(problem), problem.search.n_steps
-        if self.single:
+        if self.trains_once:
             point = problem.candidates.points[self._only(problem, informed(self.prior, problem))]
             settings = ", ".join(f"{name} = {value:g}" for name, value in point.items())
             return f"one training, at {settings}, with all but its score's share; {trial.described}"

@@ -56,7 +56,7 @@ class Base:
         if self.axes is not None:
             check_axes(self.name, self.axes, problem.candidates.points)
 
-    def usual(self, problem: Problem) -> int:
+    def nearest_to_defaults(self, problem: Problem) -> int:
         """The index of the candidate nearest in ratio to the documented settings, for a single training.
 
         Raises:
@@ -73,10 +73,10 @@ class Base:
                 remedy="leave one candidate in [space], or weigh them in method.prior",
             )
 
-        def far(point: Mapping[str, Any]) -> float:
+        def distance(point: Mapping[str, Any]) -> float:
             return sum(math.log(point.get(name, usual) / usual) ** 2 for name, usual in defaults.items())
 
-        return min(range(len(points)), key=lambda index: far(points[index]))
+        return min(range(len(points)), key=lambda index: distance(points[index]))
 
     def facts(self, problem: Problem, *, score_share: float, batch_size: int) -> TrialFacts:
         """The public numbers that a trial's price depends on in this study, whose hyperparameters were checked."""

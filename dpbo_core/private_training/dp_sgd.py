@@ -96,7 +96,7 @@ def _trial(cost: float, facts: TrialFacts) -> Trial:
         raise ValueError("a sampled training needs the number of its records")
     most = dict(facts.largest)["epochs"]
     rate = min(1.0, facts.batch_size / facts.n_records)
-    full = facts.rest(cost, facts.score_share * cost)
+    full = facts.training_cost(cost, facts.score_share * cost)
     # a full-batch training of ρ has σ = √(T/2ρ); a sampled one with the same σ costs less
     sigma = math.sqrt(math.ceil(most / rate) / (2.0 * full))
     training = DpSgd(facts.estimator, sigma, rate, most)

@@ -74,7 +74,7 @@ class NoisyGradientDescent:
 def _trial_at_rho(rho: float, facts: TrialFacts) -> Trial:
     """The trial that costs ρ: its score's share for the score's Gaussian, and the rest for the training."""
     score = facts.gaussian(facts.score_share * rho)
-    training = NoisyGradientDescent(facts.estimator, facts.rest(rho, from_units(score.rho_units)))
+    training = NoisyGradientDescent(facts.estimator, facts.training_cost(rho, from_units(score.rho_units)))
     return with_score(training, score, facts)
 
 

@@ -76,7 +76,7 @@ class TrialFacts:
     batch_size: int
     largest: tuple[tuple[str, float], ...]
 
-    def rest(self, cost: float, of_score: float) -> float:
+    def training_cost(self, cost: float, of_score: float) -> float:
         """The part of a trial's cost that is left for its training, beside its quality."""
         return cost if self.disjoint else cost - of_score
 
@@ -97,7 +97,9 @@ class TrialFacts:
 def pure_trial(facts: TrialFacts, cost: float, make: Callable[[float], PrivateTraining]) -> Trial:
     """A trial of pure ε = `cost`, split between the training that `make` makes and its quality."""
     score = facts.laplace(facts.score_share * cost)
-    return with_score(make(facts.rest(cost, from_units(score.epsilon_units)) * (1.0 - 1e-15)), score, facts)
+    return with_score(
+        make(facts.training_cost(cost, from_units(score.epsilon_units)) * (1.0 - 1e-15)), score, facts
+    )
 
 
 def with_score(

@@ -76,7 +76,7 @@ def in_a_line(result: "StudyResult | EvaluationResult") -> str:
     return printable(f"edition {result.release.edition}: {facts}{again}")
 
 
-def stated(value: T, result: "StudyResult | EvaluationResult") -> T:
+def with_message(value: T, result: "StudyResult | EvaluationResult") -> T:
     """Return `value` from a flow, in a Prefect state whose message is the release in a line."""
     return cast("T", Completed(data=value, message=in_a_line(result)))
 

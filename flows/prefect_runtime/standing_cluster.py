@@ -65,7 +65,7 @@ class StandingCluster:
             return True
         return False
 
-    def lost(self) -> Sealed:
+    def lost_scheduler(self) -> Sealed:
         """The error of a study whose scheduler ended in the middle."""
         return Sealed(
             f"the Dask scheduler at {self.address} is gone",

@@ -275,7 +275,7 @@ def workers(who: int | StandingCluster | None = None) -> Iterator[DaskWorkers | 
             if not gone:
                 raise
         if gone and isinstance(who, StandingCluster):
-            raise who.lost() from None
+            raise who.lost_scheduler() from None
 
 
 def n_workers() -> int:

@@ -264,7 +264,7 @@ def test_a_line_says_what_is_read_again_and_what_would_end_it(world, here, monke
         spec = world(validation, **words)
         spec = replace(spec, search=replace(spec.search, one_pass=one_pass))
         run = Run(PrivacyLedger(f"sqlite:///{here / f'{next(number)}.db'}"), folder=here)
-        return open_study(spec, run).read_again
+        return open_study(spec, run).rereading_notice
 
     again = "trial: 2.3e-06 of 1.2e-05 GB of encoded records are read again at each of"
     keeps = "[data] memory_limit = 0.1 keeps them in memory"

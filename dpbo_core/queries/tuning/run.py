@@ -114,7 +114,7 @@ class StudyRun(Opaque):
         return method.public_path and method.traits.fixed_path is not None
 
     @property
-    def read_again(self) -> str:
+    def rereading_notice(self) -> str:
         """A line where parts of a folder will be read at every step, and what would end that; "" where none will.
 
         All of it is public: with `n_persons`, where the number of records is not, there is none.
