@@ -216,14 +216,21 @@ class PrivacyLedger(RecordedStudies):
         with self._store.reading() as connection:
             policy.check_public(connection, source)
 
-    def check_share(self, dataset: str, share: float) -> None:
-        """Refuse another split share than earlier studies divided this dataset's table with.
+    def check_division(self, dataset: str, share: float, n_rows: int) -> None:
+        """Refuse another split share than earlier studies divided this dataset's table with, or a shorter table.
+
+        To be asked before a row of the public half is looked at, which may have been sensitive. A public dataset's
+        table is divided anyhow.
 
         Raises:
-            PolicyRefused: it was divided with another.
+            PolicyRefused: it was divided with another, or had more rows.
         """
+        budget = self.budget(dataset)
+        if budget is not None and budget.public:
+            return
         with self._store.reading() as connection:
-            policy.check_division(connection, Dataset(dataset, account_named(connection, dataset)), share)
+            one = Dataset(dataset, account_named(connection, dataset))
+            policy.check_division(connection, one, share, n_rows)
 
     def publish(self, dataset: str, source: Source) -> bool:
         """Record the owner's statement that a file's records are public; False if it was recorded already.

@@ -327,14 +327,14 @@ def _is_approved(source: Source, approved: Sequence[Approved], dataset: Dataset)
 
 
 @row_decoding()
-def check_division(connection: sa.Connection, dataset: Dataset, share: float, n_rows: int | None = None) -> None:
+def check_division(connection: sa.Connection, dataset: Dataset, share: float, n_rows: int) -> None:
     """Refuse another split share for a table divided by position, or a table that lost rows.
 
     Args:
         connection: to the ledger, for the divisions of the dataset's earlier studies.
         dataset: the study's.
         share: of the study.
-        n_rows: of the study's table; None before it is read.
+        n_rows: of the study's table.
 
     Raises:
         PolicyRefused: it is another share, or the table has fewer rows: what was protected would be public, or was.
@@ -349,7 +349,7 @@ def check_division(connection: sa.Connection, dataset: Dataset, share: float, n_
             remedy=f"say validation_size = {other:g}",
         )
     most = max((int(division["rows"]) for division in earlier), default=0)
-    if n_rows is not None and n_rows < most:
+    if n_rows < most:
         raise PolicyRefused(
             f"dataset {dataset.name!r} was divided as a table of {most} rows, and this one has {n_rows}",
             cause="a row's position says whether it is protected, and where rows were deleted it may be public now",

@@ -19,6 +19,7 @@ from dpbo_core.data.aliasing import aliased
 from dpbo_core.data.features import class_values
 from dpbo_core.data.frames import Count, Frame, RowList, frame_of
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.ledger.address import ledger_url
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.sources import Division
 from dpbo_core.methods import method_named
@@ -29,7 +30,7 @@ from dpbo_core.problem.named_score import score_of
 from dpbo_core.sklearn_api.axes import sections_of
 from dpbo_core.sklearn_api.public_encoder import target_name
 from dpbo_core.sklearn_api.row_marks import RowMarks
-from dpbo_core.sklearn_api.split_by_position import halves
+from dpbo_core.sklearn_api.split_by_position import halves, validated_on
 from dpbo_core.sklearn_api.tables_in_memory import FrameSplit, model_section
 from dpbo_core.study_file import (
     AxisSection,
@@ -161,7 +162,7 @@ def two_tables(
     """The public table and the sensitive one, as the call passed them or as `validation_size` divides one.
 
     Args:
-        search: with `person`.
+        search: with `person`, `dataset` and `ledger`.
         public: X, y.
         sensitive: X_validation, y_validation, each None where `validation_size` is not.
         validation_size: share of X, y that is sensitive.
@@ -169,6 +170,7 @@ def two_tables(
 
     Raises:
         StudyInvalid: there is no sensitive table, or it is said twice.
+        PolicyRefused: the dataset's table was divided with another share, or had more rows.
     """
     if validation_size is not None:
         if any(part is not None for part in sensitive):
@@ -183,6 +185,10 @@ def two_tables(
                 cause=f"person = {search.person!r} says that somebody has several",
                 remedy="divide the table by persons yourself, and give X_validation and y_validation",
             )
+        n_rows = _num_samples(public[0])
+        validated_on(n_rows, validation_size)
+        ledger = PrivacyLedger(ledger_url(search.ledger))
+        ledger.check_division(search.dataset, float(validation_size), n_rows)  # before a row is read as public
         X_rest, y_rest, X_taken, y_taken, taken = halves(*public, validation_size)
         weights = checked_weights(sample_weight, _num_samples(public[0]), but=taken)
         return TwoTables(X_rest, y_rest, X_taken, y_taken, taken, float(validation_size), weights)
@@ -224,19 +230,17 @@ def checked_weights(
     return weights
 
 
-def split_of(search: Any, tables: TwoTables, ledger_url: str, group: str | None = None) -> FrameSplit:
+def split_of(search: Any, tables: TwoTables, url: str, group: str | None = None) -> FrameSplit:
     """The public and the sensitive table as frames, together with the study that they are for.
 
     Args:
         search: the `PrivateSearch`.
         tables: of the call; the sensitive one with the column `group`, where that is stated.
-        ledger_url: of the ledger, as the search resolved it.
+        url: of the ledger, as the search resolved it.
         group: a column that a report is also given by.
     """
-    marks = RowMarks.of(ledger_url, search.dataset)
+    marks = RowMarks.of(url, search.dataset)
     share = tables.share
-    if share is not None and marks is not None:
-        PrivacyLedger(ledger_url).check_share(search.dataset, share)
     training = frame_of(tables.X, public_target(search.estimator, tables.y), shown_as="X")
     named = {name for name in (search.person, group) if name is not None}
     width = len({*training.names} | named)

@@ -30,24 +30,26 @@ WAS_PUBLIC = "was read as public by a study"
 
 
 def divided(url, edition, share, rows=slice(None), **changes):  # noqa: F811
-    return search(url, edition=edition, budget=(9.0, 1e-5), **changes).fit(X[rows], Y[rows], validation_size=share)
+    return search(url, edition=edition, budget=(9.0, 1e-5), **changes).fit(X.iloc[rows], Y[rows], validation_size=share)
 
 
 @pytest.mark.parametrize("share", [0.1, 0.7])
 @pytest.mark.parametrize("neighbour", [False, True])
 def test_a_share_is_a_fact_of_the_dataset(url, share, neighbour):  # noqa: F811
     """A row that edition 1 protected was trained on and published by edition 2; of both neighbours the same."""
-    table = X.copy()
-    if neighbour:
-        table.iloc[1] = 1e6  # sequence(2)[1] = .23: protected at .5, public at .1
-    first = search(url).fit(table, Y, validation_size=0.5)
+    table, labels = X.copy(), Y.astype(object)
+    if neighbour:  # sequence(2)[1] = .23: protected at .5, public at .1
+        table.iloc[1], labels[1] = 1e6, pd.Timestamp(0)  # a class of another type, which no public row may have
+    first = search(url).fit(table, labels, validation_size=0.5)
     before = spent(url)
     assert 1 in first.validation_rows_
     with pytest.raises(PolicyRefused, match=f"validation_size = 0.5, and this study says {share:g}") as refused:
-        search(url, edition="2").fit(table, Y, validation_size=share)
+        search(url, edition="2").fit(table, labels, validation_size=share)
     assert refused.value.exit_code == 3
     with pytest.raises(PolicyRefused, match=r"validation_size = 0\.5"):
-        first.evaluate(table, Y, validation_size=share, epsilon=0.5)
+        first.evaluate(table, labels, validation_size=share, epsilon=0.5)
+    with pytest.raises(PolicyRefused, match="of 178 rows, and this one has 170"):
+        search(url, edition="3").fit(table[8:], labels[8:], validation_size=0.5)
     assert spent(url) == before
 
 
@@ -57,7 +59,7 @@ def test_a_table_grows_at_its_end_alone(url):  # noqa: F811
     with pytest.raises(PolicyRefused, match="a table of 178 rows, and this one has 150"):
         divided(url, "3", 0.5, slice(150))
     with pytest.raises(StudyInvalid, match="lost rows"):  # another study of the same people, without the first row
-        divided(url, "1", 0.5, slice(1, None), study="other")
+        divided(url, "1", 0.5, np.r_[1 : len(X), 0], study="other")
 
 
 @pytest.mark.parametrize("persons", [{"person": "who"}, {"n_persons": 20}, {"person": "who", "n_persons": 20}])
