@@ -30,7 +30,9 @@ WAS_PUBLIC = "was read as public by a study"
 
 
 def divided(url, edition, share, rows=slice(None), **changes):  # noqa: F811
-    return search(url, edition=edition, budget=(9.0, 1e-5), **changes).fit(X.iloc[rows], Y[rows], validation_size=share)
+    return search(url, edition=edition, budget=(9.0, 1e-5), **changes).fit(
+        X.iloc[rows], Y[rows], validation_size=share
+    )
 
 
 @pytest.mark.parametrize("share", [0.1, 0.7])
