@@ -74,7 +74,7 @@ def init(
     table = read_table(training, mode=PUBLIC_FILE, shown_as=str(training))
     text = study_text((training, validation), table, target=target, name=name, folder=out.parent, people=people)
     _write(text, out)
-    print_written(read_study(out), out, notices(training, table, person))
+    print_written(read_study(out), out, notices(training, table, target or list(table.columns)[-1], person))
 
 
 def study_text(

@@ -12,7 +12,7 @@ from dpbo.flows.cli.terminal import named
 from dpbo_core.data import Table
 from dpbo_core.data.csv_file import SEPARATORS, separator_of
 from dpbo_core.data.features import CATEGORIES_AT_MOST, present
-from dpbo_core.data.values import is_text
+from dpbo_core.data.values import Column, Value, is_text, shown, sorted_values
 
 IDENTIFIER = re.compile(r"(?:^|[\W_])(?:id|key|nr|mrn|uuid|person|patient|customer|user|subject)$", re.IGNORECASE)
 FORMS = (  # of texts that were meant as something else
@@ -24,9 +24,10 @@ FORMS = (  # of texts that were meant as something else
     ),
 )
 MOST, REPEATED = 0.9, 1.2  # share of texts of a form; rows of a person
+NUMBERS, GAPS = 10, 3  # different numbers of a column of numbers, and rows with what stands for a gap
 
 
-def notices(training: Path, table: Table, person: str | None) -> Iterator[tuple[str, str]]:
+def notices(training: Path, table: Table, target: str, person: str | None) -> Iterator[tuple[str, str]]:
     """What `dpbo init` assumes of the PUBLIC file, or does not use as it stands, each with its word."""
     if training.suffix.lower() == ".csv":
         with training.open("rb") as file:
@@ -34,6 +35,7 @@ def notices(training: Path, table: Table, person: str | None) -> Iterator[tuple[
         if separator != ",":
             decimals = ", and a comma in a number is its decimal point" if separator == ";" else ""
             yield "file", f"a {SEPARATORS[separator]} stands between fields{decimals}"
+    yield from _positive_class(target, table.columns[target])
     for column, values in table.columns.items():
         some = values[present(values)].tolist()[:1000]
         rows = len(some) / max(1, len(set(some)))
@@ -50,6 +52,40 @@ def notices(training: Path, table: Table, person: str | None) -> Iterator[tuple[
                 if sum(bool(re.fullmatch(form, str(one))) for one in some) > MOST * len(some)
             )
             yield from (("texts", f"{named(column)} holds {what}") for what in forms)
+        if column != target and (marker := _marker(values[present(values)].tolist())) is not None:
+            yield (
+                "gaps",
+                f"{named(column)} has {named(marker)} where a number is missing, it seems: leave those fields "
+                "empty in both files",
+            )
+
+
+def _positive_class(target: str, values: Column) -> Iterator[tuple[str, str]]:
+    """Of two classes the one that is called positive: the later in order."""
+    classes = sorted_values(values)
+    if len(classes) == 2:
+        share = sum(value == classes[1] for value in values.tolist()) / len(values)
+        turned = "; to turn it, write the other class as 1 and this one as 0 in both files"
+        text = f"{named(target)} = {named(shown(classes[1]))}, {share:.1%} of the public rows"
+        yield "positive", text + (turned if share > 0.5 and is_text(values) else "")
+
+
+def _marker(values: Sequence[Value]) -> str | None:
+    """The text or number that stands for a gap in a column of numbers, as far as its values tell."""
+    numbers = sorted({value for value in values if isinstance(value, float)})
+    texts = {value for value in values if isinstance(value, str)}
+    if len(numbers) < NUMBERS or len(texts) > 1:
+        return None
+    low, high = numbers[0], numbers[-1]
+    far = [value for value, rest in ((low, numbers[1:]), (high, numbers[:-1])) if _is_far(value, rest)]
+    markers: list[Value] = [*texts, *far]
+    return next((shown(value) for value in markers if values.count(value) >= GAPS), None)
+
+
+def _is_far(value: float, others: Sequence[float]) -> bool:
+    """Whether a number of nines lies further from the others than these lie from one another."""
+    away = max(others[0] - value, value - others[-1])
+    return re.fullmatch("-?9{2,}", shown(value)) is not None and away > others[-1] - others[0]
 
 
 def _in_groups(values: Sequence[object]) -> bool:

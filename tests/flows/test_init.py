@@ -96,6 +96,24 @@ def test_what_spreadsheets_export_is_read_and_what_was_taken_for_granted_is_said
     assert read_study("study.toml").data.ignore == ("patient_id", "share")
 
 
+def test_what_stands_for_a_gap_and_which_class_is_positive_are_said(here, dpbo):
+    rng = random.Random(0)
+    for name in ("public.csv", "private.csv"):
+        rows = [
+            f"{'?' if i % 9 == 0 else rng.randint(60, 180)},{999 if i % 7 == 0 else rng.randint(18, 95)},"
+            f"{rng.randint(18, 99)},{rng.choice(['N', 'S'])},{'no' if i % 20 else 'deceased'}"
+            for i in range(120)
+        ]
+        (here / name).write_text("\n".join(["glucose,age,weight,ward,outcome", *rows]) + "\n")
+    code, out = dpbo("init", "public.csv", "private.csv")[:2]
+    said = " ".join(str(out).split())
+    assert code == 0
+    assert "glucose has ? where a number is missing, it seems: leave those fields empty in both files" in said
+    assert "age has 999 where a number is missing" in said
+    assert said.count("where a number is missing") == 2
+    assert "outcome = no, 95.0% of the public rows" in said
+
+
 @pytest.mark.slow
 def test_from_a_csv_never_seen_to_a_release_and_its_plot(server, two, dpbo):
     code, out, err = dpbo("init", *two)
