@@ -50,7 +50,7 @@ FEW = 0.3  # share of the landscapes where a run is slow
 ALL = PrivateGrid(score_share=SIMULATED_SHARE)
 SOBOL, SHORTLIST = replace(ALL, evaluate="sobol"), replace(ALL, evaluate="public_shortlist")
 BASE = replace(ALL, evaluate="tried", base_measure="public")
-FLAT, PRIOR = PrivateTrajectory(), PrivateTrajectory(prior="public", amplitude="public")
+FLAT, PRIOR = PrivateTrajectory(), PrivateTrajectory(prior="public")
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "tables" / "calibration.txt"
 

@@ -137,7 +137,7 @@ STUDIES = {
     "dp_hypo, public": study(study={"method": "dp_hypo"}),
     "dp_hypo, noisy_gradient_descent": private("noisy_gradient_descent", **ADAPTIVE),
     "dp_hypo, dp_sgd": private("dp_sgd", stopping="poisson"),
-    "dp_hypo, output_perturbation": private("output_perturbation", **ADAPTIVE, kl_penalty=0.5),
+    "dp_hypo, output_perturbation": private("output_perturbation", **ADAPTIVE),
     "dp_hypo, objective_perturbation": private("objective_perturbation", hide_duration=True),
 }
 LEARNING = {

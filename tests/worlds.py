@@ -171,11 +171,10 @@ def smooth_table(problem, *, best, seed=0, width=0.25):
     return Table(np.clip(height[:, None] + scatter, 0.0, 1.0))
 
 
-def run(method, problem, objective, noise, *, n_steps=None):
+def run(method, problem, objective, noise, *, plan=None):
     """The three verbs, plainly."""
-    plan = method.plan(problem)
-    search = method.start(problem, plan)
-    for _ in range(method.n_steps(problem) if n_steps is None else n_steps):
+    search = method.start(problem, plan or method.plan(problem))
+    for _ in range(method.n_steps(problem)):
         search.step(objective, noise)
     return search.finish(noise)
 

@@ -1,4 +1,4 @@
-"""Adaptive densities over Λ that stay within bounds of a prior: Wang et al. (2023), Sections 3.2, 4.1, C, D.
+"""Adaptive densities over Λ that stay within bounds of a prior: Wang et al. (2023), Sections 3.2, 4.1, D.
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
@@ -7,7 +7,6 @@
 | c, C | `lower`, `upper` | c ≤ f/π₀ ≤ C | scalars, 0 < c ≤ 1 ≤ C |
 | f | result | the projection | (N,) |
 | ν | — | multiplier of Σf = 1 | scalar |
-| κ | `penalty` | weight of KL(π, f) (ν in the paper) | scalar ≥ 0 |
 | μ_λ, σ_λ | — | posterior mean and deviation on the trials so far | (N,) |
 | τ, β | `exploration`, `inverse_temperature` | s = μ + τσ, π ∝ exp(βs) | scalars ≥ 0 |
 """
@@ -51,42 +50,6 @@ def project(density: Vector, *, prior: Vector, lower: float, upper: float) -> Ve
     return f
 
 
-def project_with_kl(density: Vector, *, prior: Vector, lower: float, upper: float, penalty: float) -> Vector:
-    """argmin ‖f − π‖₂² + κ·KL(π, f) over {cπ₀ ≤ f ≤ Cπ₀, Σf = 1}, by bisection on the multiplier of Σf = 1.
-
-    Where no bound binds 2(f − π) − κπ/f + ν = 0: f is the positive root of 2f² + (ν − 2π)f − κπ = 0, which falls in
-    ν; clipping it is the minimiser of each coordinate. κ = 0 is `project`, κ → ∞ the moment projection.
-    Source: equation (C.1).
-    """
-    low, high = _checked_bounds(density, prior, lower, upper)
-    if penalty == 0.0:
-        return project(density, prior=prior, lower=lower, upper=upper)
-
-    def at(nu: float) -> Vector:
-        b = 2.0 * density - nu
-        s = np.sqrt(b * b + 8.0 * penalty * density)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            # the form without cancellation on either side of b = 0
-            root = np.where(b >= 0.0, (b + s) / 4.0, 2.0 * penalty * density / (s - b))
-        return np.clip(root, low, high)
-
-    reach = 2.0 + 2.0 * float(high.max()) + penalty * float((density / low).max())
-    left, right = -reach, reach  # all at the upper end, all at the lower end
-    while True:
-        middle = 0.5 * (left + right)
-        if middle in (left, right):
-            break
-        if math.fsum(at(middle)) >= 1.0:
-            left = middle
-        else:
-            right = middle
-    # between two neighbouring doubles of ν the sum may step over 1: the mixture of both ends meets it
-    f, g = at(left), at(right)
-    above, below = math.fsum(f), math.fsum(g)
-    share = (above - 1.0) / (above - below) if above > below else 0.0
-    return np.asarray(f + share * (g - f), dtype=np.float64)
-
-
 def softmax(scores: Vector, *, inverse_temperature: float) -> Vector:
     """The density π ∝ exp(βs) of scores s, (N,): Algorithm 3."""
     weights = np.exp(inverse_temperature * (scores - scores.max()))
@@ -118,7 +81,6 @@ class GaussianProcessSampler:
         bounds: tuple[float, float],
         exploration: float,
         inverse_temperature: float,
-        penalty: float = 0.0,
     ) -> None:
         """A sampler before the first trial.
 
@@ -128,9 +90,8 @@ class GaussianProcessSampler:
             bounds: c and C.
             exploration: τ.
             inverse_temperature: β.
-            penalty: κ; 0 for the ℓ₂ projection.
         """
-        self._posterior, self._prior, self._penalty = posterior, prior, penalty
+        self._posterior, self._prior = posterior, prior
         self._lower, self._upper = bounds
         self._tau, self._beta = exploration, inverse_temperature
 
@@ -141,9 +102,7 @@ class GaussianProcessSampler:
         s = self._posterior.mean + self._tau * self._posterior.std  # statement 6
         target = softmax(s, inverse_temperature=self._beta) * self._prior  # statement 7
         target /= target.sum()
-        return project_with_kl(  # statement 4
-            target, prior=self._prior, lower=self._lower, upper=self._upper, penalty=self._penalty
-        )
+        return project(target, prior=self._prior, lower=self._lower, upper=self._upper)  # statement 4
 
     def tell(self, index: int, quality: float) -> None:
         """Add a trial's candidate and quality to the posterior."""

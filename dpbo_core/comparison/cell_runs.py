@@ -40,7 +40,7 @@ CHOSEN_FORMS: tuple[tuple[str, Method], ...] = (
     ("private_grid, base measure, paired", PAIRED),
     ("public score alone", Public()),
     ("private_trajectory", PrivateTrajectory()),
-    ("private_trajectory, public prior", PrivateTrajectory(prior="public", amplitude="public")),
+    ("private_trajectory, public prior", PrivateTrajectory(prior="public")),
     (
         "private_trajectory, permute-and-flip",
         PrivateTrajectory(final_choice="permute_and_flip"),

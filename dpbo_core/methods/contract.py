@@ -103,8 +103,6 @@ class MethodTraits:
         scores_ahead: whether it can score all candidates in one pass over the records, where its path is public.
         fixed_path: indices of the candidates that it trains whatever comes out.
         public_training: whether its steps train in a public order, though they score along a private path.
-        trains_first: whether its price is measured on the models themselves: then all of Λ is trained before
-            anything is charged, as where the path is private.
         prepare: the problem with the result of a search on public data, made before anything is charged. Raises
             StudyInvalid where a public training fails.
         cross_validated: candidates whose public scores that search needs whatever they are.
@@ -133,7 +131,6 @@ class MethodTraits:
     scores_ahead: bool = False
     fixed_path: Callable[[Any, Problem], tuple[int, ...]] | None = None
     public_training: bool = False
-    trains_first: Callable[[Any], bool] | None = None
     prepare: Callable[[Any, Problem], Problem] | None = None
     cross_validated: Callable[[Any, Problem], tuple[int, ...]] | None = None
     choices: Callable[[Any, Problem], tuple[int, ...]] | None = None

@@ -83,7 +83,6 @@ class DpHypo:
         shape: η.
         exploration: τ.
         inverse_temperature: β; the paper's 1, or 50 in the black box.
-        kl_penalty: weight of the KL term in the projection; 0 is the ℓ₂ projection.
         score_share: share of a trial's cost that pays for its quality; 0.25, or 0.1 of a single training.
         batch_size: expected batch, where the base samples its records.
         hide_duration: always run the most trials, and pay the tail beyond in δ.
@@ -107,7 +106,6 @@ class DpHypo:
     shape: float = 1.0
     exploration: float = 0.1
     inverse_temperature: float | None = None
-    kl_penalty: float = 0.0
     score_share: float | None = None
     batch_size: int = 64
     hide_duration: bool = False
@@ -136,7 +134,6 @@ class DpHypo:
             ("shape", -1.0 < self.shape < 100.0, "choose η above −1: 1 is geometric, 0 logarithmic"),
             ("exploration", 0.0 <= self.exploration < math.inf, "choose τ of at least 0; 0.1 is the paper's"),
             ("inverse_temperature", 0.0 <= self.beta < 1e6, "choose β of at least 0"),
-            ("kl_penalty", 0.0 <= self.kl_penalty < 1e6, "choose a weight of at least 0"),
             (
                 "score_share",
                 0.0 < self.share <= 1.0 and self.score_share != 1.0,
@@ -360,7 +357,6 @@ class DpHypo:
             bounds=self.bounds,
             exploration=self.exploration,
             inverse_temperature=self.beta * G,  # β is stated per unit of the quality
-            penalty=self.kl_penalty,
         )
 
     def _too_dear(self, problem: Problem, lower: float, upper: float) -> StudyInvalid:

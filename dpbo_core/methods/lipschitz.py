@@ -41,7 +41,6 @@ from dpbo_core.methods.stated_search import (
     stated_kernel,
 )
 from dpbo_core.models.linear.certificates import default_tolerance
-from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.linear.losses import loss_named
 from dpbo_core.models.scorable import ScorableModel
 from dpbo_core.models.scores.declared import Numbers
@@ -82,23 +81,15 @@ class Lipschitz:
         evaluate: "all" of Λ, or the "path" of a search, as printed, which trains as many models, scores fewer, and
             pays for not knowing where it ends; "auto" is all, but for what is only as published.
         calibration: "corrected", or "published" to reproduce the paper on a public dataset.
-        sensitivity: "untrained" bounds D and R from λ alone; "trained" measures them on the public models of Λ.
-        trained_points: models trained to measure D where Λ is larger than that.
     """
 
     releases_hyperparameters: ClassVar = False  # a score alone: Algorithm 3 releases no candidate
 
     evaluate: Literal["auto", "all", "path"] = "auto"
     calibration: Calibration = "corrected"
-    sensitivity: Literal["untrained", "trained"] = "untrained"
-    trained_points: int = 64
     kind: Literal["lipschitz"] = "lipschitz"
 
     def __post_init__(self) -> None:
-        if self.trained_points < 2:
-            raise StudyInvalid(
-                f"method.trained_points = {self.trained_points}", remedy="train at least the 2 ends of the path"
-            )
         if self.evaluate == "all" and self.calibration == "published":
             raise StudyInvalid(
                 'method.evaluate = "all" with calibration = "published"',
@@ -115,10 +106,6 @@ class Lipschitz:
     def public_path(self) -> bool:
         """Whether the order of scoring is public: all of Λ has its own order, a path follows raw scores."""
         return self.scores_all
-
-    def trains_first(self) -> bool:
-        """Whether Δ is measured on the models themselves, which are then trained beforehand."""
-        return self.sensitivity == "trained"
 
     @property
     def fits_lengthscale(self) -> bool:
@@ -208,8 +195,6 @@ class Lipschitz:
         D = kusner_2015.path_length_bound(
             lambda_min=lambda_min, lambda_max=lambda_max, solver_tolerance=tau, initial_loss=loss.initial_loss
         )
-        if self.sensitivity == "trained" and problem.trainer is not None:
-            D, R = self._measured_bounds(problem, tau, D, R)
         if self.scores_all:
             return kusner_2015.theorem_7_fixed_set_integer_sensitivity(
                 n_validation=problem.n_averaged,
@@ -226,24 +211,6 @@ class Lipschitz:
             grid=GRID,
             max_records_per_person=problem.max_records_per_person,
         )
-
-    def _measured_bounds(self, problem: Problem, tau: float, D: float, R: float) -> tuple[float, float]:
-        """The bounds D and R measured on the public models: on all of Λ, or on a subset that holds both ends."""
-        lambdas = np.array([float(point["lambda"]) for point in problem.candidates.points])
-        order = np.argsort(lambdas, kind="stable")
-        up = 1.0 + 1e-9  # past every rounding of the norms
-        whole = len(order) <= self.trained_points
-        places = np.linspace(0, len(order) - 1, min(len(order), max(2, self.trained_points)))
-        chosen = order[np.unique(places.round().astype(int))]
-        models = [_checked_linear(problem.train(int(i))) for i in chosen]
-        W = np.array([model.weights for model in models])
-        widest = max(float(np.linalg.norm(W - w, axis=1).max()) for w in W) * up
-        if whole:
-            span = max(problem.score.span(float(np.linalg.norm(w)) * up) for w in W)
-            return min(D, widest), min(R, span)
-        ratios = lambdas[chosen][1:] / lambdas[chosen][:-1] - 1.0
-        gap = max(r * (float(np.linalg.norm(w)) + tau) for r, w in zip(ratios, W[1:], strict=True))
-        return min(D, (widest + 2.0 * gap + 4.0 * tau) * up), R
 
     def _as_printed(self, problem: Problem) -> float:
         """The sensitivity Δ as printed in Theorem 7 (k = 1 in the paper)."""
@@ -270,7 +237,6 @@ class Lipschitz:
         scores_ahead=True,
         fixed_path=fixed_path,
         public_training=True,
-        trains_first=trains_first,
         margins_only=True,
     )
 
@@ -372,9 +338,3 @@ def _tolerance(problem: Problem) -> float:
         return problem.model.tolerance
     lambdas = {float(point["lambda"]) for point in problem.candidates.points}
     return max(default_tolerance(problem.model.estimator, regularization) for regularization in lambdas)
-
-
-def _checked_linear(model: object) -> LinearModel:
-    """The model as a linear one, which `_ends` has made sure of."""
-    assert isinstance(model, LinearModel)  # noqa: S101  _ends has refused every other estimator
-    return model

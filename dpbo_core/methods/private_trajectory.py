@@ -86,11 +86,9 @@ class PrivateTrajectory:
             where none are stated, and is paid in pure ε: about half of the study's, at its usual share of 0.8. The
             study costs its own guarantee and no more, but in an account of many studies several times what a path
             costs alone.
-        choose: "visited" or "all": where the posterior mean may choose.
         prior: "flat", or "public": the score cross-validated on the public training set is the prior mean, believed
-            as far as the noised observations bear it out.
-        amplitude: by how much the score is thought to differ from the public one: "fixed", a fortieth of its range;
-            "public", what a public set of its size leaves in doubt, so that noise is not taken for a hill.
+            as far as the noised observations bear it out: it may be off by what a public set of its size leaves in
+            doubt.
         public_trials: candidates that are cross-validated for it; the others' scores are guessed from theirs.
     """
 
@@ -100,10 +98,8 @@ class PrivateTrajectory:
 
     look_share: float | None = None
     final_share: float | None = None
-    choose: Literal["visited", "all"] = "visited"
     prior: Literal["flat", "public"] = "flat"
     public_trials: int = 256
-    amplitude: Literal["fixed", "public"] = "fixed"
     final_choice: FinalChoice = "exponential"
     kind: Literal["private_trajectory"] = "private_trajectory"
 
@@ -127,7 +123,7 @@ class PrivateTrajectory:
     @staticmethod
     def forms(problem: Problem) -> tuple["PrivateTrajectory", ...]:  # noqa: ARG004  the same on every problem
         """The forms that the advice compares: with the public prior, and without."""
-        return PrivateTrajectory(prior="public", amplitude="public"), PrivateTrajectory()
+        return PrivateTrajectory(prior="public"), PrivateTrajectory()
 
     def simulated(self, problem: Problem) -> Simulated:
         """The settings under which the advice's simulation covers this method, by one observation's noise."""
@@ -221,9 +217,7 @@ class PrivateTrajectory:
 
     def deviation(self, problem: Problem, public: NDArray[np.float64] | None, scale: float) -> float | None:
         """The median of the prior's deviation s, on the prior's scale; None for the usual one."""
-        if public is None or self.amplitude == "fixed":
-            return None
-        return AMPLITUDE * doubt(problem, float(public.max())) / scale
+        return None if public is None else AMPLITUDE * doubt(problem, float(public.max())) / scale
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "TrajectorySearch":
         """A search before its first observation."""
@@ -351,17 +345,16 @@ class TrajectorySearch(Opaque):
     def finish(self, noise: Noise) -> Release:
         """Choose, and state the choice with its posterior mean and 90% interval beside the trajectory."""
         visited = sorted({index for index, _ in self._path})
-        allowed = visited if self._method.choose == "visited" else list(range(len(self._problem.candidates)))
         mixture = self._bo.mixture()
-        means, deviations = self._bo.domain.moments(mixture, np.array(allowed))
+        means, deviations = self._bo.domain.moments(mixture, np.array(visited))
         mean = mixture.weights @ means
         if self._selection is not None:
             sums = Sensitive(np.array([self._sums[index].expose() for index in visited], dtype=np.int64))
             spend = self._spends["final choice"]
             chosen = visited[noise.release(spend, self._selection, sums)["draw"]]
         else:
-            chosen = allowed[int(np.argmax(mean))]
-        place = allowed.index(chosen)
+            chosen = visited[int(np.argmax(mean))]
+        place = visited.index(chosen)
         score, interval = self._map.posterior(mixture, means[:, place], deviations[:, place])
         if self._look is not None and self._objective is not None:
             total = self._observed(self._total(self._objective, chosen))

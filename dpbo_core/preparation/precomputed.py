@@ -70,15 +70,12 @@ def required_trainings(study: ResolvedStudy) -> tuple[int, ...]:
 
 
 def trained_first(method: Method, problem: Problem) -> tuple[int, ...]:
-    """Indices of the candidates to train before anything is charged: all of Λ for some methods, or none.
+    """Indices of the candidates to train before anything is charged: all of Λ for a private path, or none.
 
     Raises:
         StudyInvalid: Λ is too large for that.
     """
-    measured = method.traits.trains_first
-    priced = measured is not None and measured(method)
-    public = method.public_path or method.traits.public_training
-    if problem.training is not None or (public and not priced):
+    if problem.training is not None or method.public_path or method.traits.public_training:
         return ()
     N = len(problem.candidates)
     if N > LARGEST_TRAINED_FIRST:

@@ -70,7 +70,6 @@ def studies(epsilon: float = EPSILON) -> dict[str, tuple[Pair, ...]]:
         "lipschitz": (
             margin_case("all of Λ", Lipschitz(), epsilon, runs=few),
             margin_case("bounds from λ", Lipschitz("path"), epsilon, runs=few),
-            margin_case("trained bounds", Lipschitz("path", sensitivity="trained"), epsilon, runs=few),
             margin_case("a person of two records", Lipschitz(), epsilon, person=True, runs=few),
         ),
         "noisy_gp": (noisy_case("choice and score, capped", OPTIMIST, 3 * epsilon, runs=(24_000, 30_000)),),

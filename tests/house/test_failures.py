@@ -451,7 +451,7 @@ class Scaled(NamedTrainer):
     "kind", [*(kind for kind, cls in METHODS.items() if not cls.traits.margins_only), "adaptive"]
 )
 def test_every_range_that_a_study_may_have_is_released(kind, G):
-    adaptive = DpHypo(sampler="gaussian_process", lower=0.9, upper=1.1, kl_penalty=1.0, inverse_temperature=9e5)
+    adaptive = DpHypo(sampler="gaussian_process", lower=0.9, upper=1.1, inverse_temperature=9e5)
     method = adaptive if kind == "adaptive" else plain(kind)
     world = problem(epsilon=3.0, steps=6)
     trainer = Scaled(world.trainer.lambdas)

@@ -27,19 +27,15 @@ from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.sigmoid import Sigmoid
 from dpbo_core.privacy.amounts import spent_units
 from dpbo_core.theorems import kusner_2015
-from dpbo_core.theorems import papernot_steinke_2022 as ps
 
 VARIANTS = {
     "lipschitz": Lipschitz(),
-    "lipschitz trained": Lipschitz(sensitivity="trained"),
     "lipschitz path": Lipschitz(evaluate="path"),
-    "lipschitz path trained": Lipschitz(evaluate="path", sensitivity="trained"),
     "trajectory": PrivateTrajectory(),
     "trajectory with a final choice": PrivateTrajectory(final_share=0.3),
     "trajectory ending with permute-and-flip": PrivateTrajectory(
         final_share=0.6, look_share=0.1, final_choice="permute_and_flip"
     ),
-    "trajectory choosing anywhere": PrivateTrajectory(choose="all"),
     "trajectory with a public prior": PrivateTrajectory(prior="public"),
     "grid": PrivateGrid(),
     "grid on a Sobol subset": PrivateGrid(evaluate="sobol"),
@@ -83,8 +79,8 @@ class BestOf:
         from scipy import integrate
 
         def below(x):
-            F = stats.laplace.cdf(x)
-            return ps.negative_binomial_generating_function(F, shape=law.shape, gamma=law.gamma)
+            rest, end = -math.log1p(-(1 - law.gamma) * stats.laplace.cdf(x)), -math.log(law.gamma)
+            return rest / end if law.shape == 0 else math.expm1(law.shape * rest) / math.expm1(law.shape * end)
 
         def tail(x):
             return 1 - below(x) + below(-x)
@@ -107,29 +103,6 @@ def real():
     return Noise(OperatingSystemNoise(), Memory())
 
 
-def trainable(world, method):
-    return replace(world, trainer=OneWeightTrainer()) if getattr(method, "sensitivity", "") == "trained" else world
-
-
-def plan_of(method, world):
-    return method.plan(trainable(world, method))
-
-
-def start(method, world, plan=None):
-    """A search whose models are the table's, under a plan whose bounds are those of real models."""
-    search = method.start(trainable(world, method), plan or plan_of(method, world))
-    if getattr(method, "sensitivity", "") == "trained":
-        search._problem = world
-    return search
-
-
-def run_in(method, world, table, noise, plan=None):
-    search = start(method, world, plan)
-    for _ in range(method.n_steps(world)):
-        search.step(table, noise)
-    return search.finish(noise)
-
-
 def test_every_member_is_covered_and_whole():
     assert {type(variant) for variant in VARIANTS.values()} == set(METHODS.values())
     for kind, cls in METHODS.items():
@@ -149,8 +122,8 @@ def test_planning_needs_no_data_and_is_deterministic(method):
 
 def test_the_release_promises_what_was_planned(method):
     world = problem()
-    plan = plan_of(method, world)
-    release = run_in(method, world, smooth_table(world, best=4), real())
+    plan = method.plan(world)
+    release = run(method, world, smooth_table(world, best=4), real())
     assert release.guarantee == plan.guarantee
     assert release.spends == plan.spends
     assert release.noise == "operating_system"
@@ -159,7 +132,7 @@ def test_the_release_promises_what_was_planned(method):
 
 def test_the_promise_is_the_composition_of_the_spends(method):
     for epsilon in (0.1, 1.0, 3.0):
-        plan = plan_of(method, problem(epsilon=epsilon))
+        plan = method.plan(problem(epsilon=epsilon))
         total = compose(plan.spends)
         composed, delta = total.epsilon(plan.guarantee.delta)
         if getattr(method, "final_choice", "") == "permute_and_flip":  # as the ledger adds them, at one order
@@ -177,7 +150,7 @@ def test_the_promise_is_the_composition_of_the_spends(method):
 
 def test_more_privacy_budget_never_means_more_noise(method):
     scales = [
-        [spend.noise_scale for spend in plan_of(method, problem(epsilon=epsilon)).spends]
+        [spend.noise_scale for spend in method.plan(problem(epsilon=epsilon)).spends]
         for epsilon in (0.1, 0.5, 1.0, 2.0, 8.0)
     ]
     for tighter, looser in pairwise(scales):
@@ -185,7 +158,7 @@ def test_more_privacy_budget_never_means_more_noise(method):
 
 
 def test_more_records_a_person_never_means_less_noise(method):
-    one, three = (plan_of(method, problem(k=k)).spends for k in (1, 3))
+    one, three = (method.plan(problem(k=k)).spends for k in (1, 3))
     assert all(b.noise_scale >= a.noise_scale for a, b in zip(one, three, strict=True))
     if method.public_path:  # of a private path the score's range may be the smaller bound
         assert three[0].sensitivity == pytest.approx(3 * one[0].sensitivity)
@@ -196,7 +169,7 @@ def test_without_noise_it_finds_the_best_of_a_small_table(method, best):
     steps = 300 if method.traits.trials else 40  # these are drawn at random from Λ
     world = problem(steps=steps, n_validation=2000, epsilon=500.0)
     table = smooth_table(world, best=best)
-    release = run_in(method, world, table, quiet())
+    release = run(method, world, table, quiet())
     exact = table.scores.mean(axis=1)
     if method.traits.choices is not None:  # it says that it does not choose from all of Λ
         best = max(method.traits.choices(method, world), key=exact.__getitem__)
@@ -208,19 +181,14 @@ def test_without_noise_it_finds_the_best_of_a_small_table(method, best):
     assert release.value["score"] == pytest.approx(exact[best], abs=0.02)
 
 
-STEPWISE = [
-    name
-    for name, variant in VARIANTS.items()
-    if not variant.traits.hides_evaluations
-    and not (variant.traits.trains_first and variant.traits.trains_first(variant))
-]
+STEPWISE = [name for name, variant in VARIANTS.items() if not variant.traits.hides_evaluations]
 
 
 @pytest.mark.parametrize("name", STEPWISE)
 def test_each_step_trains_once(name):
     """Once, or its chunk where all of Λ is trained in no more steps.
 
-    (The trained variant trains when it plans, and scores the same models; dp_hypo hides how often it trains.)
+    (dp_hypo hides how often it trains.)
     """
     method = VARIANTS[name]
     world = problem(steps=9)
@@ -261,9 +229,9 @@ def test_two_hundred_runs_scatter_as_the_noise_scale_says(method):
     """The mean of |noise|/scale over 200 runs, within five standard errors: false alarm below 1e-6."""
     world = problem(steps=3, n_validation=1000)
     table = Table(np.full((12, 1000), 0.5))  # every candidate alike: the score is noise alone
-    plan, scores = plan_of(method, world), []
+    plan, scores = method.plan(world), []
     for _ in range(REPETITIONS):
-        search, noise = start(method, world, plan), real()
+        search, noise = method.start(world, plan), real()
         shown = search.step(table, noise)
         if shown is not None:  # a step that shows its score says all: the others' noise is drawn alike
             scores.append(shown["score"])
@@ -300,9 +268,9 @@ def test_on_neighbouring_tables_the_measured_loss_stays_under_the_promise(method
         low[:, 3], high[:, 3] = world.score.phi(-np.array(weights)), world.score.phi(np.array(weights))
 
     def score(scores, noise):
-        return run_in(method, world, Table(scores), noise, plan).value["score"]
+        return run(method, world, Table(scores), noise, plan=plan).value["score"]
 
-    plan = plan_of(method, world)
+    plan = method.plan(world)
     n, delta = 100, plan.guarantee.delta
     exact = [score(scores, quiet()) for scores in (low, high)]
     above = [sum(score(scores, real()) > np.mean(exact) for _ in range(n)) for scores in (low, high)]
@@ -320,8 +288,6 @@ def proved_loss(below, above, n, delta, level=1e-4):
 def test_a_killed_search_continues_with_the_same_draws(method):
     world, memory = problem(steps=6), Memory()
     table = smooth_table(world, best=7)
-    if getattr(method, "sensitivity", "") == "trained":
-        method = replace(method, sensitivity="untrained")
     plan = method.plan(world)
     for killed_after in range(method.n_steps(world)):
         search = method.start(world, plan)
@@ -343,7 +309,7 @@ def ahead(method, world):
 def test_a_search_shows_and_carries_nothing(method):
     world = problem(steps=4)
     table = Table(np.full((12, 50), 0.7391))
-    search, noise = start(method, world), real()
+    search, noise = method.start(world, method.plan(world)), real()
     shown = [search.step(table, noise) for _ in range(3)]
     if method.traits.shows_all:
         assert all(set(step) == {"step", "hyperparameters", "score"} for step in shown)
@@ -417,20 +383,6 @@ def test_the_best_of_a_fixed_set_moves_by_its_sensitivity_at_most_and_by_all_of_
     replaced = [*lowest[: min(k, m)], *highest[min(k, m) :]]
     reached = max(map(sum, zip(*highest, strict=True))) - max(map(sum, zip(*replaced, strict=True)))
     assert bound - 2 * min(k, m) <= reached <= bound  # less the roundings of a record
-
-
-def test_trained_sensitivity_is_smaller_and_bounds_the_trained_path():
-    world = replace(problem(n_candidates=40), trainer=OneWeightTrainer())
-    untrained = Lipschitz(evaluate="path").plan(world).spends[0].sensitivity
-    weights = [world.train(i).weights[0] for i in range(40)]
-    widest = max(weights) - min(weights)
-    for points in (64, 5):
-        trained = Lipschitz("path", sensitivity="trained", trained_points=points).plan(world).spends[0].sensitivity
-        assert trained < untrained
-        span = world.score.span(max(weights)) if points == 64 else 0.0
-        assert trained >= world.score.lipschitz * widest + span / 50
-    blind = replace(world, trainer=None)
-    assert Lipschitz("path", sensitivity="trained").plan(blind).spends[0].sensitivity == untrained
 
 
 def test_a_score_that_differs_between_records_at_zero_is_charged_its_whole_range():

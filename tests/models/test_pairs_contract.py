@@ -31,7 +31,7 @@ VARIANTS = {
     "trajectory": PrivateTrajectory(),
     "trajectory with a public prior": PrivateTrajectory(prior="public"),
     "trajectory with a final choice": PrivateTrajectory(final_share=0.3),
-    "trajectory without a look": PrivateTrajectory(look_share=0.0, choose="all"),
+    "trajectory without a look": PrivateTrajectory(look_share=0.0),
 }
 MANY_RUNS = [  # one of each kind in the short run
     pytest.param(name, marks=[pytest.mark.slow] * (name not in ("grid", "trajectory"))) for name in VARIANTS

@@ -35,7 +35,7 @@ FORMS = (
     PrivateGrid(evaluate="sobol", score_share=SIMULATED_SHARE),
     PrivateGrid(evaluate="public_shortlist", score_share=SIMULATED_SHARE),
     PrivateTrajectory(),
-    PrivateTrajectory(prior="public", amplitude="public"),
+    PrivateTrajectory(prior="public"),
     PrivateGrid(evaluate="tried", base_measure="public", score_share=SIMULATED_SHARE),
     Public(),
 )

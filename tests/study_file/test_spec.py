@@ -108,7 +108,7 @@ BAD = {
     "data.source = 'breast_cancr'": "breast_cancer",
     "method.final_share = 1.0": "final_share",
     "method.final_shar = 0.1": "did you mean 'final_share'",
-    "method.choose = 'some'": "'visited', 'all'",
+    "method.prior = 'some'": "'flat', 'public'",
     "privacy.epsilon = '1'": "a number",
     "privacy.epsilon = true": "a number",
 }
