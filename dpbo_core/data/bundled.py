@@ -11,13 +11,10 @@ interleave, so that a set sorted by class gives two halves of the same kind. Tho
 kinds: it is the digits, and whatever scanned the validation half saw `FADED` of the ink.
 """
 
-import csv
-import gzip
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from importlib.util import find_spec
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +26,7 @@ from dpbo_core.errors import StudyInvalid, suggestion
 TARGET = "target"
 SIZES = (("breast_cancer", 569), ("digits", 1797), ("iris", 150), ("two_scanners", 1797), ("wine", 178))
 FADED = 0.4
+INK = {"digits": (0.0, 16.0), "two_scanners": (0.0, 16.0)}  # bounds of every column, where they are documented
 
 
 MEASURED = (
@@ -80,8 +78,7 @@ def public_facts(name: str) -> tuple[tuple[float, ...], Mapping[str, tuple[float
     """The class labels of a bundled set, and the bounds of its columns where its documentation states them."""
     n_records(name)
     classes = {"breast_cancer": 2, "digits": 10, "iris": 3, "two_scanners": 10, "wine": 3}[name]
-    stated: dict[str, tuple[float, ...]] = {"digits": (0.0, 16.0), "two_scanners": (0.0, 16.0)}
-    return tuple(float(label) for label in range(classes)), {"*": stated[name]} if name in stated else {}
+    return tuple(map(float, range(classes))), {"*": INK[name]} if name in INK else {}
 
 
 def validation_size(name: str, share: float) -> int:
@@ -140,7 +137,7 @@ def _values_of(name: str) -> NDArray[np.float64]:
     spec = find_spec("sklearn")
     place = Path((spec and spec.origin) or "").parent / "datasets" / "data" / FILES[name]
     try:
-        return np.array([[float(cell) for cell in row] for row in _rows(place)], dtype=np.float64)
+        return np.loadtxt(place, delimiter=",", skiprows=int(place.suffix == ".csv"))  # the digits have no header
     except OSError:
         pass
     raise StudyInvalid(
@@ -148,13 +145,3 @@ def _values_of(name: str) -> NDArray[np.float64]:
         cause="an installation without its data files",
         remedy="install scikit-learn again",
     )
-
-
-def _rows(place: Path) -> Iterator[list[str]]:
-    """The lines of a bundled file as fields; the digits are gzipped, and have no header."""
-    if place.suffix == ".gz":
-        with gzip.open(place, "rt", encoding="ascii", newline="") as packed:
-            yield from csv.reader(packed)
-    else:
-        with place.open(encoding="ascii", newline="") as file:
-            yield from islice(csv.reader(file), 1, None)

@@ -109,7 +109,7 @@ def read_csv(file: BinaryIO, *, mode: ReadMode, shown_as: str) -> Table:
     unread = ["nan"] * len(names)
     while lines := list(islice(file, LINES_AT_ONCE)):
         rows = [csv_fields(line, separator) for line in lines]
-        if mode.refuses_records:
+        if not mode.sensitive:
             _refuse_broken_rows(rows, len(names), separator, first_line=len(broken) + 2, shown_as=shown_as)
         whole = [fields if fields is not None and len(fields) == len(names) else unread for fields in rows]
         broken.extend(fields is unread for fields in whole)

@@ -27,7 +27,7 @@ def read_header(path: str | Place, *, mode: ReadMode, shown_as: str) -> Header:
     Raises:
         StudyInvalid: missing, unreadable, of another format, or without a usable header.
     """
-    if not mode.leaves_core_dumps:
+    if mode.sensitive:
         no_core_dumps()
     if isinstance(path, QueryAddress):
         return query_header(path, shown_as=shown_as)
@@ -39,7 +39,7 @@ def read_header(path: str | Place, *, mode: ReadMode, shown_as: str) -> Header:
     if isinstance(contents, QueryRows):
         raise TypeError("a query has a header of its own")
     with _errors_of_reading(contents, shown_as):
-        name = Path(shown_as).name if mode.repeats_names else shown_as
+        name = shown_as if mode.sensitive else Path(shown_as).name
         if contents.suffix.lower() == ".parquet":
             return parquet_header(contents, mode=mode, shown_as=name)
         with contents.open("rb") as file:
@@ -58,13 +58,13 @@ def read_table(path: str | Contents, *, mode: ReadMode, shown_as: str) -> Table:
     Raises:
         StudyInvalid: as `read_header`; or the file is public and a record cannot be read.
     """
-    if not mode.leaves_core_dumps:
+    if mode.sensitive:
         no_core_dumps()
     path = Path(path) if isinstance(path, str) else path
     if isinstance(path, QueryRows):
         return path.table(shown_as=shown_as)
     with _errors_of_reading(path, shown_as):
-        name = Path(shown_as).name if mode.repeats_names else shown_as
+        name = shown_as if mode.sensitive else Path(shown_as).name
         if path.suffix.lower() == ".parquet":
             return read_parquet(path, mode=mode, shown_as=name)
         with path.open("rb") as file:

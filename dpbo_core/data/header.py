@@ -36,7 +36,7 @@ def column_names(fields: Sequence[str], *, mode: ReadMode, shown_as: str) -> tup
             remedy="write it again without the index (index=False), as UTF-8",
         )
     if len(set(names)) < len(names):
-        twice = f", {_quoted({name for name in names if names.count(name) > 1})}" if mode.repeats_names else ""
+        twice = "" if mode.sensitive else f", {_quoted({name for name in names if names.count(name) > 1})}"
         raise StudyInvalid(
             f"two columns of {shown_as} share one name{twice}",
             cause="a join or an export kept both, or the header line is missing",

@@ -44,7 +44,7 @@ def parquet_header(path: Path | StoredObject, *, mode: ReadMode, shown_as: str) 
         StudyInvalid: the file has no readable Parquet footer; or it is sensitive and holds decimals as texts.
     """
     file, footer = _open_parquet(path, shown_as=shown_as)
-    if not mode.takes_loose_decimals and _has_decimals_as_bytes(file.schema):
+    if mode.sensitive and _has_decimals_as_bytes(file.schema):
         raise StudyInvalid(
             f"{shown_as} keeps decimals in byte arrays of any length",
             cause="its writer's choice; ONE of another length than the type allows fails all records of its group",
@@ -77,7 +77,7 @@ def read_parquet(
     names = column_names([footer.names[i] for i in fields], mode=mode, shown_as=shown_as)
     if only is not None:
         fields, names = [fields[names.index(name)] for name in only], tuple(only)
-    if mode.refuses_records:
+    if not mode.sensitive:
         _refuse_types(names, [footer.types[i] for i in fields], shown_as=shown_as, mode=mode)
     readers = (_decoded_column, _cells) if mode.keeps_cells else (_decoded_column,)
     parts: list[list[list[Column]]] = [[[] for _ in names] for _ in readers]
@@ -86,7 +86,7 @@ def read_parquet(
     for group, size in enumerate(footer.group_sizes):
         read = _group(file, group, size, [footer.names[i] for i in fields], readers)
         if read is None:
-            if mode.refuses_records:
+            if not mode.sensitive:
                 raise StudyInvalid(
                     f"records {start + 1} to {start + size} of {shown_as} cannot be decoded",
                     cause="the file was damaged or cut short",
