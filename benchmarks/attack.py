@@ -11,13 +11,13 @@ import sys
 from typing import Any
 
 import numpy as np
+from dp_accounting import get_sigma_gaussian
 
 from dpbo_core.data.table import table_of
 from dpbo_core.mechanisms.noise import OperatingSystemNoise
 from dpbo_core.methods.outsourced.box import Outsourced
 from dpbo_core.methods.outsourced.geometry import image, raised
 from dpbo_core.privacy.unit import NeighboringRelation
-from dpbo_core.theorems.balle_wang_2018 import gaussian_sigma
 from dpbo_core.theorems.kharkovskii_2020 import singular_value_floor
 
 EPSILON, DELTA, R = math.exp(1.1), 1e-5, 10
@@ -61,7 +61,7 @@ def main(path: str) -> None:
         axis.set_aspect("equal")
     axes[0].legend(frameon=False, fontsize=8, loc="lower left")
     picture.savefig(path, dpi=110)
-    least = gaussian_sigma(epsilon=EPSILON, delta=DELTA, sensitivity=1.0)
+    least = get_sigma_gaussian(EPSILON, DELTA)
     print(f"τ = {tau:.4f} (continuous Gaussian noise would need {least:.4f}); Cramér–Rao τ√2 = {tau * 2**0.5:.4f}")
 
 

@@ -202,7 +202,7 @@ class NoisyGP(pricing.OnThePrior):
         """An upper bound on γ_T from public quantities alone; the run's own gain is never used."""
         X, kernel = problem.candidates.encoded, stated_kernel(problem)
         return srinivas_2010.information_gain_bound(
-            gram=lambda i: kernel.column(X, X[i]),
+            column=lambda i: kernel.column(X, X[i]),
             n_steps=problem.search.n_steps,
             noise_variance=self.noise_variance,
         )

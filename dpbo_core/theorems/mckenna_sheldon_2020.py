@@ -5,7 +5,6 @@
 | n | `n_candidates` | candidates to choose among | scalar ≥ 1 |
 | Δ | `sensitivity` | most one utility moves | scalar > 0 |
 | ε | `epsilon` | pure differential privacy | scalar > 0 |
-| π₀ | `base_measure` | a public law over the candidates; the choice is on u + s·log π₀ | (n,), sums to 1 |
 """
 
 import math
@@ -26,14 +25,3 @@ def theorem_2_expected_error(*, n_candidates: int, sensitivity: float, epsilon: 
     the entropy H is at most log n. Permute-and-flip is never worse in expectation (Theorem 2).
     """
     return selection_scale(sensitivity=sensitivity, epsilon=epsilon) * math.log(n_candidates)
-
-
-def base_measure_expected_error(*, weight_of_best: float, sensitivity: float, epsilon: float) -> float:
-    """E[max u − u(chosen)] ≤ s·(log 1/π₀(best) + 1), where s·log π₀ is added to each utility before the choice.
-
-    Both mechanisms choose i with probability at most exp((v_i − max v)/s), v = u + s·log π₀: permute-and-flip since
-    it accepts i no more often than that when it comes to it. So Pr[i] ≤ (π₀(i)/π₀(best))·exp((u_i − max u)/s), and
-    summed over the candidates more than s·(log 1/π₀(best) + t) below the best, at most e^−t. It holds whatever the
-    public knowledge behind π₀ is worth.
-    """
-    return selection_scale(sensitivity=sensitivity, epsilon=epsilon) * (1.0 - math.log(weight_of_best))

@@ -8,7 +8,7 @@ Numbers as in arXiv 0912.3995v4.
 | t, T | `step`, `n_steps` | a step; all of them, fixed in advance | scalar ≥ 1 |
 | δ | `delta` | failure probability, over the draw of f and of the noise | scalar in (0, 1) |
 | σ² | `noise_variance` | variance of the noise in one observation | scalar > 0 |
-| k, K | `gram` | prior covariance on D | (N, N), or a function: index → column (N,) |
+| k, K | `column` | prior covariance on D, column by column | a function: index → (N,) |
 | β_t | `beta` | width of the confidence bounds: μ_{t−1} ± √β_t·σ_{t−1} | scalar |
 | γ_T | `information_gain_bound` | most that T observations can tell about f, in nats | scalar |
 | n | — | observations of each candidate, real numbers allowed | (N,) |
@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-Gram = NDArray[np.float64] | Callable[[int], NDArray[np.float64]]
+Column = Callable[[int], NDArray[np.float64]]
 
 _CLOSE = 1.28  # times greedy's gain, which is below γ_T: near enough where going on costs more than the search
 _CLOSER, _SMALL = 1.04, 4096  # and on so few candidates, where it costs milliseconds
@@ -50,7 +50,7 @@ def regret_constant(*, noise_variance: float) -> float:
     return 8.0 / math.log1p(1.0 / noise_variance)
 
 
-def information_gain_bound(*, gram: Gram, n_steps: int, noise_variance: float) -> float:
+def information_gain_bound(*, column: Column, n_steps: int, noise_variance: float) -> float:
     """An upper bound on γ_T = max F(n) over whole numbers n ≥ 0 with Σn = T, rounded up.
 
     Greedy observes where the posterior variance is largest, repeats allowed; F_t is its gain after t observations
@@ -62,15 +62,14 @@ def information_gain_bound(*, gram: Gram, n_steps: int, noise_variance: float) -
         quarter of an observation at a time.
     The first wins where T observations cannot cover D, the second, within a few per cent of γ_T, where they can.
 
-    Holds when: K is positive semidefinite; where `gram` is a function, k(λ, λ) is one constant (verified at every
-        column asked for).
+    Holds when: K is positive semidefinite, and k(λ, λ) is one constant (verified at every column asked for).
     Neighbours: none; a function of public quantities alone. Source: section 2, "Information Gain & Experimental
         Design", and Nemhauser et al. (1978), whose proof gives the first bound; the second is convex duality.
     Erratum: printed as a maximum over sets A ⊂ D. On a finite D the search may revisit, so it runs over multisets,
         to which submodularity and the greedy bound carry over (D with T copies of each candidate).
 
     Args:
-        gram: K, (N, N), or a function from an index to that column of K, (N,). O(N·T) memory either way.
+        column: a function from an index to that column of K, (N,).
         n_steps: T ≥ 0.
         noise_variance: σ² > 0.
 
@@ -78,11 +77,12 @@ def information_gain_bound(*, gram: Gram, n_steps: int, noise_variance: float) -
         The bound, in nats.
 
     Raises:
-        ValueError: the diagonal is not constant though `gram` is a function.
+        ValueError: the diagonal is not constant.
     """
     if n_steps == 0:
         return 0.0
-    T, prior, column = n_steps, _prior_variances(gram), _columns(gram)
+    T, first = n_steps, column(0)
+    prior = np.full(len(first), float(first[0]))
     best = dual = math.inf
     F = 0.0
     for gain, largest, explained in _greedy(prior, column, T, noise_variance, share=1.0):
@@ -107,7 +107,7 @@ def information_gain_bound(*, gram: Gram, n_steps: int, noise_variance: float) -
 
 def _greedy(
     prior: NDArray[np.float64],
-    column: Callable[[int], NDArray[np.float64]],
+    column: Column,
     picks: int,
     sigma2: float,
     *,
@@ -122,31 +122,13 @@ def _greedy(
     i = int(np.argmax(variances))
     for t in range(picks):
         gain = 0.5 * math.log1p(float(variances[i]) / noise)
-        np.subtract(column(i), V[:t, i].copy() @ V[:t], out=V[t])
+        of_i = column(i)
+        if abs(float(of_i[i]) - float(prior[i])) > 1e-12 * float(prior[i]):
+            raise ValueError("k(λ, λ) is not the same at every candidate")
+        np.subtract(of_i, V[:t, i].copy() @ V[:t], out=V[t])
         V[t] /= math.sqrt(float(variances[i]) + noise)
         variances -= V[t] ** 2
         np.maximum(variances, 0.0, out=variances)
         chosen.append(i)
         i = int(np.argmax(variances))
         yield gain, float(variances[i]), share * float(variances[chosen].sum())
-
-
-def _prior_variances(gram: Gram) -> NDArray[np.float64]:
-    if callable(gram):
-        first = gram(0)
-        return np.full(len(first), float(first[0]))
-    return np.diag(gram).astype(float)
-
-
-def _columns(gram: Gram) -> Callable[[int], NDArray[np.float64]]:
-    if not callable(gram):
-        return lambda i: gram[:, i]
-    constant = float(gram(0)[0])
-
-    def checked(i: int) -> NDArray[np.float64]:
-        column = gram(i)
-        if abs(float(column[i]) - constant) > 1e-12 * constant:
-            raise ValueError("k(λ, λ) is not the same at every candidate; give the whole matrix")
-        return column
-
-    return checked

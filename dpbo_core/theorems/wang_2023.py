@@ -28,48 +28,9 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Literal
 
-from dpbo_core.theorems.papernot_steinke_2022 import negative_binomial_mean, with_default
+from dpbo_core.theorems.papernot_steinke_2022 import with_default
 
 Calibration = Literal["published", "corrected"]
-
-
-def theorem_1_renyi(
-    *,
-    alpha: float,
-    base_epsilon: float,
-    alpha_hat: float,
-    base_epsilon_hat: float,
-    shape: float,
-    gamma: float,
-    lower: float,
-    upper: float,
-    calibration: Calibration,
-) -> float:
-    """Rényi cost at α of adaptive selection among K ~ NegBin(θ, γ) private trials.
-
-    Published: ε′ = ε + (1+θ)(1−1/α̂)ε̂ + (α/(α−1) + 1+θ) log(C/c) + (1+θ) log(1/γ)/α̂ + log E[K]/(α−1).
-    Corrected (tightened): α/(α−1) log(C/c) becomes α/(α−1) log C + log(1/c), and (1+θ) log(C/c) becomes
-    (1+θ)(log C + (1−1/α̂) log(1/c)).
-
-    Holds when: every M_λ is (α, ε)- and (α̂, ε̂)-RDP, K is independent of the data and stays hidden.
-    Neighbours: those of M_λ. Source: Theorem 1.
-    """
-    _check_bounds(lower, upper)
-    first = first_part(
-        alpha=alpha,
-        base_epsilon=base_epsilon,
-        log_mean=math.log(negative_binomial_mean(shape=shape, gamma=gamma)),
-        bounds=(lower, upper),
-        calibration=calibration,
-    )
-    return first + second_part(
-        alpha_hat=alpha_hat,
-        base_epsilon_hat=base_epsilon_hat,
-        shape=shape,
-        gamma=gamma,
-        bounds=(lower, upper),
-        calibration=calibration,
-    )
 
 
 def first_part(
@@ -77,7 +38,14 @@ def first_part(
 ) -> float:
     """The terms of Theorem 1 that depend on α: ε + the trial's own density ratio + log E[K]/(α−1).
 
-    `bounds` are (c, C).
+    Theorem 1, the Rényi cost at α of adaptive selection among K ~ NegBin(θ, γ) trials, is this and `second_part`:
+    Published: ε′ = ε + (1+θ)(1−1/α̂)ε̂ + (α/(α−1) + 1+θ) log(C/c) + (1+θ) log(1/γ)/α̂ + log E[K]/(α−1).
+    Corrected (tightened): α/(α−1) log(C/c) becomes α/(α−1) log C + log(1/c), and (1+θ) log(C/c) becomes
+    (1+θ)(log C + (1−1/α̂) log(1/c)).
+
+    Holds when: every M_λ is (α, ε)- and (α̂, ε̂)-RDP, K is independent of the data and stays hidden; `bounds` are
+    (c, C).
+    Neighbours: those of M_λ. Source: Theorem 1.
     """
     log_c, log_C = math.log(1.0 / bounds[0]), math.log(bounds[1])
     each = alpha / (alpha - 1.0)

@@ -61,7 +61,7 @@ def test_sensitivities_are_the_theorems_on_the_grid():
     world, method = problem(steps=7), NoisyGP(cap_at_range=False, dataset_similarity=0.7)
     X, kernel = world.candidates.encoded, stated_kernel(world)
     gain = srinivas_2010.information_gain_bound(
-        gram=kernel.matrix(X, X), n_steps=7, noise_variance=method.noise_variance
+        column=kernel.matrix(X, X).__getitem__, n_steps=7, noise_variance=method.noise_variance
     )
     common = {"n_candidates": 12, "n_steps": 7, "delta": 5e-7, "dataset_similarity": 0.7, "score_change": 4 / 50}
     first = kusner_2015.theorem_1_sensitivity(**common, calibration="corrected")
@@ -297,7 +297,9 @@ def test_the_outlook_is_theorems_2_4_and_6_at_the_scales_that_are_paid():
     """At a = 1, that is at failure probability 1/e; in units of the score, a prior standard deviation being G/4."""
     world, free, capped = problem(steps=7), NoisyGP(cap_at_range=False), NoisyGP()
     X, kernel = world.candidates.encoded, stated_kernel(world)
-    gain = srinivas_2010.information_gain_bound(gram=kernel.matrix(X, X), n_steps=7, noise_variance=0.01)
+    gain = srinivas_2010.information_gain_bound(
+        column=kernel.matrix(X, X).__getitem__, n_steps=7, noise_variance=0.01
+    )
     choice, score = free.plan(world).spends
     second = min(1.0, 2 * choice.sensitivity / choice.epsilon * (math.log(12) + 1))
     q1 = 0.1 * math.sqrt(2 * math.log(5 * 7 / 5e-7))
@@ -376,7 +378,7 @@ def simulate(
     X = np.linspace(0, 1, N)[:, None]
     K = kernel.matrix(X, X)
     L = np.linalg.cholesky(K + 1e-10 * np.eye(N))
-    gain = srinivas_2010.information_gain_bound(gram=K, n_steps=T, noise_variance=sigma2)
+    gain = srinivas_2010.information_gain_bound(column=K.__getitem__, n_steps=T, noise_variance=sigma2)
     common = {"n_candidates": N, "n_steps": T, "delta": delta, "dataset_similarity": k1}
     bounds = {}
     for calibration in ("published", "corrected"):

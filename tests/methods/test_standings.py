@@ -139,7 +139,9 @@ def theorem_1(method, delta):
 
 def theorem_3(method, delta):
     X, kernel, published = WORLD.candidates.encoded, stated_kernel(WORLD), method.calibration == "published"
-    gain = srinivas_2010.information_gain_bound(gram=kernel.matrix(X, X), n_steps=T, noise_variance=SIGMA2)
+    gain = srinivas_2010.information_gain_bound(
+        column=kernel.matrix(X, X).__getitem__, n_steps=T, noise_variance=SIGMA2
+    )
     parts = 2 if published else 5
     beta = 2 * math.log(parts * N * T**2 * math.pi**2 / (6 * delta))
     q = math.sqrt(8 * math.log(3 / delta)) if published else 2 * math.sqrt(2 * math.log(5 * T / delta))

@@ -21,7 +21,9 @@ READING = (ROOT / "docs" / "reading_with_the_papers.md").read_text()
 @pytest.mark.parametrize("T", [20, 100])
 def test_the_table_of_vacuous_scales_is_what_the_code_computes(T):
     X = np.linspace(0, 1, 64)[:, None]
-    gain = srinivas_2010.information_gain_bound(gram=Matern52(0.3).matrix(X, X), n_steps=T, noise_variance=0.01)
+    gain = srinivas_2010.information_gain_bound(
+        column=Matern52(0.3).matrix(X, X).__getitem__, n_steps=T, noise_variance=0.01
+    )
     common = {"n_candidates": 64, "n_steps": T, "delta": 1e-6, "dataset_similarity": 0.99}
     first, third = (
         [f(**common, **more, calibration=c) for c in ("published", "corrected")]
