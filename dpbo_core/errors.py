@@ -88,6 +88,15 @@ class NoBudget(BudgetRefused):
     """The dataset has no cap, so nothing may be spent on it."""
 
 
+def no_budget(dataset: str) -> NoBudget:
+    """The error to raise for a dataset without a cap."""
+    return NoBudget(
+        f"dataset {dataset!r} has no privacy budget, so nothing may be spent on it",
+        cause="this is its first study",
+        remedy=f"add [budget] to the study, or: dpbo budget set {dataset} --epsilon 5 --delta 1e-5",
+    )
+
+
 class PolicyRefused(BudgetRefused):
     """The owner's policy says no: another dataset's file, a name like another's, a run that is not the owner's."""
 

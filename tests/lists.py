@@ -8,7 +8,7 @@ from pages import ROOT
 
 from dpbo.flows.cli.app import VERBS
 from dpbo_core.methods import EXCHANGES, METHODS
-from dpbo_core.models.scores.bounded_function import FUNCTION
+from dpbo_core.models.scores.declared import FUNCTION
 from dpbo_core.models.scores.union import SCORES
 from dpbo_core.private_training.union import BASES
 

@@ -13,7 +13,6 @@ from dpbo_core.errors import (
     BudgetExceeded,
     BudgetRefused,
     EvidenceRefuted,
-    NoBudget,
     NoiseNotPrivate,
     StudyInvalid,
 )
@@ -38,15 +37,6 @@ def another_cap(budget: PrivacyBudget) -> StudyInvalid:
         f"dataset {budget.dataset!r} already has a cap ({describe(budget)}), and caps never change",
         cause="it was opened earlier with other numbers",
         remedy="keep the first cap, or leave [budget] out of the study",
-    )
-
-
-def no_budget(dataset: str) -> NoBudget:
-    """The error to raise for a dataset without a cap."""
-    return NoBudget(
-        f"dataset {dataset!r} has no privacy budget, so nothing may be spent on it",
-        cause="this is its first study",
-        remedy=f"add [budget] to the study, or: dpbo budget set {dataset} --epsilon 5 --delta 1e-5",
     )
 
 

@@ -22,6 +22,15 @@ class Header:
     n_records: int
 
 
+def missing_file(shown_as: str) -> StudyInvalid:
+    """The error to raise where a study names a file that is not there."""
+    return StudyInvalid(
+        f"there is no file {shown_as}",
+        cause="the path is misspelt, or relative to another folder than the study file's",
+        remedy="write the path relative to the study file",
+    )
+
+
 def column_names(fields: Sequence[str], *, mode: ReadMode, shown_as: str) -> tuple[str, ...]:
     """The stripped column names of a header; refused where they are empty, repeated or missing.
 

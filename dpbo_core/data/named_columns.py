@@ -141,6 +141,26 @@ def data_frame(columns: tuple[NamedColumn, ...], rows: NDArray[Any]) -> "pd.Data
     return pd.DataFrame({column.name: column.held(rows[:, j]) for j, column in enumerate(columns)})
 
 
+@dataclass(frozen=True)
+class OfRows:
+    """A fitted estimator that takes a table's own columns, asked with rows of their cells."""
+
+    estimator: Any
+    columns: tuple[NamedColumn, ...]
+
+    def predict(self, rows: NDArray[Any]) -> Any:
+        """The estimator's `predict` on the data frame of these rows."""
+        return self.estimator.predict(data_frame(self.columns, rows))
+
+    def predict_proba(self, rows: NDArray[Any]) -> Any:
+        """The estimator's `predict_proba` on the data frame of these rows."""
+        return self.estimator.predict_proba(data_frame(self.columns, rows))
+
+    def decision_function(self, rows: NDArray[Any]) -> Any:
+        """The estimator's `decision_function` on the data frame of these rows."""
+        return self.estimator.decision_function(data_frame(self.columns, rows))
+
+
 def extreme_cells(columns: tuple[NamedColumn, ...], rows: NDArray[Any]) -> list[NDArray[Any]]:
     """Test tables (k, d) made of PUBLIC rows in which one column is far out of range, or missing."""
     tables = []

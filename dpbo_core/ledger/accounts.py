@@ -15,7 +15,7 @@ from dpbo_core.accounting.account import ASKED, Account, Entry, cap_in, facts_ha
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import NOTHING, Total
 from dpbo_core.accounting.renyi_filter import Draw, draws_in
-from dpbo_core.errors import PolicyRefused
+from dpbo_core.errors import PolicyRefused, no_budget
 from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.dataset_metadata import (
     A_DAY,
@@ -247,7 +247,7 @@ def dataset_named(connection: sa.Connection, name: str) -> Dataset:
     """
     dataset = Dataset(name, account_named(connection, name))
     if cap_of(connection, dataset.account) is None:
-        raise admission.no_budget(name)
+        raise no_budget(name)
     return dataset
 
 
@@ -269,7 +269,7 @@ def dataset_with_cap(
         template, approved = served
         owners = cap_of(writer.connection, template)
         if owners is None:  # its sources stand under its cap
-            raise admission.no_budget(template)
+            raise no_budget(template)
         budget = replace(owners, dataset=name)
         open_cap(writer, budget)
         for item in approved:

@@ -20,7 +20,7 @@ from dpbo_core.accounting.account import ASKED, LEARNED, Totals
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import compose
 from dpbo_core.accounting.renyi_filter import draws_in
-from dpbo_core.errors import PolicyRefused
+from dpbo_core.errors import PolicyRefused, no_budget
 from dpbo_core.ledger import policy
 from dpbo_core.ledger.accounts import (
     DatasetAccount,
@@ -332,7 +332,7 @@ class PrivacyLedger(RecordedStudies):
             if budget is None:
                 budget = charge.cap
                 if budget is None:
-                    raise admission.no_budget(name)
+                    raise no_budget(name)
                 totals = totals.after(DATASETS.name, cap_row(budget))  # an order is fixed as the cap is opened
             _admit(writer, account, budget, charge, OPERATING_SYSTEM, totals)
             own = Dataset(name, account)
@@ -350,7 +350,7 @@ class PrivacyLedger(RecordedStudies):
         key, plan = charge.key, charge.plan
         dataset, budget = dataset_with_cap(writer, key.dataset, charge.cap, charge.sources, caller)
         if budget is None:
-            raise admission.no_budget(key.dataset)
+            raise no_budget(key.dataset)
         account, spends = dataset.account, [spend.to_json() for spend in plan.spends]
         check_recovered(writer.connection, self._url, dataset)
         before = writer.connection.execute(CHARGED, {"fingerprint": key.fingerprint}).one_or_none()

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbo_core.data.named_columns import OfRows
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.import_path import BESIDE
-from dpbo_core.models.output_shape import OfRows
 from dpbo_core.models.public_process import Pickle, numbers_of
 
 _VERBS = ("predict", "predict_proba", "decision_function")

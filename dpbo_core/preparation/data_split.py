@@ -14,6 +14,7 @@ from dpbo_core.data import Preprocessing, Table, bundled
 from dpbo_core.data.addresses import FolderAddress, Part, place_of
 from dpbo_core.data.bundled import TARGET as BUNDLED_TARGET
 from dpbo_core.data.fetched import Contents, fetched
+from dpbo_core.data.files import files_of, parts_of
 from dpbo_core.data.people import Person, read_people
 from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.data.table import joined
@@ -22,7 +23,14 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.policy import unallowed_score
 from dpbo_core.ledger.sources import PUBLIC, Source, file_source
 from dpbo_core.models.import_path import function_at
-from dpbo_core.preparation.headers import PublicHeader, check_distinct, check_files, check_person, check_validation
+from dpbo_core.preparation.headers import (
+    PublicHeader,
+    check_distinct,
+    check_files,
+    check_person,
+    check_validation,
+    training_parts,
+)
 from dpbo_core.preparation.named_sources import place_source
 from dpbo_core.preparation.prediction_half import check_prediction_columns, prediction_half
 from dpbo_core.preparation.public_half import (
@@ -34,10 +42,11 @@ from dpbo_core.preparation.public_half import (
     named_map,
     sealed_half,
 )
-from dpbo_core.preparation.resolve import planning_problem
+from dpbo_core.preparation.resolve import facts_of, planning_problem
 from dpbo_core.preparation.run import Run
-from dpbo_core.preparation.sizes import check_n_validation, facts_of, memory_limit
-from dpbo_core.preparation.training_set import fingerprint_with, named_prototype, training_parts
+from dpbo_core.preparation.sizes import check_n_validation
+from dpbo_core.preparation.trained_models import memory_limit
+from dpbo_core.preparation.training_set import fingerprint_with, named_prototype
 from dpbo_core.preparation.training_set import training_table as training_table
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.problem.problem import Problem
@@ -46,8 +55,6 @@ from dpbo_core.scoring.partitioned import (
     PartitionedObjective,
     PartReader,
     Workers,
-    files_of,
-    parts_of,
 )
 from dpbo_core.scoring.persons import PartitionedPersons
 from dpbo_core.study_file import (

@@ -11,15 +11,66 @@ from typing import TYPE_CHECKING
 
 from dpbo_core import data
 from dpbo_core.data.addresses import place_of
+from dpbo_core.data.files import files_of, parts_of
 from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
+from dpbo_core.data.table_parts import TableParts
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.preparation.sizes import check_n_validation
-from dpbo_core.preparation.training_set import left_out, training_parts
-from dpbo_core.scoring.partitioned import files_of, parts_of
-from dpbo_core.study_file import PersonFiles, PublicFiles, SensitiveFiles, StudySpec
+from dpbo_core.study_file import (
+    LinearSection,
+    PersonFiles,
+    PredictionTable,
+    PublicData,
+    PublicFiles,
+    SensitiveFiles,
+    StudySpec,
+)
 
 if TYPE_CHECKING:
     from dpbo_core.preparation.public_half import PublicHalf
+
+
+def training_parts(spec: StudySpec, folder: str | Path) -> tuple[TableParts, str] | None:
+    """The PUBLIC training records in a folder of Parquet files, by their headers; None for one file.
+
+    Returns:
+        They and the column to predict; None where it names no folder.
+
+    Raises:
+        StudyInvalid: a file's header cannot be read, or two differ; or the model needs its records in memory.
+    """
+    section = spec.data
+    if not isinstance(section, PublicFiles | PersonFiles):
+        return None
+    place = Path(folder) / section.training
+    paths = files_of(place)
+    if not paths:
+        if _is_folder(place):
+            raise StudyInvalid(
+                f"the folder {section.training} holds no Parquet file",
+                cause="the path is misspelt, or the files are of another format",
+                remedy="name a folder of .parquet files, or one .csv or .parquet",
+            )
+        return None
+    if not isinstance(spec.model, LinearSection):
+        raise StudyInvalid(
+            f"{section.training} is a folder of training files, and its estimator is trained in memory",
+            cause="an estimator of scikit-learn's kind is handed all of its records at once",
+            remedy='write the records to one file, or choose estimator = "logistic" or "hinge"',
+        )
+    return TableParts.of(paths, section.target, shown_as=section.training), section.target
+
+
+def _is_folder(place: Path) -> bool:
+    try:
+        return place.is_dir()
+    except OSError:  # no name a file could have: whoever opens it says so
+        return False
+
+
+def left_out(spec: StudySpec) -> frozenset[str]:
+    """The columns that are no features: ignored ones and the column of persons."""
+    ignored = spec.data.ignore if isinstance(spec.data, PublicData | PredictionTable) else None
+    return frozenset(ignored or ()) | ({spec.privacy.person} if spec.privacy.person else set())
 
 
 @dataclass(frozen=True)
@@ -86,7 +137,8 @@ def check_validation(
         header = data.read_header(path, mode=SENSITIVE_FILE, shown_as=shown)
         check_names(spec, header.columns, public, shown_as=shown)
         n_records += header.n_records
-    check_n_validation(spec, n_records, shown_as=shown)
+    if not isinstance(section, PersonFiles):  # else their number is private
+        data.check_record_count(n_records, section.n_validation, shown_as=shown)
 
 
 def check_distinct(training: Sequence[Path], validation: Sequence[Path], *, shown_as: str) -> None:

@@ -32,8 +32,7 @@ from dpbo_core.preparation.data_split import public_half
 from dpbo_core.preparation.preconditions import check_accepted
 from dpbo_core.preparation.public_half import PublicHalf
 from dpbo_core.preparation.resolve import ResolvedStudy
-from dpbo_core.preparation.sizes import memory_limit
-from dpbo_core.preparation.trained_models import TrainedModels
+from dpbo_core.preparation.trained_models import TrainedModels, memory_limit
 from dpbo_core.problem.problem import Problem, Trainer
 from dpbo_core.space.search_space import Value
 from dpbo_core.study_file import StudySpec

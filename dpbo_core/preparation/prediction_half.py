@@ -16,9 +16,8 @@ from dpbo_core.models.predicted import PredictionsTrainer
 from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.models.scores.record import RecordScore
 from dpbo_core.models.scores.union import Score
-from dpbo_core.preparation.headers import PublicHeader
+from dpbo_core.preparation.headers import PublicHeader, left_out
 from dpbo_core.preparation.public_half import PublicHalf
-from dpbo_core.preparation.training_set import left_out
 from dpbo_core.problem.named_score import score_on
 from dpbo_core.problem.problem import Problem
 from dpbo_core.space.search_space import Value

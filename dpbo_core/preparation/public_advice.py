@@ -18,8 +18,8 @@ from dpbo_core.data.features import class_values
 from dpbo_core.data.values import positions
 from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.preparation.data_split import public_half, training_table
+from dpbo_core.preparation.headers import training_parts
 from dpbo_core.preparation.resolve import resolve
-from dpbo_core.preparation.training_set import training_parts
 from dpbo_core.problem.named_score import score_of, score_on
 from dpbo_core.space.candidates import sobol_subset
 from dpbo_core.study_file import LinearSection, PredictionTable, SensitiveData, StudySpec

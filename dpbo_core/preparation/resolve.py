@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from dpbo_core.advice.advise import Advice, advise, check_scoring
 from dpbo_core.advice.choosing import AUTO, choose
+from dpbo_core.data import bundled
 from dpbo_core.data.addresses import FolderAddress, is_address, place_of
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import QueryKey
@@ -23,11 +24,19 @@ from dpbo_core.methods.stated_search import check_lengthscale
 from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.models.public_process import numbers_of
 from dpbo_core.preparation.learning import check_learns
-from dpbo_core.preparation.sizes import n_validation, training_facts
+from dpbo_core.preparation.sizes import n_validation
 from dpbo_core.preparation.training_set import named_prototype, study_fingerprint
 from dpbo_core.privacy.plan import PrivacyPlan
-from dpbo_core.problem.problem import Problem
-from dpbo_core.study_file import PersonFiles, PublicFiles, StudySpec
+from dpbo_core.problem.problem import Problem, TrainingFacts
+from dpbo_core.study_file import (
+    PersonFiles,
+    PublicFiles,
+    SensitiveBundled,
+    SensitiveData,
+    SensitiveFiles,
+    SensitiveTraining,
+    StudySpec,
+)
 from dpbo_core.study_file.posed_problem import problem_of
 
 
@@ -136,7 +145,8 @@ def planning_problem(spec: StudySpec, folder: str | Path = ".", *, unlisted: str
     if unlisted is None and spec.model.names_object:
         named = named_prototype(spec, folder)
         unlisted = None if named is None else named.unlisted()
-    return problem_of(spec, n_validation=n_validation(spec), training=training_facts(spec), unlisted=unlisted)
+    training = facts_of(spec.data) if isinstance(spec.data, SensitiveData) else None
+    return problem_of(spec, n_validation=n_validation(spec), training=training, unlisted=unlisted)
 
 
 def plan_study(spec: StudySpec, folder: str | Path = ".") -> PrivacyPlan:
@@ -226,3 +236,13 @@ def check_one_pass(spec: StudySpec, method: Method) -> None:
 
 def _one_pass_methods() -> list[str]:
     return [kind for kind, method in METHODS.items() if method.traits.scores_ahead]
+
+
+def facts_of(data: SensitiveData) -> TrainingFacts:
+    """The declared facts of a sensitive training set."""
+    match data:
+        case SensitiveFiles(n_training=n, labels=labels) | SensitiveTraining(n_training=n, labels=labels):
+            return TrainingFacts(n, labels, scored=isinstance(data, SensitiveTraining))
+        case SensitiveBundled(source, share, labels=classes):
+            n = bundled.n_records(source) - bundled.validation_size(source, share)
+            return TrainingFacts(n, classes or bundled.public_facts(source)[0], bundled.FEATURES[source])

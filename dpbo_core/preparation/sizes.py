@@ -1,18 +1,16 @@
-"""How many records a study has, and what is public of a sensitive training set: from the study alone, but for n."""
+"""How many records a study has: from the study alone, but for n."""
 
 from pathlib import Path
 
 from dpbo_core.data import bundled, check_record_count, read_header
+from dpbo_core.data.files import files_of
 from dpbo_core.data.read_mode import PUBLIC_FILE
-from dpbo_core.problem.problem import TrainingFacts
-from dpbo_core.scoring.partitioned import CACHE_GIGABYTES, files_of
 from dpbo_core.study_file import (
     BundledData,
     PersonFiles,
     PredictionTable,
     PublicFiles,
     SensitiveBundled,
-    SensitiveData,
     SensitiveFiles,
     SensitiveTraining,
     StudySpec,
@@ -59,25 +57,3 @@ def check_n_validation(spec: StudySpec, n_records: int, *, shown_as: str = "the 
     stated = n_validation(spec)
     if stated is not None:
         check_record_count(n_records, stated, shown_as=shown_as)
-
-
-def training_facts(spec: StudySpec) -> TrainingFacts | None:
-    """The declared facts of a sensitive training set; None where the training set is public."""
-    return facts_of(spec.data) if isinstance(spec.data, SensitiveData) else None
-
-
-def facts_of(data: SensitiveData) -> TrainingFacts:
-    """The declared facts of a sensitive training set."""
-    match data:
-        case SensitiveFiles(n_training=n, labels=labels) | SensitiveTraining(n_training=n, labels=labels):
-            return TrainingFacts(n, labels, scored=isinstance(data, SensitiveTraining))
-        case SensitiveBundled(source, share, labels=classes):
-            n = bundled.n_records(source) - bundled.validation_size(source, share)
-            return TrainingFacts(n, classes or bundled.public_facts(source)[0], bundled.FEATURES[source])
-
-
-def memory_limit(spec: StudySpec) -> int:
-    """The bytes of each kind that may be in memory: encoded records, public rows, models."""
-    section = spec.data
-    stated = section.memory_limit if isinstance(section, PublicFiles | PersonFiles) else None
-    return int((CACHE_GIGABYTES if stated is None else stated) * 1e9)

@@ -10,6 +10,7 @@ from contextlib import suppress
 
 from dpbo_core.models.estimators import Model
 from dpbo_core.scoring.partitioned import CACHE_GIGABYTES
+from dpbo_core.study_file import PersonFiles, PublicFiles, StudySpec
 
 
 class TrainedModels(Mapping[str, Model]):
@@ -50,3 +51,10 @@ class TrainedModels(Mapping[str, Model]):
     def __len__(self) -> int:
         """How many there are."""
         return len(self._pickled)
+
+
+def memory_limit(spec: StudySpec) -> int:
+    """The bytes of each kind that may be in memory: encoded records, public rows, models."""
+    section = spec.data
+    stated = section.memory_limit if isinstance(section, PublicFiles | PersonFiles) else None
+    return int((CACHE_GIGABYTES if stated is None else stated) * 1e9)

@@ -9,53 +9,13 @@ from dpbo_core.data import Table, bundled
 from dpbo_core.data.bundled import TARGET as BUNDLED_TARGET
 from dpbo_core.data.preprocessing import Preprocessing
 from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
-from dpbo_core.data.table_parts import TableParts, parts_fingerprint
+from dpbo_core.data.table_parts import parts_fingerprint
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.estimators import cloned
 from dpbo_core.models.import_path import check_names, estimator_named
 from dpbo_core.models.prototype import Prototype
-from dpbo_core.scoring.partitioned import files_of
-from dpbo_core.study_file import (
-    Bundled,
-    LinearSection,
-    PersonFiles,
-    PredictionTable,
-    PublicData,
-    PublicFiles,
-    SensitiveData,
-    StudySpec,
-)
-
-
-def training_parts(spec: StudySpec, folder: str | Path) -> tuple[TableParts, str] | None:
-    """The PUBLIC training records in a folder of Parquet files, by their headers; None for one file.
-
-    Returns:
-        They and the column to predict; None where it names no folder.
-
-    Raises:
-        StudyInvalid: a file's header cannot be read, or two differ; or the model needs its records in memory.
-    """
-    section = spec.data
-    if not isinstance(section, PublicFiles | PersonFiles):
-        return None
-    place = Path(folder) / section.training
-    paths = files_of(place)
-    if not paths:
-        if _is_folder(place):
-            raise StudyInvalid(
-                f"the folder {section.training} holds no Parquet file",
-                cause="the path is misspelt, or the files are of another format",
-                remedy="name a folder of .parquet files, or one .csv or .parquet",
-            )
-        return None
-    if not isinstance(spec.model, LinearSection):
-        raise StudyInvalid(
-            f"{section.training} is a folder of training files, and its estimator is trained in memory",
-            cause="an estimator of scikit-learn's kind is handed all of its records at once",
-            remedy='write the records to one file, or choose estimator = "logistic" or "hinge"',
-        )
-    return TableParts.of(paths, section.target, shown_as=section.training), section.target
+from dpbo_core.preparation.headers import left_out, training_parts
+from dpbo_core.study_file import Bundled, PredictionTable, SensitiveData, StudySpec
 
 
 def training_table(spec: StudySpec, folder: str | Path, fitted: Preprocessing | None = None) -> tuple[Table, str]:
@@ -86,12 +46,6 @@ def training_table(spec: StudySpec, folder: str | Path, fitted: Preprocessing | 
         mode = mode.with_cells()
     table = data.read_table(Path(folder) / shown, mode=mode, shown_as=shown)
     return table, section.target
-
-
-def left_out(spec: StudySpec) -> frozenset[str]:
-    """The columns that are no features: ignored ones and the column of persons."""
-    ignored = spec.data.ignore if isinstance(spec.data, PublicData | PredictionTable) else None
-    return frozenset(ignored or ()) | ({spec.privacy.person} if spec.privacy.person else set())
 
 
 def training_digest(spec: StudySpec, folder: str | Path) -> str:
@@ -129,13 +83,6 @@ def study_fingerprint(spec: StudySpec, training: str) -> str:
     """
     text = json.dumps([spec.tuned.to_dict(), training], sort_keys=True, ensure_ascii=False, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _is_folder(place: Path) -> bool:
-    try:
-        return place.is_dir()
-    except OSError:  # no name a file could have: whoever opens it says so
-        return False
 
 
 def named_prototype(spec: StudySpec, folder: str | Path) -> Prototype | None:

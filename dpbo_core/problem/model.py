@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, get_args
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.scores.bounded_function import FUNCTION
+from dpbo_core.models.scores.declared import FUNCTION
 from dpbo_core.models.scores.union import MARGIN_SCORES, OF_CLASSES, OF_MARGINS, PAIR_SCORES
 from dpbo_core.problem.reading import one_of, require, typed_values, union_hints
 from dpbo_core.problem.written_model import (

@@ -18,15 +18,14 @@ import secrets
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 
 from dpbo_core import data
 from dpbo_core.data import Encoded, Preprocessing
-from dpbo_core.data.addresses import FolderAddress, ObjectAddress, Part, Place
-from dpbo_core.data.fetched import Contents, fetched, parts_in, state_of
+from dpbo_core.data.addresses import ObjectAddress, Part
+from dpbo_core.data.fetched import Contents, fetched, state_of
 from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.errors import Sealed
 from dpbo_core.models.scorable import ScorableModel
@@ -146,25 +145,6 @@ class SerialWorkers(Opaque):
         if isinstance(work, CachingWork):
             work = work.with_cache(self._cache, 1)
         return map(work, parts)
-
-
-def parts_of(path: Place, *, shown_as: str = "data.validation") -> tuple[Part, ...]:
-    """The Parquet files of a folder, or objects under a prefix, sorted; empty for anything else.
-
-    Raises:
-        StudyInvalid: the store of such a prefix could not be asked.
-    """
-    return parts_in(path, shown_as=shown_as) if isinstance(path, FolderAddress) else files_of(path)
-
-
-def files_of(path: Place) -> tuple[Path, ...]:
-    """The Parquet files of a folder, sorted; empty for anything else."""
-    if not isinstance(path, Path):
-        return ()
-    try:
-        return tuple(sorted(path.glob("*.parquet"))) if path.is_dir() else ()
-    except OSError:  # no name a file could have: whoever opens it says so
-        return ()
 
 
 @dataclass(frozen=True, eq=False, repr=False)

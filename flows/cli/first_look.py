@@ -8,8 +8,9 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from dpbo_core.accounting.admission import no_budget
-from dpbo_core.errors import StudyInvalid
+from dpbo_core.data.addresses import place_of
+from dpbo_core.data.header import missing_file
+from dpbo_core.errors import StudyInvalid, no_budget
 from dpbo_core.study_file import PersonFiles, PublicFiles, StudySpec
 from dpbo_core.study_file.evaluation import no_epsilon
 from dpbo_core.study_file.study import space_of
@@ -48,10 +49,15 @@ def look(words: Sequence[str]) -> None:
 
 def _look_at_files(study: StudySpec, folder: Path, verb: str) -> None:
     """Refuse what the headers show: of the public file for a plan, of both for a tune, which needs a cap too."""
-    from dpbo_core.preparation.headers import check_files, public_header
+    section = study.data
+    if isinstance(section, PublicFiles | PersonFiles) and "{" not in section.training + section.validation:
+        for name in (section.training,) if verb == "plan" else (section.training, section.validation):
+            place = place_of(folder, name)
+            if isinstance(place, Path) and place.suffix.lower() in (".csv", ".parquet") and not place.exists():
+                raise missing_file(name)  # before the readers of tables are imported
+        from dpbo_core.preparation.headers import check_files, public_header
 
-    if isinstance(study.data, PublicFiles | PersonFiles) and "{" not in study.data.training + study.data.validation:
-        (public_header if verb == "plan" else check_files)(study, study.data, folder)
+        (public_header if verb == "plan" else check_files)(study, section, folder)
     if verb == "tune" and study.budget is None:
         raise no_budget(study.privacy.dataset)
 

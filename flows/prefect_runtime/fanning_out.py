@@ -40,8 +40,7 @@ from dpbo_core.preparation.precomputed import (
 from dpbo_core.preparation.preconditions import check_policy
 from dpbo_core.preparation.resolve import ResolvedStudy
 from dpbo_core.preparation.run import Run
-from dpbo_core.preparation.sizes import memory_limit
-from dpbo_core.preparation.trained_models import TrainedModels
+from dpbo_core.preparation.trained_models import TrainedModels, memory_limit
 from dpbo_core.queries.tuning.run import recorded_release
 from dpbo_core.study_file import StudySpec
 

@@ -23,6 +23,7 @@ from dpbo.flows.prefect_runtime.workers import (
     workers,
     workers_for,
 )
+from dpbo_core.data.files import parts_of
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods import METHODS
@@ -44,7 +45,6 @@ from dpbo_core.queries.evaluation.binary import BinaryCells
 from dpbo_core.queries.evaluation.counting import Counter
 from dpbo_core.queries.evaluation.histogram_cells import WEIGHT, Grouping
 from dpbo_core.queries.tuning.run import open_study
-from dpbo_core.scoring import partitioned
 from dpbo_core.scoring.partitioned import PartitionedObjective, PartReader, PartWorker
 from dpbo_core.study_file import StudySpec
 
@@ -153,7 +153,7 @@ def test_a_reports_table_adds_up_to_the_last_record(world, tables, here, cluster
     counter = Counter(
         public.preprocessing, public.problem.train(2), BinaryCells((-0.5, 0.0, 0.2, 0.5), verb), groups
     )
-    parts = partitioned.parts_of(here / "parts")
+    parts = parts_of(here / "parts")
     table = data_split.validation_table(whole.data, here)
     one = counting.count(counter, table).expose()
     here_alone = counting.count_parts(counter, parts, 500).expose()

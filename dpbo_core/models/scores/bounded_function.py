@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.containment import contained
-from dpbo_core.models.scores.declared import Declared, NaturalUnit
+from dpbo_core.models.scores.declared import NaturalUnit
 from dpbo_core.models.scores.record import RecordScore, Scores
 from dpbo_core.privacy.sealing import each
 
@@ -83,11 +83,3 @@ class BoundedFunction(RecordScore):
 def _pairs(outcome: NDArray[Any], truth: NDArray[Any]) -> Iterator[tuple[Any, Any]]:
     """The (truth, prediction) of each record."""
     return zip(truth.tolist(), outcome.tolist(), strict=True)
-
-
-FUNCTION = Declared(
-    "a function of one's own",
-    earns="f(truth, prediction), clipped",
-    between="`score_low` and `score_high`",
-    needs=("score_low", "score_high"),
-)

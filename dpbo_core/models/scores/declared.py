@@ -80,6 +80,14 @@ class Declared:
     allows: tuple[str, ...] = ()
 
 
+FUNCTION = Declared(
+    "a function of one's own",
+    earns="f(truth, prediction), clipped",
+    between="`score_low` and `score_high`",
+    needs=("score_low", "score_high"),
+)
+
+
 @dataclass(frozen=True)
 class NaturalUnit:
     """z + f where more is better; z − f where less is."""

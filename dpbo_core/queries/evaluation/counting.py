@@ -21,6 +21,7 @@ from dpbo_core import data
 from dpbo_core.data import Preprocessing, Table
 from dpbo_core.data.addresses import Part, place_of
 from dpbo_core.data.fetched import Contents, fetched
+from dpbo_core.data.files import parts_of
 from dpbo_core.data.people import Person, read_people
 from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.errors import DpboError, Sealed, StudyInvalid
@@ -39,7 +40,7 @@ from dpbo_core.queries.evaluation.histogram_cells import (
     only_needed,
     with_groups,
 )
-from dpbo_core.scoring.partitioned import Answer, SerialWorkers, Workers, parts_of
+from dpbo_core.scoring.partitioned import Answer, SerialWorkers, Workers
 from dpbo_core.scoring.persons import Persons
 from dpbo_core.study_file import PersonFiles, PublicFiles, SensitiveFiles, SensitiveTraining, StudySpec
 

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from dpbo_core import data
 from dpbo_core.data import Preprocessing
 from dpbo_core.data.addresses import place_of
+from dpbo_core.data.files import parts_of
 from dpbo_core.data.predictions import PredictionColumns, rows_of
 from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.data.table import Table, table_of
@@ -51,7 +52,6 @@ from dpbo_core.queries.evaluation.evaluated_model import read_model
 from dpbo_core.queries.evaluation.histogram_cells import needed_columns
 from dpbo_core.queries.objective_for_a_loop.parameters import canonical_text, parameters_of
 from dpbo_core.scoring.in_memory import Objective, Scorer
-from dpbo_core.scoring.partitioned import parts_of
 from dpbo_core.study_file import PersonFiles, PublicData, PublicFiles, StudySpec
 
 MODEL, TABLE = "submitted model", "submitted predictions"  # in the place of hyperparameters

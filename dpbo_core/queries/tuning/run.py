@@ -34,8 +34,7 @@ from dpbo_core.preparation.preconditions import check_accepted, check_policy, ch
 from dpbo_core.preparation.public_half import DataSplit, PublicHalf
 from dpbo_core.preparation.resolve import ResolvedStudy, check_one_pass, resolve
 from dpbo_core.preparation.run import OS_NOISE, Run
-from dpbo_core.preparation.sizes import memory_limit
-from dpbo_core.preparation.trained_models import TrainedModels
+from dpbo_core.preparation.trained_models import TrainedModels, memory_limit
 from dpbo_core.preparation.training_set import study_fingerprint, training_digest
 from dpbo_core.privacy.release import Release, StudyResult
 from dpbo_core.privacy.sealing import Message, messages, sealed

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from dpbo_core import data
 from dpbo_core.data.addresses import is_address, place_of
+from dpbo_core.data.files import parts_of
 from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.name_patterns import is_pattern, values_in, written_anyhow
@@ -25,7 +26,6 @@ from dpbo_core.privacy.assumption import ROWS_IN_ONE_TABLE
 from dpbo_core.problem.problem import Problem
 from dpbo_core.queries.watch.terms import Terms
 from dpbo_core.scoring.in_memory import Scorer
-from dpbo_core.scoring.partitioned import parts_of
 from dpbo_core.study_file import PersonFiles, PredictionTable, PublicFiles, SensitiveData, StudySpec, WatchSection
 
 
