@@ -10,7 +10,7 @@
 | `accounts`, `dataset_metadata` | a dataset's cap, its account, its group and the facts about it |
 | `history`, `audit`, `recovery` | the chain of entries; export and verify; lost spends written again |
 | `store`, `writer`, `schema` | transactions, rows and their entries, tables |
-| `rollback_guard`, `key` | what lies outside the database: how far it had come, and the owner's key |
+| `rollback_guard` | what lies outside the database: how far it had come |
 | `address`, `postgres_timeouts` | the URL, the engine, and how long a server is waited for |
 
 The whole plan is reserved before a record is read; a draw is made inside the transaction that records it; a rerun

@@ -22,18 +22,15 @@ from dpbo_core.ledger.dataset_metadata import CAP, RECORDS
 from dpbo_core.ledger.history import (
     UNREADABLE,
     Link,
-    OtherKeys,
     Place,
     as_exported,
     broken_links,
     changed,
     links,
     row_decoding,
-    unattested,
     unlike_tables,
     unlike_totals,
 )
-from dpbo_core.ledger.key import LedgerKey
 from dpbo_core.ledger.schema import METADATA, RECORDED
 from dpbo_core.ledger.store import LedgerStore
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
@@ -86,11 +83,10 @@ def verify(url: str, copy: tuple[Link, ...] = ()) -> Place:
         LedgerDamaged: says what was changed, removed, added, reordered or lost.
     """
     store = opened(url)
-    keys = store.keys()
     with store.reading() as connection, row_decoding():
         history = links(connection)
-        problems = unsound(history, keys, OtherKeys.REFUSED, differences=unlike_tables(history, connection))
-    problems += unsound_copy(copy, keys, OtherKeys.REFUSED)
+        problems = unsound(history, unlike_tables(history, connection))
+    problems += unsound_copy(copy)
     problems += [
         f"entry {mine.sequence} of the history is not the exported copy's"
         for mine, theirs in zip(history, copy, strict=False)
@@ -117,18 +113,15 @@ def opened(url: str) -> LedgerStore:
     return store
 
 
-def unsound_copy(copy: tuple[Link, ...], keys: tuple[LedgerKey, ...], others: OtherKeys) -> list[str]:
+def unsound_copy(copy: tuple[Link, ...]) -> list[str]:
     """The problems of an exported copy by itself, in words."""
-    return [f"{problem} (in the exported copy)" for problem in unsound(copy, keys, others)]
+    return [f"{problem} (in the exported copy)" for problem in unsound(copy)]
 
 
-def unsound(
-    history: Sequence[Link], keys: tuple[LedgerKey, ...], others: OtherKeys, differences: Iterable[str] = ()
-) -> list[str]:
+def unsound(history: Sequence[Link], differences: Iterable[str] = ()) -> list[str]:
     """The problems of a whole history, in words, `differences` from the tables included."""
     problems = [*broken_links(history), *differences, *faulty(history)]
-    problems += unlike_totals(history) if not problems else ()
-    return [*problems, *unattested(history, keys, others)]
+    return [*problems, *(unlike_totals(history) if not problems else ())]
 
 
 def faulty(history: Iterable[Link]) -> Iterator[str]:

@@ -8,23 +8,20 @@
 | — | `totals` | what admission uses of the row's dataset from this entry on (`totals`) |
 
 The chain shows a change to anyone who knows a later hash: the two records that `rollback_guard` keeps, or an
-exported copy. It can be checked by anybody. Beside each hash stands the `mac` of the owner's key (`key`): one that
-is right attests every entry up to it.
+exported copy. It can be checked by anybody.
 """
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from enum import Enum
+from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 
 from dpbo_core.accounting.account import canonical, replayed
 from dpbo_core.errors import DpboError, LedgerDamaged
-from dpbo_core.ledger.key import LedgerKey, made_by
 from dpbo_core.ledger.schema import HISTORY, RECORDED
 
 ORIGIN = "0" * 64
@@ -49,10 +46,7 @@ START = Place()
 
 @dataclass(frozen=True)
 class Link:
-    """One entry of the history. `row` is the canonical JSON of what was written into table `about`.
-
-    Two entries are the same if they say the same; `mac` says who wrote it, and a later key may say it again.
-    """
+    """One entry of the history. `row` is the canonical JSON of what was written into table `about`."""
 
     sequence: int
     about: str
@@ -60,7 +54,6 @@ class Link:
     row: str
     totals: str
     hash: str
-    mac: str | None = field(default=None, compare=False)
 
     @property
     def place(self) -> Place:
@@ -74,7 +67,7 @@ class Link:
     @classmethod
     def from_row(cls, row: sa.Row[Any]) -> "Link":
         """The entry in a row of the history."""
-        return cls(row.sequence, row.about, row.dataset, row.content, row.totals, row.hash, row.mac)
+        return cls(row.sequence, row.about, row.dataset, row.content, row.totals, row.hash)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Link":
@@ -83,11 +76,10 @@ class Link:
         Raises:
             ValueError, LookupError, TypeError: it is none.
         """
-        mac = None if data.get("mac") is None else str(data["mac"])
         row, totals = canonical(data["row"]), canonical(data["totals"])
         about, dataset, last = str(data["about"]), str(data["dataset"]), str(data["hash"])
-        link = cls(int(data["sequence"]), about, dataset, row, totals, last, mac)
-        for text in (about, dataset, row, totals, last, mac or ""):
+        link = cls(int(data["sequence"]), about, dataset, row, totals, last)
+        for text in (about, dataset, row, totals, last):
             text.encode()  # half a surrogate pair is no text, and no hash is made of it
         return link
 
@@ -131,36 +123,6 @@ def unlike_totals(history: Iterable[Link]) -> Iterator[str]:
     for link, (dataset, totals) in zip(entries, expected, strict=True):
         if (link.dataset, link.totals) != (dataset, totals.text()):
             yield f"entry {link.sequence} of the history ({link.about}) carries totals that do not follow"
-
-
-class OtherKeys(Enum):
-    """What becomes of entries that were sealed with a key that is not known here."""
-
-    REFUSED = "nobody answers for them"
-    ACCEPTED = "a person answers for them"
-
-
-def unattested(
-    history: Iterable[Link], keys: Collection[LedgerKey], others: OtherKeys = OtherKeys.REFUSED
-) -> Iterator[str]:
-    """The entries without a seal of the owner's key, in words; none where there never was a key.
-
-    Args:
-        history: in its order, its chain whole.
-        keys: those that are known here.
-        others: what becomes of entries that a key sealed which is not known here.
-    """
-    entries = list(history)
-    sealed = [link for link in entries if link.mac is not None]
-    attested = 0
-    for link in sealed:
-        right = made_by(link.mac or "", link.hash, keys)
-        if right is False:
-            yield f"entry {link.sequence} of the history ({link.about}) is not sealed by its owner's key"
-        elif right or others is OtherKeys.ACCEPTED:
-            attested = link.sequence
-    if sealed and keys and entries[-1].sequence > attested:
-        yield f"no key that is known here seals the entries after {attested}"
 
 
 def unlike_tables(history: Iterable[Link], connection: sa.Connection) -> Iterator[str]:

@@ -49,7 +49,6 @@ from dpbo_core.ledger.dataset_metadata import (
 from dpbo_core.ledger.history import (
     RESTORATION,
     Link,
-    OtherKeys,
     Place,
     broken_links,
     changed,
@@ -57,7 +56,6 @@ from dpbo_core.ledger.history import (
     row_decoding,
     unlike_tables,
 )
-from dpbo_core.ledger.key import LedgerKey
 from dpbo_core.ledger.schema import DATASET_FACTS, DATASETS, DRAWS, RELEASES, RESERVATIONS
 from dpbo_core.ledger.store import LedgerStore
 from dpbo_core.ledger.writer import Writer, utc_now
@@ -94,19 +92,16 @@ def accept(url: str, copy: tuple[Link, ...] = ()) -> Recovered | None:
     """
     try:
         verify(url, copy)
-    except LedgerDamaged:  # older, or without its record or its key; what is more is refused below
+    except LedgerDamaged:  # older, or without its record; what is more is refused below
         store = opened(url)
     else:
         return None
-    keys: tuple[LedgerKey, ...] = ()
     records: dict[str, Place | None] = {"beside": None, "of_user": store.guard.of_user()}
     with suppress(LedgerDamaged):  # of the file beside the ledger: a person said to go on
-        keys = store.keys()
         records["beside"] = store.guard.beside.read()
     with store.writing() as writer, row_decoding():
         history = links(writer.connection)
-        problems = unsound(history, keys, OtherKeys.ACCEPTED, differences=unlike_tables(history, writer.connection))
-        problems += unsound_copy(copy, keys, OtherKeys.ACCEPTED)
+        problems = unsound(history, unlike_tables(history, writer.connection)) + unsound_copy(copy)
         if problems or copy[:1] not in ((), (history[0],)):
             raise changed(problems or ["the exported copy is another ledger's"])
         expected = {name: None if place is None else asdict(place) for name, place in records.items()}
@@ -127,7 +122,7 @@ def recover(url: str, copy: tuple[Link, ...]) -> Recovered:
     store = LedgerStore(url)
     with store.writing() as writer, row_decoding():
         history = links(writer.connection)
-        problems = [*broken_links(history), *unsound_copy(copy, store.keys(), OtherKeys.ACCEPTED)]
+        problems = [*broken_links(history), *unsound_copy(copy)]
         if problems or not copy:
             raise changed(problems or ["the exported copy is empty"])
         return _add_missing(writer, history, copy)

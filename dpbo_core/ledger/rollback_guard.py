@@ -2,10 +2,10 @@
 
 One record, the number of entries, the hash of the last and the schema, is written by one function to both:
 
-| place | holds besides | if it cannot be read |
-|---|---|---|
-| beside a SQLite ledger, `….generation`; for PostgreSQL in ./mlruns of each machine | the owner's key | refused |
-| with the user, in $XDG_STATE_HOME/dpbo (~/.local/state/dpbo), 0700 | — | a warning; the study goes on |
+| place | if it cannot be read |
+|---|---|
+| beside a SQLite ledger, `….generation`; for PostgreSQL in ./mlruns of each machine | refused |
+| with the user, in $XDG_STATE_HOME/dpbo (~/.local/state/dpbo), 0700 | a warning; the study goes on |
 
 They are written after the commit, so a kill between the two leaves a ledger newer than its records, which is fine.
 A ledger that does not hold what a record says is older, or another: it is refused until a person confirms. So is a
@@ -21,13 +21,11 @@ import stat
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
 from dpbo_core.errors import DpboError, LedgerDamaged
 from dpbo_core.ledger.history import START, Place
-from dpbo_core.ledger.key import LedgerKey
 from dpbo_core.ledger.schema import SCHEMA
 
 SETTING = "XDG_STATE_HOME"
@@ -98,7 +96,7 @@ class RollbackGuard:
 
 
 class Record:
-    """A small file of its owner's: a place, the schema, and the owner's key where it lies beside the ledger."""
+    """A small file of its owner's: a place and the schema."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -109,29 +107,22 @@ class Record:
         Raises:
             LedgerDamaged: the file is not one that this class wrote.
         """
-        return self._read().place
-
-    def key(self) -> LedgerKey | None:
-        """The ledger key that the record holds, if any.
-
-        Raises:
-            LedgerDamaged: the file is not one that this class wrote.
-        """
-        return self._read().key
-
-    def make_key(self) -> LedgerKey:
-        """The record's ledger key, drawn now and written durably if there is none.
-
-        Raises:
-            DpboError: the file cannot be written.
-        """
-        with self._locked() as file:
-            content = _parsed(os.pread(file, SIZE, 0)) or _Content()  # damaged: a person said to go on
-            key = content.key or LedgerKey.drawn()
-            if content.key is None:
-                _write_content(file, content.place, key)
-                os.fsync(file)
-        return key
+        self._check_kind()
+        place = None
+        try:
+            with self.path.open("rb") as file:
+                place = _parsed(file.read())
+                if place is None:  # seen in the middle of a write, or damaged: the lock tells
+                    fcntl.flock(file, fcntl.LOCK_SH)
+                    file.seek(0)
+                    place = _parsed(file.read())
+        except FileNotFoundError:
+            return START
+        except OSError:
+            pass
+        if place is None:
+            raise self._unreadable()
+        return place
 
     def keep(self, reached: Place, over: Over = Over.EARLIER) -> None:
         """Write the place `reached`; a crash of the machine may lose it.
@@ -150,30 +141,11 @@ class Record:
             os.fsync(file)
 
     def _write_if_later(self, file: int, reached: Place, over: Over) -> None:
-        content = _parsed(os.pread(file, SIZE, 0))
-        if content is None and over is Over.EARLIER:
+        place = _parsed(os.pread(file, SIZE, 0))
+        if place is None and over is Over.EARLIER:
             raise self._unreadable()
-        content = content or _Content()
-        if over is Over.ANYTHING or content.place.sequence < reached.sequence:
-            _write_content(file, reached, content.key)
-
-    def _read(self) -> "_Content":
-        self._check_kind()
-        content = None
-        try:
-            with self.path.open("rb") as file:
-                content = _parsed(file.read())
-                if content is None:  # seen in the middle of a write, or damaged: the lock tells
-                    fcntl.flock(file, fcntl.LOCK_SH)
-                    file.seek(0)
-                    content = _parsed(file.read())
-        except FileNotFoundError:
-            return _Content()
-        except OSError:
-            pass
-        if content is None:
-            raise self._unreadable()
-        return content
+        if place is None or over is Over.ANYTHING or place.sequence < reached.sequence:
+            _write_content(file, reached)
 
     def _check_kind(self) -> None:
         """Refuse a record that is not a file or a link to one: a dangling link would start another one.
@@ -223,30 +195,23 @@ class Record:
         )
 
 
-@dataclass(frozen=True)
-class _Content:
-    place: Place = START
-    key: LedgerKey | None = None
-
-
-def _write_content(file: int, reached: Place, key: LedgerKey | None) -> None:
+def _write_content(file: int, reached: Place) -> None:
     content = {"entries": reached.sequence, "hash": reached.hash, "schema": SCHEMA}
-    content |= {} if key is None else {"key": key.hex}
     os.pwrite(file, json.dumps(content).encode().ljust(SIZE), 0)
     if os.fstat(file).st_size > SIZE:
         os.ftruncate(file, SIZE)  # somebody else's bytes, over which a person said to go on
 
 
-def _parsed(text: bytes) -> _Content | None:
-    """The content of a file; the start and no key if it was made and not yet written; None if it is no record."""
+def _parsed(text: bytes) -> Place | None:
+    """The place in a file; the start if it was made and not yet written; None if it is no record."""
     if not text:
-        return _Content()
+        return START
     try:
         content = json.loads(text)
-        entries, last, key = content["entries"], content["hash"], content.get("key")
-        sound = type(entries) is int and isinstance(last, str) and content.keys() - {"key"} == KEYS
+        entries, last = content["entries"], content["hash"]
+        sound = type(entries) is int and isinstance(last, str) and content.keys() == KEYS
         if sound and content["schema"] == SCHEMA:
-            return _Content(Place(entries, last), None if key is None else LedgerKey.from_hex(key))
+            return Place(entries, last)
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         pass
     return None

@@ -7,8 +7,8 @@ reservations   one row a study edition: its whole price, and the method that it 
 draws          one row a draw: its spend and what it drew, written in the transaction that drew it
 releases       one row a finished study edition
 dataset_facts  what rules need to know of a dataset: k, how a table's rows are answered, what was recovered
-history        one row a row of the tables above, in the order they were written, each sealed to the one before, and
-               to the owner's key where there is one, with its dataset's totals
+history        one row a row of the tables above, in the order they were written, each sealed to the one before,
+               with its dataset's totals
 
 There is one schema. Its number stands in the ledger, and whoever opens a ledger of another one changes nothing in
 it: `dpbo budget export` still writes its history.
@@ -94,7 +94,6 @@ HISTORY = sa.Table(
     sa.Column("content", sa.Text, nullable=False),
     sa.Column("totals", sa.Text, nullable=False),
     sa.Column("hash", sa.String(64), nullable=False, unique=True),
-    sa.Column("mac", sa.String(96), nullable=True),
     sa.Index("ix_history_dataset", "dataset", "sequence"),
 )
 RECORDED = (LEDGER, DATASETS, RESERVATIONS, DRAWS, RELEASES, DATASET_FACTS)

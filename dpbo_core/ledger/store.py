@@ -19,13 +19,11 @@ from dpbo_core.errors import DpboError, LedgerDamaged
 from dpbo_core.ledger import schema
 from dpbo_core.ledger.address import only_readable, open_engine
 from dpbo_core.ledger.history import START, Place, broken_links, changed, links, row_decoding
-from dpbo_core.ledger.key import SETTING, LedgerKey, key_of_setting, made_by
 from dpbo_core.ledger.rollback_guard import Over, RollbackGuard, missing, older
 from dpbo_core.ledger.schema import HISTORY, LEDGER
 from dpbo_core.ledger.writer import HASH, Writer
 
-LAST = sa.select(HISTORY.c.sequence, HISTORY.c.hash, HISTORY.c.mac).order_by(HISTORY.c.sequence.desc()).limit(1)
-SEALED = sa.select(HISTORY.c.sequence).where(HISTORY.c.mac.is_not(None)).limit(1)
+LAST = sa.select(HISTORY.c.sequence, HISTORY.c.hash).order_by(HISTORY.c.sequence.desc()).limit(1)
 IDENTITY = sa.select(LEDGER.c.identity).limit(1)
 FRESH = 1  # entries of a ledger that was just made: its identity, and nothing spent
 
@@ -71,7 +69,7 @@ class LedgerStore:
             self.identity = str(connection.scalar(IDENTITY) or "")
         self.guard = RollbackGuard(beside, self.identity, "" if self.server else str(self._engine.url.database))
         with self.reading() as connection:  # a snapshot of its own, which is taken after both records were read
-            last, verified, _ = self._last(connection)
+            last, verified = self._last(connection)
             whole = not (restored or self._read_only) and self._unchained(connection, verified, last) is None
         if whole:  # what is not, whoever writes next is told
             self.guard.keep(last)
@@ -80,16 +78,6 @@ class LedgerStore:
     def is_ours(self) -> bool:
         """Whether this process runs under the account that owns the ledger's file; always on a server."""
         return self.server or Path(str(self._engine.url.database)).stat().st_uid == os.geteuid()
-
-    def keys(self) -> tuple[LedgerKey, ...]:
-        """The keys on this machine; the first seals new entries.
-
-        Raises:
-            StudyInvalid: DPBO_LEDGER_KEY names no key.
-            LedgerDamaged: the record beside the ledger cannot be read.
-        """
-        own = None if self.server else self.guard.beside.key()
-        return tuple(key for key in (key_of_setting(), own) if key is not None)
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
@@ -112,12 +100,11 @@ class LedgerStore:
             )
         with self._transaction(reading=False) as connection:
             schema.check(connection)
-            last, verified, mac = self._last(connection)
-            keys = self._writing_keys(connection, last, mac)
+            last, verified = self._last(connection)
             problem = None if self._restored else self._unchained(connection, verified, last)
             if problem is not None:
                 raise changed([problem], self._name)
-            writer = Writer(connection, last, keys, self._name)
+            writer = Writer(connection, last, self._name)
             yield writer
         if writer.last != last:
             self.guard.keep(writer.last, Over.ANYTHING if self._restored else Over.EARLIER)
@@ -127,7 +114,7 @@ class LedgerStore:
         with self._transaction(reading=False) as connection:
             if schema.number_of(connection) is not None:
                 return
-            writer = Writer(connection, START, (), self._name)
+            writer = Writer(connection, START, self._name)
             writer.note(LEDGER.name, schema.make(connection))
         if not self._restored:
             self.guard.beside.keep_durably(writer.last)  # at once: without it nobody goes on
@@ -139,35 +126,6 @@ class LedgerStore:
         if last == verified:
             return None
         return next(broken_links(links(connection, verified.sequence), verified), None)
-
-    def _writing_keys(self, connection: sa.Connection, last: Place, mac: str | None) -> tuple[LedgerKey, ...]:
-        """The keys of new entries, after a check that one of them sealed the newest entry.
-
-        Raises:
-            LedgerDamaged: somebody without the key wrote the newest entry.
-            DpboError: the ledger is sealed with a key that is not here.
-        """
-        try:
-            keys = self.keys()
-        except LedgerDamaged:
-            if not self._restored:
-                raise
-            keys = ()
-        if not keys and not self.server:
-            keys = (self.guard.beside.make_key(),)
-        if self._restored:
-            return keys
-        right = None if mac is None else made_by(mac, last.hash, keys)
-        if right is False or (mac is None and keys and connection.scalar(SEALED) is not None):
-            raise changed(["the newest entry of its history is not sealed by its owner's key"], self._name)
-        if mac is not None and right is None:
-            raise DpboError(
-                "the ledger is sealed with a key that is not here",
-                cause=f"{SETTING} is not set on this machine or names another key, or the generation was replaced",
-                remedy=f"give this machine the key of the others ({SETTING}); if it is lost, and you answer for "
-                "the ledger, run: dpbo budget verify --accept-restored",
-            )
-        return keys
 
     @contextmanager
     def _transaction(self, *, reading: bool) -> Iterator[sa.Connection]:
@@ -223,8 +181,8 @@ class LedgerStore:
             remedy="look at the database and run it again; it continues, and nothing is paid twice",
         )
 
-    def _last(self, connection: sa.Connection) -> tuple[Place, Place, str | None]:
-        """The newest place, the last verified one and the newest seal; refuses if a rollback guard is ahead.
+    def _last(self, connection: sa.Connection) -> tuple[Place, Place]:
+        """The newest place and the last verified one; refuses if a rollback guard is ahead.
 
         Both are read before the first statement of a reader, or after the writers' lock was taken, and written
         after a commit: they are never ahead of what a sound ledger holds.
@@ -242,11 +200,11 @@ class LedgerStore:
         ):  # read again: another process may just have begun it
             raise missing(self.guard.beside.path)
         self._check_reached(connection, last, of_user, self.guard.path_of_user or self.guard.beside.path)
-        return last, beside, rows[0].mac if rows else None
+        return last, beside
 
     @property
     def _hidden(self) -> bool:
-        """Whether the record beside the ledger, with the owner's key, is unreadable to this user."""
+        """Whether the record beside the ledger is unreadable to this user."""
         path = self.guard.beside.path
         return self._read_only and path.exists() and not os.access(path, os.R_OK, effective_ids=True)
 

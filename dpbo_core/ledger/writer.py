@@ -1,6 +1,6 @@
 """Writing to the ledger: a row into its table, and into the history with its dataset's new totals."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,7 +20,6 @@ from dpbo_core.ledger.history import (
     unlike_tables,
     unlike_totals,
 )
-from dpbo_core.ledger.key import LedgerKey
 from dpbo_core.ledger.schema import DATASET_FACTS, HISTORY, RESERVATIONS
 
 # Built once: building a statement takes longer than running it, and a reservation is made while others wait.
@@ -48,12 +47,11 @@ class Writer:
     Args:
         connection: inside the transaction.
         last: the newest entry.
-        keys: those that are known here; the first seals new entries.
         name: the ledger, as it is called in messages.
     """
 
-    def __init__(self, connection: sa.Connection, last: Place, keys: Collection[LedgerKey], name: str) -> None:
-        self.connection, self.last, self._keys, self.name = connection, last, tuple(keys), name
+    def __init__(self, connection: sa.Connection, last: Place, name: str) -> None:
+        self.connection, self.last, self.name = connection, last, name
         self._totals: dict[str, Totals] = {}
         self._facts: dict[str, list[str]] = {}
 
@@ -158,8 +156,7 @@ class Writer:
     def _append_entry(self, about: str, dataset: str, row: Mapping[str, Any], totals: Totals) -> None:
         sequence, content, after = self.last.sequence + 1, canonical(row), totals.text()
         sealed = seal(self.last.hash, sequence, about, dataset, content, after)
-        mac = self._keys[0].mac(sealed) if self._keys else None
         entry = {"sequence": sequence, "about": about, "dataset": dataset, "content": content, "totals": after}
-        self.connection.execute(HISTORY.insert(), entry | {"hash": sealed, "mac": mac})
+        self.connection.execute(HISTORY.insert(), entry | {"hash": sealed})
         self._totals[dataset] = totals
         self.last = Place(sequence, sealed)

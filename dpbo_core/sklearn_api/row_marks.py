@@ -14,6 +14,7 @@ a hundred is there twice, as of few categories; rows whose values or columns wer
 
 import hashlib
 import hmac
+import secrets
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,12 +27,12 @@ from dpbo_core.data.table import Table
 from dpbo_core.data.values import Column
 from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.ledger.address import STATE
-from dpbo_core.ledger.key import BYTES, LedgerKey
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.privacy.atomically import locked_folder, replace_atomically
 
 DISTINCT, MOVED = 0.99, 0.1  # shares of a public table's rows
 MARK = np.dtype("<u8")
+BYTES = 32  # of the key
 
 Marks = NDArray[np.uint64]
 
@@ -86,19 +87,19 @@ class RowMarks:
             key, earlier = self._read()
             marks = np.union1d(earlier, _marks(key, sensitive, names))
             if len(marks) > len(earlier) or not self._file.exists():  # of no row too
-                replace_atomically(self._file, key.secret + marks.astype(MARK).tobytes())
+                replace_atomically(self._file, key + marks.astype(MARK).tobytes())
 
     @property
     def _file(self) -> Path:
         """The file that holds the key and the marks."""
         return self.folder / "sensitive_rows"
 
-    def _read(self) -> tuple[LedgerKey, Marks]:
+    def _read(self) -> tuple[bytes, Marks]:
         """The key and the sorted marks (n,); a new key and no marks at first."""
         try:
             content = self._file.read_bytes()
         except FileNotFoundError:
-            return LedgerKey.drawn(), np.empty(0, dtype=np.uint64)
+            return secrets.token_bytes(BYTES), np.empty(0, dtype=np.uint64)
         except OSError:
             content = b""
         if len(content) < BYTES or len(content) % MARK.itemsize:
@@ -107,17 +108,17 @@ class RowMarks:
                 cause="the file was edited, or belongs to another user",
                 remedy="restore it; where it is lost, remove it, and no earlier row is noticed any more",
             )
-        return LedgerKey(content[:BYTES]), np.frombuffer(content[BYTES:], dtype=MARK).astype(np.uint64)
+        return content[:BYTES], np.frombuffer(content[BYTES:], dtype=MARK).astype(np.uint64)
 
 
-def _marks(key: LedgerKey, table: Table, names: Collection[str]) -> Marks:
+def _marks(key: bytes, table: Table, names: Collection[str]) -> Marks:
     """The mark of each row (n,): an HMAC of its values under the sorted names of its columns."""
     ordered = sorted(names)
-    secret = hmac.digest(key.secret, repr(ordered).encode(), "sha256")
+    named = hmac.digest(key, repr(ordered).encode(), "sha256")
     rows = np.column_stack([_numbers(table.columns[name]) for name in ordered])
     size, content = rows.shape[1] * MARK.itemsize, rows.tobytes()
     digests = (
-        hmac.digest(secret, content[at : at + size], "sha256")[: MARK.itemsize]
+        hmac.digest(named, content[at : at + size], "sha256")[: MARK.itemsize]
         for at in range(0, len(content), size)
     )
     return np.frombuffer(b"".join(digests), dtype=MARK).astype(np.uint64)

@@ -19,7 +19,6 @@ from dpbo.flows.prefect_runtime.server import NAME as PASSWORD_FILE
 from dpbo.flows.prefect_runtime.settings import FOLDER, PROFILES, Stores, default_home, prefect_settings
 from dpbo.flows.prefect_runtime.standing_cluster import standing_cluster
 from dpbo_core.ledger.accounts import DatasetAccount
-from dpbo_core.ledger.key import SETTING as KEY_SETTING
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -55,7 +54,6 @@ def files(accounts: tuple[DatasetAccount, ...]) -> Iterator[Finding]:
     password, profiles = _of_prefect()
     private_paths = [FOLDER, Stores().vaults, *FOLDER.glob("*.generation"), *FOLDER.glob("*.db"), password]
     private_paths += [profiles] if _holds_a_secret(profiles) else []
-    private_paths += map(Path, filter(None, [os.environ.get(KEY_SETTING)]))
     approved = [
         item.source for account in accounts if not account.budget.public for item in account.approvals.sources
     ]
@@ -98,10 +96,6 @@ def ledger_server() -> Iterator[Finding]:
         )
     for leak, remedy in leaks:
         yield Finding("ledger's server", "wrong", leak, remedy)
-    if not os.environ.get(KEY_SETTING):
-        yield Finding(
-            "ledger's key", "note", "none", f"{KEY_SETTING} names one: then whoever writes past dpbo shows"
-        )
     if not leaks:
         yield Finding("ledger's server", "fine", "nobody else gets in as you, or writes it")
 

@@ -23,7 +23,7 @@ def secrets():
     """Every file and folder with something to hide, for every account: who can read it."""
     owners = {f"/etc/dpbo/{account}.env": account for account in ACCOUNTS}
     owners |= {"/var/lib/dpbo/prefect": "prefect", "/var/lib/dpbo/mlflow": "mlflow", "/srv/dpbo": "curator"}
-    owners |= {"/srv/dpbo/ledger.key": "curator", "/var/lib/dpbo/postgresql": "postgres"}
+    owners |= {"/var/lib/dpbo/postgresql": "postgres"}
     people = {account: f"dpbo-{account}" for account in ACCOUNTS} | {"postgres": "postgres", "nobody": "nobody"}
     readers = {place: [who for who, name in people.items() if may(name, "test", "-r", place)] for place in owners}
     wrong = {place: found for place, found in readers.items() if found != [owners[place]]}

@@ -133,9 +133,7 @@ def test_processes_ask_through_a_handle_that_holds_a_path(here, spec):
 
 def test_two_machines_with_one_database_ask_each_question_once(postgresql, here, spec, monkeypatch):
     """Two homes and folders, whose copies the owner allowed; the database and the ledger's key in common."""
-    Path("ledger.key").write_text("5" * 64)
-    Path("ledger.key").chmod(0o600)
-    shared = {"DPBO_LEDGER_URL": new_database(postgresql), "DPBO_LEDGER_KEY": str(here / "ledger.key")}
+    shared = {"DPBO_LEDGER_URL": new_database(postgresql)}
     for name in ("here", "there"):
         Path(name, "home").mkdir(parents=True)
         for file in ("study.toml", "train.csv", "validation.csv"):
@@ -154,7 +152,6 @@ def test_two_machines_with_one_database_ask_each_question_once(postgresql, here,
 
     (first,) = asked(("here", 2))
     ledger = PrivacyLedger(shared["DPBO_LEDGER_URL"])
-    monkeypatch.setenv("DPBO_LEDGER_KEY", shared["DPBO_LEDGER_KEY"])
     ledger.allow("clinic", file_source("there/validation.csv"))
     assert asked(("there", 2)) == [first | {"replayed": True}]
     both = asked(("here", 3), ("there", 3), ("there", 4))

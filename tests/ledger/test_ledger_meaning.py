@@ -1,25 +1,23 @@
-"""What the account means: one k a dataset, no amount below 0, one key, nothing lost that any copy still has."""
+"""What the account means: one k a dataset, no amount below 0, nothing lost that any copy still has."""
 
 import json
-import os
 import shutil
 from contextlib import suppress
 from dataclasses import asdict
 
 import pytest
 import sqlalchemy as sa
-from conftest import STUDY, new_database
+from conftest import STUDY
 from test_ledger import SYSTEM, key, plan, sql
 from test_ledger_audit import OPEN, exported, spend
 
 from dpbo_core.accounting.account import Totals, canonical, facts_hash
 from dpbo_core.accounting.budget import PrivacyBudget
-from dpbo_core.errors import BudgetExceeded, BudgetRefused, DpboError, LedgerDamaged, StudyInvalid
+from dpbo_core.errors import BudgetExceeded, BudgetRefused, DpboError, LedgerDamaged
 from dpbo_core.ledger import audit
 from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.dataset_metadata import RECOVERED, write_fact
 from dpbo_core.ledger.history import Link, seal
-from dpbo_core.ledger.key import LedgerKey
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.operators import Code
 from dpbo_core.ledger.recovery import Recovered, accept, recover
@@ -92,7 +90,7 @@ def refund(link, units=-50 * 10**12):
     return row | {"id": row["id"] + 1, "fingerprint": "f" * 64, "epsilon_units": units, "rho_units": units}
 
 
-def continued(copy, about, row, mac=None):
+def continued(copy, about, row):
     """`copy` with one more line, correctly chained, its totals too, as anybody could write it."""
     dataset = "" if about not in ("reservations", "dataset_facts") else row.get("dataset", "d")
     before = [link for link in copy if link.dataset == dataset]
@@ -101,20 +99,17 @@ def continued(copy, about, row, mac=None):
     with suppress(ValueError, TypeError, LookupError, AttributeError):
         totals = totals.after(about, row, facts_hash(facts))
     told = (copy[-1].sequence + 1, about, dataset, canonical(row), totals.text())
-    sealed = seal(copy[-1].hash, *told)
-    return (*copy, Link(*told, sealed, None if mac is None else mac(sealed)))
+    return (*copy, Link(*told, seal(copy[-1].hash, *told)))
 
 
-@pytest.mark.parametrize("stranger", [False, True])
-def test_an_export_that_gives_back_is_refused(ledger_url, stranger):
+def test_an_export_that_gives_back_is_refused(ledger_url):
     """As it was reported: a line of −50, correctly chained; four reservations of ε = 2.9 then fitted a cap of 3."""
     book = PrivacyLedger(ledger_url)
     book.set_budget(PrivacyBudget.of("d", epsilon=3.0, delta=0.0))
     spend(book, "a", 2.9)
     before = exported(ledger_url)
     reservation = next(link for link in before if link.about == "reservations")
-    mac = LedgerKey.drawn().mac if stranger else None
-    forged = continued(before, "reservations", refund(reservation), mac)
+    forged = continued(before, "reservations", refund(reservation))
     for look in (audit.verify, accept):
         with pytest.raises(LedgerDamaged, match=r"holds what cannot be|missing"):
             look(ledger_url, forged)
@@ -193,76 +188,6 @@ def reservation_sql(epsilon_units, delta_units, rho_units):
         f"'grid', '{{}}', 'validation_record', '{{}}', '[]', {epsilon_units}, {delta_units}, {rho_units}, "
         "'operating_system', 'x')"
     )
-
-
-# the key
-
-
-def forge(url, mac=None):
-    """A charge written past dpbo, in its table and in the history, correctly chained."""
-    copy = exported(url)
-    row = json.loads(copy[2].row) | {"id": 2, "fingerprint": "f" * 64, "study": "forged"}
-    *_, link = continued(copy, "reservations", row, mac)
-    table = sa.Table("reservations", sa.MetaData(), autoload_with=sa.create_engine(url))
-    with sa.create_engine(url).begin() as connection:
-        connection.execute(table.insert(), row)
-        entry = asdict(link) | {"content": link.row}
-        del entry["row"]
-        history = sa.Table("history", sa.MetaData(), autoload_with=connection)
-        connection.execute(history.insert(), entry)
-
-
-@pytest.mark.parametrize("who", ["nobody", "a stranger", "a forger"])
-def test_whoever_has_no_key_cannot_write_the_history_on(url, here, who):
-    book = spend_one(url)
-    own = json.loads((here / "ledger.db.generation").read_text())["key"]
-    mac = {
-        "nobody": None,
-        "a stranger": LedgerKey.drawn().mac,
-        "a forger": lambda sealed: f"{LedgerKey.from_hex(own).name}:{'0' * 64}",
-    }[who]
-    forge(url, mac)
-    with pytest.raises(LedgerDamaged, match=r"not sealed by its owner's key|no key that is known here seals"):
-        audit.verify(url)
-    with pytest.raises(DpboError, match=r"not sealed by its owner's key|key that is not here"):
-        book.reserve(Charge(key("b"), plan(0.1)), noise=SYSTEM)
-
-
-def test_the_key_is_in_no_letter_export_or_repr(url, here):
-    spend_one(url)
-    own = json.loads((here / "ledger.db.generation").read_text())["key"]
-    assert own not in "".join(audit.export(url))
-    assert own not in (here / "ledger.db").read_bytes().decode("latin-1")
-    assert own not in repr(LedgerKey.from_hex(own))
-
-
-def test_a_team_shares_one_key_and_who_has_none_only_reads(postgresql, here, monkeypatch):
-    url = new_database(postgresql)
-    (here / "key").write_text(LedgerKey.drawn().hex)
-    (here / "key").chmod(0o600)
-    spend_one(url)  # before there was a key
-    monkeypatch.setenv("DPBO_LEDGER_KEY", str(here / "key"))
-    spend(PrivacyLedger(url), "b")
-    (here / "another").mkdir()
-    monkeypatch.chdir(here / "another")  # another machine
-    spend(PrivacyLedger(url), "c")
-    audit.verify(url)
-    monkeypatch.delenv("DPBO_LEDGER_KEY")
-    assert len(PrivacyLedger(url).accounts("d")[0].entries) == 3
-    with pytest.raises(DpboError, match="DPBO_LEDGER_KEY"):
-        spend(PrivacyLedger(url), "d")
-    (here / "key").chmod(0o644)
-    monkeypatch.setenv("DPBO_LEDGER_KEY", str(here / "key"))
-    with pytest.raises(StudyInvalid, match="read by others"):
-        spend(PrivacyLedger(url), "d")
-
-
-def test_a_pipe_is_no_key(url, here, monkeypatch):
-    """It was opened and waited for, for ever, while every other writer waited behind."""
-    os.mkfifo(here / "key", 0o600)
-    monkeypatch.setenv("DPBO_LEDGER_KEY", str(here / "key"))
-    with pytest.raises(StudyInvalid, match="holds no key"):
-        PrivacyLedger(url).set_budget(OPEN)
 
 
 # the generation
@@ -419,10 +344,10 @@ def test_the_command_recovers(dpbo, url, here, monkeypatch):
 # exports that were written by somebody else's hand
 
 
-def chained(history, *rows, seals=None):
-    """The history and further lines, re-chained; `seals` is the key they are sealed with."""
+def chained(history, *rows):
+    """The history and further lines, re-chained."""
     for about, row in rows:
-        history = continued(history, about, row, None if seals is None else seals.mac)
+        history = continued(history, about, row)
     return history
 
 
@@ -431,24 +356,20 @@ def fact(about, item, value):
     return "dataset_facts", told
 
 
-def kept_key(here):
-    return LedgerKey.from_hex(json.loads((here / "ledger.db.generation").read_text())["key"])
-
-
 def test_a_line_that_says_recovered_hides_no_lost_spend(url, here):
     """1.0 of 1.0 was spent, an old copy with 0.1 comes back, and an edited export says the rest was recovered."""
     book = PrivacyLedger(url)
     book.set_budget(PrivacyBudget.of("d", epsilon=1.0, delta=0.0))
     book.reserve(Charge(key("a"), plan(0.1)), noise=SYSTEM)
     shutil.copy(here / "ledger.db", here / "old.db")
-    before, seals = exported(url), kept_key(here)
+    before = exported(url)
     book.reserve(Charge(key("b"), plan(0.9)), noise=SYSTEM)
     whole = exported(url)
     shutil.copy(here / "old.db", here / "ledger.db")
     (lost,) = whole[len(before) :]
     first = next(json.loads(link.row) for link in before if link.about == "reservations")
     tiny = ("reservations", first | {"id": 2, "fingerprint": "9" * 64})
-    forged = chained(before, tiny, fact("recovered", lost.hash, {"reservation": 2}), seals=seals)
+    forged = chained(before, tiny, fact("recovered", lost.hash, {"reservation": 2}))
     (here / "ledger.db.generation").unlink()
     assert accept(url, forged) == Recovered(charges=1)  # the tiny one, and not what the line says
     assert recover(url, whole) == Recovered(charges=1)
@@ -457,7 +378,7 @@ def test_a_line_that_says_recovered_hides_no_lost_spend(url, here):
 
 
 def test_a_line_in_the_ledger_that_says_recovered_is_compared_with_what_is_there(url, here):
-    """By somebody who has the key, so that the chain, the totals and the marks are right."""
+    """By somebody past dpbo, so that the chain and the totals are right."""
     copy = forked(url, here)
     lost = next(link for link in copy if link.about == "reservations" and json.loads(link.row)["study"] == "b")
     with LedgerStore(url).writing() as writer:

@@ -341,7 +341,7 @@ def test_what_came_since_the_last_look_is_chained(here, used_once, state):
 
 
 def test_totals_that_do_not_follow_are_told(used):
-    """By somebody who has the key, so that the chain and the marks are right."""
+    """By somebody past dpbo, so that the chain is right."""
     with LedgerStore(used).writing() as writer:
         totals = writer.totals_of("d")
         writer._append_entry("draws", "d", {"reservation": 1}, replace(totals, charges=totals.charges + 1))
