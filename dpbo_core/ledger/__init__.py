@@ -2,12 +2,12 @@
 
 | module | holds |
 |---|---|
-| `ledger` | `PrivacyLedger`: caps, the owner's approvals, and `reserve` |
+| `ledger`, `owners_ledger` | `PrivacyLedger`: `reserve`, and what only the owner decides |
 | `charge` | `Charge`, `QueryKey`, `Caller`: what is charged, and who asks |
 | `reservation` | `Reservation`: a draw is recorded in the transaction that draws it, a release once |
 | `lookup` | recorded studies, draws and releases read back |
 | `policy`, `sources` | whose file is whose and what the owner allowed; a source, its marks and comparison |
-| `accounts`, `dataset_metadata` | a dataset's cap, its account, its group and the facts about it |
+| `accounts`, `dataset_metadata` | a dataset's cap, its account and the facts about it |
 | `history`, `audit`, `recovery` | the chain of entries; export and verify; lost spends written again |
 | `store`, `writer`, `schema` | transactions, rows and their entries, tables |
 | `rollback_guard` | what lies outside the database: how far it had come |

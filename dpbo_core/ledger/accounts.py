@@ -21,13 +21,10 @@ from dpbo_core.ledger.dataset_metadata import (
     A_DAY,
     ALLOWED,
     CODE,
-    MEMBER,
     PUBLISHED,
     SCORE,
     SHARES,
     SOURCE,
-    Dataset,
-    account_named,
     facts_about,
     largest_of,
     records_of,
@@ -84,7 +81,6 @@ class Approvals:
         sources: what it may be scored on.
         published: the files whose records are public on the owner's word.
         shares: other datasets that the same people pay.
-        members: other names whose studies its cap pays.
         largest: ε in 10⁻¹² of a study that Prefect starts; None for no limit.
         scores: import paths of the functions that its studies may be scored by.
         readable: training files and saved models that studies which Prefect starts may read.
@@ -95,7 +91,6 @@ class Approvals:
     sources: tuple[Approved, ...] = ()
     published: tuple[str, ...] = ()
     shares: tuple[str, ...] = ()
-    members: tuple[str, ...] = ()
     largest: int | None = None
     scores: tuple[str, ...] = ()
     readable: tuple[str, ...] = ()
@@ -105,7 +100,7 @@ class Approvals:
 
 @dataclass(frozen=True)
 class DatasetAccount(Account):
-    """The account of a dataset with what its owner approved: what it may be scored on, its group, the largest ε."""
+    """The account of a dataset with what its owner approved: what it may be scored on, the largest ε."""
 
     approvals: Approvals = Approvals()
 
@@ -228,42 +223,29 @@ def account_of(connection: sa.Connection, budget: PrivacyBudget) -> DatasetAccou
 
 def _approvals_of(connection: sa.Connection, dataset: str) -> Approvals:
     sources, published, allowed = (
-        tuple(item for item in sources_under(connection, heading) if item.account == dataset)
+        tuple(item for item in sources_under(connection, heading) if item.dataset == dataset)
         for heading in (SOURCE, PUBLISHED, ALLOWED)
     )
-    shares, members, scores, code = (
-        tuple(sorted(facts_about(connection, dataset, heading))) for heading in (SHARES, MEMBER, SCORE, CODE)
+    shares, scores, code = (
+        tuple(sorted(facts_about(connection, dataset, heading))) for heading in (SHARES, SCORE, CODE)
     )
     names, readable = (tuple(sorted({item.source.name for item in items})) for items in (published, allowed))
     largest, a_day = largest_of(connection, dataset), largest_of(connection, dataset, A_DAY)
-    return Approvals(sources, names, shares, members, largest, scores, readable, code, a_day)
-
-
-def dataset_named(connection: sa.Connection, name: str) -> Dataset:
-    """The dataset of this name, whose account has a cap.
-
-    Raises:
-        NoBudget: it has none.
-    """
-    dataset = Dataset(name, account_named(connection, name))
-    if cap_of(connection, dataset.account) is None:
-        raise no_budget(name)
-    return dataset
+    return Approvals(sources, names, shares, largest, scores, readable, code, a_day)
 
 
 def dataset_with_cap(
     writer: Writer, name: str, cap: PrivacyBudget | None, sources: tuple[Source, ...], caller: Caller = Caller.OWNER
-) -> tuple[Dataset, PrivacyBudget | None]:
-    """The dataset and the cap that pays for it, opened now if the owner asks for it.
+) -> PrivacyBudget | None:
+    """The cap of a dataset, opened now if a template serves it or the owner asks for it.
 
     Raises:
         LedgerDamaged: what the tables say of the dataset is not what the history sealed.
         StudyInvalid: `cap` is not the cap that the dataset has.
         PolicyRefused: an operator would open it.
     """
-    dataset = Dataset(name, account_named(writer.connection, name))
-    check_sealed(writer, dataset.account)
-    budget = cap_of(writer.connection, dataset.account)
+    check_sealed(writer, name)
+    budget = cap_of(writer.connection, name)
     served = None if budget is not None else template_of(writer.connection, name, sources)
     if served is not None:
         template, approved = served
@@ -281,7 +263,7 @@ def dataset_with_cap(
         budget = cap
     if budget is not None and cap is not None:
         admission.check_cap(budget, cap)
-    return dataset, budget
+    return budget
 
 
 def cannot_open(name: str) -> PolicyRefused:
@@ -294,23 +276,7 @@ def cannot_open(name: str) -> PolicyRefused:
 
 
 def open_cap(writer: Writer, budget: PrivacyBudget) -> None:
-    """Write a new cap.
-
-    Raises:
-        PolicyRefused: its name is a member's of a group.
-    """
-    account = account_named(writer.connection, budget.dataset)
-    if account != budget.dataset:
-        raise PolicyRefused(
-            f"dataset {budget.dataset!r} is in the group {account!r}, whose cap pays for it",
-            cause="a second cap would be a second budget for the same people",
-            remedy=f"leave it as it is: dpbo budget {account} shows the account",
-        )
-    writer.write(DATASETS, cap_row(budget))
-
-
-def cap_row(budget: PrivacyBudget) -> dict[str, Any]:
-    """The row of the table `datasets` that opens a cap now."""
+    """Write a new cap into the table `datasets`."""
     row = asdict(budget) | {"name": budget.dataset, "accepts": list(budget.accepts), "opened_at": utc_now()}
     del row["dataset"]
-    return row | {"relation": budget.relation.value}
+    writer.write(DATASETS, row | {"relation": budget.relation.value})

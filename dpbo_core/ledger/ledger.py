@@ -8,57 +8,29 @@ The protocol, keyed by a study's fingerprint (its whole spec, its edition and th
     rerun      takes over its own reservation, reads recorded draws back, continues after them
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
-import sqlalchemy as sa
-
 from dpbo_core.accounting import admission
-from dpbo_core.accounting.account import ASKED, LEARNED, Totals
+from dpbo_core.accounting.account import ASKED, LEARNED
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import compose
 from dpbo_core.accounting.renyi_filter import draws_in
-from dpbo_core.errors import PolicyRefused, no_budget
+from dpbo_core.errors import no_budget
 from dpbo_core.ledger import policy
-from dpbo_core.ledger.accounts import (
-    DatasetAccount,
-    account_of,
-    cap_of,
-    cap_row,
-    check_sealed,
-    dataset_named,
-    dataset_with_cap,
-    draws_of,
-    open_cap,
-)
+from dpbo_core.ledger.accounts import DatasetAccount, account_of, cap_of, dataset_with_cap, draws_of
 from dpbo_core.ledger.charge import Caller, Charge, QueryKey
-from dpbo_core.ledger.dataset_metadata import (
-    A_DAY,
-    ALLOWED,
-    ANSWERS,
-    CODE,
-    RECORDS,
-    SCORE,
-    Dataset,
-    account_named,
-    add_members,
-    facts_about,
-    largest_of,
-    records_of,
-    set_largest,
-    write_fact,
-)
+from dpbo_core.ledger.dataset_metadata import ANSWERS, NAMES, RECORDS, SCORE, facts_about, records_of, write_fact
 from dpbo_core.ledger.history import row_decoding
-from dpbo_core.ledger.lookup import CHARGED, RecordedStudies, warm_start_of
-from dpbo_core.ledger.operators import Code, References, check_allowed, check_rate
+from dpbo_core.ledger.lookup import CHARGED, warm_start_of
+from dpbo_core.ledger.operators import References, check_allowed, check_limits
+from dpbo_core.ledger.owners_ledger import OwnersLedger
 from dpbo_core.ledger.recovery import check_recovered
 from dpbo_core.ledger.reservation import Reservation
-from dpbo_core.ledger.schema import DATASETS
 from dpbo_core.ledger.sources import Source
 from dpbo_core.ledger.writer import Writer, utc_now
-from dpbo_core.privacy.amounts import allowed_units
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.noise_standing import OPERATING_SYSTEM
 from dpbo_core.privacy.unit import PrivacyUnit
@@ -67,7 +39,11 @@ __all__ = ["PrivacyLedger", "QueryKey", "Reservation"]
 MOST_WORDS = 300  # characters of who asked
 
 
-class PrivacyLedger(RecordedStudies):
+class _RollbackError(Exception):
+    """Raised to leave a transaction of which nothing is to stay."""
+
+
+class PrivacyLedger(OwnersLedger):
     """The ledger in one database: a SQLite file, or a PostgreSQL database that a team shares.
 
     Raises:
@@ -85,114 +61,6 @@ class PrivacyLedger(RecordedStudies):
         (5000000000000, ())
     """
 
-    @property
-    def is_ours(self) -> bool:
-        """Whether this process runs under the account that owns the ledger's file.
-
-        Of a PostgreSQL ledger the owner is every role that its server lets write.
-        """
-        return self._store.is_ours
-
-    @contextmanager
-    def _owner_writing(self) -> Iterator[Writer]:
-        """A write transaction for what only the owner may do.
-
-        Raises:
-            PolicyRefused: the ledger's file belongs to another account.
-        """
-        with self._store.writing() as writer:
-            if not self.is_ours:
-                raise PolicyRefused(
-                    "only the owner of the ledger may decide this",
-                    cause="the ledger's file belongs to another account of this machine",
-                    remedy="run it as that account",
-                )
-            yield writer
-
-    def set_budget(
-        self,
-        budget: PrivacyBudget,
-        *,
-        sources: tuple[Source, ...] = (),
-        members: tuple[str, ...] = (),
-        largest_epsilon: float | None = None,
-        a_day: float | None = None,
-    ) -> bool:
-        """Open a cap; True if it is new, False if the very same cap was open already.
-
-        Args:
-            budget: the cap.
-            sources: what the dataset may be scored on.
-            members: other names whose studies this cap pays, since their people are the same.
-            largest_epsilon: the most that a study which Prefect starts may ask for.
-            a_day: the most that all charges of 24 hours may come to, where Prefect starts the last.
-
-        Raises:
-            StudyInvalid: the dataset has another cap. A cap never changes.
-            PolicyRefused: a source is another dataset's, or a member has a cap of its own.
-        """
-        with self._owner_writing() as writer:
-            existing = cap_of(writer.connection, budget.dataset)
-            if existing is None:
-                open_cap(writer, budget)
-            elif existing != budget:
-                raise admission.another_cap(existing)
-            add_members(writer, budget.dataset, set(members))
-            for source in sources:
-                policy.allow(writer, Dataset(budget.dataset, budget.dataset), source)
-            if largest_epsilon is not None:
-                set_largest(writer, budget.dataset, allowed_units(largest_epsilon))
-            if a_day is not None:
-                set_largest(writer, budget.dataset, allowed_units(a_day), A_DAY)
-        return existing is None
-
-    def allow(self, dataset: str, source: Source) -> bool:
-        """The owner adds a source to what a dataset may be scored on; False if it was its own already.
-
-        Raises:
-            NoBudget: the dataset has no cap.
-            PolicyRefused: the source is another dataset's.
-        """
-        with self._owner_writing() as writer:
-            return policy.allow(writer, dataset_named(writer.connection, dataset), source)
-
-    def allow_shared(self, dataset: str, source: Source) -> tuple[str, ...] | None:
-        """Allow a source whose people also pay other datasets: those; None if it was this one's already.
-
-        Raises:
-            NoBudget: the dataset has no cap.
-        """
-        with self._owner_writing() as writer:
-            return policy.allow_shared(writer, dataset_named(writer.connection, dataset), source)
-
-    def allow_code(self, dataset: str, code: Code) -> bool:
-        """Allow a function as a score, or an estimator for Prefect's runs; False if it was allowed already.
-
-        Args:
-            dataset: which has a cap.
-            code: "ourpackage.scores.utility" or "ourpackage.models:Net", as studies write it. It is not imported.
-
-        Raises:
-            NoBudget: the dataset has no cap.
-            StudyInvalid: it is no such path.
-        """
-        path = policy.import_path(code.path)
-        written = code.path if code.heading == CODE else path
-        with self._owner_writing() as writer:
-            return write_fact(writer, dataset_named(writer.connection, dataset).account, code.heading, written, {})
-
-    def allow_reading(self, dataset: str, source: Source) -> bool:
-        """Let runs that Prefect starts read a training file or a saved model; False if they could already.
-
-        Raises:
-            NoBudget: the dataset has no cap.
-            PolicyRefused: it is what a dataset is scored on.
-        """
-        with self._owner_writing() as writer:
-            own = dataset_named(writer.connection, dataset)
-            policy.check_public(writer.connection, source)
-            return policy.write_source(writer, ALLOWED, policy.Approved(own.account, dataset, source), source.files)
-
     def check_allowed(self, dataset: str, references: References) -> None:
         """Refuse a study that names anything which the owner did not allow to runs that others start.
 
@@ -205,7 +73,7 @@ class PrivacyLedger(RecordedStudies):
     def allows_score(self, dataset: str, path: str) -> bool:
         """Whether the owner allowed the dataset's studies a function as their score."""
         with self._store.reading() as connection:
-            return path in facts_about(connection, account_named(connection, dataset), SCORE)
+            return path in facts_about(connection, dataset, SCORE)
 
     def check_public(self, source: Source) -> None:
         """Refuse to read a source as public if a dataset is scored on it, unless its owner published it.
@@ -226,46 +94,9 @@ class PrivacyLedger(RecordedStudies):
             PolicyRefused: it was divided with another, or had more rows.
         """
         budget = self.budget(dataset)
-        if budget is not None and budget.public:
-            return
-        with self._store.reading() as connection:
-            one = Dataset(dataset, account_named(connection, dataset))
-            policy.check_division(connection, one, share, n_rows)
-
-    def publish(self, dataset: str, source: Source) -> bool:
-        """Record the owner's statement that a file's records are public; False if it was recorded already.
-
-        It is never taken back, and every later release of the dataset lists `published_records`.
-
-        Args:
-            dataset: which has a cap.
-            source: the file, or the folder of Parquet files.
-
-        Raises:
-            NoBudget: the dataset has no cap.
-        """
-        with self._owner_writing() as writer:
-            return policy.publish(writer, dataset_named(writer.connection, dataset), source)
-
-    def approve(
-        self,
-        dataset: str,
-        cap: PrivacyBudget | None,
-        sources: tuple[Source, ...],
-        estimators: tuple[str, ...] = (),
-    ) -> None:
-        """Approve, as the owner, the cap, sources and estimators of studies that others will start.
-
-        Raises:
-            StudyInvalid: `cap` is not the cap that the dataset has.
-            PolicyRefused: the dataset's name or a source of it is another's.
-        """
-        with self._owner_writing() as writer:
-            own, budget = dataset_with_cap(writer, dataset, cap, sources)
-            if budget is not None:  # without one, its runs are refused
-                policy.check_sources(writer, sources, own, budget)
-                for path in estimators:
-                    write_fact(writer, own.account, CODE, path, {})
+        if budget is None or not budget.public:
+            with self._store.reading() as connection:
+                policy.check_division(connection, dataset, share, n_rows)
 
     def budget(self, dataset: str) -> PrivacyBudget | None:
         """The dataset's cap, if it has one."""
@@ -300,10 +131,8 @@ class PrivacyLedger(RecordedStudies):
             charges = (charge, *follow_ups)
             guarantees = [one.plan.guarantee for one in charges]
             numbers = [self._charged(writer, one, guarantees, noise, caller) for one in charges]
-            for one in charges:
-                if asked_by:
-                    account = account_named(writer.connection, one.key.dataset)
-                    write_fact(writer, account, ASKED, one.key.fingerprint, {"by": asked_by[:MOST_WORDS]})
+            for key in (one.key for one in charges if asked_by):
+                write_fact(writer, key.dataset, ASKED, key.fingerprint, {"by": asked_by[:MOST_WORDS]})
             warm_start = warm_start_of(writer.connection, charge.key.fingerprint)
         return Reservation(
             self._store,
@@ -319,24 +148,9 @@ class PrivacyLedger(RecordedStudies):
 
         Raises: as `reserve`.
         """
-        with self._store.writing() as writer:  # of which nothing is written: totals are checked as for a charge
-            name = charge.key.dataset
-            account = account_named(writer.connection, name)
-            check_sealed(writer, account)
-            budget = cap_of(writer.connection, account)
-            if budget is None and policy.template_of(writer.connection, name, charge.sources) is not None:
-                return
-            if budget is not None and charge.cap is not None:
-                admission.check_cap(budget, charge.cap)
-            totals = writer.totals_of(account)
-            if budget is None:
-                budget = charge.cap
-                if budget is None:
-                    raise no_budget(name)
-                totals = totals.after(DATASETS.name, cap_row(budget))  # an order is fixed as the cap is opened
-            _admit(writer, account, budget, charge, OPERATING_SYSTEM, totals)
-            own = Dataset(name, account)
-            policy.approved_sources(writer.connection, charge.sources, own, budget, Caller.OWNER)
+        with suppress(_RollbackError), self._store.writing() as writer:
+            self._charged(writer, charge, (charge.plan.guarantee,), OPERATING_SYSTEM, Caller.OWNER)
+            raise _RollbackError
 
     def _charged(
         self,
@@ -347,11 +161,11 @@ class PrivacyLedger(RecordedStudies):
         caller: Caller,
     ) -> int:
         """The number of the query's reservation, made in this transaction or before."""
-        key, plan = charge.key, charge.plan
-        dataset, budget = dataset_with_cap(writer, key.dataset, charge.cap, charge.sources, caller)
+        key, plan, k = charge.key, charge.plan, charge.max_records_per_person
+        budget = dataset_with_cap(writer, key.dataset, charge.cap, charge.sources, caller)
         if budget is None:
             raise no_budget(key.dataset)
-        account, spends = dataset.account, [spend.to_json() for spend in plan.spends]
+        dataset, spends = key.dataset, [spend.to_json() for spend in plan.spends]
         check_recovered(writer.connection, self._url, dataset)
         before = writer.connection.execute(CHARGED, {"fingerprint": key.fingerprint}).one_or_none()
         if before is not None:
@@ -360,36 +174,34 @@ class PrivacyLedger(RecordedStudies):
                 raise admission.another_plan()
             policy.check_same_sources(writer.connection, charge.sources, dataset)
             return int(before.id)
-        totals = writer.totals_of(account)  # a cap may have been opened just now
-        fixed = _admit(writer, account, budget, charge, noise, totals)
+        fixed, cost = records_of(writer.connection, dataset), compose(plan.spends)
+        request = admission.Request(cost, draws_in(spends), plan.guarantee, noise, k)
+        totals = writer.totals_of(dataset)  # a cap may have been opened just now
+        admission.admit(budget, totals, request, fixed=fixed, drawn=lambda: draws_of(writer.connection, dataset))
         if caller is not Caller.OWNER:
-            policy.check_largest(account, largest_of(writer.connection, account), guarantees)
-            check_rate(writer.connection, account, plan.guarantee.epsilon)
-        policy.check_sources(writer, charge.sources, dataset, budget, caller)
-        row = asdict(key) | asdict(compose(plan.spends)) | {"dataset": account, "resolved": dict(charge.resolved)}
-        guarantee = policy.as_published(writer.connection, account, plan.guarantee)
-        row |= {"unit": plan.guarantee.unit.value, "guarantee": guarantee.to_json(), "spends": spends}
-        number = writer.reserve(row | {"noise": noise, "reserved_at": utc_now()})
-        if not (fixed or budget.public or plan.guarantee.unit is PrivacyUnit.PERSON):
-            write_fact(writer, account, RECORDS, str(charge.max_records_per_person), {})
+            asked = [guarantee.epsilon for guarantee in guarantees]
+            check_limits(writer.connection, dataset, asked, plan.guarantee.epsilon)
+        policy.check_sources(writer, charge.sources, budget, caller)
+        guarantee = policy.as_published(writer.connection, dataset, plan.guarantee)
+        row = asdict(key) | asdict(cost) | {"resolved": dict(charge.resolved), "unit": guarantee.unit.value}
+        row |= {"guarantee": guarantee.to_json(), "spends": spends, "noise": noise, "reserved_at": utc_now()}
+        number = writer.reserve(row)
+        if not (fixed or budget.public or guarantee.unit is PrivacyUnit.PERSON):
+            write_fact(writer, dataset, RECORDS, str(k), {})
         if charge.warm_start is not None:
-            write_fact(writer, account, LEARNED, key.fingerprint, charge.warm_start.to_json())
+            write_fact(writer, dataset, LEARNED, key.fingerprint, charge.warm_start.to_json())
         return number
 
     def way_of_answers(self, dataset: str, publication: str) -> Mapping[str, Any] | None:
         """The recorded terms on which a published table's rows are answered; None before the first answer."""
         with self._store.reading() as connection:
-            account = account_named(connection, dataset)
-            return facts_about(connection, account, ANSWERS).get(publication)
+            return facts_about(connection, dataset, ANSWERS).get(publication)
 
     def fix_answers(self, dataset: str, publication: str, way: Mapping[str, Any]) -> Mapping[str, Any]:
         """Record the terms on which a published table's rows are answered, unless some are: those in force."""
         with self._store.writing() as writer:
-            account = account_named(writer.connection, dataset)
-            fixed = facts_about(writer.connection, account, ANSWERS).get(publication)
-            if fixed is None:
-                write_fact(writer, account, ANSWERS, publication, way)
-        return way if fixed is None else fixed
+            write_fact(writer, dataset, ANSWERS, publication, way)
+            return facts_about(writer.connection, dataset, ANSWERS)[publication]
 
     def resumed(self, key: QueryKey) -> Reservation:
         """The existing reservation of this very query, to conclude what was recorded.
@@ -405,21 +217,7 @@ class PrivacyLedger(RecordedStudies):
         return Reservation(self._store, int(row.id), key, str(row.noise))
 
     def accounts(self, dataset: str | None = None) -> tuple[DatasetAccount, ...]:
-        """Every dataset's account, or the one that pays for one dataset; empty if the name is unknown."""
+        """Every dataset's account, or that of one dataset; empty if the name is unknown."""
         with self._store.reading() as connection, row_decoding():
-            if dataset is not None:
-                dataset = account_named(connection, dataset)
-            names = connection.scalars(sa.select(DATASETS.c.name).order_by(DATASETS.c.name))
-            caps = [cap_of(connection, name) for name in names.all() if dataset in (None, name)]
+            caps = [cap_of(connection, name) for name in connection.scalars(NAMES).all() if dataset in (None, name)]
             return tuple(account_of(connection, cap) for cap in caps if cap is not None)
-
-
-def _admit(
-    writer: Writer, account: str, budget: PrivacyBudget, charge: Charge, noise: str, totals: Totals
-) -> tuple[int, ...]:
-    """Refuse the query if the cap does not admit it; the record limits k of the account's earlier spends."""
-    plan, fixed = charge.plan, records_of(writer.connection, account)
-    draws = draws_in([spend.to_json() for spend in plan.spends])
-    request = admission.Request(compose(plan.spends), draws, plan.guarantee, noise, charge.max_records_per_person)
-    admission.admit(budget, totals, request, fixed=fixed, drawn=lambda: draws_of(writer.connection, account))
-    return fixed

@@ -10,9 +10,9 @@ import sqlalchemy as sa
 
 from dpbo_core.accounting.account import LEARNED
 from dpbo_core.ledger.charge import WarmStart, read_warm_start
-from dpbo_core.ledger.dataset_metadata import account_named, names_of
+from dpbo_core.ledger.dataset_metadata import NAMES, templates_of
 from dpbo_core.ledger.history import RESTORATION, row_decoding
-from dpbo_core.ledger.name_patterns import is_pattern, values_in
+from dpbo_core.ledger.name_patterns import values_in
 from dpbo_core.ledger.rollback_guard import older
 from dpbo_core.ledger.schema import DATASET_FACTS, DRAWS, HISTORY, RELEASES, RESERVATIONS
 from dpbo_core.ledger.store import LedgerStore
@@ -158,11 +158,10 @@ def _recorded_study(*cells: Any) -> Recorded:
 
 
 def _siblings(connection: sa.Connection, dataset: str) -> set[str]:
-    """The dataset's account, and all accounts whose names fit a name pattern that this one's fits too."""
-    names = names_of(connection)
-    patterns = [name for name in names if is_pattern(name) and values_in(name, dataset) is not None]
-    written = [name for name in names if any(values_in(pattern, name) is not None for pattern in patterns)]
-    return {account_named(connection, name) for name in (dataset, *written)}
+    """The dataset, and all whose names fit a name pattern that this one's fits too."""
+    patterns = templates_of(connection, dataset)
+    names = connection.scalars(NAMES)
+    return {dataset, *(name for name in names if any(values_in(pattern, name) is not None for pattern in patterns))}
 
 
 @row_decoding()

@@ -12,7 +12,7 @@ stands, or by running a study that names it; `grants` says which names that cove
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -27,10 +27,9 @@ from dpbo_core.ledger.dataset_metadata import (
     READ_AS_PUBLIC,
     SCORE,
     SOURCE,
-    account_named,
     facts_about,
     largest_of,
-    names_of,
+    templates_of,
 )
 from dpbo_core.ledger.history import row_decoding
 from dpbo_core.ledger.name_patterns import filled, is_pattern, values_in
@@ -81,12 +80,11 @@ def check_allowed(connection: sa.Connection, dataset: str, references: Reference
     Raises:
         PolicyRefused: something is not, or there is no cap. Whether a file is missing or forbidden is not said.
     """
-    names = {dataset, *(name for name in filter(is_pattern, names_of(connection)) if values_in(name, dataset))}
+    names = (dataset, *templates_of(connection, dataset))
     for code in references.code:
-        accounts = (account_named(connection, name) for name in names)
-        if not any(code.path in facts_about(connection, account, code.heading) for account in accounts):
+        if not any(code.path in facts_about(connection, name, code.heading) for name in names):
             raise unallowed_score(code.path, dataset, code.key)
-    if not any(cap_of(connection, account_named(connection, name)) for name in names):
+    if not any(cap_of(connection, name) for name in names):
         raise cannot_open(dataset)
     sources = tuple(_sources_of(connection, dataset, references.sources))
     for source in references.sources:
@@ -119,30 +117,46 @@ def not_allowed(dataset: str, source: Source) -> PolicyRefused:
 
 
 @row_decoding()
-def check_rate(connection: sa.Connection, account: str, epsilon: float, now: datetime | None = None) -> None:
-    """Refuse a run that Prefect starts if 24 hours' charges would exceed the owner's limit for a day.
+def check_limits(
+    connection: sa.Connection, dataset: str, charges: Sequence[float], epsilon: float, now: datetime | None = None
+) -> None:
+    """Refuse a run that Prefect starts if it asks for more than the owner allows one run, or one day.
 
     Args:
         connection: of the transaction that will charge.
-        account: whose cap pays.
-        epsilon: what is asked for.
+        dataset: whose cap pays.
+        charges: ε of the study, and of what is reserved together with it.
+        epsilon: of the one that is charged now.
         now: in UTC; the clock's where None.
 
     Raises:
-        PolicyRefused: it would be more.
+        PolicyRefused: it asks for more.
     """
-    most = largest_of(connection, account, A_DAY)
+    most = largest_of(connection, dataset)
+    if _beyond(charges, most):
+        together = " with what is reserved beside it" if len(charges) > 1 else ""
+        raise PolicyRefused(
+            f"this study asks for ε = {sum(charges):g}{together}, and one of dataset {dataset!r} that Prefect "
+            f"starts may ask for {from_units(most or 0):g}",
+            cause="its owner set --largest-epsilon",
+            remedy="ask for less in [privacy], or let its owner run it",
+        )
+    most = largest_of(connection, dataset, A_DAY)
     if most is None:
         return
     since = (datetime.now(UTC) if now is None else now) - timedelta(days=1)
-    since_then = {"dataset": account, "since": since.isoformat(timespec="seconds")}
+    since_then = {"dataset": dataset, "since": since.isoformat(timespec="seconds")}
     charged = [row["epsilon"] for row in connection.scalars(SPENT_SINCE, since_then)]
     spent = [float("inf") if amount is None else float(amount) for amount in charged]
-    together = sum(spent) + epsilon
-    if not together < float("inf") or sum(map(spent_units, (*spent, epsilon))) > most:
+    if _beyond((*spent, epsilon), most):
         raise PolicyRefused(
             f"this study asks for ε = {epsilon:g}, and ε = {sum(spent):g} of the {from_units(most):g} that dataset "
-            f"{account!r} may spend in a day was charged within the last 24 hours",
+            f"{dataset!r} may spend in a day was charged within the last 24 hours",
             cause="its owner set --a-day, which holds for what Prefect starts",
             remedy="run it later, or let its owner run it",
         )
+
+
+def _beyond(amounts: Sequence[float], most: int | None) -> bool:
+    """Whether ε of `amounts` come to more than `most`, in 10⁻¹²; never where there is no limit."""
+    return most is not None and not (sum(amounts) < float("inf") and sum(map(spent_units, amounts)) <= most)

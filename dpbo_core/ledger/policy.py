@@ -19,21 +19,19 @@ from typing import cast
 import sqlalchemy as sa
 
 from dpbo_core.accounting.budget import PrivacyBudget
-from dpbo_core.errors import PolicyRefused, StudyInvalid
+from dpbo_core.errors import PolicyRefused
 from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.dataset_metadata import (
     PUBLISHED,
     READ_AS_PUBLIC,
-    SHARES,
     SOURCE,
     VALIDATION_SIZE,
-    Dataset,
     facts_about,
-    names_of,
+    templates_of,
     write_fact,
 )
 from dpbo_core.ledger.history import row_decoding
-from dpbo_core.ledger.name_patterns import filled, is_pattern, values_in
+from dpbo_core.ledger.name_patterns import filled
 from dpbo_core.ledger.schema import DATASET_FACTS
 from dpbo_core.ledger.sources import (
     KINDS,
@@ -48,12 +46,10 @@ from dpbo_core.ledger.sources import (
     same_records,
 )
 from dpbo_core.ledger.writer import Writer
-from dpbo_core.privacy.amounts import from_units, spent_units
 from dpbo_core.privacy.assumption import PUBLISHED_RECORDS
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 
 UNCOMPARED = ("memory", "bundled")  # no name says whose records they are; everybody has them
-LONGEST = 512  # characters of a path
 
 # Built once: building a statement takes longer than running it, and a reservation is made while others wait.
 OF_ALL = sa.select(DATASET_FACTS.c.dataset, DATASET_FACTS.c.value).where(
@@ -63,23 +59,11 @@ OF_ALL = sa.select(DATASET_FACTS.c.dataset, DATASET_FACTS.c.value).where(
 
 @dataclass(frozen=True)
 class Approved:
-    """A source that the ledger recorded for a dataset.
+    """A source that the ledger recorded for a dataset; `shared` where the owner said that others pay for it too."""
 
-    Attributes:
-        account: the dataset whose cap pays.
-        dataset: the name that studies give; another one than `account` for a member of a group.
-        source: where its records come from.
-        shared: whether the owner said that others pay for the same records too.
-    """
-
-    account: str
     dataset: str
     source: Source
     shared: bool = False
-
-    def is_of(self, dataset: Dataset) -> bool:
-        """Whether the source was approved for this very dataset, not for another member of its group."""
-        return (self.dataset, self.account) == (dataset.name, dataset.account)
 
 
 @row_decoding()
@@ -91,13 +75,13 @@ def sources_under(connection: sa.Connection, heading: str, sources: Iterable[Sou
     """
     inodes = {inode_of(mark) for source in sources for mark in source.all_marks}
     marks: dict[Approved, set[str]] = {}
-    for account, value in connection.execute(OF_ALL, {"about": heading}):
-        names = ("dataset", "kind", "name", "role", "mark", "path")
-        dataset, kind, name, role, mark, path = (value[key] for key in names)
+    for dataset, value in connection.execute(OF_ALL, {"about": heading}):
+        names = ("kind", "name", "role", "mark", "path")
+        kind, name, role, mark, path = (value[key] for key in names)
         if kind not in KINDS or role not in ROLES or not all(isinstance(value[key], str) for key in names):
             raise TypeError
         source = Source(cast("Kind", kind), name, cast("Role", role))
-        current = marks.setdefault(Approved(account, dataset, source, value["shared"] is True), set())
+        current = marks.setdefault(Approved(dataset, source, value["shared"] is True), set())
         current |= {mark} if mark else set()
         current |= marks_of(path) if inode_of(mark) in inodes else set()
     return tuple(
@@ -115,21 +99,15 @@ def write_source(writer: Writer, heading: str, item: Approved, files: Mapping[st
         files: mark → path of each of its files.
     """
     source = item.source
-    row = {"dataset": item.dataset, "kind": source.kind, "name": source.name, "role": source.role}
+    row = {"kind": source.kind, "name": source.name, "role": source.role}
     new = False
     for mark, path in (files or {"": ""}).items():
-        lines = "\n".join((*row.values(), mark))
-        key = hashlib.sha256(
-            lines.encode("utf-8", "surrogateescape")
-        ).hexdigest()  # a path may be longer than a column
-        value = row | {"mark": mark, "path": path, "shared": item.shared}
-        new |= write_fact(writer, item.account, heading, key, value)
+        lines = "\n".join((*row.values(), mark)).encode("utf-8", "surrogateescape")
+        key = hashlib.sha256(lines).hexdigest()  # a path may be longer than a column
+        new |= write_fact(
+            writer, item.dataset, heading, key, row | {"mark": mark, "path": path, "shared": item.shared}
+        )
     return new
-
-
-def publish(writer: Writer, dataset: Dataset, source: Source) -> bool:
-    """Record the owner's statement that a file's records are public; False if it was recorded already."""
-    return write_source(writer, PUBLISHED, Approved(dataset.account, dataset.name, source), source.files)
 
 
 def check_public(connection: sa.Connection, source: Source) -> None:
@@ -140,7 +118,7 @@ def check_public(connection: sa.Connection, source: Source) -> None:
     """
     published = sources_under(connection, PUBLISHED, (source,))
     for item in sources_under(connection, SOURCE, (source,)):
-        if same_records(source, item.source) and not is_published(source, published, account=item.account):
+        if same_records(source, item.source) and not is_published(source, published, item.dataset):
             raise PolicyRefused(
                 f"{source} is what dataset {item.dataset!r} is scored on, and would be read as public",
                 cause="data.training and data.validation were exchanged, or somebody asked for another's records",
@@ -149,14 +127,14 @@ def check_public(connection: sa.Connection, source: Source) -> None:
             )
 
 
-def _check_never_public(connection: sa.Connection, source: Source, dataset: Dataset) -> None:
+def _check_never_public(connection: sa.Connection, source: Source, dataset: str) -> None:
     """Refuse a sensitive source that was read as public before: models and caches may hold it.
 
     Raises:
         PolicyRefused: it was read so, and the dataset's owner did not publish it.
     """
     published = sources_under(connection, PUBLISHED, (source,))
-    if source.kind in UNCOMPARED or is_published(source, published, account=dataset.account):
+    if source.kind in UNCOMPARED or is_published(source, published, dataset):
         return
     read = sources_under(connection, READ_AS_PUBLIC, (source,))
     reader = next((item.dataset for item in read if same_records(source, item.source)), None)
@@ -165,72 +143,56 @@ def _check_never_public(connection: sa.Connection, source: Source, dataset: Data
             f"{source} was read as public by a study of dataset {reader!r}, and would be protected now",
             cause="data.training and data.validation were exchanged; models that were trained on it may hold it",
             remedy="name another file; or say that its records are public: "
-            f"dpbo budget publish {dataset.name} {source}, which every later release of the dataset lists",
+            f"dpbo budget publish {dataset} {source}, which every later release of the dataset lists",
         )
 
 
 def check_sources(
-    writer: Writer,
-    sources: Sequence[Source],
-    dataset: Dataset,
-    budget: PrivacyBudget,
-    caller: Caller = Caller.OWNER,
+    writer: Writer, sources: Sequence[Source], budget: PrivacyBudget, caller: Caller = Caller.OWNER
 ) -> None:
     """Record the study's sources: the sensitive ones, the public ones, and the division of one table.
 
     Raises:
-        PolicyRefused: as `approved_sources`; the transaction is to be left, and then nothing was written.
+        PolicyRefused: a sensitive one is not the dataset's or its owner's, or a public one is a dataset's sensitive
+            one; the transaction is to be left, and then nothing was written.
     """
-    approved = approved_sources(writer.connection, sources, dataset, budget, caller)
+    dataset = budget.dataset
+    charged = [source for source in sources if source.role != PUBLIC]
+    approved = sources_under(writer.connection, SOURCE, charged) if charged else ()
+    for source in charged:
+        check_charged(source, approved, budget, caller)
+        if not budget.public:
+            _check_never_public(writer.connection, source, dataset)
+            if source.division is not None:
+                check_division(writer.connection, dataset, source.division.share, source.division.n_rows)
     for source in sources:
-        new = Approved(dataset.account, dataset.name, source)
+        new = Approved(dataset, source)
         if source.role == PUBLIC:
+            check_public(writer.connection, source)
             write_source(writer, READ_AS_PUBLIC, new, source.files)
             continue
         if source.division is not None and not budget.public:
             share, n = source.division.share, source.division.n_rows
-            write_fact(writer, dataset.account, VALIDATION_SIZE, f"{share!r} of {n}", {"share": share, "rows": n})
-        own = [item for item in approved if item.is_of(dataset) and same_records(source, item.source)]
+            write_fact(writer, dataset, VALIDATION_SIZE, f"{share!r} of {n}", {"share": share, "rows": n})
+        own = [item for item in approved if item.dataset == dataset and same_records(source, item.source)]
         own.sort(key=lambda item: item.source != source)  # itself, or else the folder or the pattern that it is of
         write_source(writer, SOURCE, own[0] if own else new, source.files)
 
 
-def approved_sources(
-    connection: sa.Connection, sources: Sequence[Source], dataset: Dataset, budget: PrivacyBudget, caller: Caller
-) -> Sequence[Approved]:
-    """The recorded entries of the study's sensitive sources, refused unless the dataset's or its owner's.
-
-    Raises: PolicyRefused: one is not; or a public one is a dataset's sensitive one.
-    """
-    charged = [source for source in sources if source.role != PUBLIC]
-    approved = sources_under(connection, SOURCE, charged) if charged else ()
-    for source in charged:
-        check_charged(source, approved, dataset, budget, caller)
-        if not budget.public:
-            _check_never_public(connection, source, dataset)
-            if source.division is not None:
-                check_division(connection, dataset, source.division.share, source.division.n_rows)
-    for source in sources:
-        if source.role == PUBLIC:
-            check_public(connection, source)
-    return approved
-
-
-def check_charged(
-    source: Source, approved: Sequence[Approved], dataset: Dataset, budget: PrivacyBudget, caller: Caller
-) -> None:
+def check_charged(source: Source, approved: Sequence[Approved], budget: PrivacyBudget, caller: Caller) -> None:
     """Refuse a sensitive source that is not its dataset's and that the caller may not add.
 
     Raises:
         PolicyRefused: it is another dataset's, another one than before, or not the owner asks.
     """
-    own = [item.source for item in approved if item.is_of(dataset)]
+    dataset = budget.dataset
+    own = [item.source for item in approved if item.dataset == dataset]
     if any(same_records(source, other) for other in own):
         return
     check_unshared(source, approved, dataset)
     if caller is not Caller.OWNER:
         raise PolicyRefused(
-            f"dataset {dataset.name!r} may not be scored on {source}",
+            f"dataset {dataset!r} may not be scored on {source}",
             cause="its owner did not allow it, and a run that Prefect started cannot",
             remedy=f"its owner runs the study once, or: {_command(dataset, source)}",
         )
@@ -239,49 +201,48 @@ def check_charged(
         raise _other_source(dataset, source, earlier)
 
 
-def check_unshared(source: Source, approved: Sequence[Approved], dataset: Dataset) -> None:
+def check_unshared(source: Source, approved: Sequence[Approved], dataset: str) -> None:
     """Refuse a source that belongs to another dataset, unless its owner allowed the sharing.
 
     Raises:
         PolicyRefused: it is another dataset's.
     """
-    other = next((item.dataset for item in sharing(source, approved, dataset)), None)
+    other = next(iter(sharing(source, approved, dataset)), None)
     if other is not None:
         raise PolicyRefused(
-            f"{source} is scored as dataset {other!r}, and this study calls it {dataset.name!r}",
+            f"{source} is scored as dataset {other!r}, and this study calls it {dataset!r}",
             cause="a second name for the same records would be a second budget for the same people",
             remedy=f"say dataset = {other!r}; or, if its people are to pay both: "
             f"{_command(dataset, source)} --shared",
         )
 
 
-def sharing(source: Source, approved: Sequence[Approved], dataset: Dataset) -> tuple[Approved, ...]:
-    """The approved sources of other accounts that are the same records."""
-    if source.kind in UNCOMPARED:
-        return ()
-    return tuple(item for item in approved if item.account != dataset.account and same_records(source, item.source))
+def sharing(source: Source, approved: Sequence[Approved], dataset: str) -> tuple[str, ...]:
+    """The other datasets for which the same records were approved, sorted."""
+    others = {item.dataset for item in approved if same_records(source, item.source)} - {dataset}
+    return () if source.kind in UNCOMPARED else tuple(sorted(others))
 
 
-def _other_source(dataset: Dataset, source: Source, earlier: Source) -> PolicyRefused:
+def _other_source(dataset: str, source: Source, earlier: Source) -> PolicyRefused:
     return PolicyRefused(
-        f"dataset {dataset.name!r} is scored on {earlier}, and this study's {source.role} are {source}",
+        f"dataset {dataset!r} is scored on {earlier}, and this study's {source.role} are {source}",
         cause="the study names another file than before, and whose people they are nobody said",
         remedy=f"if they are the same group of people: {_command(dataset, source)}; otherwise another dataset name",
     )
 
 
-def is_published(source: Source, published: Sequence[Approved], *, account: str) -> bool:
-    """Whether the account's owner published all of these records."""
-    return any(item.account == account and covers(item.source, source) for item in published)
+def is_published(source: Source, published: Sequence[Approved], dataset: str) -> bool:
+    """Whether the dataset's owner published all of these records."""
+    return any(item.dataset == dataset and covers(item.source, source) for item in published)
 
 
-def check_same_sources(connection: sa.Connection, sources: Sequence[Source], dataset: Dataset) -> None:
+def check_same_sources(connection: sa.Connection, sources: Sequence[Source], dataset: str) -> None:
     """Refuse to continue a study on other sources than it began with.
 
     Raises:
         PolicyRefused: it is not.
     """
-    approved = [item.source for item in sources_under(connection, SOURCE, sources) if item.is_of(dataset)]
+    approved = [item.source for item in sources_under(connection, SOURCE, sources) if item.dataset == dataset]
     for source in sources:
         if source.role == PUBLIC:
             check_public(connection, source)
@@ -291,43 +252,8 @@ def check_same_sources(connection: sa.Connection, sources: Sequence[Source], dat
             raise _other_source(dataset, source, own[0])
 
 
-def allow(writer: Writer, dataset: Dataset, source: Source) -> bool:
-    """Add a source to the dataset, as the owner; False if it was the dataset's already.
-
-    Raises:
-        PolicyRefused: it is another dataset's, which `allow_shared` would not mind.
-    """
-    approved = sources_under(writer.connection, SOURCE, (source,))
-    if _is_approved(source, approved, dataset):
-        return False
-    check_unshared(source, approved, dataset)
-    return write_source(writer, SOURCE, Approved(dataset.account, dataset.name, source), source.files)
-
-
-def allow_shared(writer: Writer, dataset: Dataset, source: Source) -> tuple[str, ...] | None:
-    """Add a source whose people also pay other datasets: those; None if it was the dataset's already.
-
-    Each of the accounts says so from now on.
-    """
-    approved = sources_under(writer.connection, SOURCE, (source,))
-    if _is_approved(source, approved, dataset):
-        return None
-    others = sorted({item.account for item in sharing(source, approved, dataset)})
-    item = Approved(dataset.account, dataset.name, source, shared=bool(others))
-    write_source(writer, SOURCE, item, source.files)
-    for other in others:
-        for one, another in ((dataset.account, other), (other, dataset.account)):
-            write_fact(writer, one, SHARES, another, {})
-    return tuple(others)
-
-
-def _is_approved(source: Source, approved: Sequence[Approved], dataset: Dataset) -> bool:
-    """Whether the source is approved for the dataset under this name."""
-    return any(item.is_of(dataset) and item.source == source for item in approved)
-
-
 @row_decoding()
-def check_division(connection: sa.Connection, dataset: Dataset, share: float, n_rows: int) -> None:
+def check_division(connection: sa.Connection, dataset: str, share: float, n_rows: int) -> None:
     """Refuse another split share for a table divided by position, or a table that lost rows.
 
     Args:
@@ -339,11 +265,11 @@ def check_division(connection: sa.Connection, dataset: Dataset, share: float, n_
     Raises:
         PolicyRefused: it is another share, or the table has fewer rows: what was protected would be public, or was.
     """
-    earlier = list(facts_about(connection, dataset.account, VALIDATION_SIZE).values())
+    earlier = list(facts_about(connection, dataset, VALIDATION_SIZE).values())
     other = next((float(division["share"]) for division in earlier if division["share"] != share), None)
     if other is not None:
         raise PolicyRefused(
-            f"dataset {dataset.name!r} is divided with validation_size = {other:g}, and this study says {share:g}",
+            f"dataset {dataset!r} is divided with validation_size = {other:g}, and this study says {share:g}",
             cause="with another share rows change sides: those of a smaller one's public half were protected, and "
             "those that a larger one protects were public",
             remedy=f"say validation_size = {other:g}",
@@ -351,7 +277,7 @@ def check_division(connection: sa.Connection, dataset: Dataset, share: float, n_
     most = max((int(division["rows"]) for division in earlier), default=0)
     if n_rows < most:
         raise PolicyRefused(
-            f"dataset {dataset.name!r} was divided as a table of {most} rows, and this one has {n_rows}",
+            f"dataset {dataset!r} was divided as a table of {most} rows, and this one has {n_rows}",
             cause="a row's position says whether it is protected, and where rows were deleted it may be public now",
             remedy="give the whole table in its order, new rows at its end; or two tables, divided as in the first "
             "study by its validation_rows_",
@@ -369,46 +295,23 @@ def template_of(
         The template's name, and its sources as this run has them; None where there is no such template.
     """
     approved, sources = sources_under(connection, SOURCE), [source for source in sources if source.role != PUBLIC]
-    for name in filter(is_pattern, names_of(connection)):
-        values = values_in(name, dataset)
-        if values is None:
-            continue
-        own = [
-            Approved(dataset, dataset, replace(item.source, name=filled(item.source.name, values)), item.shared)
+    for name, values in templates_of(connection, dataset).items():
+        own = tuple(
+            Approved(dataset, replace(item.source, name=filled(item.source.name, values)), item.shared)
             for item in approved
-            if item.account == name
-        ]
+            if item.dataset == name
+        )
         if all(any(same_records(source, item.source) for item in own) for source in sources):
-            return name, tuple(own)
+            return name, own
     return None
 
 
-def as_published(connection: sa.Connection, account: str, guarantee: PrivacyGuarantee) -> PrivacyGuarantee:
+def as_published(connection: sa.Connection, dataset: str, guarantee: PrivacyGuarantee) -> PrivacyGuarantee:
     """The guarantee, with an assumption added where the owner published records of the dataset."""
     name = PUBLISHED_RECORDS.name
-    if name in guarantee.assumptions or not facts_about(connection, account, PUBLISHED):
+    if name in guarantee.assumptions or not facts_about(connection, dataset, PUBLISHED):
         return guarantee
     return replace(guarantee, assumptions=(*guarantee.assumptions, name))
-
-
-def import_path(text: str) -> str:
-    """The import path of a function or class with dots alone, "package.module.name".
-
-    Args:
-        text: that, or "package.module:name".
-
-    Raises:
-        StudyInvalid: it is no such path.
-    """
-    path = text.replace(":", ".")
-    names = path.split(".")
-    if len(names) < 2 or len(path) > LONGEST or not all(name.isidentifier() and name[0] != "_" for name in names):
-        raise StudyInvalid(
-            f"{text!r} is not the import path of a function",
-            cause="a package, a dot and a name are needed, and no name may start with an underscore",
-            remedy='write it like "ourpackage.scores.utility"',
-        )
-    return path
 
 
 def unallowed_score(path: str, dataset: str, key: str = "score") -> PolicyRefused:
@@ -422,29 +325,5 @@ def unallowed_score(path: str, dataset: str, key: str = "score") -> PolicyRefuse
     )
 
 
-def check_largest(dataset: str, largest: int | None, guarantees: Sequence[PrivacyGuarantee]) -> None:
-    """Refuse a run that Prefect starts if its ε is more than the owner allows one run.
-
-    Args:
-        dataset: whose cap pays.
-        largest: ε in 10⁻¹², or None where the owner said nothing.
-        guarantees: of the study, and of what is reserved together with it.
-
-    Raises:
-        PolicyRefused: it asks for more.
-    """
-    epsilon = sum(guarantee.epsilon for guarantee in guarantees)
-    if largest is not None and (
-        not epsilon < float("inf") or sum(spent_units(guarantee.epsilon) for guarantee in guarantees) > largest
-    ):
-        together = " with what is reserved beside it" if len(guarantees) > 1 else ""
-        raise PolicyRefused(
-            f"this study asks for ε = {epsilon:g}{together}, and one of dataset {dataset!r} that Prefect starts "
-            f"may ask for {from_units(largest):g}",
-            cause="its owner set --largest-epsilon",
-            remedy="ask for less in [privacy], or let its owner run it",
-        )
-
-
-def _command(dataset: Dataset, source: Source) -> str:
-    return f"dpbo budget allow {dataset.name} {'memory' if source.kind == 'memory' else source.name}"
+def _command(dataset: str, source: Source) -> str:
+    return f"dpbo budget allow {dataset} {'memory' if source.kind == 'memory' else source.name}"

@@ -13,17 +13,16 @@ draw was seen by somebody:
 | a draw of a reservation that is here | the draw; a charge of its own if the study has drawn it anew since |
 | any other draw, a release | with its reservation |
 
-Asked twice it adds nothing: the hash of each entry that was recovered is kept among the dataset's facts. Entries of
-another ledger are charged to whatever pays for their dataset here; the files that it was scored on are recorded
-anew by the next study, under the rules that hold here.
+Asked twice it adds nothing: the hash of each entry that was recovered is kept among the dataset's facts. The files
+that a dataset of another ledger was scored on are recorded anew by the next study, under the rules that hold here.
 """
 
 import hashlib
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -35,15 +34,13 @@ from dpbo_core.ledger.accounts import cap_of
 from dpbo_core.ledger.address import LEDGER_SETTING, STATE
 from dpbo_core.ledger.audit import opened, unsound, unsound_copy, verify
 from dpbo_core.ledger.dataset_metadata import (
+    ALLOWED,
     CAP,
-    MEMBER,
+    CODE,
     RECOVERED,
     SCORE,
     SOURCE,
-    Dataset,
-    account_named,
     facts_about,
-    names_of,
     write_fact,
 )
 from dpbo_core.ledger.history import (
@@ -129,36 +126,19 @@ def recover(url: str, copy: tuple[Link, ...]) -> Recovered:
 
 
 def _add_missing(writer: Writer, history: list[Link], copy: tuple[Link, ...]) -> Recovered:
-    work = _Recovery(
-        writer, history, copy if copy[:1] == (history[0],) else tuple(_as_ours(writer.connection, copy))
-    )
-    work.run()
+    ours = copy[:1] == (history[0],)
+    work = _Recovery(writer, frozenset(link.hash for link in history))
+    for link in copy:
+        row = json.loads(link.row)
+        # What another ledger's owner allowed is allowed there alone; what was published is public everywhere.
+        if ours or row.get("about") not in (SOURCE, SCORE, CODE, ALLOWED):
+            work.add(link, row)
     if work.added != Recovered():
         writer.note(RECOVERY, {"recovered_at": utc_now(), "copy": copy[-1].hash, **asdict(work.added)})
     return work.added
 
 
-def _as_ours(connection: sa.Connection, copy: tuple[Link, ...]) -> Iterator[Link]:
-    """Another ledger's entries, each assigned to the account that pays for its name in this one.
-
-    Not what it may be scored on or by there, nor a member of a group there whose name is known here. What was
-    published there is public here too, and later releases say so.
-    """
-    names = names_of(connection)
-    for link in copy:
-        row = json.loads(link.row)
-        if link.about == DATASETS.name:
-            if account_named(connection, row["name"]) != row["name"]:
-                continue
-        elif link.about in (RESERVATIONS.name, DATASET_FACTS.name):
-            taken = row.get("about") == MEMBER and row["item"] in names
-            if taken or row.get("about") in (SOURCE, SCORE):
-                continue
-            row["dataset"] = account_named(connection, row["dataset"])
-        yield replace(link, row=json.dumps(row))
-
-
-def check_recovered(connection: sa.Connection, url: str, dataset: Dataset) -> None:
+def check_recovered(connection: sa.Connection, url: str, dataset: str) -> None:
     """Refuse a charge while the team's ledger lacks spends that the folder's own ledger has on this dataset.
 
     A SQLite ledger is a team's if DPBO_LEDGER_URL names it; one that a program names is that program's business.
@@ -179,11 +159,12 @@ def check_recovered(connection: sa.Connection, url: str, dataset: Dataset) -> No
             return
     if not place.is_file():
         return
-    names = {dataset.name, dataset.account, *facts_about(connection, dataset.account, MEMBER)}
-    missing = _charges(f"sqlite:///{place}", names) - facts_about(connection, dataset.account, RECOVERED).keys()
+    with LedgerStore(f"sqlite:///{place}").reading() as local, row_decoding():
+        charges = {link.hash for link in links(local) if (link.about, link.dataset) == (RESERVATIONS.name, dataset)}
+    missing = charges - facts_about(connection, dataset, RECOVERED).keys()
     if missing:
         raise PolicyRefused(
-            f"dataset {dataset.name!r} has {len(missing)} spends in ./mlruns/ledger.db that the team's ledger does "
+            f"dataset {dataset!r} has {len(missing)} spends in ./mlruns/ledger.db that the team's ledger does "
             "not know",
             cause="it was used here before the team had one ledger, and the same people would get a second budget",
             remedy="export that ledger (DPBO_LEDGER_URL=sqlite:///mlruns/ledger.db dpbo budget export --out "
@@ -191,53 +172,39 @@ def check_recovered(connection: sa.Connection, url: str, dataset: Dataset) -> No
         )
 
 
-def _charges(url: str, names: Collection[str]) -> frozenset[str]:
-    """The hashes of a ledger's charges to the accounts that pay for these names."""
-    with LedgerStore(url).reading() as connection, row_decoding():
-        datasets = {*names, *(account_named(connection, name) for name in names)}
-        return frozenset(
-            link.hash for link in links(connection) if link.about == RESERVATIONS.name and link.dataset in datasets
-        )
-
-
+@dataclass
 class _Recovery:
-    """One recovery under way, inside one writing transaction."""
+    """One recovery under way, inside one writing transaction; `present` holds the ledger's own hashes."""
 
-    def __init__(self, writer: Writer, history: list[Link], copy: tuple[Link, ...]) -> None:
-        self._writer, self.added = writer, Recovered()
-        self._present = {link.hash for link in history}
-        self._copy = copy
-        self._numbers: dict[int, int] = {}  # of a reservation in the copy → here
-        self._datasets: dict[int, str] = {}
-        for link in copy:
-            if link.about == RESERVATIONS.name:
-                row = json.loads(link.row)
-                self._datasets[row["id"]] = row["dataset"]
-                if link.hash in self._present:
-                    self._numbers[row["id"]] = row["id"]
-        self._done = {
-            (dataset, item): value
-            for dataset in set(self._datasets.values())
-            for item, value in facts_about(writer.connection, dataset, RECOVERED).items()
-        }
+    writer: Writer
+    present: frozenset[str]
+    added: Recovered = field(default_factory=Recovered)
+    numbers: dict[int, tuple[str, int]] = field(default_factory=dict)  # in the copy → dataset, and number here
 
-    def run(self) -> None:
-        """Add every entry that the ledger lacks, in the copy's order."""
-        each = {
-            DATASETS.name: self._recover_cap,
-            DATASET_FACTS.name: self._recover_fact,
-            RESERVATIONS.name: self._recover_reservation,
-            DRAWS.name: self._recover_draw,
-            RELEASES.name: self._recover_release,
-        }
-        for link in self._copy:
-            if link.hash not in self._present and link.about in each:
-                each[link.about](link, json.loads(link.row))
+    def add(self, link: Link, row: Row) -> None:
+        """Add an entry of the copy, in its order, unless the ledger has it."""
+        missing = link.hash not in self.present
+        if link.about == RESERVATIONS.name:
+            number = self._recover_reservation(link, row) if missing else row["id"]
+            self.numbers[row["id"]] = (row["dataset"], number)
+        elif missing and link.about == DATASETS.name:
+            self._recover_cap(link, row)
+        elif missing and link.about == DATASET_FACTS.name and row["about"] != RECOVERED:
+            if row["item"] not in facts_about(self.writer.connection, row["dataset"], row["about"]):
+                self.writer.write(DATASET_FACTS, row)
+        elif missing and link.about == DRAWS.name:
+            self._recover_draw(link, row)
+        elif missing and link.about == RELEASES.name:
+            _, number = self.numbers[row["reservation"]]
+            released = sa.select(RELEASES.c.reservation).where(RELEASES.c.reservation == number)
+            if self.writer.connection.scalar(released) is None:
+                self.writer.write(RELEASES, {**row, "reservation": number})
+                self.added.releases += 1
 
     def _recover_cap(self, link: Link, row: Row) -> None:
-        here = cap_of(self._writer.connection, row["name"])
+        here = cap_of(self.writer.connection, row["name"])
         if here is None:
-            self._writer.write(DATASETS, row)
+            self.writer.write(DATASETS, row)
             return
         same = (here.relation.value, sorted(here.accepts)) == (row["relation"], sorted(row["accepts"]))
         amounts = {
@@ -246,75 +213,35 @@ class _Recovery:
         lost = (row["epsilon_units"], row["delta_units"], row["public"])
         if same and (row["public"] or lost == (here.epsilon_units, here.delta_units, here.public)):
             return
-        if write_fact(self._writer, row["name"], CAP, link.hash, amounts):
+        if write_fact(self.writer, row["name"], CAP, link.hash, amounts):
             self.added.smaller_caps.append(row["name"])
 
-    def _recover_fact(self, link: Link, row: Row) -> None:  # noqa: ARG002  a fact is known by what it says
-        dataset, about, item = row["dataset"], row["about"], row["item"]
-        if about == RECOVERED or item in facts_about(self._writer.connection, dataset, about):
-            return
-        self._writer.write(DATASET_FACTS, row)
-
-    def _recover_reservation(self, link: Link, row: Row) -> None:
-        key = (row["dataset"], link.hash)
-        if key in self._done:
-            self._numbers[row["id"]] = number = int(self._done[key]["reservation"])
-            here = sa.select(RESERVATIONS.c.dataset, RESERVATIONS.c.spends).where(RESERVATIONS.c.id == number)
-            self._check_here(link, here, (row["dataset"], row["spends"]))
-            return
-        self._numbers[row["id"]] = self._charge(link, row)
+    def _recover_reservation(self, link: Link, row: Row) -> int:
+        earlier = facts_about(self.writer.connection, row["dataset"], RECOVERED).get(link.hash)
+        return int(earlier["reservation"]) if earlier is not None else self._charge(link, row)
 
     def _recover_draw(self, link: Link, row: Row) -> None:
-        dataset, number = self._datasets[row["reservation"]], self._numbers.get(row["reservation"])
-        if number is None:
-            return
-        if (dataset, link.hash) in self._done:
-            number = int(self._done[dataset, link.hash]["reservation"])
-            here = sa.select(DRAWS.c.spend, DRAWS.c.outcome)
-            here = here.where(DRAWS.c.reservation == number, DRAWS.c.what == row["what"])
-            self._check_here(link, here, (row["spend"], row["outcome"]))
+        dataset, number = self.numbers[row["reservation"]]
+        if link.hash in facts_about(self.writer.connection, dataset, RECOVERED):
             return
         drawn = sa.select(DRAWS.c.what).where(DRAWS.c.reservation == number, DRAWS.c.what == row["what"])
-        if self._writer.connection.scalar(drawn) is not None:  # drawn anew since: seen twice, paid twice
+        if self.writer.connection.scalar(drawn) is not None:  # drawn anew since: seen twice, paid twice
             study = sa.select(RESERVATIONS).where(RESERVATIONS.c.id == number)
-            first = dict(self._writer.connection.execute(study).mappings().one())
+            first = dict(self.writer.connection.execute(study).mappings().one())
             total = compose((Spend.from_json(row["spend"]),))
             number = self._charge(link, first | {"spends": [row["spend"]]} | asdict(total))
         else:
-            self._note_recovered(dataset, link, number)
-        self._writer.write(DRAWS, {**row, "reservation": number})
+            write_fact(self.writer, dataset, RECOVERED, link.hash, {"reservation": number})
+        self.writer.write(DRAWS, {**row, "reservation": number})
         self.added.draws += 1
-
-    def _recover_release(self, link: Link, row: Row) -> None:  # noqa: ARG002  one release a reservation
-        """Write an exported release's row, unless its reservation is unknown here or has one already."""
-        number = self._numbers.get(row["reservation"])
-        released = sa.select(RELEASES.c.reservation).where(RELEASES.c.reservation == number)
-        if number is None or self._writer.connection.scalar(released) is not None:
-            return
-        self._writer.write(RELEASES, {**row, "reservation": number})
-        self.added.releases += 1
-
-    def _check_here(self, link: Link, rows: sa.Select[Any], cells: tuple[Any, ...]) -> None:
-        """Refuse a note that an entry was recovered if the recovered row is not in the tables.
-
-        Raises:
-            LedgerDamaged: it is not: of another dataset, say, or at another price.
-        """
-        if [tuple(row) for row in self._writer.connection.execute(rows)] != [cells]:
-            raise changed([f"it says that entry {link.sequence} of the copy was recovered, and does not have it"])
 
     def _charge(self, link: Link, row: Row) -> int:
         """Add a reservation, under another name if its study was charged again since: its number."""
         taken = sa.select(RESERVATIONS.c.id).where(RESERVATIONS.c.fingerprint == row["fingerprint"])
         written = {name: cell for name, cell in row.items() if name != "id"}
-        if self._writer.connection.scalar(taken) is not None:
+        if self.writer.connection.scalar(taken) is not None:
             written["fingerprint"] = hashlib.sha256(f"recovered\n{link.hash}".encode()).hexdigest()
-        number = self._writer.reserve(written)
-        self._note_recovered(row["dataset"], link, number)
+        number = self.writer.reserve(written)
+        write_fact(self.writer, row["dataset"], RECOVERED, link.hash, {"reservation": number})
         self.added.charges += 1
         return number
-
-    def _note_recovered(self, dataset: str, link: Link, number: int) -> None:
-        fact = {"reservation": number}
-        write_fact(self._writer, dataset, RECOVERED, link.hash, fact)
-        self._done[dataset, link.hash] = fact

@@ -9,7 +9,6 @@ import sqlalchemy as sa
 
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger.charge import QueryKey, WarmStart
-from dpbo_core.ledger.dataset_metadata import account_named
 from dpbo_core.ledger.history import row_decoding
 from dpbo_core.ledger.policy import as_published
 from dpbo_core.ledger.schema import DRAWS, RELEASES
@@ -115,7 +114,7 @@ class Reservation:
             return self._as_published(connection, guarantee)
 
     def _as_published(self, connection: sa.Connection, guarantee: PrivacyGuarantee) -> PrivacyGuarantee:
-        return as_published(connection, account_named(connection, self._key.dataset), guarantee)
+        return as_published(connection, self._key.dataset, guarantee)
 
     @row_decoding()
     def _outcome_of(self, connection: sa.Connection, what: str) -> Mapping[str, Any] | None:

@@ -122,12 +122,11 @@ def account_json(account: DatasetAccount) -> dict[str, Any]:
         "accepts": list(budget.accepts),
         "max_records_per_person": account.records[-1] if account.records else None,
         "sources": [
-            {"dataset": item.dataset, "kind": item.source.kind, "name": item.source.name, "shared": item.shared}
+            {"kind": item.source.kind, "name": item.source.name, "shared": item.shared}
             for item in account.approvals.sources
         ],
         "published": list(account.approvals.published),
         "shares_people_with": list(account.approvals.shares),
-        "members": list(account.approvals.members),
         "scores": list(account.approvals.scores),
         "readable": list(account.approvals.readable),
         "estimators": list(account.approvals.estimators),
@@ -197,11 +196,8 @@ def _askers(entries: Sequence[Entry]) -> Iterator[str]:
 def approval_lines(account: DatasetAccount) -> Iterator[str]:
     """What the owner approved for a dataset, a line each."""
     approvals = account.approvals
-    if approvals.members:
-        yield f"pays for {', '.join(map(named, approvals.members))} too: one group of people, one cap"
     for item in approvals.sources:
-        of = "" if item.dataset == account.budget.dataset else f" (as {named(item.dataset)})"
-        yield f"scored on {named(str(item.source))}{of}"
+        yield f"scored on {named(str(item.source))}"
     for path in approvals.scores:
         yield f"scored by {named(path)}, where a study names it"
     for name in approvals.readable:

@@ -44,30 +44,22 @@ def set_cap(
     file: Annotated[
         list[str] | None, typer.Option(metavar="FILE", help="What it is scored on; repeat for more.")
     ] = None,
-    member: Annotated[
-        list[str] | None,
-        typer.Option("--with", metavar="NAME", help="A new name whose studies this cap pays too; repeat for more."),
-    ] = None,
 ) -> None:
     """Open a dataset's cap, once; the same again is fine, another is refused."""
     from dpbo_core.study_file.sections import PrivacySection
 
-    for name in (dataset, *(member or ())):
-        PrivacySection(dataset=name, epsilon=1.0)
+    PrivacySection(dataset=dataset, epsilon=1.0)
     for amount in (largest_epsilon, a_day):
         if amount is not None:
             PrivacySection(dataset=dataset, epsilon=amount)
     ledger = own_ledger()
-    of_policy_alone = (
-        epsilon is None and not public and (largest_epsilon is not None or a_day is not None or file or member)
-    )
+    of_policy_alone = epsilon is None and not public and (largest_epsilon is not None or a_day is not None or file)
     budget = ledger.budget(dataset) if of_policy_alone else None
     if budget is None:
         budget = _budget(dataset, epsilon, delta, relation, tuple(accept or ()), public=public)
     new = ledger.set_budget(
         budget,
         sources=tuple(map(_source, file or ())),
-        members=tuple(member or ()),
         largest_epsilon=largest_epsilon,
         a_day=a_day,
     )

@@ -20,7 +20,6 @@ from dpbo.flows.cli.tune import print_tuned, replayed
 from dpbo.flows.prefect_runtime.settings import QUIET, Stores, default_home
 from dpbo.tasks.reporting.mlflow_lookup import experiments_in_file, tracked_in_file
 from dpbo.tasks.reporting.mlflow_run import find_release, log_release
-from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.preparation import data_split
 from dpbo_core.preparation.resolve import resolve
@@ -256,19 +255,6 @@ def test_where_no_study_of_that_name_was_released_no_file_is_read(shown, tables)
     tables["study"]["name"] = "unheard"
     tables["data"] = {"training": "no.csv", "validation": "none.csv", "n_validation": 3, "target": "y"}
     assert recorded_release(StudySpec.from_dict(tables), ledger=PrivacyLedger(Stores().ledger)) is None
-
-
-def test_the_release_of_a_group_is_found_by_its_members_name(here, tables):
-    """The ledger keeps such a study under the name whose cap pays."""
-    ledger = PrivacyLedger(f"sqlite:///{here / 'ledger.db'}")
-    ledger.set_budget(PrivacyBudget.of("hospital", epsilon=3.0, delta=1e-5), members=("ward",))
-    tables["study"]["method"] = "private_grid"
-    tables["space"]["lambda"]["points"] = 4
-    tables["privacy"]["dataset"] = "ward"
-    del tables["budget"]
-    spec = StudySpec.from_dict(tables)
-    release = run_study(spec, ledger=ledger).release
-    assert recorded_release(spec, ledger=ledger) == release
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])

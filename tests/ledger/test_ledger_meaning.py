@@ -16,13 +16,11 @@ from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import BudgetExceeded, BudgetRefused, DpboError, LedgerDamaged
 from dpbo_core.ledger import audit
 from dpbo_core.ledger.charge import Charge
-from dpbo_core.ledger.dataset_metadata import RECOVERED, write_fact
 from dpbo_core.ledger.history import Link, seal
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.operators import Code
 from dpbo_core.ledger.recovery import Recovered, accept, recover
 from dpbo_core.ledger.sources import PUBLIC, file_source
-from dpbo_core.ledger.store import LedgerStore
 from dpbo_core.privacy.unit import PrivacyUnit
 from dpbo_core.queries.tuning.run import run_study
 from dpbo_core.study_file import StudySpec
@@ -375,19 +373,6 @@ def test_a_line_that_says_recovered_hides_no_lost_spend(url, here):
     assert recover(url, whole) == Recovered(charges=1)
     with pytest.raises(BudgetExceeded):
         PrivacyLedger(url).reserve(Charge(key("c"), plan(0.1)), noise=SYSTEM)
-
-
-def test_a_line_in_the_ledger_that_says_recovered_is_compared_with_what_is_there(url, here):
-    """By somebody past dpbo, so that the chain and the totals are right."""
-    copy = forked(url, here)
-    lost = next(link for link in copy if link.about == "reservations" and json.loads(link.row)["study"] == "b")
-    with LedgerStore(url).writing() as writer:
-        row = json.loads(next(link.row for link in copy if link.about == "reservations"))
-        del row["id"]
-        tiny = writer.reserve(row | {"fingerprint": "9" * 64, "spends": [], "epsilon_units": 0, "rho_units": 0})
-        write_fact(writer, "d", RECOVERED, lost.hash, {"reservation": tiny})
-    with pytest.raises(LedgerDamaged, match="of the copy was recovered, and does not have it"):
-        recover(url, copy)
 
 
 def reservation(history):

@@ -145,7 +145,7 @@ def newest(self, connection, *_):
 
 
 FAULTS = {
-    "lost charges are forgotten": ("dpbo_core.ledger.recovery._Recovery._recover_reservation", lambda *_: None),
+    "lost charges are forgotten": ("dpbo_core.ledger.recovery._Recovery.add", lambda *_: None),
     "an old copy is not noticed": ("dpbo_core.ledger.store.LedgerStore._last", newest),
     "lost draws are forgotten": ("dpbo_core.ledger.recovery._Recovery._recover_draw", lambda *_: None),
 }

@@ -1,0 +1,227 @@
+"""The decisions of a ledger's owner: caps, what may be read or run, limits, what is public."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from dpbo_core.accounting import admission
+from dpbo_core.accounting.budget import PrivacyBudget
+from dpbo_core.errors import PolicyRefused, StudyInvalid, no_budget
+from dpbo_core.ledger.accounts import cap_of, dataset_with_cap, open_cap
+from dpbo_core.ledger.dataset_metadata import (
+    A_DAY,
+    ALLOWED,
+    CODE,
+    LARGEST,
+    PUBLISHED,
+    SHARES,
+    SOURCE,
+    largest_of,
+    write_fact,
+)
+from dpbo_core.ledger.lookup import RecordedStudies
+from dpbo_core.ledger.operators import Code
+from dpbo_core.ledger.policy import (
+    Approved,
+    check_public,
+    check_sources,
+    check_unshared,
+    sharing,
+    sources_under,
+    write_source,
+)
+from dpbo_core.ledger.sources import Source
+from dpbo_core.ledger.writer import Writer
+from dpbo_core.privacy.amounts import allowed_units, from_units
+
+LONGEST = 512  # characters of a path
+
+
+class OwnersLedger(RecordedStudies):
+    """A ledger's records with what only its owner may write.
+
+    Raises:
+        PolicyRefused: every method, where the ledger's file belongs to another account.
+    """
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this process runs under the account that owns the ledger's file.
+
+        Of a PostgreSQL ledger the owner is every role that its server lets write.
+        """
+        return self._store.is_ours
+
+    @contextmanager
+    def _owner_writing(self, dataset: str | None = None) -> Iterator[Writer]:
+        """A write transaction for what only the owner may do, about a dataset that has a cap."""
+        with self._store.writing() as writer:
+            if not self.is_ours:
+                raise PolicyRefused(
+                    "only the owner of the ledger may decide this",
+                    cause="the ledger's file belongs to another account of this machine",
+                    remedy="run it as that account",
+                )
+            if dataset is not None and cap_of(writer.connection, dataset) is None:
+                raise no_budget(dataset)
+            yield writer
+
+    def set_budget(
+        self,
+        budget: PrivacyBudget,
+        *,
+        sources: tuple[Source, ...] = (),
+        largest_epsilon: float | None = None,
+        a_day: float | None = None,
+    ) -> bool:
+        """Open a cap; True if it is new, False if the very same cap was open already.
+
+        Args:
+            budget: the cap.
+            sources: what the dataset may be scored on.
+            largest_epsilon: the most that a study which Prefect starts may ask for.
+            a_day: the most that all charges of 24 hours may come to, where Prefect starts the last.
+
+        Raises:
+            StudyInvalid: the dataset has another cap. A cap never changes.
+            PolicyRefused: a source is another dataset's, or a limit would be raised.
+        """
+        with self._owner_writing() as writer:
+            existing = cap_of(writer.connection, budget.dataset)
+            if existing is None:
+                open_cap(writer, budget)
+            elif existing != budget:
+                raise admission.another_cap(existing)
+            for source in sources:
+                _allow(writer, budget.dataset, source)
+            for about, epsilon in ((LARGEST, largest_epsilon), (A_DAY, a_day)):
+                if epsilon is not None:
+                    _lower(writer, budget.dataset, about, allowed_units(epsilon))
+        return existing is None
+
+    def approve(
+        self,
+        dataset: str,
+        cap: PrivacyBudget | None,
+        sources: tuple[Source, ...],
+        estimators: tuple[str, ...] = (),
+    ) -> None:
+        """Approve the cap, sources and estimators of studies that others will start.
+
+        Raises:
+            StudyInvalid: `cap` is not the cap that the dataset has.
+            PolicyRefused: a source of it is another's.
+        """
+        with self._owner_writing() as writer:
+            budget = dataset_with_cap(writer, dataset, cap, sources)
+            if budget is not None:  # without one, its runs are refused
+                check_sources(writer, sources, budget)
+                for path in estimators:
+                    write_fact(writer, dataset, CODE, path, {})
+
+    def allow(self, dataset: str, source: Source) -> bool:
+        """Add a source to what a dataset may be scored on; False if it was its own already.
+
+        Raises:
+            NoBudget: the dataset has no cap.
+            PolicyRefused: the source is another dataset's.
+        """
+        with self._owner_writing(dataset) as writer:
+            return _allow(writer, dataset, source)
+
+    def allow_shared(self, dataset: str, source: Source) -> tuple[str, ...] | None:
+        """Allow a source whose people also pay other datasets: those; None if it was this one's already.
+
+        Each of the accounts says so from now on.
+
+        Raises:
+            NoBudget: the dataset has no cap.
+        """
+        with self._owner_writing(dataset) as writer:
+            approved = sources_under(writer.connection, SOURCE, (source,))
+            if any(item.dataset == dataset and item.source == source for item in approved):
+                return None
+            others = sharing(source, approved, dataset)
+            write_source(writer, SOURCE, Approved(dataset, source, shared=bool(others)), source.files)
+            for other in others:
+                for one, another in ((dataset, other), (other, dataset)):
+                    write_fact(writer, one, SHARES, another, {})
+            return others
+
+    def allow_code(self, dataset: str, code: Code) -> bool:
+        """Allow a function as a score, or an estimator for Prefect's runs; False if it was allowed already.
+
+        Args:
+            dataset: which has a cap.
+            code: "ourpackage.scores.utility" or "ourpackage.models:Net", as studies write it. It is not imported.
+
+        Raises:
+            NoBudget: the dataset has no cap.
+            StudyInvalid: it is no such path.
+        """
+        path = code.path.replace(":", ".")
+        names = path.split(".")
+        if (
+            len(names) < 2
+            or len(path) > LONGEST
+            or not all(name.isidentifier() and name[0] != "_" for name in names)
+        ):
+            raise StudyInvalid(
+                f"{code.path!r} is not the import path of a function",
+                cause="a package, a dot and a name are needed, and no name may start with an underscore",
+                remedy='write it like "ourpackage.scores.utility"',
+            )
+        with self._owner_writing(dataset) as writer:
+            return write_fact(writer, dataset, code.heading, code.path if code.heading == CODE else path, {})
+
+    def allow_reading(self, dataset: str, source: Source) -> bool:
+        """Let runs that Prefect starts read a training file or a saved model; False if they could already.
+
+        Raises:
+            NoBudget: the dataset has no cap.
+            PolicyRefused: it is what a dataset is scored on.
+        """
+        with self._owner_writing(dataset) as writer:
+            check_public(writer.connection, source)
+            return write_source(writer, ALLOWED, Approved(dataset, source), source.files)
+
+    def publish(self, dataset: str, source: Source) -> bool:
+        """State that the records of a file, or a folder of files, are public; False if that was stated before.
+
+        It is never taken back, and every later release of the dataset lists `published_records`.
+
+        Raises:
+            NoBudget: the dataset has no cap.
+        """
+        with self._owner_writing(dataset) as writer:
+            return write_source(writer, PUBLISHED, Approved(dataset, source), source.files)
+
+
+def _allow(writer: Writer, dataset: str, source: Source) -> bool:
+    """Add a source to the dataset's; False if it was one already.
+
+    Raises:
+        PolicyRefused: it is another dataset's.
+    """
+    approved = sources_under(writer.connection, SOURCE, (source,))
+    if any(item.dataset == dataset and item.source == source for item in approved):
+        return False
+    check_unshared(source, approved, dataset)
+    return write_source(writer, SOURCE, Approved(dataset, source), source.files)
+
+
+def _lower(writer: Writer, dataset: str, about: str, units: int) -> None:
+    """Set or lower the largest ε, in 10⁻¹², of a study started by Prefect (`LARGEST`), or of a day (`A_DAY`).
+
+    Raises:
+        PolicyRefused: it would be raised.
+    """
+    current = largest_of(writer.connection, dataset, about)
+    if current is not None and units > current:
+        what, option = {LARGEST: ("one", "--largest-epsilon"), A_DAY: ("a day of them", "--a-day")}[about]
+        raise PolicyRefused(
+            f"of studies of dataset {dataset!r} that Prefect starts {what} may ask for {from_units(current):g}, "
+            "which is never raised",
+            cause=f"{option} was set lower before",
+            remedy="let its owner run larger studies with dpbo tune",
+        )
+    write_fact(writer, dataset, about, str(units), {})
