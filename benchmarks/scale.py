@@ -26,6 +26,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -34,7 +35,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.rows import Row, main, missing, spread_row
+from benchmarks.rows import Row, main, spread_row
 from benchmarks.startup import resource_unit
 from benchmarks.timing import in_turn, ratio
 from dpbo_core import data
@@ -48,6 +49,7 @@ from dpbo_core.preparation.data_split import public_half
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.scoring.in_memory import Objective
 from dpbo_core.scoring.partitioned import PartitionedObjective, PartReader, Workers, parts_of
+from dpbo_core.scoring.processes import Processes
 from dpbo_core.study_file import StudySpec
 
 FEATURES, PART, REPETITIONS, TREES, FOREST_CANDIDATES = 30, 250_000, 3, 100, 20
@@ -184,15 +186,7 @@ def bare(m: int, candidates: int) -> tuple[Callable[[], None], Callable[[], None
 def on_workers(parts: tuple[Path, ...], n: int, steps: int, on: str) -> Iterator[Row]:
     """A trajectory and a grid, in one process and by two."""
     what = "two workers, of one process"
-    try:
-        from dpbo.flows.prefect_runtime.workers import workers
-    except ImportError:
-        yield missing(f"{on}: {what}", "Dask")
-        return
-    with workers(2) as pool:
-        if pool is None:
-            return
-        pool.wait()
+    with closing(Processes(2)) as pool:
         sides: list[Callable[[], PartitionedObjective]] = [
             partial(objective, parts, n, 1e6),
             partial(objective, parts, n, 1e6, pool),

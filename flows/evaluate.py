@@ -6,7 +6,7 @@ from dpbo.flows.evaluated import Evaluated as Evaluated
 from dpbo.flows.prefect_runtime.liveness import alive
 from dpbo.flows.prefect_runtime.prefect_page import announce_refusal, name_run, wait_until_recorded, with_message
 from dpbo.flows.prefect_runtime.requested_study import study_of
-from dpbo.flows.prefect_runtime.workers import workers
+from dpbo.flows.prefect_runtime.workers import DaskWorkers, workers
 from dpbo.flows.private_flow import PrivateFlow
 from dpbo.flows.publishing import UNNAMED, publish_release
 from dpbo.tasks import policies
@@ -15,7 +15,7 @@ from dpbo.tasks.reporting.champion import champion_after
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.reporting.mlflow_run import log_repaired
 from dpbo_core.errors import BudgetRefused, StudyInvalid
-from dpbo_core.preparation.data_split import is_partitioned, validation_parts
+from dpbo_core.preparation.data_split import validation_parts
 from dpbo_core.privacy.release import Release
 from dpbo_core.queries.evaluation.run import EvaluationResult
 from dpbo_core.scoring.partitioned import Workers
@@ -55,8 +55,8 @@ def evaluate_privately(
     flow = PrivateFlow.begin(study, folder, pad, model=model)
     warnings = flow.warnings
     warnings.tried(UNNAMED, lambda: name_run(study, "evaluation"))
-    with alive(flow.stores.running), workers(None if is_partitioned(study, folder) else 0) as counting:
-        if counting is not None:
+    with alive(flow.stores.running), workers(study, folder) as counting:
+        if isinstance(counting, DaskWorkers):
             counting.wait(validation_parts(study, folder))
         result, tracked = report(flow, epsilon=epsilon, model=model, workers=counting)
         warnings.tried(

@@ -19,7 +19,7 @@ from dpbo.flows.prefect_runtime.prefect_page import (
 from dpbo.flows.prefect_runtime.progress import Progress, announce_release, in_short
 from dpbo.flows.prefect_runtime.requested_study import refuse_fields, scheduled_study, study_of
 from dpbo.flows.prefect_runtime.settings import refuse_folder_settings
-from dpbo.flows.prefect_runtime.workers import workers, workers_for
+from dpbo.flows.prefect_runtime.workers import DaskWorkers, workers
 from dpbo.flows.private_flow import PrivateFlow
 from dpbo.flows.publishing import UNNAMED, publish_release
 from dpbo.flows.tuned import Tuned as Tuned
@@ -28,13 +28,14 @@ from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.tuning import finish, reserve, step
 from dpbo_core.errors import AssumptionNotAccepted, BudgetRefused, DpboError, StudyInvalid, printable
 from dpbo_core.final_model.train import model_is_public
-from dpbo_core.preparation.data_split import is_partitioned, validation_parts
+from dpbo_core.preparation.data_split import validation_parts
 from dpbo_core.preparation.resolve import resolve
 from dpbo_core.privacy.release import StudyResult
 from dpbo_core.queries.evaluation.request import asks_for_evaluation, last_step
 from dpbo_core.queries.evaluation.run import EvaluationResult
 from dpbo_core.queries.tuning.run import StudyRun
 from dpbo_core.scoring.partitioned import Workers
+from dpbo_core.scoring.processes import Processes
 from dpbo_core.study_file import StudySpec
 
 
@@ -91,10 +92,10 @@ def tune(flow: PrivateFlow) -> Tuned:
     warnings.tried(UNNAMED, lambda: name_run(study))
     evaluates = asks_for_evaluation(study)
     follow_up = last_step(resolved, flow.run) if evaluates else None
-    n_scoring = workers_for(resolved.method) if is_partitioned(study, folder) else 0
-    with alive(flow.stores.running), workers(n_scoring) as scoring:
-        precomputed, n_prepared = prepared(resolved, folder, flow.run.ledger)
-        if scoring is not None:  # they started meanwhile; before anything is charged
+    with alive(flow.stores.running), workers(study, folder, resolved.method) as scoring:
+        processes = scoring if isinstance(scoring, Processes) else None
+        precomputed, n_prepared = prepared(resolved, folder, flow.run.ledger, processes)
+        if isinstance(scoring, DaskWorkers):  # it was joined meanwhile; before anything is charged
             scoring.wait(validation_parts(study, folder))
         opened = reserve(resolved, flow.scored_by(scoring), precomputed, follow_up)
         if isinstance(opened, BudgetRefused):

@@ -1,27 +1,11 @@
-"""Public work, before anything is charged: a task a chunk of Λ, wherever the task runner puts it, or here."""
-
-from pathlib import Path
+"""Public work, before anything is charged: a task a chunk of Λ."""
 
 from prefect import task
 
 from dpbo.tasks import policies
-from dpbo_core.models.estimators import Model
-from dpbo_core.preparation.precomputed import PublicWork, cross_validate_candidates, train_candidates
-from dpbo_core.study_file import StudySpec
+from dpbo_core.preparation.precomputed import PublicWork
 
 Indices = tuple[int, ...]
-
-
-@task(name="train candidates", **policies.SENSITIVE_TASK)
-def candidates(study: StudySpec, folder: Path, indices: Indices, allowed_score: str | None) -> dict[int, Model]:
-    """Train a chunk of Λ on the study's public training set, in any process."""
-    return train_candidates(study, folder, indices, allowed_score)
-
-
-@task(name="cross-validate candidates", **policies.SENSITIVE_TASK)
-def public_scores(study: StudySpec, folder: Path, indices: Indices, allowed_score: str | None) -> dict[int, float]:
-    """Cross-validate a chunk of Λ on the study's public training set, in any process."""
-    return cross_validate_candidates(study, folder, indices, allowed_score)
 
 
 @task(name="cross-validate candidates", **policies.SENSITIVE_TASK)

@@ -21,7 +21,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import BinaryIO, ClassVar, Literal, NoReturn
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from dpbo_core.errors import StudyInvalid
@@ -177,9 +177,26 @@ class QueryAddress:
         return f"{POSTGRESQL}://{self.host}{port}/{self.database}#{self.select.schema}.{self.select.table}"
 
 
+@dataclass(frozen=True)
+class RowGroup:
+    """One row group of a local Parquet file, read as a file of its own."""
+
+    path: Path
+    index: int
+    suffix: ClassVar[str] = ".parquet"
+
+    def resolve(self) -> "RowGroup":
+        """The same group of the file without links."""
+        return RowGroup(self.path.resolve(), self.index)
+
+    def open(self, mode: Literal["rb"] = "rb") -> BinaryIO:
+        """The whole file's bytes, as a stream."""
+        return self.path.open(mode)
+
+
 Address = ObjectAddress | FolderAddress | QueryAddress
 Place = Path | Address
-Part = Path | ObjectAddress  # one file of several
+Part = Path | RowGroup | ObjectAddress  # one file of several
 
 
 def _object_identity(bucket: str, key: str, settings: tuple[tuple[str, str], ...]) -> str:

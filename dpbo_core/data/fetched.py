@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, Literal
 
 import numpy as np
 
-from dpbo_core.data.addresses import FolderAddress, ObjectAddress, Place, QueryAddress
+from dpbo_core.data.addresses import FolderAddress, ObjectAddress, Place, QueryAddress, RowGroup
 from dpbo_core.data.header import Header, column_names
 from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.data.table import Table
@@ -70,17 +70,17 @@ class QueryRows:
         return self.columns[[name.strip() for name in self.names].index(column)]
 
 
-Contents = Path | StoredObject | QueryRows
+Contents = Path | RowGroup | StoredObject | QueryRows
 
 
-def fetched(place: Place, *, shown_as: str) -> Contents:
+def fetched(place: Place | RowGroup, *, shown_as: str) -> Contents:
     """Download the table at an address; a path is returned as it is.
 
     Raises:
         StudyInvalid: it could not be fetched; why is not said.
     """
     match place:
-        case Path():
+        case Path() | RowGroup():
             return place
         case ObjectAddress():
             return _stored(place, downloaded, shown_as)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from dpbo_core.data.addresses import FolderAddress, ObjectAddress, Part, Place, QueryAddress
+from dpbo_core.data.addresses import FolderAddress, ObjectAddress, Part, Place, QueryAddress, RowGroup
 from dpbo_core.data.csv_file import csv_header, read_csv
 from dpbo_core.data.fetched import (
     Contents,
@@ -43,7 +43,7 @@ def files_of(path: Place) -> tuple[Path, ...]:
         return ()
 
 
-def read_header(path: str | Place, *, mode: ReadMode, shown_as: str) -> Header:
+def read_header(path: str | Place | RowGroup, *, mode: ReadMode, shown_as: str) -> Header:
     """Column names and the number of records. Looks at no record's content.
 
     Args:
@@ -99,7 +99,7 @@ def read_table(path: str | Contents, *, mode: ReadMode, shown_as: str) -> Table:
 
 
 @contextmanager
-def _errors_of_reading(path: Path | StoredObject, shown_as: str) -> Iterator[None]:
+def _errors_of_reading(path: Path | RowGroup | StoredObject, shown_as: str) -> Iterator[None]:
     if path.suffix.lower() not in (".csv", ".parquet"):
         raise StudyInvalid(
             f"{shown_as} is neither .csv nor .parquet",

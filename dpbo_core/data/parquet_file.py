@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from dpbo_core.data.addresses import RowGroup
 from dpbo_core.data.fetched import StoredObject
 from dpbo_core.data.header import Header, column_names
 from dpbo_core.data.raw_cells import UNREADABLE, Cells, arrow_times, as_cells, cells_of
@@ -23,21 +24,23 @@ from dpbo_core.data.read_mode import ReadMode
 from dpbo_core.data.table import Table
 from dpbo_core.data.values import Column, canonical, joined, value_column
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.privacy.sealing import attempted
 
+ParquetFile = Path | RowGroup | StoredObject
 _PANDAS_INDEX = "__index_level_"
 _MAGIC = b"PAR1"
 
 
 @dataclass(frozen=True)
 class _Footer:
-    """What the file says of itself: every field's name and type, and the records of each row group."""
+    """What the file says of itself: every field's name and type; each row group's number, and its records."""
 
     names: tuple[str, ...]
     types: tuple[Any, ...]
-    group_sizes: tuple[int, ...]
+    groups: dict[int, int]
 
 
-def parquet_header(path: Path | StoredObject, *, mode: ReadMode, shown_as: str) -> Header:
+def parquet_header(path: ParquetFile, *, mode: ReadMode, shown_as: str) -> Header:
     """The names and the number of records, from the footer alone.
 
     Raises:
@@ -51,11 +54,11 @@ def parquet_header(path: Path | StoredObject, *, mode: ReadMode, shown_as: str) 
             remedy="write the column as doubles, or as decimals of a fixed length, as pyarrow does",
         )
     names = column_names([footer.names[i] for i in _column_positions(footer)], mode=mode, shown_as=shown_as)
-    return Header(names, sum(footer.group_sizes))
+    return Header(names, sum(footer.groups.values()))
 
 
 def read_parquet(
-    path: Path | StoredObject,
+    path: ParquetFile,
     *,
     mode: ReadMode,
     shown_as: str,
@@ -81,9 +84,9 @@ def read_parquet(
         _refuse_types(names, [footer.types[i] for i in fields], shown_as=shown_as, mode=mode)
     readers = (_decoded_column, _cells) if mode.keeps_cells else (_decoded_column,)
     parts: list[list[list[Column]]] = [[[] for _ in names] for _ in readers]
-    broken = np.zeros(sum(footer.group_sizes), dtype=np.bool_)
+    broken = np.zeros(sum(footer.groups.values()), dtype=np.bool_)
     start = 0
-    for group, size in enumerate(footer.group_sizes):
+    for group, size in footer.groups.items():
         read = _group(file, group, size, [footer.names[i] for i in fields], readers)
         if read is None:
             if not mode.sensitive:
@@ -103,7 +106,13 @@ def read_parquet(
     return Table(values, broken, shown_as, {name: np.concatenate([as_cells([]), *pieces]) for name, pieces in raw})
 
 
-def parquet_values(path: Path | StoredObject, column: str, *, shown_as: str) -> list[object]:
+def row_groups(path: Path) -> tuple[Path | RowGroup, ...]:
+    """Each row group of a file as a part of its own; the file where it has one, or none that can be counted."""
+    n = attempted(lambda: len(_open_parquet(path, shown_as=path.name)[1].groups), 1)
+    return tuple(RowGroup(path, index) for index in range(n)) if n > 1 else (path,)
+
+
+def parquet_values(path: ParquetFile, column: str, *, shown_as: str) -> list[object]:
     """The values of a column that the header has, as many as the footer says; None where they cannot be decoded.
 
     Raises:
@@ -112,7 +121,7 @@ def parquet_values(path: Path | StoredObject, column: str, *, shown_as: str) -> 
     file, footer = _open_parquet(path, shown_as=shown_as)
     name = footer.names[[name.strip() for name in footer.names].index(column)]  # as the header's check saw it
     values: list[object] = []
-    for group, size in enumerate(footer.group_sizes):
+    for group, size in footer.groups.items():
         read = _group(file, group, size, [name], (_values_one_by_one,))
         values += [None] * size if read is None else read[0][0]
     return values
@@ -133,18 +142,20 @@ def _has_decimals_as_bytes(schema: Any) -> bool:
     return any(leaf.physical_type == "BYTE_ARRAY" and leaf.logical_type.type == "DECIMAL" for leaf in leaves)
 
 
-def _open_parquet(path: Path | StoredObject, *, shown_as: str) -> tuple[Any, _Footer]:
+def _open_parquet(path: ParquetFile, *, shown_as: str) -> tuple[Any, _Footer]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     own = _footer_bytes(path)
     # The message is raised after the except block, so that no cause or context travels with it.
     try:
-        source = pa.OSFile(str(path)) if isinstance(path, Path) else pa.BufferReader(path.content)
+        name = path.path if isinstance(path, RowGroup) else path
+        source = pa.BufferReader(name.content) if isinstance(name, StoredObject) else pa.OSFile(str(name))
         file = pq.ParquetFile(source, metadata=pq.read_metadata(pa.BufferReader(own)))
-        sizes = tuple(file.metadata.row_group(i).num_rows for i in range(file.num_row_groups))
-        footer = _Footer(tuple(file.schema_arrow.names), tuple(file.schema_arrow.types), sizes)
+        sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
         consistent = file.metadata.num_rows == sum(sizes) and min(sizes, default=0) >= 0
+        groups = {path.index: sizes[path.index]} if isinstance(path, RowGroup) else dict(enumerate(sizes))
+        footer = _Footer(tuple(file.schema_arrow.names), tuple(file.schema_arrow.types), groups)
     except Exception:  # noqa: BLE001  a damaged footer fails in many ways
         consistent = False
     if not consistent:
@@ -156,7 +167,7 @@ def _open_parquet(path: Path | StoredObject, *, shown_as: str) -> tuple[Any, _Fo
     return file, footer
 
 
-def _footer_bytes(path: Path | StoredObject) -> bytes:
+def _footer_bytes(path: ParquetFile) -> bytes:
     """The footer as a file without its Arrow schema; empty if there is no footer."""
     with path.open("rb") as file:
         size = file.seek(0, 2)

@@ -16,10 +16,13 @@ What one of them trained no step trains again, and nobody who publishes it (`Tra
 """
 
 import json
-from collections.abc import Mapping, Sequence
+import time
+from collections import ChainMap
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,9 +37,12 @@ from dpbo_core.preparation.public_half import PublicHalf
 from dpbo_core.preparation.resolve import ResolvedStudy
 from dpbo_core.preparation.trained_models import TrainedModels, memory_limit
 from dpbo_core.problem.problem import Problem, Trainer
+from dpbo_core.scoring.processes import Processes
 from dpbo_core.space.search_space import Value
 from dpbo_core.study_file import StudySpec
 
+T = TypeVar("T")
+LONG = 3.0  # seconds of public work, after which processes that are asked for are worth their start
 Scored = tuple[str, int]  # a point, the seed that deals out the folds
 LARGEST_TRAINED_FIRST = 4096
 
@@ -203,24 +209,26 @@ class PublicWork:
         self,
         study: ResolvedStudy,
         folder: str | Path,
-        earlier: Precomputed | None,
+        processes: Processes | None = None,
         *,
         allowed_score: str | None = None,
     ) -> None:
-        """Nothing done but the work of `earlier`; `allowed_score` as `public_half` has it.
+        """Nothing done; `processes` share it once it takes long; `allowed_score` as `public_half` has it.
 
         Raises:
             StudyInvalid, BudgetRefused, AssumptionNotAccepted: it would be refused whatever the work came to.
         """
-        earlier = earlier or Precomputed(trained=TrainedModels(memory_limit(study.spec)))
         check_lengthscale(study.method, study.problem)
         trained_first(study.method, study.problem)
         half = public_half(study.spec, folder, study.problem, allowed_score=allowed_score)
         check_accepted(study.spec, study.plan, half.problem.unlisted)
-        self._study = study
-        self._problem = remembering(half.problem, earlier)
-        self._models, self._scores, self._trained = dict(earlier.models), dict(earlier.scores), earlier.trained
+        self._study, self._trained = study, TrainedModels(memory_limit(study.spec))
+        self._problem = remembering(half.problem, Precomputed(trained=self._trained))
+        self._models: dict[int, Model] = {}
+        self._scores: dict[int, float] = {}
         self._steps: dict[int, NDArray[np.int64]] = {}
+        self._processes, self._seconds = processes, 0.0
+        self._elsewhere = study.spec, Path(folder).resolve(), allowed_score
 
     @property
     def to_cross_validate(self) -> Chunks:
@@ -247,7 +255,7 @@ class PublicWork:
 
     def cross_validate(self, indices: Sequence[int]) -> int:
         """Cross-validate a chunk of candidates: the number of scores so far."""
-        self._scores |= {index: self._problem.public_score(index) for index in indices}
+        self._scores |= self._shared(self._problem.public_score, cross_validate_candidates, indices)
         return len(self._scores)
 
     def search(self) -> int:
@@ -265,12 +273,28 @@ class PublicWork:
 
     def train(self, indices: Sequence[int]) -> int:
         """Train a chunk of candidates: the number of models so far."""
-        self._models |= {index: self._problem.train(index) for index in indices}
+        self._models |= self._shared(self._problem.train, train_candidates, indices)
         return len(self._models)
 
     def try_out(self) -> bool:
         """Train one candidate as a trial: whether the study has any."""
         return self._problem.train(first_trained(self._study.method, self._problem)) is not None
+
+    def _shared(
+        self, one: Callable[[int], T], many: Callable[..., dict[int, T]], indices: Sequence[int]
+    ) -> dict[int, T]:
+        """The result of `one` for each candidate; `many` is the same work, for any process."""
+        begun = time.monotonic()
+        if self._processes is None or self._seconds < LONG:
+            done = {index: one(index) for index in indices}
+        else:
+            spec, folder, allowed = self._elsewhere
+            work = partial(many, spec, folder, allowed_score=allowed)
+            pieces = [(index,) for index in indices]
+            here = lambda piece: {index: one(index) for index in piece}  # noqa: E731
+            done = dict(ChainMap(*self._processes.each(work, pieces, here)))
+        self._seconds += time.monotonic() - begun
+        return done
 
     def done(self) -> Precomputed:
         """The precomputed work, with which a study is opened."""

@@ -18,6 +18,8 @@ import secrets
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
+from itertools import chain
+from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
@@ -26,6 +28,7 @@ from dpbo_core import data
 from dpbo_core.data import Encoded, Preprocessing
 from dpbo_core.data.addresses import ObjectAddress, Part
 from dpbo_core.data.fetched import Contents, fetched, state_of
+from dpbo_core.data.parquet_file import row_groups
 from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.errors import Sealed
 from dpbo_core.models.scorable import ScorableModel
@@ -36,6 +39,7 @@ from dpbo_core.privacy.sensitive import Opaque, Sensitive
 from dpbo_core.scoring.in_memory import ONE_AT_A_TIME, Half, Paired, Totals, exact_totals, table_of_part
 
 T = TypeVar("T")
+Work = TypeVar("Work")
 Answer = tuple[int | Integers, int]  # what a part adds, and its number of records
 PartAnswer = Callable[[Part], bytes]
 SHOWN_AS = "a validation file"
@@ -45,9 +49,9 @@ CACHE_GIGABYTES = 2.0  # GB of encoded records, in all processes together, unles
 class PartCache(Opaque, Generic[T]):
     """What one process keeps, for one reader at a time. As sensitive as the records.
 
-    What is kept follows from the order in which parts are asked for and from their numbers of records and features,
-    never from what a record holds. A file that was written again is read again, and one that is gone is missed,
-    whether it was kept or not.
+    What is kept follows from the order in which parts are asked for (of several processes: from which was free) and
+    from their numbers of records and features, never from what a record holds. A file that was written again is
+    read again, and one that is gone is missed, whether it was kept or not.
     """
 
     __slots__ = ("_bytes", "_parts", "_reader")
@@ -88,7 +92,7 @@ def _state(part: Part) -> tuple[int, ...]:
     """The part's marks by which a change is noticed: inode, times and size, or a store's time and size."""
     if isinstance(part, ObjectAddress):
         return state_of(part)
-    status = part.stat()
+    status = (part if isinstance(part, Path) else part.path).stat()
     return status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size
 
 
@@ -117,6 +121,11 @@ class CachingWork(Protocol):
 class Workers(Protocol):
     """Who scores partitions. Anything that maps a function over paths, inside the curator's boundary."""
 
+    @property
+    def n_processes(self) -> int:
+        """How many parts can be scored at once."""
+        ...
+
     def map(self, work: PartWork, parts: Sequence[Part]) -> list[Answer | None]:
         """Run `work` on every part, in any order: its answers, None for a lost part."""
         ...
@@ -129,22 +138,36 @@ class Workers(Protocol):
 class SerialWorkers(Opaque):
     """This process: one partition in memory at a time, and those that are kept."""
 
-    __slots__ = ("_cache",)
+    __slots__ = ("_cache", "_n_sharing")
 
-    def __init__(self) -> None:
+    def __init__(self, n_sharing: int = 1) -> None:
+        """`n_sharing` processes share the limit of what is kept."""
         self._cache: PartCache[Any] = PartCache()
+        self._n_sharing = n_sharing
+
+    @property
+    def n_processes(self) -> int:
+        """One."""
+        return 1
+
+    def prepared(self, work: Work) -> Work:
+        """The work with this process's cache, if it can use one."""
+        return work.with_cache(self._cache, self._n_sharing) if isinstance(work, CachingWork) else work
 
     def map(self, work: PartWork, parts: Sequence[Part]) -> list[Answer | None]:
         """Run `work` on every part, one after the other, in order."""
-        if isinstance(work, CachingWork):
-            work = work.with_cache(self._cache, 1)
-        return [work(part) for part in parts]
+        return [*map(self.prepared(work), parts)]
 
     def answers(self, work: PartAnswer, parts: Sequence[Part]) -> Iterable[bytes | None]:
         """Run `work` on every part: its answers in bytes, each made when it is asked for."""
-        if isinstance(work, CachingWork):
-            work = work.with_cache(self._cache, 1)
-        return map(work, parts)
+        return map(self.prepared(work), parts)
+
+
+def pieces_of(parts: Sequence[Part], workers: Workers) -> tuple[Part, ...]:
+    """The parts; where they are fewer than the processes, each row group of a local file is one."""
+    if len(parts) >= workers.n_processes:
+        return tuple(parts)
+    return tuple(chain.from_iterable(row_groups(part) if isinstance(part, Path) else (part,) for part in parts))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -265,8 +288,9 @@ class PartitionedObjective(Half):
         n_records: int,
         workers: Workers | None = None,
     ) -> None:
-        self._parts, self._reader, self._score = tuple(parts), reader, score
-        self._n_records, self._workers = n_records, workers or SerialWorkers()
+        self._reader, self._score, self._n_records = reader, score, n_records
+        self._workers = workers or SerialWorkers()
+        self._parts = pieces_of(parts, self._workers)
 
     def pairs(self) -> Sensitive[int]:
         """The largest count of pairs, 2PQ, from the labels of all parts.

@@ -49,6 +49,7 @@ from dpbo_core.scoring.partitioned import (
     SerialWorkers,
     Workers,
     bytes_of,
+    pieces_of,
 )
 
 Integers = NDArray[np.int64]
@@ -280,9 +281,9 @@ class PartitionedPersons(Half):
         n_persons: int,
         workers: Workers | None = None,
     ) -> None:
-        self._parts, self._reader = tuple(parts), reader
-        self._column, self._score = column, score
+        self._reader, self._column, self._score = reader, column, score
         self._n_persons, self._workers = n_persons, workers or SerialWorkers()
+        self._parts = pieces_of(parts, self._workers)
 
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:
         """Each model's sum of persons' means over all parts, read once for as many models as fit in memory.

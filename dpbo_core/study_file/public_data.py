@@ -47,8 +47,8 @@ def refuse_files(table: Mapping[str, Any]) -> None:
         StudyInvalid: it is.
     """
     require(
-        not any(key in table for key in (*FILES, "memory_limit")),
-        "[data] names both a bundled source and files, or a memory_limit, which is of files",
+        not any(key in table for key in (*FILES, "memory_limit", "workers")),
+        "[data] names both a bundled source and files, or memory_limit or workers, which are of files",
         remedy="keep source and validation_share, or training, validation, n_validation and target",
     )
 
@@ -111,6 +111,8 @@ class TwoFiles(PublicSection):
         target: the column to predict.
         memory_limit: GB of encoded validation records that are kept, in all processes together, where they are a
             folder of files; it changes no release, and no study's key.
+        workers: processes of this machine that score the parts of a folder, and share long public work; no part of
+            a study's key either.
     """
 
     training: str
@@ -120,6 +122,7 @@ class TwoFiles(PublicSection):
     memory_limit: Annotated[
         float | None, at_least(0, "give the GB of validation records that may be kept in memory, 0 for none")
     ] = None
+    workers: Annotated[int | None, at_least(1, "give a number of processes, one for each core, say")] = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

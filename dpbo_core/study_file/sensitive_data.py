@@ -127,9 +127,9 @@ def read_sensitive(table: Mapping[str, Any]) -> SensitiveData:
         remedy="drop the columns from the files, or fill the gaps there",
     )
     require(
-        "memory_limit" not in table,
-        "[data] gives memory_limit for a sensitive training set",
-        cause="it is of validation records in a folder of files, and private training keeps its records in memory",
+        "memory_limit" not in table and "workers" not in table,
+        "[data] gives memory_limit or workers for a sensitive training set",
+        cause="they are of validation records in a folder of files, and private training keeps its in memory",
         remedy="remove it",
     )
     bundled = "source" in table

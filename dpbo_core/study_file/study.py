@@ -202,9 +202,9 @@ class StudySpec:
     def tuned(self) -> "StudySpec":
         """The part of the study that its tuning, and so its key, depends on: no evaluation, watch or reading."""
         budget = None if self.budget is None else replace(self.budget, editions=None)
-        data = (
-            replace(self.data, memory_limit=None) if isinstance(self.data, PublicFiles | PersonFiles) else self.data
-        )
+        data = self.data
+        if isinstance(data, PublicFiles | PersonFiles):
+            data = replace(data, memory_limit=None, workers=None)
         search, privacy = replace(self.search, one_pass=None), replace(self.privacy, anyway=None)
         return replace(
             self,

@@ -1,6 +1,7 @@
 """A study from its file to its release: `dpbo tune`, `dpbo score`, and `dpbo serve` on a schedule."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,6 +31,7 @@ from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.release import StudyResult
 from dpbo_core.queries.tuning.run import check_first, recorded_release
 from dpbo_core.study_file import StudySpec
+from dpbo_core.study_file.public_data import PersonFiles, PublicFiles
 from dpbo_core.study_file.toml_file import read_study
 
 EXAMPLE = Path(__file__).with_name("breast_cancer.toml")
@@ -40,12 +42,15 @@ def tune(
     example: Annotated[bool, typer.Option("--example", help="Run the bundled study instead, anywhere.")] = False,
     pad_steps: Annotated[float, typer.Option(help="Each task takes a whole number of so many seconds.")] = 0.0,
     register: Annotated[bool, typer.Option("--register", help="Register the final model in MLflow.")] = False,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes that score a folder's files: [data] workers.", min=1, max=1024)
+    ] = None,
     explain: Explain = False,
 ) -> None:
     """Plan, reserve, search step by step, release, and show it in MLflow."""
     if (study is None) != example:
         raise no_study()
-    tuned, account = run(study or EXAMPLE, pad_steps=pad_steps, register=register)
+    tuned, account = run(study or EXAMPLE, pad_steps=pad_steps, register=register, workers=workers)
 
     def screen() -> None:
         print_tuned(tuned, account)
@@ -93,7 +98,9 @@ def serve(
     serve_schedule(story, cron=cron, every=every, example="0 2 * * *")
 
 
-def run(path: Path, *, pad_steps: float = 0.0, register: bool = False) -> tuple[Tuned, Account]:
+def run(
+    path: Path, *, pad_steps: float = 0.0, register: bool = False, workers: int | None = None
+) -> tuple[Tuned, Account]:
     """Run the study in `path` as a Prefect flow; returns its result and its dataset's account afterwards.
 
     Of a study that was released and is shown already nothing is run. What could not be published is told on
@@ -104,6 +111,10 @@ def run(path: Path, *, pad_steps: float = 0.0, register: bool = False) -> tuple[
     """
     check_padding(pad_steps)
     study = study_of_one_run(path)
+    if workers is not None:
+        if not isinstance(study.data, PublicFiles | PersonFiles):
+            raise StudyInvalid("--workers is of files, and this study names none", remedy="leave it out")
+        study = replace(study, data=replace(study.data, workers=workers))
     folder = "." if path == EXAMPLE else os.path.relpath(str(path.parent))  # a bundled set is in no folder
     quiet_environment()
     replay = None if register else replayed(study, folder)

@@ -1,100 +1,63 @@
-"""Dask for what one process is too small for: scoring partitions, and training candidates. Optional extra `dask`.
+"""Who scores the parts of a folder: processes of this machine, or a Dask cluster that others run (extra `dask`).
 
-Workers are processes of this machine, inside the curator's boundary, reachable on the loopback alone and by who
-holds this run's certificate: other users do not. They have no pages: Dask's would show to
-every local user how many bytes an exact sum took and how often one was asked for. Nothing of a partition is kept by
-Dask: its answer is bytes of one width (where persons are averaged, a power of two of entries), which are forgotten
-when they arrive, and spilling is off. A worker scores the same parts whenever it is asked, so that those it could
-keep (`PartCache`) are read once; the models are sent to it once for all its parts.
-
-Or they are those of a cluster that stands (`standing_cluster`), which was looked at first; each looks at itself
-again before it scores, since it may have come later.
+Processes of this machine (`dpbo_core.scoring.processes`) are asked for by the study, or by `--workers`. A cluster
+(`standing_cluster`) was looked at first, and each of its workers looks at itself again before it scores, since it
+may have come later. Nothing of a partition is kept by Dask: its answer is bytes of one width (where persons are
+averaged, a power of two of entries), which are forgotten when they arrive. A worker has one part at a time, first
+of those that it scored before and may have cached (`PartCache`); the models are sent once for all parts.
 """
 
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dpbo.flows.prefect_runtime.dask_fitness import own_packages, processor, worker_problems
 from dpbo.flows.prefect_runtime.standing_cluster import MEMORY, StandingCluster, standing_cluster
-from dpbo_core.data.addresses import Part
+from dpbo_core.data.addresses import ObjectAddress, Part
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.methods.contract import Method
+from dpbo_core.preparation.data_split import is_partitioned
 from dpbo_core.scoring.partitioned import Answer, CachingWork, PartAnswer, PartCache, PartWork
+from dpbo_core.scoring.processes import Processes, handed_out
+from dpbo_core.study_file import StudySpec
+from dpbo_core.study_file.public_data import PersonFiles, PublicFiles
 
-if TYPE_CHECKING:
-    from distributed import LocalCluster
-
-SETTING = "DPBO_WORKERS"
-LOOPBACK = "127.0.0.1"
-CLUSTER: dict[str, Any] = {
-    "host": LOOPBACK,
-    "processes": True,
-    "threads_per_worker": 1,  # scoring is exact in any order; one thread keeps memory to one partition a worker
-    "memory_limit": 0,  # no limit, so nothing is ever paused, spilt to disk or killed by Dask
-    "dashboard_address": f"{LOOPBACK}:0",  # it must listen somewhere; its own default is every interface
-    "scheduler_kwargs": {"dashboard": False},
-    "silence_logs": 50,  # a worker's log may quote what failed
-}
-SETTINGS: dict[str, Any] = {
-    "distributed.scheduler.http.routes": [],
-    "distributed.worker.http.routes": [],
-    "distributed.comm.compression": False,  # packed bytes would be as many as what is in them says
-    "distributed.worker.profile.enabled": False,  # it keeps where a worker was, a hundred times a second
-    # Dask has a worker give every freed block back to the system, which then took a third of its time. Both
-    # thresholds, since glibc no longer moves the one where the other is set.
-    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 2**28,
-    "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 2**25,
-    "distributed.nanny.pre-spawn-environ.MALLOC_ARENA_MAX": 1,
-}
-ONE_AT_A_TIME = Lock()
 LOOK, LOOKS = 5.0, 12  # seconds between looks for workers, and how many may find none before all is given up
 WIDTH = 16  # bytes of an integer; a sum is below 2**127 by far
 
 
-def cluster(n_workers: int) -> "LocalCluster":
-    """Start a cluster of `n_workers` processes and their scheduler, under SETTINGS."""
-    import dask
-    from distributed import LocalCluster, Security
-
-    with ONE_AT_A_TIME, dask.config.set(SETTINGS):  # its settings are the process's
-        return LocalCluster(n_workers=n_workers, security=Security.temporary(), **CLUSTER)
-
-
 class DaskWorkers:
-    """Scores parts on a cluster, which may still be starting; the answer of a worker that was lost is None."""
+    """Scores parts on a cluster, which may still be joined; the answer of a worker that was lost is None."""
 
-    def __init__(self, started: Callable[[], Any], task: "Callable[..., list[bytes]] | None" = None) -> None:
-        """`started` waits for a client; `task` is what each worker runs, `answers_of` where None."""
-        self._started, self._task = started, task or answers_of
+    def __init__(self, joined: Callable[[], Any], task: "Callable[..., bytes | None] | None" = None) -> None:
+        """`joined` waits for a client; `task` is what a worker runs on a part, `answer_if_fit` where None."""
+        self._joined, self._task = joined, task or partial(answer_if_fit, own_packages(), processor())
+        self._homes: dict[Any, object] = {}
 
     @property
-    def _client(self) -> Any:
-        """The Dask client of the cluster, started when it is first asked for."""
-        return self._started()
+    def n_processes(self) -> int:
+        """How many workers there are."""
+        return len(self._joined().nthreads())
 
     def wait(self, parts: Sequence[Part] = ()) -> None:
-        """Wait until the workers have started, and ask each whether it can read every part of a folder.
+        """Wait until the cluster is joined, and ask each worker whether it can read every part of a folder.
 
         Raises:
-            StudyInvalid: one cannot, and is named; or whatever keeps them from starting.
+            StudyInvalid: one cannot, and is named; or whatever keeps us from joining.
         """
-        client = self._started()
-        places = [part.resolve() for part in parts if isinstance(part, Path)]
-        for worker, n_unread in client.run(unreadable, places).items() if places else ():
-            if n_unread:
-                raise StudyInvalid(
-                    f"worker {worker} cannot read {n_unread} of the {len(places)} parts in {places[0].parent}",
-                    cause="another folder is mounted there, or its user may not read this one",
-                    remedy="mount the folder on every worker's host, readable; nothing was charged by this run",
-                )
+        blind = blind_workers(self._joined(), parts)
+        if blind:
+            raise StudyInvalid(
+                blind[0],
+                cause="another folder is mounted there, or its user may not read this one",
+                remedy="mount the folder on every worker's host, readable; nothing was charged by this run",
+            )
 
     def map(self, work: PartWork, parts: Sequence[Part]) -> list[Answer | None]:
         """The answers of `work` on every part; a part whose worker was lost has None."""
@@ -104,30 +67,50 @@ class DaskWorkers:
             for answer in self.answers(OneWidth(work), parts)
         ]
 
-    def answers(self, work: PartAnswer, parts: Sequence[Part]) -> list[bytes | None]:
-        """The answers of `work` in bytes, part by part; one that was lost with its worker is left out.
+    def answers(self, work: PartAnswer, parts: Sequence[Part]) -> Iterator[bytes | None]:
+        """The answers of `work` in bytes as they come; None for a part that was lost."""
+        client = self._joined()
+        places = [part if isinstance(part, ObjectAddress) else part.resolve() for part in parts]
+        homes = sorted(client.nthreads())
+        sent = client.scatter(work, hash=False, broadcast=True) if homes else work
+        beside = [_Home(client, self._task, home, len(homes)) for home in homes]
+        here = None if homes else lambda _: None
+        yield from handed_out(sent, places, beside, here, self._homes)
 
-        A worker is given every n-th part, the same whenever it is asked; another one takes its place if it is lost.
-        """
-        places, homes = (
-            [part.resolve() if isinstance(part, Path) else part for part in parts],
-            sorted(self._client.nthreads()),
+
+class _Home:
+    """A worker of a cluster, by its address; another one takes its place if it is lost."""
+
+    def __init__(self, client: Any, task: Callable[..., bytes | None], address: str, n_workers: int) -> None:
+        self._client, self._task, self._address, self._n_workers = client, task, address, n_workers
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Home) and other._address == self._address
+
+    def __hash__(self) -> int:
+        return hash(self._address)
+
+    def ready(self, patience: float) -> bool:  # noqa: ARG002  it waited for its client
+        """True: it has joined."""
+        return True
+
+    def __call__(self, work: Any, part: Part) -> bytes | None:
+        """The answer for a part; None where it was lost with its worker, or Dask with all of them."""
+        future = self._client.submit(
+            self._task, work, part, self._n_workers, pure=False, workers=[self._address], allow_other_workers=True
         )
-        n = len(homes)
-        futures = [
-            self._client.submit(
-                self._task, work, places[i::n], n, pure=False, workers=[home], allow_other_workers=True
-            )
-            for i, home in enumerate(homes)
-        ]
         try:
-            self._wait_for(futures)
-            return [answer for of_worker in self._client.gather(futures, errors="skip") for answer in of_worker]
+            self._wait_for(future)
+            answers: list[bytes | None] = self._client.gather([future], errors="skip")
+            return answers[0] if answers else None
+        except Exception:  # noqa: BLE001  whatever Dask says, the curator's process says that a part is missing
+            return None
         finally:
-            self._client.cancel(futures)
+            with suppress(Exception):
+                self._client.cancel([future])
 
-    def _wait_for(self, futures: Sequence[Any]) -> None:
-        """Wait until the futures are done; Dask itself would wait for ever where no worker is left.
+    def _wait_for(self, future: Any) -> None:
+        """Wait until it is done; Dask itself would wait for ever where no worker is left.
 
         Raises:
             TimeoutError: there was none for so many looks.
@@ -137,10 +120,21 @@ class DaskWorkers:
         alone = 0
         while alone < LOOKS:
             with suppress(TimeoutError), self._client.as_current():
-                wait(futures, timeout=LOOK)
+                wait([future], timeout=LOOK)
                 return
             alone = 0 if self._client.nthreads() else alone + 1
         raise TimeoutError
+
+
+def blind_workers(client: Any, parts: Sequence[Part]) -> list[str]:
+    """A sentence about each worker of a cluster that cannot read every part of a folder."""
+    places = [part.resolve() for part in parts if isinstance(part, Path)]
+    unread = client.run(unreadable, places) if places else {}
+    return [
+        f"worker {worker} cannot read {n} of the {len(places)} parts in {places[0].parent}"
+        for worker, n in unread.items()
+        if n
+    ]
 
 
 def unreadable(places: Sequence[Path]) -> int:
@@ -163,27 +157,20 @@ class OneWidth:
         return of_one_width(self.work, part, n_numbers=self.work.n_numbers)
 
 
-def answers_of(work: PartAnswer, parts: Sequence[Part], n_workers: int) -> list[bytes]:
-    """The answers of one of `n_workers` workers for its parts; a cached part is not read again."""
-    if isinstance(work, CachingWork):
-        work = work.with_cache(_memory(), n_workers)
-    return [work(part) for part in parts]
+def answer_of(work: PartAnswer, part: Part, n_workers: int) -> bytes:
+    """The answer of one of `n_workers` workers for a part; a cached part is not read again."""
+    return (work.with_cache(_memory(), n_workers) if isinstance(work, CachingWork) else work)(part)
 
 
-def answers_if_fit(
-    versions: dict[str, str], kind: str, work: PartAnswer, parts: Sequence[Part], n_workers: int
-) -> list[bytes]:
-    """The answers of a worker that others started; none where it turns out unfit.
+def answer_if_fit(
+    versions: dict[str, str], kind: str, work: PartAnswer, part: Part, n_workers: int
+) -> bytes | None:
+    """The answer of a worker that others started; None where it turns out unfit.
 
     `versions` and `kind` are the packages and the processor of the curator's host.
     """
     fit = own_packages() == versions and not worker_problems(kind, _worker())
-    return answers_of(work, parts, n_workers) if fit else []
-
-
-def checked() -> Callable[..., list[bytes]]:
-    """The function `answers_if_fit` bound to this host's packages and processor."""
-    return partial(answers_if_fit, own_packages(), processor())
+    return answer_of(work, part, n_workers) if fit else None
 
 
 def _worker() -> Any:
@@ -230,63 +217,49 @@ def from_one_width(raw: bytes, *, n_numbers: int = 1) -> Answer | None:
     return np.frombuffer(body, dtype="<i8").astype(np.int64), n_records
 
 
-def workers_for(method: Method) -> int | StandingCluster:
-    """The workers that may score for a study of this method: none if it hides its number of evaluations."""
-    return 0 if method.traits.hides_evaluations else scorers()
-
-
-def scorers() -> int | StandingCluster:
-    """The workers that score parts: DPBO_DASK's cluster, or a number of local processes; 0 for none."""
-    return standing_cluster() or n_workers()
+Scorers = Processes | DaskWorkers
 
 
 @contextmanager
-def workers(who: int | StandingCluster | None = None) -> Iterator[DaskWorkers | None]:
-    """Context with the workers of `who`, or of `scorers`, started in the background; None without any.
+def workers(study: StudySpec, folder: str, method: Method | None = None) -> Iterator[Scorers | None]:
+    """Context with who scores the parts of a study: DPBO_DASK's cluster, [data] workers processes, or nobody else.
+
+    Nobody where `method` hides its number of evaluations, which could be counted.
 
     Raises:
-        StudyInvalid: a setting cannot be used, or Dask is not installed.
+        StudyInvalid: DPBO_DASK cannot be used, or Dask is not installed. Sealed: as `on_cluster`.
     """
-    who = scorers() if who is None else who
-    if who == 0:
+    if method is not None and method.traits.hides_evaluations:
         yield None
         return
-    try:
-        from distributed import Client
-    except ImportError:
-        raise StudyInvalid(
-            f"{SETTING} asks for workers, and Dask is not installed",
-            remedy=f"pip install 'dpbo[dask]', or unset {SETTING}",
-        ) from None
-    with ExitStack() as running, ThreadPoolExecutor(1) as aside:
-
-        def start() -> Any:
-            if isinstance(who, StandingCluster):
-                return who.joined(running)
-            client = Client(running.enter_context(cluster(who)))
-            running.callback(client.close)  # not as a context: it is left in another thread than it is entered in
-            return client
-
-        gone = False
-        try:
-            yield DaskWorkers(aside.submit(start).result, checked() if isinstance(who, StandingCluster) else None)
-        except Sealed:
-            gone = isinstance(who, StandingCluster) and not who.is_listening()
-            if not gone:
-                raise
-        if gone and isinstance(who, StandingCluster):
-            raise who.lost_scheduler() from None
+    cluster = standing_cluster() if is_partitioned(study, folder) else None
+    if cluster is not None:
+        with on_cluster(cluster) as joined:
+            yield joined
+        return
+    with closing(Processes(n_processes(study))) as own:
+        yield own if own.n_processes > 1 else None
 
 
-def n_workers() -> int:
-    """The number of workers that the environment asks for; 0 for none.
+@contextmanager
+def on_cluster(cluster: StandingCluster) -> Iterator[DaskWorkers]:
+    """Context with the workers of a cluster that others run, which is joined in the background.
 
     Raises:
-        StudyInvalid: it is no whole number.
+        Sealed: its scheduler was lost, which is said; or as whatever is done in it.
     """
-    text = os.environ.get(SETTING, "0")
-    if not text.isdecimal() or int(text) > 1024:
-        raise StudyInvalid(
-            f"{SETTING} = {text!r} is no number of workers", remedy="give a whole number, or unset it"
-        )
-    return int(text)
+    with ExitStack() as running, ThreadPoolExecutor(1) as aside:
+        gone = False
+        try:
+            yield DaskWorkers(aside.submit(cluster.joined, running).result)
+        except Sealed:
+            gone = not cluster.is_listening()
+            if not gone:
+                raise
+        if gone:
+            raise cluster.lost_scheduler() from None
+
+
+def n_processes(study: StudySpec) -> int:
+    """The number of processes that a study asks for: 1 where it says nothing."""
+    return (study.data.workers or 1) if isinstance(study.data, PublicFiles | PersonFiles) else 1

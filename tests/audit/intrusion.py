@@ -25,14 +25,13 @@ def main_table(tried: list[Way]) -> str:
     local = [way for way in tried if way.who in WHO and not way.skipped]
     through = [way for way in local if way.got]
     skipped = len([way for way in tried if way.skipped])
-    counters = sum(len(way.got) for way in local if way.server == "DPBO_WORKERS")
     renamed, operator = accounts.renaming(), next(way for way in tried if way.who == "operator")
     noticed = {name: came != "spent" for name, came in accounts.tampering().items()}
     waits = paid.waits()
     slowest = max(waits, key=lambda name: waits[name])
     beyond = f"; {skipped} not run" if skipped else ""
     rows = [
-        ("local uid or web page runs code or reads the file (serve, ui, tune, workers, docs)", "3 of 3 ways",
+        ("local uid or web page runs code or reads the file (serve, ui, tune, docs)", "3 of 3 ways",
          f"{len(through)} of {len(local)} ways{beyond}", "the ways below, test_intruder.py, test_viewer.py"),
         ("ε from one file by renaming", "× 5, no limit", f"× {renamed.times:g}",
          f"{renamed.attempts} names, links and paths; test_policy.py"),
@@ -44,7 +43,7 @@ def main_table(tried: list[Way]) -> str:
          "triggers dropped, then the next spend; test_ledger_audit.py"),
         ("silent PostgreSQL: the longest wait for a message", "over 100 s", f"{waits[slowest]:.1f} s",
          f"{slowest}; test_ledger_silent.py"),
-        ("exact bits through a worker's counters; K", "1 a part and model; exact", f"{counters}; {trials_seen()}",
+        ("K through a worker's counters", "exact", f"{trials_seen()}",
          "test_workers.py"),
         ("outbound connections of a whole tune", "1", str(len(paid.outward())), "test_nothing_leaves.py"),
         ("a canary in a core, a pickle or a temporary copy", "2", str(len(paid.canaries())),
@@ -65,12 +64,15 @@ def trials_seen() -> int:
 
     from test_dp_hypo import study as hypo
 
-    from dpbo.flows.prefect_runtime.workers import SETTING, workers_for
+    from dpbo.flows.prefect_runtime.standing_cluster import ADDRESS
+    from dpbo.flows.prefect_runtime.workers import workers
     from dpbo_core.preparation.resolve import resolve
     from dpbo_core.study_file import StudySpec
 
-    with accounts.team() as folder, patch.dict(os.environ, {SETTING: "3"}):
-        return workers_for(resolve(StudySpec.from_dict(hypo(folder))).method)
+    with accounts.team() as folder, patch.dict(os.environ, {ADDRESS: "tls://127.0.0.1:1"}):
+        study = StudySpec.from_dict(hypo(folder))
+        with workers(study, str(folder), resolve(study).method) as made:
+            return 0 if made is None else made.n_processes
 
 
 def text() -> str:

@@ -3,7 +3,6 @@
 A way is tried many times; what counts is how often it got anything: an answer, a file, a byte, a change.
 """
 
-import asyncio
 import json
 import os
 import shutil
@@ -388,55 +387,6 @@ def of_squatters(folder: Path) -> Iterator[Way]:
     )
 
 
-def of_workers() -> Iterator[Way]:
-    """`DPBO_WORKERS`: Dask's ports."""
-    from distributed.comm import connect
-    from distributed.security import Security
-    from test_workers import PAGES, SCAN, constant, sizes_of
-
-    from dpbo.flows.prefect_runtime.workers import of_one_width, workers
-
-    server = "DPBO_WORKERS"
-    with workers(1) as ended:
-        assert ended is not None
-        old = ended._client.security
-    with workers(2) as pool:
-        assert pool is not None
-        client = pool._client
-        info = client.scheduler_info()
-        told_ = {worker["services"]["dashboard"] for worker in info["workers"].values()}
-        tls = {int(place.rsplit(":", 1)[1]) for place in (info["address"], *info["workers"])}
-        ports = sorted(ports_of(family(os.getpid())) | told_ | tls)
-        found = as_nobody(SCAN, asks=[(port, path) for port in ports for path in PAGES])
-        got = tuple(f"{port}{path}" for port, path, status in found if status not in REFUSED)
-        yield Way(server, "second user", "every page of Dask's on every port", len(found), got)
-
-        async def knock(place: str, security: Security) -> str:
-            comm = await connect(place, timeout=5, **security.get_connection_args("client"))
-            await comm.write({"op": "identity", "reply": True, "close": True})
-            answer = await comm.read()
-            comm.abort()
-            return str(answer["type"])
-
-        assert asyncio.run(knock(info["address"], client.security)) == "Scheduler"
-        for name, security in (("no certificate, or one of his own", Security.temporary()),
-                               ("replay: the certificate of a run that has ended", old)):  # fmt: skip
-            let_in = []
-            for place in (info["address"], *info["workers"]):
-                with suppress(OSError, TypeError):
-                    let_in.append(asyncio.run(knock(place, security)))
-            yield Way(server, "second user", name, 1 + len(info["workers"]), tuple(let_in))
-        counted = set()
-        for total in (2**30 - 1, 2**30, 2**45, -(2**40)):
-            futures = client.map(partial(of_one_width, partial(constant, (total, 7))), range(3), pure=False)
-            client.gather(futures)
-            sizes = client.run_on_scheduler(sizes_of, [future.key for future in futures])
-            counted.add(tuple(sorted(sizes)))
-            client.cancel(futures)
-        got = tuple(str(sizes) for sizes in counted)[1:]
-        yield Way(server, "second user", "the byte counters of exact sums, on both sides of 2^30", 12, got)
-
-
 def of_docs() -> Iterator[Way]:
     """`make docs`: what it runs, as make itself says."""
     program, root = shutil.which("make"), Path(__file__).parents[2]
@@ -528,7 +478,7 @@ def campaign() -> tuple[list[Way], list[Way]]:
         make_team(folder)
         ways = [*of_serve(folder), *of_tune(folder), *of_squatters(folder)]
         edition(folder, "2")
-        ways += [*of_ui(folder), *of_workers(), *of_shared_folders(top), *of_docs()]
+        ways += [*of_ui(folder), *of_shared_folders(top), *of_docs()]
         from mlflow.tracking import MlflowClient
 
         client = MlflowClient(tracking_uri=f"sqlite:///{folder / 'mlruns' / 'mlflow.db'}")

@@ -13,7 +13,6 @@ from intruder import NOBODY
 from dpbo.flows import outsource
 from dpbo.flows.compare import compare_methods, measure
 from dpbo.flows.evaluate import evaluate_privately
-from dpbo.flows.prefect_runtime.fanning_out import fan_out
 from dpbo.flows.prefect_runtime.owner import owners_terminal
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo.flows.serve import FROZEN, tune_on_schedule
@@ -194,11 +193,6 @@ def test_no_flow_names_files_of_no_study(study, here):
         with pytest.raises(PolicyRefused, match="not allowed by the owner's policy"):
             flow()
     assert n_charges() == [1]
-
-
-def test_a_flow_inside_another_asks_the_policy_when_it_is_started_alone(study):
-    with pytest.raises(PolicyRefused, match="not allowed by the owner's policy"):
-        fan_out(study("2", training="patients.csv"), ".", (0,), ())
 
 
 def test_an_epsilon_of_json_damages_no_ledger(study, dpbo):

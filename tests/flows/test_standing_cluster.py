@@ -1,5 +1,6 @@
 """A Dask cluster that stands: refused unless records are safe there; what is lost tells and costs nothing."""
 
+import re
 import signal
 import tempfile
 import threading
@@ -7,11 +8,12 @@ from collections import UserDict
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
+from types import NoneType, SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+import tomli_w
 from dask_hosts import hosts, tls, written_certificate
 from intruder import as_nobody, wait_until
 from worlds import with_method
@@ -19,7 +21,7 @@ from worlds import with_method
 from dpbo.flows.cli.exposure import dask_cluster
 from dpbo.flows.prefect_runtime.dask_fitness import PACKAGES, problems
 from dpbo.flows.prefect_runtime.standing_cluster import ADDRESS, standing_cluster
-from dpbo.flows.prefect_runtime.workers import SETTING, scorers, workers, workers_for
+from dpbo.flows.prefect_runtime.workers import DaskWorkers, on_cluster, workers
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -47,7 +49,7 @@ def certificate(here):
 ])  # fmt: skip
 def test_an_address_without_tls_is_refused(certificate, monkeypatch, address):
     monkeypatch.setenv(ADDRESS, address)
-    for look in (scorers, lambda: list(dask_cluster())):
+    for look in (standing_cluster, lambda: list(dask_cluster())):
         with pytest.raises(StudyInvalid, match="no tls:// address of a host and port"):
             look()
 
@@ -61,7 +63,7 @@ def test_a_certificate_that_is_missing_or_wrong_is_refused(certificate, here, mo
     for wrong in (tls(certificate[0], other), tls(nowhere, certificate[1]), dict.fromkeys(tls("", ""))):
         with (
             dask.config.set(wrong),
-            workers() as pool,
+            on_cluster(standing_cluster()) as pool,
             pytest.raises(StudyInvalid, match=r"certificates .* cannot be used") as refused,
         ):
             pool.wait()
@@ -71,7 +73,10 @@ def test_a_certificate_that_is_missing_or_wrong_is_refused(certificate, here, mo
 def test_a_cluster_that_does_not_answer_is_one_message_before_anything_is_charged(certificate, monkeypatch, capfd):
     monkeypatch.setattr("dpbo.flows.prefect_runtime.standing_cluster.SECONDS", 0.2)
     monkeypatch.setenv(ADDRESS, "tls://127.0.0.1:1")
-    with workers() as pool, pytest.raises(StudyInvalid, match="no Dask scheduler lets us in") as refused:
+    with (
+        on_cluster(standing_cluster()) as pool,
+        pytest.raises(StudyInvalid, match="no Dask scheduler lets us in") as refused,
+    ):
         pool.wait()
     assert "nothing was charged" in str(refused.value)
     assert capfd.readouterr() == ("", "")
@@ -79,10 +84,13 @@ def test_a_cluster_that_does_not_answer_is_one_message_before_anything_is_charge
 
 @pytest.mark.parametrize("kind", METHODS)
 def test_who_hides_the_number_of_evaluations_is_not_scored_there(certificate, here, tables, monkeypatch, kind):
+    monkeypatch.setattr("dpbo.flows.prefect_runtime.standing_cluster.SECONDS", 0.2)
+    monkeypatch.setattr("dpbo.flows.prefect_runtime.workers.is_partitioned", lambda *_: True)
     monkeypatch.setenv(ADDRESS, "tls://127.0.0.1:1")
-    monkeypatch.setenv(SETTING, "3")
-    method = resolve(StudySpec.from_dict(with_method(tables, kind))).method
-    assert workers_for(method) == (0 if method.traits.hides_evaluations else standing_cluster())
+    spec = StudySpec.from_dict(with_method(tables, kind))
+    method = resolve(spec).method
+    with workers(spec, ".", method) as made:
+        assert isinstance(made, NoneType if method.traits.hides_evaluations else DaskWorkers)
 
 
 class Cluster:
@@ -252,12 +260,12 @@ def test_a_cluster_of_another_user_on_other_hosts(network, spec, capfd, monkeypa
     assert "2 workers" in found.observed
 
     whole = Search(spec, "whole")
-    with workers() as pool:
+    with on_cluster(standing_cluster()) as pool:
         assert whole.finished(pool) == expected
     assert whole.paid() == alone.paid()
 
     worker_lost = Search(spec, "worker")
-    with workers() as pool:
+    with on_cluster(standing_cluster()) as pool:
         run = worker_lost.opened(pool)
         steps = [run.step()]
         network.send(3, signal.SIGSTOP)
@@ -268,7 +276,7 @@ def test_a_cluster_of_another_user_on_other_hosts(network, spec, capfd, monkeypa
 
     capfd.readouterr()
     scheduler_lost = Search(spec, "scheduler")
-    with workers() as pool:
+    with on_cluster(standing_cluster()) as pool:
         run = scheduler_lost.opened(pool)
         run.step()
         network.send(4, signal.SIGSTOP)
@@ -280,7 +288,7 @@ def test_a_cluster_of_another_user_on_other_hosts(network, spec, capfd, monkeypa
     network.scheduler()
     network.worker(4, first=f"mount -t tmpfs none {network.folder / 'parts'}")
     network.wait_for_workers(1)
-    with workers() as pool:
+    with on_cluster(standing_cluster()) as pool:
         run = scheduler_lost.opened(pool)
         assert run.step() == expected[0][0]  # recorded already
         with pytest.raises(Sealed) as missing:
@@ -290,7 +298,7 @@ def test_a_cluster_of_another_user_on_other_hosts(network, spec, capfd, monkeypa
     network.worker(3)
     with network.client() as client:
         wait_until(lambda: [w for w in client.nthreads() if "10.88.77.3" in w] == list(client.nthreads()) != [])
-    with workers() as pool:
+    with on_cluster(standing_cluster()) as pool:
         continued = scheduler_lost.finished(pool)
     assert scheduler_lost.paid() == alone.paid()
     again = Search(spec, "again")  # opened as often, for the noise that an opening prepares
@@ -302,7 +310,7 @@ def test_a_cluster_of_another_user_on_other_hosts(network, spec, capfd, monkeypa
     monkeypatch.setattr("dpbo.flows.prefect_runtime.workers.LOOK", 0.5)
     monkeypatch.setattr("dpbo.flows.prefect_runtime.workers.LOOKS", 4)
     nobody_left = Search(spec, "nobody")
-    with workers() as pool:
+    with on_cluster(standing_cluster()) as pool:
         pool.wait()  # a worker that is stopped while it is looked at says nothing for as long
         run = nobody_left.opened(pool)
         network.send(3, signal.SIGSTOP)
@@ -322,16 +330,25 @@ def test_a_blind_worker_is_named_before_the_charge_and_a_lost_scheduler_when_it_
     network.worker(3)
     network.worker(4, first=f"mount -t tmpfs none {network.folder / 'parts'}")
     network.wait_for_workers(2)
-    parts = data_split.validation_parts(spec, network.folder)
-    with workers() as pool, pytest.raises(StudyInvalid, match=r"10\.88\.77\.4.* cannot read 5 of the 5 parts"):
+    parts, blind = (
+        data_split.validation_parts(spec, network.folder),
+        r"10\.88\.77\.4.* cannot read 5 of the 5 parts",
+    )
+    with (
+        on_cluster(standing_cluster()) as pool,
+        pytest.raises(StudyInvalid, match=blind),
+    ):
         pool.wait(parts)
+    (network.folder / "study.toml").write_text(tomli_w.dumps(spec.to_dict()))
+    (wrong,) = [finding.observed for finding in dask_cluster() if finding.verdict == "wrong"]
+    assert re.search(blind, wrong)
     network.send(4, signal.SIGKILL)
     with network.client() as client:
         wait_until(lambda: len(client.nthreads()) == 1)
     lost = Search(spec, "lost")
 
     def scored():
-        with workers() as pool:
+        with on_cluster(standing_cluster()) as pool:
             pool.wait(parts)
             run = lost.opened(pool)
             run.step()
@@ -357,12 +374,10 @@ def test_a_worker_that_is_not_fit_and_a_stranger_are_found(network, spec, monkey
     seen = "; ".join(finding.observed for finding in dask_cluster() if finding.verdict == "wrong")
     assert "10.88.77.3" in seen.partition("write exact sums to disk")[0]
     assert "10.88.77.4" in seen.partition("has Dask's pages")[0]
-    with workers() as pool, pytest.raises(StudyInvalid, match="not fit for records"):
+    with on_cluster(standing_cluster()) as pool, pytest.raises(StudyInvalid, match="not fit for records"):
         pool.wait()
-    from dpbo.flows.prefect_runtime.workers import DaskWorkers, checked
-
     with network.client() as client:  # one that came after the look answers nothing
-        assert DaskWorkers(lambda: client, checked()).answers(bytes, [Path("parts")] * 2) == []
+        assert [*DaskWorkers(lambda: client).answers(bytes, [Path("parts"), Path("more")])] == [None, None]
     ask = """
 import ssl
 context = ssl.create_default_context()
@@ -380,7 +395,7 @@ print(json.dumps(said))
     monkeypatch.setattr("dpbo.flows.prefect_runtime.standing_cluster.SECONDS", 3)
     with (
         dask.config.set(tls(*written_certificate(network.folder, "stranger"))),
-        workers() as pool,
+        on_cluster(standing_cluster()) as pool,
         pytest.raises(StudyInvalid, match="no Dask scheduler lets us in"),
     ):
         pool.wait()

@@ -23,7 +23,6 @@ from team import ports_of
 from dpbo.flows.prefect_runtime.fanning_out import OwnProcesses
 from dpbo.flows.prefect_runtime.prefect_child import address_of, answers
 from dpbo.flows.prefect_runtime.settings import check_prefect_settings
-from dpbo.flows.prefect_runtime.workers import SETTING
 from dpbo_core.errors import StudyInvalid
 
 AUTH = "PREFECT_SERVER_API_AUTH_STRING="
@@ -186,18 +185,17 @@ def recorded(folder):
 def test_a_command_with_task_processes_has_one_locked_server(here, tables, what):
     """Every task run is recorded, whoever ran it; the password is in no file, argument or stream."""
     if what == "tune":
-        pytest.importorskip("prefect_dask", reason="the extra dask is not installed")
         tables["study"]["method"], tables["method"] = "private_grid", {"evaluate": "public_shortlist"}
         tables["privacy"]["delta"], tables["space"]["lambda"]["points"] = 0.0, 4
         (here / "study.toml").write_text(tomli_w.dumps(tables))
-        words, settings = ("tune", "study.toml", "--json"), {SETTING: "2"}
-        tasks = {"precompute": 1, "cross-validate candidates": 4, "search on public data": 1,
+        words = ("tune", "study.toml", "--json", "--workers", "2")
+        tasks = {"cross-validate candidates": 4, "search on public data": 1,
                  "try out a training": 1, "reserve the budget": 1, "search step": 4, "draw the release": 1,
                  "train the final model": 1, "show the release": 1}  # fmt: skip
     else:
-        words, settings = ("compare", "--json", "--repetitions", "2", "--only", "breast_cancer"), {}
+        words = ("compare", "--json", "--repetitions", "2", "--only", "breast_cancer")
         tasks = {"measure": 1, "train every candidate": 1, "compare on one data set": 4, "show the comparison": 1}
-    streams, password, said = run_watched(here, words, settings)
+    streams, password, said = run_watched(here, words)
     assert isinstance(json.loads(streams[0]), dict)
     assert recorded(here) == tasks
     assert places_of(password, here, streams, said) == set()

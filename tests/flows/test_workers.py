@@ -1,11 +1,12 @@
 """Scale-out: partitions are one table to the last bit, workers train what we would, nothing sensitive travels."""
 
-import asyncio
-import functools
+import os
 import pickle
 import time
+from contextlib import closing
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,22 +16,16 @@ from audit.leaks import Scenario, make_world
 from canary import search
 from worlds import mostly_slow, plain, with_method
 
-from dpbo.flows.prefect_runtime.workers import (
-    SETTING,
-    from_one_width,
-    n_workers,
-    of_one_width,
-    workers,
-    workers_for,
-)
+from dpbo.flows.prefect_runtime.workers import from_one_width, of_one_width, workers
 from dpbo_core.data.files import parts_of
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods import METHODS
 from dpbo_core.methods.public_search import search_on_public_data
-from dpbo_core.preparation import data_split
+from dpbo_core.preparation import data_split, precomputed
 from dpbo_core.preparation.precomputed import (
     Precomputed,
+    PublicWork,
     cross_validate_candidates,
     remembering,
     required_public_scores,
@@ -45,7 +40,9 @@ from dpbo_core.queries.evaluation.binary import BinaryCells
 from dpbo_core.queries.evaluation.counting import Counter
 from dpbo_core.queries.evaluation.histogram_cells import WEIGHT, Grouping
 from dpbo_core.queries.tuning.run import open_study
+from dpbo_core.scoring import processes
 from dpbo_core.scoring.partitioned import PartitionedObjective, PartReader, PartWorker
+from dpbo_core.scoring.processes import Processes
 from dpbo_core.study_file import StudySpec
 
 
@@ -80,15 +77,15 @@ def total(objective, model):
 
 
 @pytest.fixture(scope="module")
-def cluster():
-    """Two worker processes for this file."""
-    pytest.importorskip("distributed", reason="the extra dask is not installed")
-    with workers(2) as pool:
-        yield pool
+def pool():
+    """Two processes for this file, one of them beside this one, however little there is to do."""
+    with pytest.MonkeyPatch.context() as patch, closing(Processes(2)) as made:
+        patch.setattr(processes, "ENOUGH", 0.0)
+        yield made
 
 
 @pytest.mark.parametrize("estimator", mostly_slow(["logistic", "sklearn.tree.DecisionTreeClassifier"], "logistic"))
-def test_parts_add_up_to_the_last_bit(world, tables, here, cluster, estimator):
+def test_parts_add_up_to_the_last_bit(world, tables, here, pool, estimator):
     if estimator != "logistic":
         tables["model"] = {"estimator": estimator, "score": "accuracy"}
         tables["space"] = {"max_depth": {"low": 1, "high": 6, "integer": True}}
@@ -97,7 +94,7 @@ def test_parts_add_up_to_the_last_bit(world, tables, here, cluster, estimator):
     data_split.check_presence(split, here, public)
     one = data_split.sensitive_half(whole, here, public)
     here_alone = data_split.sensitive_half(split, here, public)
-    on_workers = data_split.sensitive_half(split, here, public, cluster)
+    on_workers = data_split.sensitive_half(split, here, public, pool)
     assert isinstance(on_workers, PartitionedObjective)
     for index in range(0, len(public.problem.candidates), 3):
         model = public.problem.train(index)
@@ -105,7 +102,7 @@ def test_parts_add_up_to_the_last_bit(world, tables, here, cluster, estimator):
 
 
 @pytest.mark.parametrize("estimator", ["logistic", "sklearn.linear_model.LogisticRegression"])
-def test_persons_add_up_to_the_last_bit_wherever_their_records_lie(world, tables, here, cluster, estimator):
+def test_persons_add_up_to_the_last_bit_wherever_their_records_lie(world, tables, here, pool, estimator):
     """(sum, count) of each person over all parts, on workers, in this process, and in one table."""
     if estimator != "logistic":
         tables["model"] = {"estimator": estimator, "score": "log_loss"}
@@ -129,7 +126,7 @@ def test_persons_add_up_to_the_last_bit_wherever_their_records_lie(world, tables
     halves = [
         data_split.sensitive_half(whole, here, public),
         data_split.sensitive_half(split, here, public),
-        data_split.sensitive_half(split, here, public, cluster),
+        data_split.sensitive_half(split, here, public, pool),
     ]
     for index in range(0, len(public.problem.candidates), 3):
         model = public.problem.train(index)
@@ -141,7 +138,7 @@ def test_persons_add_up_to_the_last_bit_wherever_their_records_lie(world, tables
 
 
 @pytest.mark.parametrize("estimator", ["logistic", "sklearn.tree.DecisionTreeClassifier"])
-def test_a_reports_table_adds_up_to_the_last_record(world, tables, here, cluster, estimator):
+def test_a_reports_table_adds_up_to_the_last_record(world, tables, here, pool, estimator):
     """Counts of records in cells, and of persons' shares: one table, in this process, and on workers."""
     if estimator != "logistic":
         tables["model"] = {"estimator": estimator, "score": "accuracy"}
@@ -157,33 +154,33 @@ def test_a_reports_table_adds_up_to_the_last_record(world, tables, here, cluster
     table = data_split.validation_table(whole.data, here)
     one = counting.count(counter, table).expose()
     here_alone = counting.count_parts(counter, parts, 500).expose()
-    on_workers = counting.count_parts(counter, parts, 500, cluster).expose()
+    on_workers = counting.count_parts(counter, parts, 500, pool).expose()
     assert one.sum() == 500
     assert (one == here_alone).all()
     assert (one == on_workers).all()
     assert counting.PartCounter(counter).n_numbers == len(one)  # an answer is as wide whatever is in it
     with pytest.raises(Sealed):
-        counting.count_parts(counter, parts, 499, cluster)
+        counting.count_parts(counter, parts, 499, pool)
     V = pd.read_parquet(here / "validation.parquet")
     people = [str(i % 90) for i in range(500)]
     for j, (start, stop) in enumerate(pairwise([0, 1, 2, 130, 131, 300, 499, 500])):
         V.assign(who=people).iloc[start:stop].to_parquet(here / "parts" / f"{j:02d}.parquet", index=False)
     one = counting.count_persons(counter, table, people, 95).expose()
     here_alone = counting.count_persons_of_parts(counter, parts, "who", 95).expose()
-    on_workers = counting.count_persons_of_parts(counter, parts, "who", 95, cluster).expose()
+    on_workers = counting.count_persons_of_parts(counter, parts, "who", 95, pool).expose()
     assert one.sum() == 95 * WEIGHT
     assert (one == here_alone).all()
     assert (one == on_workers).all()
     (here / "parts" / "03.parquet").unlink()
     with pytest.raises(Sealed):
-        counting.count_persons_of_parts(counter, parts, "who", 95, cluster)
+        counting.count_persons_of_parts(counter, parts, "who", 95, pool)
 
 
-def test_a_damaged_part_costs_its_own_records_and_a_lost_one_seals(world, here, cluster):
+def test_a_damaged_part_costs_its_own_records_and_a_lost_one_seals(world, here, pool):
     spec = world("parts")
     public = data_split.public_half(spec, here)
     model = public.problem.train(4)
-    objective = data_split.sensitive_half(spec, here, public, cluster)
+    objective = data_split.sensitive_half(spec, here, public, pool)
     sound = total(objective, model)
     path = here / "parts" / "05.parquet"
     raw = bytearray(path.read_bytes())
@@ -199,96 +196,95 @@ def test_a_damaged_part_costs_its_own_records_and_a_lost_one_seals(world, here, 
         data_split.check_presence(spec, here, public)
 
 
-def test_nothing_sensitive_can_be_sent(world, here, cluster):
+def test_nothing_sensitive_can_be_sent(world, here, pool):
     spec = world("parts")
-    objective = data_split.sensitive_half(spec, here, data_split.public_half(spec, here), cluster)
-    for handle in (Sensitive(987654321), objective):
+    objective = data_split.sensitive_half(spec, here, data_split.public_half(spec, here), pool)
+    for handle in (Sensitive(987654321), objective, pool):
         with pytest.raises(TypeError, match=r"stays|leaves"):
             pickle.dumps(handle)
-        with pytest.raises(Exception) as refused:  # noqa: PT011  Dask has an error of its own for it
-            cluster._client.submit(type, handle).result()
-        assert "987654321" not in str(refused.value)
 
 
-def test_it_listens_on_the_loopback_alone(cluster):
-    info = cluster._client.scheduler_info()
-    addresses = [info["address"], *info["workers"], cluster._client.dashboard_link]
-    assert len(info["workers"]) == 2
-    assert all("127.0.0.1" in address for address in addresses)
-
-
-def test_a_stranger_on_the_machine_is_not_let_in(cluster):
-    """Without a certificate, with one of his own, or in plain: he gets no answer. We do."""
-    from distributed.comm import connect
-    from distributed.security import Security
-
-    address = cluster._client.scheduler_info()["address"]
-    assert address.startswith("tls://")
-
-    async def knock(where, security, patience=3):  # a stranger who waits longer is let in no more
-        comm = await connect(where, timeout=patience, **security.get_connection_args("client"))
-        await comm.write({"op": "identity", "reply": True, "close": True})
-        answer = await comm.read()
-        comm.abort()
-        return answer
-
-    assert asyncio.run(knock(address, cluster._client.security, 300))["type"] == "Scheduler"
-    for stranger in (Security(), Security.temporary()):
-        with pytest.raises((OSError, TypeError)):
-            asyncio.run(knock(address, stranger))
-    with pytest.raises(OSError, match=r"(?i)timed out|comm|connect"):
-        asyncio.run(knock(address.replace("tls://", "tcp://"), Security()))
-
-
-def test_a_worker_keeps_its_memory_and_is_not_watched_by_dask(cluster):
-    """Freed blocks went back to the system, and its profiler kept where in the scoring a worker was."""
-    import dask
-
-    def settings():
-        import os
-
-        names = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_")
-        return [os.environ[name] for name in names], dask.config.get("distributed.worker.profile.enabled")
-
-    found = cluster._client.run(settings)
-    assert set(map(repr, found.values())) == {repr(([str(2**28), str(2**25)], False))}
-
-
-SCAN = """
-found = []
-for port, path in given["asks"]:
-    try:
-        answer = httpx.get(f"http://127.0.0.1:{port}{path}", timeout=120)
-        found.append([port, path, answer.text if "sitemap" in path else answer.status_code])
-    except httpx.TransportError:
-        found.append([port, path, None])
-print(json.dumps(found))
-"""
-PAGES = ["/metrics", "/health", "/info/main/workers.html", "/json/counts.json", "/json/index.html", "/status",
-         "/statics/css/base.css", "/proxy/1/127.0.0.1/status", "/individual-plots.json", "/"]  # fmt: skip
-SITEMAP = "/sitemap.json"  # its list of its pages, which cannot be taken off
-
-
-def test_a_second_user_sees_no_counter(cluster):
-    """Every port that our processes listen on, every page that Dask has: TLS without his certificate, or 404."""
-    import os
-
-    from intruder import as_nobody, family
+def test_a_process_beside_has_no_port_no_terminal_and_ends_with_us(world, here):
+    """Its three streams are nowhere, it listens nowhere, and Ctrl-C at a terminal is not for it."""
     from team import ports_of
 
-    ports = sorted(ports_of(family(os.getpid())))
-    info = cluster._client.scheduler_info()
-    told = {worker["services"]["dashboard"] for worker in info["workers"].values()} | {
-        info["services"]["dashboard"]
-    }
-    assert told <= set(ports)
-    tls = {int(address.rsplit(":", 1)[1]) for address in (info["address"], *info["workers"])}
-    pages = [(port, path) for port in sorted(told) for path in (*PAGES, SITEMAP)]
-    found = as_nobody(SCAN, asks=[*pages, *((port, path) for port in sorted(tls) for path in ("/", "/metrics"))])
-    assert {status for port, path, status in found if port in told and path != SITEMAP} == {404}
-    assert {text for port, path, text in found if path == SITEMAP} == {'{"paths": ["/sitemap.json"]}'}  # Dask's own
-    assert {status for port, _, status in found if port in tls} == {None}
-    assert len(found) == len(told) * (len(PAGES) + 1) + 2 * len(tls)
+    with closing(Processes(2)) as pool:
+        spec = world("parts")
+        objective = data_split.sensitive_half(spec, here, data_split.public_half(spec, here), pool)
+        list(pool.each(str, ["a", "b"], str))
+        (process,) = pool._beside
+        pid = process._process.pid
+        assert os.getpgid(pid) != os.getpgid(0)
+        assert {str(Path(f"/proc/{pid}/fd/{n}").readlink()) for n in range(3)} == {"/dev/null"}
+        assert not ports_of({pid})
+        assert objective.evaluate(data_split.public_half(spec, here).problem.train(1)) is not None
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def test_a_process_that_is_killed_loses_its_parts_to_the_others(world, here, monkeypatch):
+    """Before it answers for any, and while it has one: the sum is the same, and nobody waits for it."""
+    monkeypatch.setattr(processes, "ENOUGH", 0.0)
+    spec = world("parts")
+    public = data_split.public_half(spec, here)
+    model = public.problem.train(4)
+    alone = total(data_split.sensitive_half(spec, here, public), model)
+    with closing(Processes(3)) as pool:
+        assert sorted(pool.each(slow, range(9), slow)) == list(range(9))
+        first, second = pool._beside
+        first._process.kill()
+        results = pool.each(slow, range(9), slow)
+        results = [next(results), second._process.kill(), *results]
+        assert sorted(one for one in results if one is not None) == list(range(9))
+        assert pool._beside == []
+        assert total(data_split.sensitive_half(spec, here, public, pool), model) == alone
+
+
+def slow(item):
+    time.sleep(0.05)
+    return item
+
+
+def test_a_part_is_scored_where_it_was_scored_before():
+    """While its process is not busy elsewhere; then another one takes it, and has it from then on."""
+    homes = {}
+    of_one, of_both = processes._Remaining("abcd", homes), processes._Remaining("abcd", homes)
+    assert [of_one.take(who) for who in "xyxyx"] == ["a", "b", "c", "d", None]
+    assert [of_both.take("y") for _ in range(5)] == ["b", "d", "a", "c", None]
+    assert set(homes.values()) == {"y"}
+
+
+def test_none_is_started_for_what_takes_less_than_its_start(world, here):
+    """By sizes of files and numbers of models, which are public; work that takes longer starts them."""
+    spec = world("parts")
+    public = data_split.public_half(spec, here)
+    with closing(Processes(2)) as pool, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(processes, "ENOUGH", 2.0**30)
+        total(data_split.sensitive_half(spec, here, public, pool), public.problem.train(0))
+        assert pool._started == []
+        patch.setattr(processes, "ENOUGH", pool._effort)
+        total(data_split.sensitive_half(spec, here, public, pool), public.problem.train(0))
+        assert len(pool._started) == 1
+
+
+def test_few_files_are_scored_by_row_groups(world, here, pool):
+    """One file of three groups, by two processes: the same sum, each group once; a group that went is missed."""
+    spec = world("parts")
+    public = data_split.public_half(spec, here)
+    model = public.problem.train(4)
+    alone = total(data_split.sensitive_half(spec, here, public), model)
+    for path in (here / "parts").iterdir():
+        path.unlink()
+    path = here / "parts" / "all.parquet"
+    V = pd.read_parquet(here / "validation.parquet")
+    V.to_parquet(path, index=False, row_group_size=200)
+    half = data_split.sensitive_half(spec, here, public, pool)
+    assert [part.index for part in half._parts] == [0, 1, 2]
+    assert total(half, model) == alone
+    V.to_parquet(path, index=False, row_group_size=300)
+    with pytest.raises(Sealed):
+        half.evaluate(model)
+    path.write_bytes(b"PAR1")
+    assert data_split.sensitive_half(spec, here, public, pool)._parts == (path,)
 
 
 @pytest.mark.parametrize("answer", [None, (0, 0), (2**30 - 1, 1), (2**30, 1), (2**62, 10**9), (-(2**40), 3)])
@@ -303,35 +299,15 @@ def test_an_answer_is_as_wide_as_any_other(answer):
     assert sizeof(2**30) != sizeof(2**30 - 1)
 
 
-def test_the_counters_of_workers_are_the_same_on_both_sides_of_a_threshold(cluster):
-    """What told one bit of a sum: the bytes that the scheduler counts for each answer."""
-    counted = []
-    for total in (2**30 - 1, 2**30, 2**45):
-        futures = cluster._client.map(
-            functools.partial(of_one_width, functools.partial(constant, (total, 7))), range(3), pure=False
-        )
-        cluster._client.gather(futures)
-        story = cluster._client.run_on_scheduler(sizes_of, [future.key for future in futures])
-        counted.append(sorted(story))
-        cluster._client.cancel(futures)
-    assert counted[0] == counted[1] == counted[2]
-
-
-def constant(answer, part):
-    return answer
-
-
-def sizes_of(keys, dask_scheduler):
-    return [dask_scheduler.tasks[key].nbytes for key in keys]
-
-
 @pytest.mark.parametrize("kind", METHODS)
-def test_no_worker_counts_the_evaluations_of_who_hides_them(world, monkeypatch, kind):
-    monkeypatch.setenv(SETTING, "3")
-    hidden = METHODS[kind].traits.hides_evaluations
-    assert workers_for(resolve(world("parts", method=kind)).method) == (0 if hidden else 3)
-    monkeypatch.delenv(SETTING)
-    assert workers_for(resolve(world("parts", method=kind)).method) == 0
+def test_no_worker_counts_the_evaluations_of_who_hides_them(world, here, kind):
+    spec = world("parts", method=kind)
+    asked = replace(spec, data=replace(spec.data, workers=3))
+    assert asked.tuned == spec.tuned
+    with workers(asked, ".", resolve(asked).method) as made:
+        assert getattr(made, "n_processes", None) == (None if METHODS[kind].traits.hides_evaluations else 3)
+    with workers(spec, ".", resolve(spec).method) as made:
+        assert made is None
 
 
 @pytest.mark.parametrize("kind", METHODS)
@@ -398,37 +374,19 @@ def test_another_seed_is_not_answered_from_what_was_given(world, here):
     assert given.trainer.public_score(point, seed=1) >= 0.0
 
 
-def test_nothing_is_worked_out_precomputed_on_a_sensitive_training_set(here, monkeypatch):
-    from test_dp_hypo import study
-
-    from dpbo.flows.prefect_runtime.fanning_out import precompute
-
-    spec = StudySpec.from_dict(study(here))
-    monkeypatch.setenv(SETTING, "2")
-    monkeypatch.setattr("dpbo.flows.prefect_runtime.fanning_out.fan_out", None)
-    assert required_trainings(resolve(spec)) == required_public_scores(resolve(spec)) == ()
-    assert precompute(resolve(spec), ".") is None
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["searched shortlist", "prior"])
-def test_a_release_is_the_same_whoever_worked_ahead(world, here, monkeypatch, name):
-    """With the same noise on a dataset declared public; the workers are real, and processes of their own."""
-    pytest.importorskip("prefect_dask", reason="the extra dask is not installed")
-    from prefect.testing.utilities import prefect_test_harness
-
-    from dpbo.flows.prefect_runtime.fanning_out import precompute
-    from dpbo.flows.prefect_runtime.owner import owners_terminal
-    from dpbo.flows.prefect_runtime.settings import without_heartbeat
+def test_a_release_is_the_same_whoever_worked_ahead(world, here, monkeypatch, pool, name):
+    """With the same noise on a dataset declared public; the second process is real."""
     from dpbo_core.accounting.budget import PrivacyBudget
     from dpbo_core.ledger.ledger import PrivacyLedger
 
     kind, options, n_known = PUBLIC_SEARCHES[name]
     spec = replace(world("validation.parquet", method=kind), options=options, budget=None)
-    monkeypatch.setenv(SETTING, "2")
-    with prefect_test_harness(server_startup_timeout=90), without_heartbeat(), owners_terminal():
-        precomputed = precompute(resolve(spec), ".")
-    assert len(precomputed.scores) == n_known
+    monkeypatch.setattr(precomputed, "LONG", 0.0)
+    ahead = PublicWork(resolve(spec), ".", pool)
+    for chunk in ahead.to_cross_validate:
+        ahead.cross_validate(chunk)
+    assert len(ahead.done().scores) == n_known
 
     def released(work, edition):
         book = PrivacyLedger(f"sqlite:///{here / edition}.db")
@@ -437,42 +395,23 @@ def test_a_release_is_the_same_whoever_worked_ahead(world, here, monkeypatch, na
         steps = [run.step() for _ in range(run.n_steps)]
         return steps, run.finish().release.value
 
-    assert released(precomputed, "with") == released(None, "without")
+    assert released(ahead.done(), "with") == released(None, "without")
 
 
-@pytest.mark.slow
-def test_a_study_on_workers_shows_prefect_candidates_and_steps_only(world, tables, here, monkeypatch):
-    pytest.importorskip("prefect_dask", reason="the extra dask is not installed")
-    from prefect.client.orchestration import get_client
-    from prefect.testing.utilities import prefect_test_harness
-
-    from dpbo.flows.prefect_runtime.owner import owners_terminal
-    from dpbo.flows.prefect_runtime.settings import without_heartbeat
-    from dpbo.flows.tune import tune_privately
-
-    monkeypatch.setenv(SETTING, "2")
-    tables["space"]["lambda"]["points"] = 4
-    spec = world("parts", method="private_grid", name="scaled out")
-    (here / "study.toml").write_text(tomli_w.dumps(spec.to_dict()))
-    with prefect_test_harness(server_startup_timeout=90), without_heartbeat(), owners_terminal():
-        release = tune_privately(spec).result.release
-        wanted, names, end = {"train candidates", "reserve the budget", "step 1 of 4"}, set(), time.monotonic() + 60
-        with get_client(sync_client=True) as client:
-            while not wanted <= names and time.monotonic() < end:  # the server writes them down some time later
-                names = {run.name.rsplit("-", 1)[0] for run in client.read_task_runs(limit=200)}
-    assert 0.0 < release.value["score"] < 1.2
-    assert wanted <= names
-
-
+AT_ONCE = """
+from dpbo_core.preparation import precomputed
+from dpbo_core.scoring import processes
+precomputed.LONG = processes.ENOUGH = 0.0
+"""
 LEAKY_PARTS = """
-from dpbo.flows.prefect_runtime.workers import DaskWorkers
-honest = DaskWorkers.map
+from dpbo_core.scoring.processes import Processes
+honest = Processes.map
 def leaky(self, work, parts):
     from prefect import get_run_logger
     answers = honest(self, work, parts)
     get_run_logger().warning("the parts came to %s", answers)
     return answers
-DaskWorkers.map = leaky
+Processes.map = leaky
 """
 ON_WORKERS = {"private_grid": {"evaluate": "public_shortlist"}, "lipschitz": {}}  # both kinds of work ahead
 
@@ -487,7 +426,8 @@ def planted(tables, here):
     V = pd.read_csv(here / "data" / "validation.csv", dtype={"ill": str})
     for j, start in enumerate(range(0, len(V), 20)):
         V.iloc[start : start + 20].to_parquet(parts / f"{j}.parquet", index=False)
-    tables["privacy"]["epsilon"], tables["data"]["validation"] = 1.0, "../data/parts"
+    tables["privacy"]["epsilon"] = 1.0
+    tables["data"] |= {"validation": "../data/parts", "workers": 2}
     for kind, options in ON_WORKERS.items():
         study = with_method(tables, kind) | {"method": options}
         (world.run / f"{kind}.toml").write_text(tomli_w.dumps(study))
@@ -504,9 +444,8 @@ def planted(tables, here):
 @pytest.mark.slow
 @pytest.mark.parametrize("prelude", ["", LEAKY_PARTS], ids=["honest", "leaky"])
 def test_studies_on_workers_leave_no_exact_sum_behind(planted, prelude):
-    """Prefect's database, MLflow's, the ledger, Dask's scratch folders and both streams, byte by byte."""
-    pytest.importorskip("prefect_dask", reason="the extra dask is not installed")
-    streams = planted.go(Scenario(prelude, environment={SETTING: "2"}), ON_WORKERS)
+    """Prefect's database, MLflow's, the ledger and both streams, byte by byte."""
+    streams = planted.go(Scenario(AT_ONCE + prelude), ON_WORKERS)
     assert streams["stdout"].count(b"differentially private") == len(ON_WORKERS)
     shown = search(
         planted.run, {task: {task.encode()} for task in ("cross-validate candidates", "train candidates")}
@@ -518,17 +457,3 @@ def test_studies_on_workers_leave_no_exact_sum_behind(planted, prelude):
         assert {f"part {j} of 0" for j in range(3)} <= {which for where, which in found if "prefect.db" in where}
     else:
         assert found == set()
-
-
-def test_without_the_setting_no_worker_starts(world, here, monkeypatch):
-    from dpbo_core.ledger.ledger import PrivacyLedger
-
-    monkeypatch.delenv(SETTING, raising=False)
-    assert n_workers() == 0
-    with workers() as pool:
-        assert pool is None
-    run = open_study(world("parts"), Run(PrivacyLedger(f"sqlite:///{here / 'l.db'}"), folder=here))
-    assert run.step()["step"] == 1
-    monkeypatch.setenv(SETTING, "many")
-    with pytest.raises(StudyInvalid, match="many"):
-        n_workers()

@@ -141,16 +141,15 @@ def _python(script: str, *words: str) -> list[str]:
 
 
 TUNE = _python(DPBO, "tune", "study.toml")
+BY_TWO = [*TUNE, "--workers", "2"]
 ORDERS = ("order of events", "order of task_run", "order of log")
 WAYS: dict[str, Way] = {
     "plain": Way(study("lipschitz"), _python(PLAIN), uses_prefect=False),
     "flow": Way(study("noisy_gp"), TUNE),
     "serve": Way(study("private_trajectory"), _python(SERVE), by_the_clock=("event", "order of events")),
-    "workers": Way(study("private_grid", parts=4), TUNE, {"DPBO_WORKERS": "2"}, by_the_clock=ORDERS),
+    "workers": Way(study("private_grid", parts=4), BY_TWO, by_the_clock=ORDERS),
     "partitions": Way(study("private_trajectory", parts=4), TUNE),
-    "rankings": Way(
-        study("private_grid", parts=4, score="roc_auc"), TUNE, {"DPBO_WORKERS": "2"}, by_the_clock=ORDERS
-    ),
+    "rankings": Way(study("private_grid", parts=4, score="roc_auc"), BY_TWO, by_the_clock=ORDERS),
     "outsourced": Way(houses.rows_of_an_exchange, _python(EXCHANGE), uses_prefect=False),
     "PrivateSearch": Way(study("private_grid"), _python(SEARCH), uses_prefect=False),
     "dp_hypo": Way(study("dp_hypo", trains=True), TUNE),

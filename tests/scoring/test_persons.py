@@ -477,6 +477,8 @@ def test_differences_to_another_model_are_means_of_means_too(tmp_path, scored):
 
 def test_a_lost_part_seals_and_says_no_number(tmp_path):
     class Losing:
+        n_processes = 1
+
         def map(self, work, parts):
             raise AssertionError
 

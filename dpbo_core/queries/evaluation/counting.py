@@ -40,7 +40,7 @@ from dpbo_core.queries.evaluation.histogram_cells import (
     only_needed,
     with_groups,
 )
-from dpbo_core.scoring.partitioned import Answer, SerialWorkers, Workers
+from dpbo_core.scoring.partitioned import Answer, SerialWorkers, Workers, pieces_of
 from dpbo_core.scoring.persons import Persons
 from dpbo_core.study_file import PersonFiles, PublicFiles, SensitiveFiles, SensitiveTraining, StudySpec
 
@@ -162,7 +162,9 @@ def count_parts(
     Raises:
         Sealed: a part could not be read, or the parts no longer hold m records.
     """
-    answers = [one for one in (workers or SerialWorkers()).map(PartCounter(counter), parts) if one is not None]
+    workers = workers or SerialWorkers()
+    parts = pieces_of(parts, workers)
+    answers = [one for one in workers.map(PartCounter(counter), parts) if one is not None]
     if len(answers) != len(parts) or sum(n for _, n in answers) != n_records:
         raise Sealed
     return Sensitive(sum((np.asarray(counts) for counts, _ in answers), np.zeros(counter.size, dtype=np.int64)))
@@ -176,9 +178,9 @@ def count_persons_of_parts(
     Raises:
         Sealed: a part could not be read.
     """
-    answers = [
-        one for one in (workers or SerialWorkers()).answers(PersonPartCounter(counter, column), parts) if one
-    ]
+    workers = workers or SerialWorkers()
+    parts = pieces_of(parts, workers)
+    answers = [one for one in workers.answers(PersonPartCounter(counter, column), parts) if one]
     if len(answers) != len(parts):
         raise Sealed
     return Sensitive(PersonCells.merged(answers).table(counter.size, n_persons))
