@@ -9,7 +9,7 @@ its whole row group.
 """
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ class _Footer:
 
     names: tuple[str, ...]
     types: tuple[Any, ...]
-    groups: dict[int, int]
+    groups: Mapping[int, int]
 
 
 def parquet_header(path: ParquetFile, *, mode: ReadMode, shown_as: str) -> Header:

@@ -147,7 +147,7 @@ class SerialWorkers(Opaque):
 
     @property
     def n_processes(self) -> int:
-        """One."""
+        """One: each part is scored by this process."""
         return 1
 
     def prepared(self, work: Work) -> Work:

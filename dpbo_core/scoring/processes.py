@@ -152,7 +152,7 @@ class _Process:
         return self._pipe.recv()
 
     def close(self) -> None:
-        """End it."""
+        """End the process, and our end of its socket."""
         self._process.kill()
         self._process.wait()
         self._pipe.close()

@@ -42,7 +42,7 @@ class DaskWorkers:
 
     @property
     def n_processes(self) -> int:
-        """How many workers there are."""
+        """How many workers the cluster has now."""
         return len(self._joined().nthreads())
 
     def wait(self, parts: Sequence[Part] = ()) -> None:
