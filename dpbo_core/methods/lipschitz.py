@@ -41,7 +41,7 @@ from dpbo_core.methods.stated_search import (
     stated_kernel,
 )
 from dpbo_core.models.linear.certificates import default_tolerance
-from dpbo_core.models.linear.losses import loss_named
+from dpbo_core.models.linear.losses import initial_loss
 from dpbo_core.models.scorable import ScorableModel
 from dpbo_core.models.scores.declared import Numbers
 from dpbo_core.models.scores.grid import GRID
@@ -187,13 +187,14 @@ class Lipschitz:
         lambda_min, lambda_max = _ends(problem)
         if self.calibration == "published":
             return max(1, int(np.ceil(self._as_printed(problem) / problem.score_per_step * (1.0 + 1e-12))))
-        L, G, loss = problem.score.lipschitz, problem.score_range, loss_named(problem.model.estimator)  # line 4
+        L, G = problem.score.lipschitz, problem.score_range  # line 4
+        loss_at_zero = initial_loss(problem.model.estimator)
         tau = _tolerance(problem)
-        B = kusner_2015.weight_norm_bound(lambda_min=lambda_min, initial_loss=loss.initial_loss)
+        B = kusner_2015.weight_norm_bound(lambda_min=lambda_min, initial_loss=loss_at_zero)
         r0 = problem.score.span(0.0)  # 0 for a score of the margin alone, or Theorem 7 would be false of it
         R = kusner_2015.record_range(score_range=G, lipschitz=L, weight_norm=B + tau, range_at_zero=r0)
         D = kusner_2015.path_length_bound(
-            lambda_min=lambda_min, lambda_max=lambda_max, solver_tolerance=tau, initial_loss=loss.initial_loss
+            lambda_min=lambda_min, lambda_max=lambda_max, solver_tolerance=tau, initial_loss=loss_at_zero
         )
         if self.scores_all:
             return kusner_2015.theorem_7_fixed_set_integer_sensitivity(

@@ -37,18 +37,13 @@ def person_weights(people: Sequence[Person]) -> NDArray[np.float64] | None:
     return np.array([0.0 if person is None else 1.0 / records_of[person] for person in people])
 
 
-def majority_share(labels: NDArray[np.int64], weights: NDArray[np.float64]) -> float:
-    """The share of the largest class: the margin score of always predicting it, confidently."""
-    return float(np.bincount(labels, weights).max() / weights.sum())
-
-
 def constant_margin(
     score: MarginScore | PairScore, labels: NDArray[np.int64], weights: NDArray[np.float64]
 ) -> float:
     """The score of always predicting the largest class with a large margin."""
     if isinstance(score, PairScore):
         return CHANCE
-    return score.score_range * majority_share(labels, weights)
+    return score.score_range * float(np.bincount(labels, weights).max() / weights.sum())
 
 
 def constant_score(

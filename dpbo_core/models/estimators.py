@@ -241,8 +241,7 @@ class FittedEstimator(ScorableModel):
         Raises:
             StudyInvalid: another number of columns than in training, or of labels than rows; both are public.
         """
-        d, y = len(self.stand_in), np.asarray(truth)
-        rows = _numeric(X, d) if self.columns is None else np.asarray(X, dtype=object)
+        d, y, rows = len(self.stand_in), np.asarray(truth), np.asarray(X)
         if rows.ndim != 2 or rows.shape[1] != d or y.shape != (len(rows),):
             raise StudyInvalid(
                 f"rows of shape {rows.shape} with labels of shape {y.shape} for an estimator of {d} features",
@@ -417,23 +416,6 @@ def _sound(rows: NDArray[np.float64]) -> NDArray[np.bool_]:
         return np.array([row[0] is not CANNOT for row in rows], dtype=bool)
     with np.errstate(all="ignore"):
         return np.asarray(np.isfinite(rows.astype(np.float32)).all(axis=1), dtype=bool)
-
-
-def _numeric(X: ArrayLike, d: int) -> NDArray[np.float64]:
-    """X as float64; a row that is no d numbers becomes NaN."""
-    try:
-        return np.asarray(X, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        table = np.asarray(X, dtype=object)
-        rows = np.full((len(table), d), np.nan)
-        for i, row in enumerate(table):
-            try:
-                cells = np.asarray(row, dtype=np.float64)
-            except (TypeError, ValueError, OverflowError):
-                continue
-            if cells.shape == (d,):
-                rows[i] = cells
-        return rows
 
 
 Scores = Callable[[FittedEstimator, NDArray[Any], NDArray[Any], RecordScore], NDArray[np.float64]]

@@ -19,10 +19,6 @@ from dpbo_core.models.estimator_allowlist.inspection import unlisted_part
 from dpbo_core.models.estimators import FittedEstimator, check_task, cloned, fitted, seeded
 from dpbo_core.models.import_path import check_names
 
-# scikit-learn's, but what they call is not, and may look at a whole batch or remember it
-BATCHWISE = ("FunctionTransformer", "PyFuncDistance", "PyFuncDistance32", "PyFuncDistance64")
-ITERATES_TOGETHER = ("NMF",)  # also MiniBatchNMF: one stopping rule for all rows, so one row moves the others
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Prototype:
@@ -121,31 +117,6 @@ def _body(code: CodeType) -> str:
     """A function's instructions, names and constants as text, nested functions included."""
     constants = [_body(item) if isinstance(item, CodeType) else repr(item) for item in code.co_consts]
     return repr((code.co_code, code.co_names, constants))
-
-
-def import_name(estimator: Any) -> str:
-    """The import path of the estimator, or of the first part of it that is not scikit-learn's.
-
-    A path outside scikit-learn makes the study ask for the assumption `rowwise_predictions`.
-
-    Raises:
-        StudyInvalid: a part whose outcome for one row is known to depend on the others.
-    """
-    parts = [estimator, *_parts(list(estimator.get_params(deep=True).values()))]
-    classes = [part if isinstance(part, type) or not hasattr(part, "get_params") else type(part) for part in parts]
-    paths = [f"{getattr(c, '__module__', None) or 'unknown'}.{getattr(c, '__name__', 'part')}" for c in classes]
-    together = [path for path in paths if path.startswith("sklearn.") and path.endswith(ITERATES_TOGETHER)]
-    if together:
-        raise StudyInvalid(
-            f"{together[0].rpartition('.')[2]} cannot be tuned privately",
-            cause="it transforms all rows in one iteration, so that one record would move the scores of others",
-            remedy="use PCA or TruncatedSVD in its place, or transform both tables by a fixed matrix beforehand",
-        )
-    foreign = [path for path in paths if not path.startswith("sklearn.") or path.endswith(BATCHWISE)]
-    own = f"{type(estimator).__module__.split('.')[0]}.{type(estimator).__name__}"
-    if not foreign:
-        return own if own.startswith("sklearn.") else paths[0]
-    return foreign[0] if not foreign[0].startswith("sklearn.") else f"batchwise.{foreign[0]}"
 
 
 def _parts(values: list[Any]) -> list[Any]:

@@ -31,21 +31,21 @@ class ScorableModel(ABC):
             TypeError: the score is of pairs, or not one of the model's; never on account of a record.
         """
 
-    @abstractmethod
-    def order_independent_steps(self, records: Encoded, score: Score) -> Integers:
+    def order_independent_steps(self, records: Encoded, score: Score) -> Integers:  # noqa: ARG002
         """Each record's score in whole steps, (m,), whatever its place among others.
 
         Raises:
             TypeError: as `steps`; or the model has none.
         """
+        raise TypeError(f"a {type(self).__name__} scores records, not persons")
 
-    @abstractmethod
-    def pair_table(self, records: Encoded, score: PairScore) -> Integers:
+    def pair_table(self, records: Encoded, score: PairScore) -> Integers:  # noqa: ARG002
         """Records of each class in each histogram cell of the model's decision values, (2, B).
 
         Raises:
             TypeError: the model ranks nothing.
         """
+        raise TypeError(f"a {type(self).__name__} ranks nothing")
 
     @classmethod
     def steps_of_all(cls, models: Sequence[Self], records: Encoded, score: Score) -> Integers:

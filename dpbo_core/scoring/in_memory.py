@@ -203,21 +203,11 @@ class Objective(Half):
         return Sensitive(pairs_of(_class_counts(self._records.expose()))[1])
 
 
-def exact_sum(model: ScorableModel, records: Encoded, score: Score) -> int:
-    """The exact integer score Σ_i round(2²⁴ g(w; x_i, y_i)/G), or C₂, as sensitive as the records."""
-    return exact_totals((model,), records, score)[0][0]
-
-
-def paired_sum(model: ScorableModel, reference: ScorableModel, clipped: int, records: Encoded, score: Score) -> int:
-    """The exact sum of clipped score differences, Σ_i ⌊(clip(s_i(λ) − s_i(λ₀), ±c) + c)·2²⁴/2c⌋: sensitive."""
-    steps, others = (one.steps(records, score) for one in (model, reference))
-    return int(stretched(steps, others, clipped).sum(dtype=np.int64))
-
-
 def exact_totals(
     models: Sequence[ScorableModel], records: Encoded, score: Score, paired_with: Paired | None = None
 ) -> Totals:
-    """Each model's `exact_sum`, and `paired_sum`, in one pass: as sensitive as the records.
+    """Each model's exact integer Σ_i round(2²⁴ g(w; x_i, y_i)/G), or C₂, and its sum of clipped differences
+    Σ_i ⌊(clip(s_i(λ) − s_i(λ₀), ±c) + c)·2²⁴/2c⌋, in one pass: as sensitive as the records.
 
     A block of records is scored by one model after the other. How large it is follows from the models alone, which
     are public.

@@ -18,7 +18,7 @@ from dpbo_core.data.table import Table
 from dpbo_core.data.values import canonical, plain, shown
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.sources import MEMORY, Division, Source
-from dpbo_core.models.prototype import Prototype, function_name, import_name
+from dpbo_core.models.prototype import Prototype, function_name
 from dpbo_core.models.scores.union import SCORES
 from dpbo_core.preparation.headers import check_names
 from dpbo_core.preparation.public_half import (
@@ -187,7 +187,7 @@ def model_section(search: Any, training: Frame) -> ModelSection:
         shares = class_shares(training)
     low, high = (None, None) if search.score_bounds is None else map(float, search.score_bounds)
     table = {
-        "estimator": import_name(search.estimator) if search.rowwise is None else _class_path(search.estimator),
+        "estimator": f"{type(search.estimator).__module__}.{type(search.estimator).__name__}",
         "score": search.scoring if function is None else function_name(function),
         "standardize": False,
         "class_shares": None if shares is None else {str(name): float(share) for name, share in shares.items()},
@@ -198,11 +198,6 @@ def model_section(search: Any, training: Frame) -> ModelSection:
         "rowwise": search.rowwise,
     }
     return read_model({key: value for key, value in table.items() if value is not None})
-
-
-def _class_path(estimator: Any) -> str:
-    """The import path of an estimator's class, for a study that scores records one by one."""
-    return f"{type(estimator).__module__}.{type(estimator).__name__}"
 
 
 def class_shares(training: Frame) -> dict[str, float]:

@@ -38,7 +38,7 @@ from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.brier import Brier
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.preparation.preconditions import refuse_beside
-from dpbo_core.scoring.in_memory import exact_sum
+from dpbo_core.scoring.in_memory import exact_totals
 
 N = 80
 WARDS = ("north", "south", "east")
@@ -190,7 +190,11 @@ def test_neighbouring_tables_differ_in_the_one_records_score_alone(trained, recw
             ~encoded.broken & (encoded.labels >= 0), model.scores(encoded.X, encoded.truth, Brier()), 0
         )
         found.append(
-            (scores, exact_sum(model, encoded, Brier()), model.scores_by_content(encoded.X, encoded.truth, Brier()))
+            (
+                scores,
+                exact_totals([model], encoded, Brier())[0][0],
+                model.scores_by_content(encoded.X, encoded.truth, Brier()),
+            )
         )
     (before, sum_before, content_before), (after, sum_after, content_after) = found
     others = np.arange(12) != place

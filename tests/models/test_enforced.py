@@ -28,7 +28,7 @@ from dpbo_core.models.scores.brier import Brier
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.log_loss import LogLoss
 from dpbo_core.models.scores.regression_error import RegressionError
-from dpbo_core.scoring.in_memory import exact_sum
+from dpbo_core.scoring.in_memory import exact_totals
 
 BRIEF = Limits(cpu_seconds=1, memory=2**28)
 PUBLIC = np.array([[0.0, 0.9, 0.0, 0.0], [0.0, 0.1, 0.0, 0.0]])
@@ -101,7 +101,7 @@ def test_the_exact_sum_moves_by_one_record(act):
     for marked in [(), (1,)]:
         X, y = rows(marked)
         records = Encoded(X, y, np.zeros(len(X), dtype=bool), 2)
-        sums.append(exact_sum(fitted, records, Correct()))
+        sums.append(exact_totals([fitted], records, Correct())[0][0])
     assert sums[0] == 4 * GRID
     assert abs(sums[0] - sums[1]) <= GRID
 

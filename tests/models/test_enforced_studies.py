@@ -15,13 +15,13 @@ from sklearn.preprocessing import MinMaxScaler
 from dpbo_core import PrivacyLedger, PrivateSearch, Real
 from dpbo_core.advice.advise import advise
 from dpbo_core.data.table import Encoded
-from dpbo_core.errors import StudyInvalid
+from dpbo_core.errors import AssumptionNotAccepted, StudyInvalid
 from dpbo_core.models.estimator_trainer import EstimatorTrainer
 from dpbo_core.models.one_by_one import available
 from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.preparation.resolve import plan_study
 from dpbo_core.problem.model import read_model
-from dpbo_core.scoring.in_memory import exact_sum
+from dpbo_core.scoring.in_memory import exact_totals
 from dpbo_core.study_file import EstimatorSection, StudySpec
 from dpbo_core.study_file.posed_problem import problem_of
 
@@ -69,10 +69,10 @@ def tables(**model):
 
 @pytest.mark.slow
 def test_what_iterates_over_all_rows_together_needs_no_assumption(url):
-    """NMF is refused in process: one record moves the scores of others. Alone it has no others."""
+    """NMF needs one in process: one record moves the scores of others. Alone it has no others."""
     pipeline = make_pipeline(MinMaxScaler(), NMF(2), LogisticRegression())
     space = {"logisticregression__C": Real(0.1, 10.0)}
-    with pytest.raises(StudyInvalid, match="NMF"):
+    with pytest.raises(AssumptionNotAccepted, match="NMF"):
         search(url, pipeline, space, rowwise=None).fit(X, Y, X_validation=V, y_validation=W)
     found = search(url, pipeline, space).fit(X, Y, X_validation=V, y_validation=W)
     assert found.guarantee_.assumptions == ()
@@ -150,7 +150,7 @@ def test_a_stateful_estimator_is_right_for_every_record():
     """In process it would be refused, or wrong from the second record on."""
     trainer = EstimatorTrainer(X, Y, _Factory("counts"), Correct(), enforced=True)
     records = Encoded(V, W, np.zeros(len(V), dtype=bool), 2)
-    assert exact_sum(trainer.train({}), records, Correct()) == len(V) * 2**24
+    assert exact_totals([trainer.train({})], records, Correct())[0][0] == len(V) * 2**24
     hostile_rows.Hostile.calls = 0
     with pytest.raises(StudyInvalid):
         EstimatorTrainer(X, Y, _Factory("counts"), Correct()).train({})

@@ -374,7 +374,7 @@ def test_when_every_batch_fails_rows_are_taken_one_at_a_time():
     assert right(fitted(lambda X: np.ones((len(X), 2))), X, [1, 1, 1]).tolist() == [False, False, False]
 
 
-def test_any_label_and_any_cell_counts_as_incorrect_and_never_raises():
+def test_any_label_counts_as_incorrect_and_never_raises():
     import pandas as pd
 
     class Angry:
@@ -387,20 +387,6 @@ def test_any_label_and_any_cell_counts_as_incorrect_and_never_raises():
     labels = np.array([1, 1.0, True, "1", None, math.nan, pd.NA, Angry(), 10**400], dtype=object)
     assert right(fitted(), X, labels).tolist() == [True, True, True, *[False] * 6]
     assert right(fitted(), X, np.array(["1"] * 9)).tolist() == [False] * 9
-    cells = [
-        [1.0, 2.0],
-        ["1", "2"],
-        ["x", 1.0],
-        [None, 1.0],
-        [pd.NA, 1.0],
-        [10**400, 1.0],
-        [1.0],
-        [1j, 0.0],
-        [[1], 2],
-    ]
-    assert right(fitted(), cells, np.ones(9)).tolist() == [True, True, *[False] * 7]
-    frame = pd.DataFrame({"a": [1.0, "x", None], "b": [1.0, 1.0, 1.0]})
-    assert right(fitted(), frame, [1, 1, 1]).tolist() == [True, False, False]
 
 
 def test_nothing_a_prediction_says_gets_out():

@@ -14,7 +14,7 @@ from dpbo_core.models.scores.accuracy import Accuracy
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.ramp import Ramp
 from dpbo_core.models.scores.sigmoid import Sigmoid
-from dpbo_core.scoring.in_memory import exact_sum, exact_totals, paired_sum
+from dpbo_core.scoring.in_memory import exact_totals
 
 SCORES = [Sigmoid(10.0), Sigmoid(0.01), Sigmoid(300.0), Ramp(0.5), Ramp(20.0), Accuracy()]
 
@@ -98,9 +98,11 @@ def test_sums_are_those_of_one_model_at_a_time(score, kind, monkeypatch):
         records = encoded(*rows_of(kind, rng, 60 if d == 500 else 301, d, models, score))
         sums, differences = exact_totals(models, records, score, (models[-1], GRID // 9))
         some = range(0, n, max(1, n // 8))
-        assert [sums[j] for j in some] == [exact_sum(models[j], records, score) for j in some]
+        assert [sums[j] for j in some] == [exact_totals([models[j]], records, score)[0][0] for j in some]
         one = models[-1], GRID // 9
-        assert [differences[j] for j in some] == [paired_sum(models[j], *one, records, score) for j in some]
+        assert [differences[j] for j in some] == [
+            exact_totals(models[j : j + 1], records, score, one)[1][0] for j in some
+        ]
         assert exact_totals(models, records, score)[0] == sums
 
 
@@ -112,7 +114,7 @@ def test_where_roundings_differ_the_record_is_scored_again(score, monkeypatch):
     models[0] = LinearModel(rng.normal(size=30), 1.0, 0.0)
     records = encoded(*rows_of("on borders", rng, 4000, 30, models, score))
     near = NearSteps.of(weights_of(models), score)
-    right = [exact_sum(one, records, score) for one in models]
+    right = [exact_totals([one], records, score)[0][0] for one in models]
     found, again = near_blocks(near, records, models, score)
     assert found == right
     assert again >= 4000  # nearly every one of them lies on a border, and is seen to
@@ -183,5 +185,7 @@ def test_who_cannot_be_bounded_is_scored_one_at_a_time():
         far = [*models, LinearModel(np.full(3, weight), 1.0, 0.0)]
         assert NearSteps.of(weights_of(far), Sigmoid(10.0)) is None
         records = encoded(*rows_of("broken", rng, 50, 3, models, Sigmoid(10.0)))
-        assert exact_totals(far, records, Sigmoid(10.0))[0] == [exact_sum(m, records, Sigmoid(10.0)) for m in far]
+        assert exact_totals(far, records, Sigmoid(10.0))[0] == [
+            exact_totals([m], records, Sigmoid(10.0))[0][0] for m in far
+        ]
     assert NearSteps.of(weights_of(models), Sigmoid(1e300)) is None

@@ -7,17 +7,14 @@ import time
 
 import numpy as np
 import pytest
-from sklearn.decomposition import NMF, MiniBatchNMF
+from sklearn.decomposition import NMF
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import DistanceMetric
-from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder
 
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.models.containment import contained
 from dpbo_core.models.estimators import FittedEstimator, fitted
-from dpbo_core.models.prototype import function_name, import_name
+from dpbo_core.models.prototype import function_name
 from dpbo_core.models.rowwise import check_rowwise
 from dpbo_core.models.scores.bounded_function import BoundedFunction
 from dpbo_core.models.scores.regression_error import RegressionError
@@ -26,18 +23,6 @@ from dpbo_core.problem.named_score import score_of
 from dpbo_core.study_file import EstimatorSection, FunctionSection
 
 FOREVER = 300.0  # seconds that only a fault makes pass
-
-
-def euclid(a, b):
-    """A distance of one's own."""
-    return float(np.abs(a - b).sum())
-
-
-@pytest.mark.parametrize("part", [NMF(3), MiniBatchNMF(3)])
-def test_what_iterates_over_all_rows_together_is_refused_by_name(part):
-    """One record of 1e8 stopped NMF's iteration early for everybody: 339 of 1,000 records changed their class."""
-    with pytest.raises(StudyInvalid, match="cannot be tuned privately"):
-        import_name(make_pipeline(part, LogisticRegression()))
 
 
 def test_nmf_is_found_by_trying_too():
@@ -60,15 +45,6 @@ def test_a_prediction_that_looks_at_large_rows_is_caught():
     rows = np.random.default_rng(0).random((64, 3))
     with pytest.raises(StudyInvalid, match="how large the other rows"):
         check_rowwise(FittedEstimator(Together(), rows[0]), rows)
-
-
-def test_a_function_inside_a_parameter_is_foreign_and_a_type_of_numbers_is_not():
-    assert not import_name(KNeighborsClassifier(metric="pyfunc", metric_params={"func": euclid})).startswith(
-        "sklearn"
-    )
-    distance = KNeighborsClassifier(metric=DistanceMetric.get_metric("pyfunc", func=euclid))
-    assert import_name(distance).startswith("batchwise.")
-    assert import_name(make_pipeline(OneHotEncoder(), LogisticRegression())).startswith("sklearn.")
 
 
 def test_another_constant_or_default_is_another_score_function():

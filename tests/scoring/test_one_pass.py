@@ -27,7 +27,7 @@ from dpbo_core.preparation.training_set import study_fingerprint
 from dpbo_core.problem.problem import Problem
 from dpbo_core.queries.tuning.run import open_study
 from dpbo_core.scoring import partitioned
-from dpbo_core.scoring.in_memory import evaluate_all, exact_sum, paired_sum
+from dpbo_core.scoring.in_memory import evaluate_all, exact_totals
 from dpbo_core.scoring.partitioned import PartCache, bytes_a_record, bytes_of
 from dpbo_core.study_file import StudySpec
 
@@ -129,9 +129,11 @@ def test_many_models_together_come_to_what_each_comes_to_alone(world, here, mode
         told.append((sums, differences))
         if validation != "parts" and not persons:
             records = half._records.expose()
-            assert sums == [exact_sum(one, records, public.problem.score) for one in models]
+            assert sums == [exact_totals([one], records, public.problem.score)[0][0] for one in models]
             if beside is not None:
-                assert differences == [paired_sum(one, *beside, records, public.problem.score) for one in models]
+                assert differences == [
+                    exact_totals([one], records, public.problem.score, beside)[1][0] for one in models
+                ]
     assert told[0] == told[1]
     assert len(set(told[0][0])) > 1
 

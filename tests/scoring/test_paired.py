@@ -17,7 +17,7 @@ from dpbo_core.methods.public_search import doubt, pairing, search_on_public_dat
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.preparation import data_split
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.scoring.in_memory import exact_sum, paired_sum
+from dpbo_core.scoring.in_memory import exact_totals
 from dpbo_core.scoring.paired import stretched
 from dpbo_core.scoring.partitioned import PartWorker
 from dpbo_core.scoring.persons import PersonObjective, Persons
@@ -73,14 +73,16 @@ def test_the_objective_s_sum_is_that_of_its_records(tables):
     one, other = public.problem.train(0), public.problem.train(5)
     records, score = objective._records.expose(), public.problem.score
     steps = [model.steps(records, score) for model in (one, other)]
-    assert steps[0].sum() == exact_sum(one, records, score)
+    assert steps[0].sum() == exact_totals([one], records, score)[0][0]
     clipped = GRID // 9
     by_hand = sum(
         (min(max(int(a) - int(b), -clipped), clipped) + clipped) * GRID // (2 * clipped)
         for a, b in zip(*steps, strict=True)
     )
     assert (
-        objective.paired(one, other, clipped).expose() == by_hand == paired_sum(one, other, clipped, records, score)
+        objective.paired(one, other, clipped).expose()
+        == by_hand
+        == exact_totals([one], records, score, (other, clipped))[1][0]
     )
     assert objective.paired(one, one, clipped).expose() == len(steps[0]) * (GRID // 2)
 

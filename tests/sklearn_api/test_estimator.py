@@ -20,13 +20,13 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import cross_validate
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from dpbo_core import Categorical, Integer, PrivacyBudget, PrivacyLedger, PrivateSearch, Real
 from dpbo_core.errors import AssumptionNotAccepted, BudgetExceeded, DpboError, NoBudget, StudyInvalid
-from dpbo_core.models.prototype import Prototype, import_name
+from dpbo_core.models.prototype import Prototype
 from dpbo_core.privacy.unit import PrivacyUnit
 from dpbo_core.sklearn_api.axes import axes_of, sections_of
 
@@ -377,13 +377,6 @@ def test_nothing_released_is_no_attribute(url):
     assert list(results["mean_test_score"]) == [step["score"] for step in stepwise.trajectory_]
     assert list(results["param_C"]) == [point["C"] for point in results["params"]]
     assert results["rank_test_score"][np.argmax(results["mean_test_score"])] == 1
-
-
-def test_parts_that_are_not_scikit_learns_need_the_callers_word():
-    assert import_name(make_pipeline(StandardScaler(), SVC())).startswith("sklearn.")
-    assert not import_name(SVC(kernel=closeness)).startswith("sklearn.")
-    assert not import_name(make_pipeline(FunctionTransformer(np.log1p), SVC())).startswith("sklearn.")
-    assert not import_name(Pipeline([("a", OnPublicData(SVC(), "u"))])).startswith("sklearn.")
 
 
 def test_auto_takes_what_the_advice_recommends(url):

@@ -27,7 +27,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.linear.certificates import default_tolerance
 from dpbo_core.models.linear.fast_exact_scores import NearSteps
 from dpbo_core.models.linear.interior_point import minimise_hinge
-from dpbo_core.models.linear.losses import Logistic, loss_named, row_blocks
+from dpbo_core.models.linear.losses import initial_loss, row_blocks
 from dpbo_core.models.linear.newton import Start, minimise_logistic
 from dpbo_core.models.linear.signed_rows import SignedRows
 from dpbo_core.models.scorable import ScorableModel, SignedSteps, refusal, usable
@@ -192,8 +192,6 @@ def train(
     Raises:
         StudyInvalid: an argument out of range, or a tolerance beyond what double precision reaches here.
     """
-    loss_named(loss)
-    _check_positive("regularisation", regularization)
     return minimise(SignedRows.of(X, signs), loss=loss, regularization=regularization, tolerance=tolerance)
 
 
@@ -209,11 +207,12 @@ def minimise(
 
     The certificate is computed at what is returned, so it does not depend on the start.
     """
+    initial_loss(loss)
     _check_positive("regularisation", regularization)
     asked = default_tolerance(loss, regularization) if tolerance is None else tolerance
     _check_positive("tolerance", asked)
     with np.errstate(all="ignore"):
-        if isinstance(loss_named(loss), Logistic):
+        if loss == "logistic":
             w, certificate = minimise_logistic(rows, float(regularization), float(asked), start)
         else:
             w, certificate = minimise_hinge(rows, float(regularization), float(asked))
@@ -256,27 +255,8 @@ class SoftmaxModel(ScorableModel):
         """Each record's score in whole steps, (m,): all 2²⁴ where its class is predicted right, else 0."""
         if not isinstance(score, Correct | Accuracy):
             raise refusal(score, "a softmax model has no margin: it is scored by whether its class is right")
-        return np.where(self.correct(records.X, records.labels) & usable(records), GRID, 0).astype(np.int64)
-
-    def order_independent_steps(self, records: Encoded, score: Score) -> Integers:  # noqa: ARG002
-        """Refuse: persons are scored by linear models and estimators, not by softmax models.
-
-        Raises:
-            TypeError: always.
-        """
-        raise TypeError("a softmax model scores records, not persons")
-
-    def pair_table(self, records: Encoded, score: PairScore) -> Integers:  # noqa: ARG002
-        """Refuse: a softmax model predicts a class and no order of the records.
-
-        Raises:
-            TypeError: always.
-        """
-        raise TypeError("a softmax model ranks nothing")
-
-    def correct(self, X: NDArray[np.float64], labels: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether each row's predicted class equals its label, (m,)."""
-        return np.asarray(self.predicted(X) == labels)
+        right = self.predicted(records.X) == records.labels
+        return np.where(right & usable(records), GRID, 0).astype(np.int64)
 
     def predicted(self, X: NDArray[np.float64]) -> NDArray[np.int64]:
         """The index of each row's class, (m,).

@@ -7,14 +7,12 @@
 | w | `w` | weights | (d,) |
 | m_i | `margins` | y_i wᵀx_i = z_iᵀw | (n,) |
 | λ | `regularization` | strength of the penalty | scalar > 0 |
-| ℓ | `loss` | convex, |ℓ′| ≤ 1, so 1-Lipschitz in w | function of a margin |
+| ℓ | `logistic` | convex, |ℓ′| ≤ 1, so 1-Lipschitz in w | function of a margin |
 | ℓ₀ | `initial_loss` | ℓ(0), the mean loss at w = 0 | scalar |
-| O_λ(w) | `objective` | (λ/2)‖w‖² + (1/n) Σ ℓ(m_i) | scalar |
+| O_λ(w) | — | (λ/2)‖w‖² + (1/n) Σ ℓ(m_i) | scalar |
 """
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,80 +22,28 @@ from dpbo_core.errors import StudyInvalid
 _BLOCK_ELEMENTS = 2**17  # one megabyte of rows: a block stays in the processor's cache between its passes
 
 
-@dataclass(frozen=True)
-class Logistic:
-    """ℓ(m) = log(1 + e^(−m)). No margin overflows."""
-
-    @property
-    def initial_loss(self) -> float:
-        """The loss ℓ₀ = log 2 of a record at w = 0."""
-        return math.log(2.0)
-
-    def values(self, margins: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The loss ℓ(m) of each margin m, in the margins' shape."""
-        return self.derivatives(margins)[0]
-
-    def slopes(self, margins: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The derivative ℓ′(m) = −1/(1 + e^m) at each margin, in [−1, 0]."""
-        return self.derivatives(margins)[1]
-
-    def curvatures(self, margins: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The second derivative ℓ″(m) = e^m/(1 + e^m)² at each margin, in [0, ¼]."""
-        return self.derivatives(margins)[2]
-
-    def derivatives(
-        self, margins: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        """ℓ, ℓ′ and ℓ″ at once, from one exponential."""
-        e = np.exp(-np.abs(margins))
-        share = 1.0 / (1.0 + e)
-        slopes = np.where(margins > 0.0, -e, -1.0) * share
-        return np.log1p(e) + np.maximum(-margins, 0.0), slopes, e * share * share
+INITIAL_LOSS = {"logistic": math.log(2.0), "hinge": 1.0}  # ℓ₀ of log(1 + e^(−m)) and of max(0, 1 − m)
 
 
-@dataclass(frozen=True)
-class Hinge:
-    """ℓ(m) = max(0, 1 − m)."""
-
-    initial_loss: ClassVar[float] = 1.0  # ℓ₀ = 1: the loss at w = 0
-
-    def values(self, margins: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The loss ℓ(m) of each margin m, in the margins' shape."""
-        return np.maximum(0.0, 1.0 - margins)
-
-    def slopes(self, margins: NDArray[np.float64]) -> NDArray[np.float64]:
-        """A subgradient of the loss at each margin m: −1 where m < 1, else 0."""
-        return np.where(margins < 1.0, -1.0, 0.0)
-
-
-Loss = Logistic | Hinge
-
-
-def loss_named(name: str) -> Loss:
-    """The loss that a study names: "logistic" or "hinge".
+def initial_loss(name: str) -> float:
+    """The loss ℓ₀ of a record at w = 0 under the loss that a study names: "logistic" or "hinge".
 
     Raises:
         StudyInvalid: any other name.
     """
-    match name:
-        case "logistic":
-            return Logistic()
-        case "hinge":
-            return Hinge()
-    raise StudyInvalid(f"there is no loss named {name!r}", remedy='write "logistic" or "hinge"')
+    if name not in INITIAL_LOSS:
+        raise StudyInvalid(f"there is no loss named {name!r}", remedy='write "logistic" or "hinge"')
+    return INITIAL_LOSS[name]
 
 
-def objective(Z: NDArray[np.float64], w: NDArray[np.float64], regularization: float, loss: Loss) -> float:
-    """The regularised objective O_λ(w): the mean loss over the training set plus λ‖w‖²/2."""
-    return 0.5 * regularization * float(w @ w) + float(np.mean(loss.values(Z @ w)))
-
-
-def gradient(
-    Z: NDArray[np.float64], w: NDArray[np.float64], regularization: float, loss: Loss
-) -> NDArray[np.float64]:
-    """The gradient ∇O_λ(w), (d,); a subgradient for the hinge."""
-    g: NDArray[np.float64] = regularization * w + Z.T @ loss.slopes(Z @ w) / len(Z)
-    return g
+def logistic(
+    margins: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """ℓ(m) = log(1 + e^(−m)), ℓ′ in [−1, 0] and ℓ″ in [0, ¼] of each margin; none overflows."""
+    e = np.exp(-np.abs(margins))
+    share = 1.0 / (1.0 + e)
+    slopes = np.where(margins > 0.0, -e, -1.0) * share
+    return np.log1p(e) + np.maximum(-margins, 0.0), slopes, e * share * share
 
 
 def hessian(Z: NDArray[np.float64], curvatures: NDArray[np.float64], regularization: float) -> NDArray[np.float64]:

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.models.linear.certificates import gradient_certificate
-from dpbo_core.models.linear.losses import Logistic, hessian
+from dpbo_core.models.linear.losses import hessian, logistic
 from dpbo_core.models.linear.signed_rows import SignedRows
 
 Factor = NDArray[np.float64]  # upper triangular, its square the factored matrix
@@ -60,7 +60,7 @@ class Place:
     @cached_property
     def value(self) -> float:
         """The regularised objective O_λ(w) at w."""
-        return 0.5 * self.regularization * float(self.w @ self.w) + float(np.mean(Logistic().values(self.margins)))
+        return 0.5 * self.regularization * float(self.w @ self.w) + float(np.mean(logistic(self.margins)[0]))
 
 
 def minimise_logistic(
@@ -124,7 +124,7 @@ def visit(rows: SignedRows, w: NDArray[np.float64], regularization: float) -> Pl
 
 def curvature(rows: SignedRows, place: Place) -> NDArray[np.float64]:
     """The unregularised Hessian S = (1/n) Zᵀ diag(ℓ″) Z at a point, (d, d)."""
-    return hessian(rows.Z, Logistic().curvatures(place.margins), 0.0)
+    return hessian(rows.Z, logistic(place.margins)[2], 0.0)
 
 
 def factored(S: NDArray[np.float64], regularization: float) -> Factor | None:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.models.linear.certificates import gradient_certificate, row_norm
-from dpbo_core.models.linear.losses import Logistic, hessian
+from dpbo_core.models.linear.losses import hessian, logistic
 
 Vector = NDArray[np.float64]
 _NEWTON_STEPS = 200  # a dozen are usual; rows that saturate, and a tilt against them, take a hundred
@@ -92,7 +92,7 @@ def _visit(
 ) -> tuple[float, Vector, Vector, float]:
     """The objective, its gradient, ℓ″ of each record, and the certificate at w."""
     n = len(Z)
-    values, slopes, curvatures = Logistic().derivatives(Z @ w)
+    values, slopes, curvatures = logistic(Z @ w)
     value = 0.5 * regularization * float(w @ w) + float(values.mean()) + float(tilt @ w) / n
     gradient = regularization * w + Z.T @ slopes / n + tilt / n
     certificate = gradient_certificate(
