@@ -19,7 +19,7 @@ from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.reporting.mlflow_run import log_release
 from dpbo_core.accounting.account import Account
 from dpbo_core.errors import BudgetRefused, printable
-from dpbo_core.final_model.train import FinalModel, train_final
+from dpbo_core.final_model.train import FinalModel
 from dpbo_core.methods.contract import Released
 from dpbo_core.preparation.precomputed import Precomputed
 from dpbo_core.preparation.resolve import ResolvedStudy
@@ -69,7 +69,7 @@ def train(
     study: StudySpec, folder: str | Path, release: Release, opened: StudyRun | ReplayedStudy | None = None
 ) -> FinalModel | None:
     """Train the chosen model on the public training set, read again without `opened`; None without a choice."""
-    return train_final(study, folder, release, None if opened is None else opened.public)
+    return FinalModel.of_release(study, folder, release, None if opened is None else opened.public)
 
 
 @task(name="show the release", **policies.PUBLISHING_TASK)

@@ -180,7 +180,7 @@ def make_store(folder):
     """A release in the team's store; and beside it an experiment whose root is the curator's folder."""
     from dpbo.tasks.reporting.mlflow_run import log_release
     from dpbo.tasks.reporting.mlflow_store import open_store
-    from dpbo_core.final_model.train import train_final
+    from dpbo_core.final_model import FinalModel
     from dpbo_core.ledger.ledger import PrivacyLedger
     from dpbo_core.queries.tuning.run import run_study
     from dpbo_core.study_file.toml_file import read_study
@@ -191,7 +191,7 @@ def make_store(folder):
     spec = read_study(folder / "nightly.toml")
     release = run_study(spec, ledger=ledger, folder=folder).release
     (account,) = ledger.accounts("people")
-    model = train_final(spec, str(folder), release)
+    model = FinalModel.of_release(spec, str(folder), release)
     tracked = log_release(release, account, uri, model=model, registered=True)
     client = open_store(uri).client
     hostile = {}

@@ -14,7 +14,6 @@ nowhere): what it cannot do is name code to run.
 
 import importlib
 import json
-import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from numpy.typing import NDArray
 
 from dpbo_core.data import Preprocessing
 from dpbo_core.data.features import Category, Feature, Number
-from dpbo_core.data.named_columns import KINDS, NamedColumn
+from dpbo_core.data.named_columns import NamedColumn
 from dpbo_core.data.raw_cells import as_cells
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.final_model.dpbo_served_model import BOOSTERS, FORMAT, VERBS, Linear, Repaired, boosted
@@ -50,7 +49,8 @@ def write(folder: Path, preprocessing: Preprocessing, model: Model, loss: str | 
     Raises:
         StudyInvalid: the estimator holds something that could not be loaded again without running foreign code.
     """
-    document: dict[str, Any] = {"format": FORMAT, "preprocessing": _preprocessing_fields(preprocessing)}
+    fields = asdict(preprocessing) | {"ignored": sorted(preprocessing.ignored)}
+    document: dict[str, Any] = {"format": FORMAT, "preprocessing": fields}
     estimator = None if isinstance(model, LinearModel) else model.estimator
     if isinstance(estimator, Repaired):
         document["repaired"], estimator = estimator.terms, estimator.estimator
@@ -96,18 +96,15 @@ def read(folder: Path) -> tuple[Preprocessing, Model, str | None]:
     Raises:
         StudyInvalid: a file is missing, damaged, of another format, or names a type beyond the list above.
     """
-    document = _read_json(folder / NUMBERS)
     try:
+        document = json.loads((folder / NUMBERS).read_text(encoding="utf-8"), parse_constant=_not_finite)
         if document["format"] != FORMAT:
             raise ValueError
         preprocessing, loss = _read_preprocessing(document["preprocessing"]), None
         if "linear" in document:
             linear = document["linear"]
             weights = _floats(linear["weights"], preprocessing.n_features)
-            ours, loss = (
-                LinearModel(weights, float(linear["lambda"]), float(linear["certificate"])),
-                _read_text(linear["loss"]),
-            )
+            ours, loss = LinearModel(weights, linear["lambda"], linear["certificate"]), linear["loss"]
             model: Model = ours
             if "repaired" in document:
                 repaired = Repaired(Linear(linear_fields(ours, loss)), _terms(document["repaired"]))
@@ -121,7 +118,7 @@ def read(folder: Path) -> tuple[Preprocessing, Model, str | None]:
             model = FittedEstimator(estimator, stand_in, columns=columns)
     except StudyInvalid:
         raise
-    except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
+    except (OSError, AttributeError, LookupError, TypeError, ValueError, ArithmeticError, RecursionError):
         pass
     else:
         return preprocessing, model, loss
@@ -243,12 +240,9 @@ def loaded_estimator(path: Path, *, verb: str) -> Any:
     return estimator
 
 
-def _read_json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        pass
-    raise _unreadable_model(path)
+def _not_finite(constant: str) -> float:
+    """Refuse what Python's own JSON has beyond JSON: NaN, Infinity."""
+    raise ValueError(constant)
 
 
 def _unreadable_model(path: Path) -> StudyInvalid:
@@ -259,51 +253,24 @@ def _unreadable_model(path: Path) -> StudyInvalid:
     )
 
 
-def _preprocessing_fields(fitted: Preprocessing) -> dict[str, Any]:
-    return {
-        "target": fitted.target,
-        "classes": list(fitted.classes),
-        "features": [asdict(feature) for feature in fitted.features],
-        "unit_ball": fitted.unit_ball,
-        "bias": fitted.bias,
-        "radius": fitted.radius,
-        "ignored": sorted(fitted.ignored),
-    }
-
-
 def _read_preprocessing(fields: dict[str, Any]) -> Preprocessing:
-    return Preprocessing(
-        target=_read_text(fields["target"]),
-        classes=tuple(_read_value(value) for value in fields["classes"]),
-        features=tuple(_read_feature(feature) for feature in fields["features"]),
-        unit_ball=bool(fields["unit_ball"]),
-        bias=_read_number(fields["bias"]),
-        radius=_read_number(fields["radius"]),
-        ignored=frozenset(_read_text(name) for name in fields["ignored"]),
-    )
+    features, classes, ignored = (fields.pop(name) for name in ("features", "classes", "ignored"))
+    features = tuple(_read_feature(feature) for feature in features)
+    return Preprocessing(**fields, classes=tuple(classes), features=features, ignored=frozenset(ignored))
 
 
 def _read_feature(fields: dict[str, Any]) -> Feature | NamedColumn:
-    name = _read_text(fields["name"])
-    if "kind" in fields:
-        kind = KINDS[KINDS.index(fields["kind"])]
-        values = tuple(_read_value(value) for value in fields["values"])
-        middle = None if fields["stand_in"] is None else _read_number(fields["stand_in"])
-        return NamedColumn(name, kind, _read_text(fields["dtype"]), values, fields["ordered"] is True, middle)
-    if "values" in fields:
-        return Category(name, tuple(_read_value(value) for value in fields["values"]))
-    stand_in = None if fields["stand_in"] is None else _read_number(fields["stand_in"])
-    return Number(name, _read_number(fields["mean"]), _read_number(fields["deviation"]), stand_in)
+    kind = NamedColumn if "kind" in fields else Category if "values" in fields else Number
+    return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()})
 
 
-def _terms(terms: Any) -> dict[str, Any]:
-    """The checked fields of a `Repaired` model: numbers and a verb."""
-    numbers = {name: _read_number(terms[name]) for name in ("slope", "intercept", "threshold")}
-    return {"verb": VERBS[VERBS.index(terms["verb"])], "logistic": terms["logistic"] is True, **numbers}
+def _terms(terms: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a `Repaired` model; its verb is one of an estimator's, whatever stands there."""
+    return terms | {"verb": VERBS[VERBS.index(terms["verb"])]}
 
 
 def _floats(cells: Any, length: int) -> NDArray[np.float64]:
-    row = np.array([_read_number(value) for value in cells], dtype=np.float64)
+    row = np.array(cells, dtype=np.float64)
     if row.shape != (length,):
         raise ValueError
     return row
@@ -314,19 +281,3 @@ def _cells(cells: Any, columns: tuple[NamedColumn, ...]) -> NDArray[Any]:
     if len(cells) != len(columns) or not all(isinstance(cell, str | int | float | None) for cell in cells):
         raise ValueError
     return as_cells(float("nan") if cell is None else cell for cell in cells)
-
-
-def _read_value(value: Any) -> float | str:
-    return value if isinstance(value, str) else _read_number(value)
-
-
-def _read_text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError
-    return value
-
-
-def _read_number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise TypeError
-    return float(value)

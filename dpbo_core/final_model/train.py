@@ -130,21 +130,39 @@ class FinalModel:
 
     @classmethod
     def of_release(
-        cls, spec: StudySpec, folder: str | Path, release: Release, *, allowed_score: str | None = None
+        cls,
+        spec: StudySpec,
+        folder: str | Path,
+        release: Release,
+        public: PublicHalf | None = None,
+        *,
+        allowed_score: str | None = None,
     ) -> "FinalModel | None":
-        """The model trained on the public set at a release's choice; None where it chose no hyperparameters.
+        """The model trained on the public set at a release's choice; None without a choice, or with its own model.
 
         Args:
             spec: the study.
             folder: the folder that the study's data paths are relative to.
             release: what it released.
+            public: its public half where that is at hand. A trainer's models are functions of its rows and the
+                point, so one that has trained this very point need not do it again.
             allowed_score: the import path of the study's score function, where you answer for it: it is imported.
 
         Raises:
             StudyInvalid: the training data is no longer what the study says.
             PolicyRefused: the study's score is a function that nobody allowed.
         """
-        return train_final(spec, folder, release, allowed_score=allowed_score)
+        if not model_is_public(release):
+            return None
+        public = public or public_half(spec, folder, allowed_score=allowed_score)
+        if public.problem.trainer is None:  # the training set is sensitive: nothing but the release may come of it
+            return None
+        return cls(
+            public.preprocessing,
+            public.problem.trainer.train(release.value["hyperparameters"]),
+            loss=spec.model.estimator if isinstance(spec.model, LinearSection) else None,
+            training=public.fingerprint,
+        )
 
     def save(self, folder: Path) -> Path:
         """Write the model into `folder`, made if need be: that folder.
@@ -155,41 +173,6 @@ class FinalModel:
         folder.mkdir(parents=True, exist_ok=True)
         storage.write(folder, self.preprocessing, self.model, self.loss)
         return folder
-
-
-def train_final(
-    spec: StudySpec,
-    folder: str | Path,
-    release: Release,
-    public: PublicHalf | None = None,
-    *,
-    allowed_score: str | None = None,
-) -> FinalModel | None:
-    """Train the model on the public set at a release's choice; None without a choice, or with a model of its own.
-
-    Args:
-        spec: the study.
-        folder: the folder that the study's data paths are relative to.
-        release: what it released.
-        public: its public half where that is at hand. A trainer's models are functions of its rows and the point,
-            so one that has trained this very point need not do it again.
-        allowed_score: the import path of the study's score function if that is allowed, where there is no `public`.
-
-    Raises:
-        StudyInvalid: the training data is no longer what the study says.
-        PolicyRefused: the study's score is a function that nobody allowed.
-    """
-    if not model_is_public(release):
-        return None
-    public = public or public_half(spec, folder, allowed_score=allowed_score)
-    if public.problem.trainer is None:  # the training set is sensitive: nothing but the release may come of it
-        return None
-    return FinalModel(
-        public.preprocessing,
-        public.problem.trainer.train(release.value["hyperparameters"]),
-        loss=spec.model.estimator if isinstance(spec.model, LinearSection) else None,
-        training=public.fingerprint,
-    )
 
 
 def _margins(model: LinearModel, X: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -271,8 +254,3 @@ def _of_dicts(rows: Sequence[Any]) -> dict[str, list[object]]:
         )
     names = dict.fromkeys(name for row in rows for name in row)
     return {name: [row.get(name) for row in rows] for name in names}
-
-
-def load(folder: str | Path) -> FinalModel:
-    """The saved model in a folder: `FinalModel.load` as a function."""
-    return FinalModel.load(folder)

@@ -404,7 +404,7 @@ def final_model(folder: Path) -> Iterator[Target]:
     from sklearn.tree import DecisionTreeClassifier
 
     from dpbo_core.final_model.storage import ESTIMATOR, NUMBERS
-    from dpbo_core.final_model.train import FinalModel, load
+    from dpbo_core.final_model.train import FinalModel
     from dpbo_core.models.estimators import fitted
 
     columns = {"a": [1.0, 2.0, 3.0, 4.0], "b": ["x", "y", "x", "y"], "y": [0, 1, 0, 1]}
@@ -418,7 +418,7 @@ def final_model(folder: Path) -> Iterator[Target]:
         which = NUMBERS if raw[:1] in (b"{", b"[") else ESTIMATOR
         (saved / which).write_bytes(raw)
         try:
-            load(saved)
+            FinalModel.load(saved)
         finally:
             (saved / which).write_bytes(honest[which])
 

@@ -16,7 +16,7 @@ import pytest
 from test_dashboard import with_method
 
 from dpbo.tasks.reporting.mlflow_run import log_release
-from dpbo_core.final_model.train import train_final
+from dpbo_core.final_model import FinalModel
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.queries.tuning.run import run_study
 from dpbo_core.study_file import StudySpec
@@ -59,7 +59,7 @@ def test_a_remote_registry_serves_the_champion_and_it_scores_a_file(here, tables
     spec = StudySpec.from_dict(with_method(tables, "public"))
     ledger = PrivacyLedger(f"sqlite:///{here / 'ledger.db'}")
     release = run_study(spec, ledger=ledger).release
-    model = train_final(spec, ".", release)
+    model = FinalModel.of_release(spec, ".", release)
     environment = {name: text for name, text in os.environ.items() if not name.startswith(("MLFLOW", "PYTHONPATH"))}
     environment |= {"MLFLOW_TRACKING_URI": place, "MLFLOW_DISABLE_TELEMETRY": "true", "PYTHONPATH": ""}
     environment["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"] = "false"  # a dozen processes that nothing here asks for

@@ -25,7 +25,7 @@ from dpbo.tasks.reporting.mlflow_store import NOTE_TAG
 from dpbo.tasks.reporting.posterior_picture import band_by_step, slice_through_choice
 from dpbo.tasks.reporting.release_page import page
 from dpbo.tasks.reporting.verdict import next_step, verdict
-from dpbo_core.final_model.train import train_final
+from dpbo_core.final_model import FinalModel
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import Noise, OperatingSystemNoise
 from dpbo_core.methods import METHODS
@@ -67,7 +67,7 @@ def shown(here, tables):
         spec = StudySpec.from_dict(tables)
         release = run_study(spec, ledger=ledger).release
         (account,) = ledger.accounts("people")
-        model = train_final(spec, ".", release)
+        model = FinalModel.of_release(spec, ".", release)
         tracked = log_release(release, account, uri, model=model, registered=registered)
         assert find_release(release, uri) == tracked
         client = MlflowClient(tracking_uri=uri, registry_uri=uri)

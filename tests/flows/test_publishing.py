@@ -83,7 +83,7 @@ FAILURES = {
     "the door": ("dpbo.tasks.tuning.log_release", "MLflow does not show it"),
     "Prefect's page": ("dpbo.flows.publishing.announce", "Prefect's page does not show"),
     "Prefect's record": ("dpbo.flows.tune.wait_until_recorded", "Prefect's record"),
-    "the final model": ("dpbo.tasks.tuning.train_final", "without the final model"),
+    "the final model": ("dpbo.tasks.tuning.FinalModel.of_release", "without the final model"),
     "the model's file": ("dpbo.tasks.reporting.mlflow_run.put_model", "without the final model"),
     "a picture": ("dpbo.tasks.reporting.pictures.draw_noise", "without the picture noise"),
 }

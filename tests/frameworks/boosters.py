@@ -20,7 +20,7 @@ from dpbo_core.data import Preprocessing, table_of
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.final_model.dpbo_served_model import BOOSTERS, _load_pyfunc
 from dpbo_core.final_model.storage import NUMBERS
-from dpbo_core.final_model.train import FinalModel, load
+from dpbo_core.final_model.train import FinalModel
 from dpbo_core.models.estimator_allowlist.inspection import unlisted_name, unlisted_part
 from dpbo_core.models.estimators import fitted
 from dpbo_core.models.one_by_one.enforced_model import alone
@@ -118,7 +118,7 @@ def test_a_booster_comes_back_the_same_from_its_own_format(name, tmp_path):
     model = MODELS[name]()
     folder = model.save(tmp_path / "model")
     assert {path.suffix for path in folder.iterdir()} <= {".json", ".txt", ".skops"}
-    again, served = load(folder), _load_pyfunc(str(folder))
+    again, served = FinalModel.load(folder), _load_pyfunc(str(folder))
     numbers = "numbers" in name
     for rows in (REGRESSION,) if numbers else (COLUMNS, HOSTILE):
         assert np.array_equal(again.predict(rows), model.predict(rows))
@@ -135,15 +135,15 @@ def test_a_damaged_booster_and_a_missing_package_are_said(tmp_path, monkeypatch)
         folder = MODELS[name]().save(tmp_path / name)
         (folder / file).write_text("{}")
         with pytest.raises(StudyInvalid, match="no booster can be read"):
-            load(folder)
+            FinalModel.load(folder)
     folder = MODELS["LightGBM"]().save(tmp_path / "whole")
     monkeypatch.setitem(sys.modules, "lightgbm", None)
     with pytest.raises(StudyInvalid, match="lightgbm, which is not installed"):
-        load(folder)
+        FinalModel.load(folder)
     document = json.loads((folder / NUMBERS).read_text())
     (folder / NUMBERS).write_text(json.dumps(document | {"booster": {"library": "os", "class": "system"}}))
     with pytest.raises(StudyInvalid, match="not known here"):
-        load(folder)
+        FinalModel.load(folder)
 
 
 def test_an_objective_of_ones_own_is_not_written(tmp_path):

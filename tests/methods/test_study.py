@@ -12,7 +12,7 @@ from worlds import with_method
 
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import AssumptionNotAccepted, BudgetExceeded, NoBudget, NoiseNotPrivate, Sealed, StudyInvalid
-from dpbo_core.final_model.train import train_final
+from dpbo_core.final_model import FinalModel
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods import EXCHANGES, METHODS
@@ -196,9 +196,9 @@ def test_the_final_model_of_a_run_is_the_one_its_files_give(on_files, tmp_path, 
     for _ in range(run.n_steps):
         run.step()
     release = run.finish().release
-    afresh = train_final(spec, tmp_path, release)
+    afresh = FinalModel.of_release(spec, tmp_path, release)
     monkeypatch.setattr("dpbo_core.final_model.train.public_half", None)
-    kept = train_final(spec, tmp_path, release, run.public)
+    kept = FinalModel.of_release(spec, tmp_path, release, run.public)
     assert afresh is not kept
     assert repr(afresh.preprocessing) == repr(kept.preprocessing)
     if "." in estimator:
@@ -232,7 +232,7 @@ def test_no_estimator_that_scored_a_sensitive_record_is_published(on_files, tmp_
     )
     for _ in range(run.n_steps):
         run.step()
-    final = train_final(spec, tmp_path, run.finish().release, run.public)
+    final = FinalModel.of_release(spec, tmp_path, run.finish().release, run.public)
     assert final.model.estimator._tree.get_tree_stats() == unasked
     if elsewhere:  # or the counts would show nothing at all
         assert any(model.estimator._tree.get_tree_stats() != unasked for model in models.values())
@@ -254,7 +254,7 @@ def test_a_study_trains_each_model_once_while_there_is_room(on_files, tmp_path, 
     spec = StudySpec.from_dict(with_method(on_files, "private_grid"))
     run = open_study(spec, Run(ledger(tmp_path), folder=tmp_path))
     result = run.run()
-    final = train_final(spec, tmp_path, result.release, run.public)
+    final = FinalModel.of_release(spec, tmp_path, result.release, run.public)
     chosen = result.release.value["hyperparameters"]["max_depth"]
     assert trained == [chosen if fit == "again" else fit for fit in fits]
     assert final.model.estimator.get_params()["max_depth"] == chosen

@@ -68,7 +68,7 @@ def test_no_number_counts_of_a_process_that_did_not_end_the_others():
 STUDY = """
 import os, sys
 from dpbo_core import PrivacyBudget, PrivacyLedger, StudySpec, run_study
-from dpbo_core.final_model import train_final
+from dpbo_core.final_model import FinalModel
 from dpbo_core.preparation.resolve import advise_study, plan_study
 folder = sys.argv[1]
 spec = StudySpec.from_dict({
@@ -84,7 +84,7 @@ ledger.set_budget(PrivacyBudget.of("d", epsilon=5.0, delta=1e-5))
 plan_study(spec), advise_study(spec)
 result = run_study(spec, ledger=ledger)
 assert result.release.guarantee.assumptions == (), result.release.guarantee
-model = train_final(spec, folder, result.release)
+model = FinalModel.of_release(spec, folder, result.release)
 print(model.predict({name: [0.0, 9.0] for name in model.columns}).tolist())
 try:
     from pathlib import Path

@@ -32,7 +32,6 @@ from dpbo_core.errors import (
     StudyInvalid,
 )
 from dpbo_core.final_model import FinalModel, dpbo_served_model, storage
-from dpbo_core.final_model.train import load, train_final
 from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.sources import Source
@@ -242,7 +241,7 @@ def noiseless(tables, folder):
 def final_model(spec, ledger, folder):
     """The released model, as it is published."""
     key = resolve(spec).key(public_half(spec, folder).fingerprint)
-    return train_final(spec, folder, ledger.release_of(key.fingerprint))
+    return FinalModel.of_release(spec, folder, ledger.release_of(key.fingerprint))
 
 
 @pytest.mark.parametrize(
@@ -289,7 +288,7 @@ def test_a_saved_model_is_evaluated_like_the_released_one(tmp_path):
     own = evaluate_study(spec, ledger=ledger, folder=tmp_path, source=NOISELESS).release
     final = final_model(spec, ledger, tmp_path)
     final.save(tmp_path / "model")
-    assert load(tmp_path / "model").columns == ("a", "b")
+    assert FinalModel.load(tmp_path / "model").columns == ("a", "b")
     saved = evaluate_study(spec, ledger=ledger, folder=tmp_path, model=tmp_path / "model", source=NOISELESS)
     assert saved.release.facts["model"] == "of a file"
     assert saved.release.value["metrics"]["accuracy"]["value"] == pytest.approx(

@@ -23,7 +23,7 @@ from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.certificate import read_certificate, recompute
 from dpbo_core.data import Preprocessing, table_of
 from dpbo_core.errors import BudgetRefused, CertificateFalse, Sealed, StudyInvalid
-from dpbo_core.final_model.train import train_final
+from dpbo_core.final_model import FinalModel
 from dpbo_core.mechanisms.histogram import LaplaceHistogram
 from dpbo_core.mechanisms.noise import InjectedNoise, OperatingSystemNoise
 from dpbo_core.models.estimators import EstimatorFactory
@@ -291,7 +291,7 @@ def noiseless(tables, folder):
     run_study(spec, ledger=ledger, folder=folder, source=NOISELESS)
     found = evaluate_study(spec, ledger=ledger, folder=folder, source=NOISELESS).release
     key = resolve(spec).key(public_half(spec, folder).fingerprint)
-    return found, train_final(spec, folder, ledger.release_of(key.fingerprint))
+    return found, FinalModel.of_release(spec, folder, ledger.release_of(key.fingerprint))
 
 
 def weights_of(who):
@@ -463,7 +463,7 @@ def test_a_budget_of_records_pays_for_no_report_by_person_and_the_other_way_roun
     with pytest.raises(BudgetRefused, match="replace"):
         run_and_evaluate(StudySpec.from_dict(other), ledger=ledger, folder=tmp_path)
     tuned = StudySpec.from_dict(one)
-    saved = train_final(tuned, tmp_path, run_study(tuned, ledger=ledger, folder=tmp_path).release)
+    saved = FinalModel.of_release(tuned, tmp_path, run_study(tuned, ledger=ledger, folder=tmp_path).release)
     with pytest.raises(BudgetRefused, match="replace"):
         evaluate_study(
             StudySpec.from_dict(other), ledger=ledger, folder=tmp_path, model=saved.save(tmp_path / "model")

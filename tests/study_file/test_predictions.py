@@ -14,7 +14,7 @@ from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 from dpbo_core import PrivateSelection, StudySpec
 from dpbo_core.errors import AssumptionNotAccepted, DpboError, NoBudget, StudyInvalid
-from dpbo_core.final_model.train import model_is_public, train_final
+from dpbo_core.final_model.train import FinalModel, model_is_public
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.preparation.data_split import FileSplit
@@ -295,7 +295,7 @@ def test_nothing_is_trained_and_no_model_is_shown(tmp_path):
     assert (work.to_train, work.to_cross_validate, work.tries_out) == ((), (), False)
     release = run_study(study(), ledger=ledger(tmp_path), folder=tmp_path).release
     assert not model_is_public(release)
-    assert train_final(study(), tmp_path, release) is None
+    assert FinalModel.of_release(study(), tmp_path, release) is None
     assert resolve(study()).n_steps == 2  # a step, and a task of the flow, a candidate
 
 

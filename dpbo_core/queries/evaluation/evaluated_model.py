@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from dpbo_core.data import Preprocessing
 from dpbo_core.data.values import shown
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.final_model import FinalModel, load
+from dpbo_core.final_model import FinalModel
 from dpbo_core.final_model.storage import ESTIMATOR, NUMBERS
 from dpbo_core.final_model.train import model_is_public
 from dpbo_core.models.cross_validation import fold_of
@@ -227,7 +227,7 @@ def read_model(folder: str | Path) -> tuple[FinalModel, str]:
     """
     inside = Path(folder) / "data" / "data"
     home = inside if (inside / NUMBERS).exists() else Path(folder)
-    final, digest = load(home), hashlib.sha256()
+    final, digest = FinalModel.load(home), hashlib.sha256()
     for name in (NUMBERS, ESTIMATOR):
         path = home / name
         content = path.read_bytes() if path.exists() else b""
