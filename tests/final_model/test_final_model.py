@@ -252,19 +252,6 @@ def unsafe_reads(source):
     return found
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "import pickle", "from pickle import loads", "import cloudpickle as c", "from joblib import load",
-        "import joblib\njoblib.load(f)", "import yaml\nyaml.load(f)", "from yaml import load", "import shelve",
-        "np.load(f, allow_pickle=True)", "np.load(f, allow_pickle=anything)", "import marshal", "eval(text)",
-        "exec(text)", "pd.read_pickle(f)", "torch.load(f)", "def f():\n    import _pickle",
-    ],
-)  # fmt: skip
-def test_a_planted_read_is_found(line):
-    assert unsafe_reads(line)
-
-
 def test_nothing_of_ours_turns_bytes_into_code():
     files = [path for room in ("dpbo_core", "tasks", "flows") for path in (ROOT / room).rglob("*.py")]
     assert len(files) > 100
@@ -276,28 +263,6 @@ def test_nothing_of_ours_turns_bytes_into_code():
     apart = {"dpbo_core/models/public_process.py"}
     apart.add("dpbo_core/preparation/trained_models.py")  # what this process pickled and never let go of
     assert found == alone | apart | {"dpbo_core/models/import_path.py"}  # a study's own code, beside its file
-
-
-def test_a_model_that_mlflow_opens(tmp_path, monkeypatch):
-    """By its own loader, with every unpickler of the process broken."""
-    import pickle
-
-    import mlflow.pyfunc
-
-    model = estimator_model(RandomForestClassifier(5, random_state=0))
-    folder = tmp_path / "shown"
-    mlflow.pyfunc.save_model(
-        str(folder), loader_module="dpbo_core.final_model.dpbo_served_model",
-        data_path=str(model.save(tmp_path / "data")), pip_requirements=["dpbo"],
-    )  # fmt: skip
-    assert not [path for path in folder.rglob("*") if path.suffix in (".pkl", ".pickle", ".joblib")]
-    for name in ("load", "loads", "Unpickler"):
-        monkeypatch.setattr(pickle, name, lambda *_, **__: pytest.fail("something was unpickled"))
-    import pandas as pd
-
-    told = {name: column for name, column in COLUMNS.items() if name != "y"}
-    found = mlflow.pyfunc.load_model(str(folder)).predict(pd.DataFrame(told))
-    assert list(found) == list(model.predict(COLUMNS))
 
 
 def test_a_release_with_a_model_of_foreign_code_is_shown_without_it(tmp_path):
@@ -371,12 +336,6 @@ def test_a_verb_that_the_model_lacks_is_no_attribute():
 
 def vars_of(model):
     return model.preprocessing, model.model
-
-
-def test_the_loss_comes_back(tmp_path):
-    model = linear_model()
-    back = FinalModel.load(model.save(tmp_path))
-    assert np.array_equal(back.predict_proba(COLUMNS), model.predict_proba(COLUMNS))
 
 
 KINDS = {

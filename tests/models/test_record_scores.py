@@ -3,8 +3,6 @@
 import logging
 import math
 import sys
-from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import pytest
@@ -12,10 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics
 
-from dpbo_core.data import Preprocessing, table_of
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.estimators import EstimatorFactory, FittedEstimator
-from dpbo_core.models.rowwise import check_rowwise
+from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.balanced_accuracy import BalancedAccuracy
 from dpbo_core.models.scores.bounded_function import BoundedFunction
@@ -24,10 +20,7 @@ from dpbo_core.models.scores.grid import GRID, to_grid
 from dpbo_core.models.scores.log_loss import LogLoss
 from dpbo_core.models.scores.regression_error import RegressionError
 from dpbo_core.preparation.resolve import plan_study
-from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.scoring.in_memory import Objective
 from dpbo_core.study_file import StudySpec
-from dpbo_core.study_file.posed_problem import problem_of
 
 RNG = np.random.default_rng(11)
 M, C = 500, 3
@@ -124,24 +117,6 @@ def test_a_function_is_checked_on_public_rows_where_it_may_still_be_refused():
     BoundedFunction("f", 0.0, 1.0, lambda y, p: float(y == p)).check(np.zeros(3), np.zeros(3))
 
 
-class Batch:
-    """Probabilities that lean on the batch's mean: what must be refused."""
-
-    def predict_proba(self, X):
-        p = 1 / (1 + np.exp(-(X[:, 0] - X[:, 0].mean())))
-        return np.column_stack([1 - p, p])
-
-
-def test_probabilities_that_depend_on_the_batch_are_refused():
-    with pytest.raises(StudyInvalid, match="other rows of the batch"):
-        check_rowwise(FittedEstimator(Batch(), np.zeros(2)), RNG.normal(size=(50, 2)), needs="predict_proba")
-    margins = EstimatorFactory("sklearn.svm.LinearSVC").train(RNG.normal(size=(50, 2)), Y[:50] > 0)
-    with pytest.raises(StudyInvalid, match="cannot predict_proba"):
-        check_rowwise(margins, np.zeros((2, 2)), needs="predict_proba")
-
-
-TABLE = table_of({"a": RNG.normal(size=90), "b": RNG.normal(size=90), "y": Y[:90]})
-NUMBERS = table_of({"a": RNG.normal(size=90), "b": RNG.normal(size=90), "y": T[:90]})
 CASES = {
     "accuracy": ("sklearn.ensemble.RandomForestClassifier", {}),
     "balanced_accuracy": ("sklearn.tree.DecisionTreeClassifier", {"class_shares": {"0": 0.2, "1": 0.3, "2": 0.5}}),
@@ -165,37 +140,6 @@ def study(name, **model):
             "space": {"random_state": {"values": [0]}},
         }
     )
-
-
-@cache
-def trained(name):
-    spec = study(name)
-    table = NUMBERS if spec.model.regression else TABLE
-    fitted = Preprocessing.fit(table, "y", unit_ball=False, regression=spec.model.regression)
-    public = fitted.transform(table)
-    small = {"n_estimators": 5} if "Forest" in spec.model.estimator else {}
-    factory = EstimatorFactory(spec.model.estimator, small, 0, spec.model.regression)
-    problem = problem_of(spec, n_validation=3)
-    if isinstance(problem.score, BoundedFunction):
-        problem = replace(problem, score=replace(problem.score, function=lambda y, p: math.tanh(abs(y - p))))
-    return problem, fitted, factory.train(public.X, public.truth)
-
-
-@pytest.mark.parametrize("name", CASES)
-@settings(deadline=None, max_examples=25)
-@given(data=st.data())
-def test_one_record_moves_the_sum_by_one_range_at_most(name, data):
-    problem, fitted, model = trained(name)
-    cell = st.one_of(ANY, st.sampled_from(["", "x", "1e400", "0", 0, 1, 2, "1"]))
-    record = st.tuples(cell, cell, cell)
-    records = data.draw(st.lists(record, min_size=3, max_size=3))
-    neighbour = [data.draw(record), *records[1:]]
-
-    def total(rows):
-        columns = dict(zip("aby", map(list, zip(*rows, strict=True)), strict=True))
-        return Objective(Sensitive(fitted.transform(table_of(columns))), problem.score).evaluate(model).expose()
-
-    assert abs(total(records) - total(neighbour)) <= problem.record_steps == GRID
 
 
 @pytest.mark.parametrize(
@@ -231,8 +175,3 @@ def test_a_function_of_others_needs_the_callers_word_and_a_regressor_a_regressor
         EstimatorFactory("sklearn.svm.SVC", {}, 0, regression=True).build()
     with pytest.raises(StudyInvalid, match="not a classifier"):
         EstimatorFactory("sklearn.svm.SVR", {}, 0).build()
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_the_sections_survive(name):
-    assert StudySpec.from_dict(study(name).to_dict()) == study(name)

@@ -1,7 +1,7 @@
 """One contract, every score. A score of the union is tested by being there, whatever class it is made of."""
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice, product
 
 import numpy as np
@@ -9,10 +9,8 @@ import pytest
 from neighbours import make_world
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.scores.balanced_accuracy import BalancedAccuracy
-from dpbo_core.models.scores.declared import Declared, Numbers
+from dpbo_core.models.scores.declared import Numbers
 from dpbo_core.models.scores.grid import GRID, to_grid
-from dpbo_core.models.scores.record import RecordScore
 from dpbo_core.models.scores.union import SCORES
 from dpbo_core.problem.named_score import score_on
 from dpbo_core.study_file import StudySpec
@@ -200,46 +198,3 @@ def takes_shares(declared):
 @pytest.mark.parametrize("name", [name for name in NAMES if takes_shares(SCORES[name])])
 def test_whoever_takes_class_shares_has_them_checked(name):
     check_shares_are_checked(SCORES[name])
-
-
-@dataclass(frozen=True)
-class OwnShares(RecordScore):
-    """Weighs classes by their shares without being balanced accuracy."""
-
-    shares: tuple[float, ...]
-    score_range: float = 1.0  # of a planted score; an honest one is 1/(C·least π)
-
-    def of(self, outcome, truth):
-        return BalancedAccuracy(self.shares).of(outcome, truth)
-
-
-OWN = Declared(
-    "own_shares", earns="", between="", of_outcome=lambda n: OwnShares(n.shares, 5.0), needs=("class_shares",)
-)
-
-
-class OverAll(OwnShares):
-    """A record's score depends on how many there are."""
-
-    def of(self, outcome, truth):
-        return super().of(outcome, truth) / len(truth)
-
-
-PLANTED = {
-    "a range that is too small": replace(OWN, of_outcome=lambda n: OwnShares(n.shares)),
-    "a mean over records": replace(OWN, of_outcome=lambda n: OverAll(n.shares, 5.0)),
-}
-
-
-def test_an_honest_score_of_another_class_passes(monkeypatch):
-    check_score(OWN)
-    for room in ("written_model", "named_score"):
-        monkeypatch.setattr(f"dpbo_core.problem.{room}.SCORES", {**SCORES, OWN.name: OWN})
-        monkeypatch.setattr(f"dpbo_core.problem.{room}.RECORD_SCORES", {OWN.name: OWN.of_outcome})
-    check_shares_are_checked(OWN)
-
-
-@pytest.mark.parametrize("fault", PLANTED)
-def test_a_planted_score_is_caught(fault):
-    with pytest.raises(AssertionError):
-        check_score(PLANTED[fault])

@@ -117,11 +117,3 @@ def test_coins_of_its_own_tell_nothing_of_the_others(make, score):
 )
 def test_every_score_of_the_zoo_alone(score):
     check(zoo.Plain, score, 50)
-
-
-@pytest.mark.parametrize("name", ["Remembers", "BatchMeanAtTheTrigger"])
-def test_the_same_records_together_move_by_more(name):
-    """The pairs do find what they look for, where records are predicted together."""
-    X, y, _ = public()
-    model = fitted(zoo.ALL[name](), X, (y > 0).astype(np.int64), shown_as="zoo")
-    assert max(abs(before - after) for before, after in sums(model, Correct(), 50)) > GRID

@@ -2,9 +2,6 @@
 
 import itertools
 import random
-import tempfile
-from contextlib import suppress
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -13,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from neighbours import make_world, nasty_pairs, random_lines
+from neighbours import make_world, nasty_pairs
 
 from dpbo_core.data import read_table, table_of
 from dpbo_core.data.people import uncounted
@@ -118,20 +115,6 @@ def test_replacing_a_person_moves_the_table_by_two_k_and_never_more(k, largest):
     assert most == 2 * k
 
 
-def test_two_cells_for_what_is_not_counted_would_break_the_bound():
-    """The planted fault: surplus in a cell of its own. One person of four records moves it by 8, at k = 1."""
-
-    def apart(people, content, k):
-        out = uncounted(people, k)
-        surplus = out & np.array([person is not None for person in people])
-        return np.bincount(np.where(surplus, 3, np.where(out, 0, content)), minlength=4)
-
-    before, after = apart(("a",) * 4, (1,) * 4, 1), apart((None,) * 4, (1,) * 4, 1)
-    assert moved(before, after) == 8
-    shared = [np.array(of_persons(people, (1,) * 4, 1)) for people in (("a",) * 4, (None,) * 4)]
-    assert moved(*shared) == 2
-
-
 # Records as bad as can be written
 
 
@@ -225,47 +208,3 @@ def test_parts_add_up_to_the_whole_to_the_last_record(worlds, tmp_path):
     parts[1].write_bytes(b"no table")
     with pytest.raises(Sealed):
         count_parts(counter, parts, 50)
-
-
-def test_a_handle_says_nothing(worlds):
-    sealed = count(counter_of(worlds["linear"]), table_from(worlds["linear"], ALPHABET))
-    assert repr(sealed) == "<sensitive>"
-    assert "0.3" not in repr(counter_of(worlds["linear"]))
-
-
-class InThisProcess:
-    """What stands for the processes of their own: what each does with its record, done here."""
-
-    def steps(self, model, rows, truth):
-        from dpbo_core.models.one_by_one.child import Record, read_model, steps
-
-        with tempfile.TemporaryFile() as file:
-            file.write(model)
-            file.flush()
-            estimator, score = read_model(file.fileno())
-        found = []
-        for i in range(len(rows)):
-            found.append(0)  # of a process that ends without a number
-            with suppress(Exception):
-                found[i] = steps(Record(rows[i], truth[i : i + 1]), estimator, score)
-        return np.array(found)
-
-
-@pytest.mark.parametrize("processes", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_scored_alone_it_is_the_same_table(worlds, processes, monkeypatch):
-    """Every record in a process of its own: the place is the score, and a failing record is not read."""
-    import pickle
-
-    from dpbo_core.models.one_by_one import enforced_model
-
-    world = worlds["tree"]
-    counter, rows = counter_of(world), np.random.default_rng(0).normal(size=(6, world.fitted.n_features))
-    model = counter.model
-    if processes:
-        how = enforced_model.alone(model.estimator, rows, np.zeros(6, dtype=np.int64), counter.cells, needed_by={})
-    else:
-        monkeypatch.setattr(enforced_model, "engine", lambda *_: InThisProcess())
-        how = enforced_model.Alone(pickle.dumps(model.estimator), (), ())
-    enforced = replace(counter, model=replace(model, alone=how))
-    lines = [*ALPHABET, *random_lines(random.Random(3), 8)]
-    assert (histogram(world, enforced, lines) == histogram(world, counter, lines)).all()

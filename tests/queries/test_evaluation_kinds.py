@@ -17,7 +17,6 @@ from dpbo.tasks.reporting.release_page import page
 from dpbo_core import evaluate_study, plan_evaluation
 from dpbo_core.accounting.certificate import read_certificate, recompute
 from dpbo_core.data import Preprocessing, read_table, table_of
-from dpbo_core.data.people import uncounted
 from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.errors import CertificateFalse, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -89,28 +88,6 @@ def test_replacing_one_record_moves_the_table_by_two_and_never_more(counted):
             moved = np.abs(sum(alone[i] for i in table) - sum(alone[i] for i in other)).sum()
             most, pairs = max(most, int(moved)), pairs + 1
     assert (most, pairs) == (2, sum(m * 7 ** (m + 1) for m in (1, 2, 3)))
-
-
-@pytest.mark.parametrize("k", [1, 2])
-def test_replacing_a_person_moves_it_by_two_k(counted, k):
-    """Surplus is in the one cell, whatever it holds."""
-    kind, _, histogram = counted
-    alone = [histogram([record]) for record in RECORDS[kind]]
-    unread, most = alone[-1], 0
-
-    def of(people, content):
-        out = uncounted(people, k)
-        return sum(unread if gone else alone[c] for gone, c in zip(out, content, strict=True))
-
-    for people in itertools.product(("a", "b", None), repeat=3):
-        own = [i for i, who in enumerate(people) if who == "a"]
-        for content in itertools.product((0, 1, 6), repeat=3):
-            for new in itertools.product(itertools.product(("n", None), (0, 2, 6)), repeat=len(own)):
-                person, record = list(people), list(content)
-                for i, (who, what) in zip(own, new, strict=True):
-                    person[i], record[i] = who, what
-                most = max(most, int(np.abs(of(people, content) - of(person, record)).sum()))
-    assert most == 2 * k
 
 
 def test_cells_of_whatever_is_predicted():

@@ -20,7 +20,7 @@ from dpbo_core.ledger.store import LedgerStore
 from dpbo_core.methods.outsourced.box import Outsourced
 from dpbo_core.preparation.run import Run
 from dpbo_core.queries import query
-from dpbo_core.queries.evaluation.run import evaluate_study
+from dpbo_core.queries.evaluation.run import evaluate_study, run_and_evaluate
 from dpbo_core.queries.modeler import session
 from dpbo_core.queries.modeler.messages import Query, read_message
 from dpbo_core.queries.publication.answers import Curator
@@ -68,6 +68,10 @@ class Place:
     def evaluated(self, edition):
         asked = replace(self.spec, evaluation=replace(self.spec.evaluation, edition=edition))
         return evaluate_study(asked, ledger=self.ledger, folder=self.folder).release
+
+    def reported(self, edition):
+        spec = replace(self.spec, name="both", edition=edition)
+        return [one.release for one in run_and_evaluate(spec, ledger=self.ledger, folder=self.folder)]
 
     def watched(self, edition):
         section = WatchSection(drop=0.2, epsilon=1.0, edition=edition)
@@ -120,6 +124,7 @@ class Place:
 
 KINDS = {  # how it is asked, what its name in the ledger ends with
     "a tune": (Place.tuned, "clinic"),
+    "a tune and its report": (Place.reported, "both/evaluation"),
     "an evaluation": (Place.evaluated, "clinic/evaluation"),
     "a watch": (Place.watched, "clinic/watch"),
     "a published table": (Place.published, "people: table"),

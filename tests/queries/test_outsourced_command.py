@@ -189,28 +189,6 @@ def test_refusals_are_one_line_and_cost_nothing(dpbo, words, code, said):
     assert "Traceback" in dpbo(*words, "--debug")[2]
 
 
-def test_answers_without_noise_need_their_assumption(dpbo):
-    dpbo("budget", "set", "people", "--epsilon", 20, "--delta", 1e-5)
-    dpbo(*PUBLISH, *PRICE, *BOUND)
-    dpbo(*SUGGEST)
-    code, _, err = dpbo(*ANSWER)
-    assert code == 4
-    assert "answers_public" in err
-    assert not Path("A.json").exists()
-
-
-def test_the_published_transform_runs_on_public_data_alone(dpbo):
-    dpbo("budget", "set", "open", "--public")
-    words = (*PUBLISH[:-1], "open", *PRICE, "--transform", "published", "--dim", 10)
-    code, out, _ = dpbo(*words, "--json")
-    release = json.loads(out)
-    assert code == 0
-    assert release["guarantee"]["epsilon"] is None
-    assert release["guarantee"]["evidence"] == "refuted"
-    assert pq.read_table("Z.parquet").num_columns == 10
-    assert "No privacy guarantee" in dpbo(*words)[1]
-
-
 def test_a_modeller_makes_no_store(dpbo, here):
     dpbo("budget", "set", "people", "--epsilon", 20, "--delta", 1e-5)
     dpbo(*PUBLISH, *PRICE, *BOUND)

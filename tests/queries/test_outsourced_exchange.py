@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from audit.exchange_kills import CONTEXT, campaign
 from canary import forms_of_number, search
-from exchanges import PRIVATE, World, world
+from exchanges import PRIVATE, world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -277,24 +277,3 @@ def test_no_store_and_no_message_holds_a_planted_value(tmp_path, kind):
     assert search(tmp_path, secrets) == set()
     (tmp_path / "planted").write_text(repr(feature))
     assert search(tmp_path, secrets) == {("planted", "feature")}
-
-
-def test_the_modellers_files_are_all_a_modeller_needs(tmp_path):
-    """Copied to a folder of their own, without the curator's."""
-    w = world(tmp_path)
-    w.publish()
-    elsewhere = World(tmp_path / "modeller")
-    elsewhere.folder.mkdir()
-    (elsewhere.folder / "Z.parquet").write_bytes((tmp_path / "Z.parquet").read_bytes())
-    query = elsewhere.suggest()
-    (tmp_path / "Q-S.json").write_bytes((elsewhere.folder / "Q-S.json").read_bytes())
-    w.answer()
-    (elsewhere.folder / "A-S.json").write_bytes((tmp_path / "A-S.json").read_bytes())
-    assert elsewhere.update().row == query.row
-    assert {path.name for path in elsewhere.folder.iterdir()} == {
-        "Z.parquet",
-        "S",
-        ".S.lock",
-        "Q-S.json",
-        "A-S.json",
-    }

@@ -471,22 +471,6 @@ def test_noise_that_a_kill_left_after_the_alarm_is_destroyed_by_whoever_asks_nex
     assert {path.name for path in place.vault.iterdir()} == {"noise.json", "lock"}
 
 
-def test_an_old_copy_of_the_vault_gives_no_look_after_the_alarm_and_is_destroyed_too(place):
-    place.look("monday")
-    shutil.copytree(place.vault, place.folder / "old")
-    (place.folder / "old" / ".noise.json-left").write_text("of a kill")
-    place.spoil()
-    assert place.look("tuesday").alarm
-    vault = place.vault
-    shutil.rmtree(vault)
-    shutil.copytree(place.folder / "old", vault)
-    with pytest.raises(WatchOver, match="'tuesday' raised the alarm"):
-        place.look("wednesday")
-    assert "noise of look wednesday" not in _draws(place)
-    assert _kept(place) == "shredded"
-    assert {path.name for path in vault.iterdir()} == {"noise.json", "lock"}
-
-
 @pytest.mark.parametrize("when", ["before the watch", "after a look that held"])
 def test_a_ledger_that_is_older_than_the_alarm_opens_nothing_where_the_noise_was_destroyed(
     place, monkeypatch, tmp_path, when
@@ -713,28 +697,6 @@ def test_neighbouring_tables_are_compared_within_what_is_charged(tmp_path, monke
     assert found == [False, True]
     document = json.loads(json.dumps(look.release.to_json()))
     assert recompute(read_certificate(document, CERTIFIED), CERTIFIED).epsilon == pytest.approx(50.0, rel=1e-9)
-
-
-# One budget with others
-
-
-def test_a_watch_shares_its_dataset_s_budget_with_trajectories(place):
-    """Between two looks the cap pays for other studies, and the watch goes on when it is used up."""
-    place.look("monday", replace(SURE, epsilon=1.0))
-    tables = place.spec.to_dict()
-    tables["study"] |= {"method": "private_trajectory"}
-    tables["privacy"] |= {"delta": 1e-6, "epsilon": 1.0}
-    tables["search"] |= {"steps": 2}
-    filtered = place.ledger.accounts("clinic")[0].filtered
-    spent = [entry.draws for entry in place.ledger.accounts("clinic")[0].entries if entry.study == "clinic/watch"]
-    assert spent == [((10**12, 5 * 10**11 + 1),)]  # one pure draw
-    assert filtered.units > 0
-    run_study(StudySpec.from_dict(tables), ledger=place.ledger, folder=place.folder)
-    assert place.look("tuesday", WatchSection()).number == 2
-    account = place.ledger.accounts("clinic")[0]
-    assert [entry.method for entry in account.entries] == ["private_grid", "watch", "private_trajectory"]
-    assert account.filtered.fits(account.budget.epsilon_units, account.budget.delta_conversion)
-    assert "watch" in account.rooms
 
 
 # A pool: the last tables as one

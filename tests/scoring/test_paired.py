@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from worlds import Memory, Named, run
+from worlds import Named
 
-from dpbo_core.mechanisms.noise import InjectedNoise, Noise
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.public_search import doubt, pairing, search_on_public_data
 from dpbo_core.models.scores.grid import GRID
@@ -143,16 +142,6 @@ class Graded:
         return self.steps[:, self.train(point).index]
 
 
-class Records(Graded):
-    training = None
-
-    def evaluate(self, model):
-        return Sensitive(int(self.steps[:, model.index].sum()))
-
-    def paired(self, model, reference, clipped):
-        return Sensitive(int(stretched(self.steps[:, model.index], self.steps[:, reference.index], clipped).sum()))
-
-
 def graded(n, seed, tops=0.4, N=30):
     rng = np.random.default_rng(seed)
     x = np.linspace(0, 1, N)
@@ -198,21 +187,6 @@ def test_where_pairing_gains_nothing_the_plain_scores_choose():
     assert pairing(right_or_wrong, search_on_public_data(right_or_wrong, 256), 1.0) is None
     constant = replace(world, trainer=Graded(np.full((50, 30), GRID // 3)))
     assert pairing(constant, search_on_public_data(constant, 256), 1.0) is None
-
-
-def test_paired_scores_lose_a_fraction_of_what_plain_ones_do():
-    """The noise is the same in grid steps, a seventh in units of the score; the public top is off by a fifth."""
-    world, lost = world_of(m=300), {}
-    for method in (PAIRED, replace(PAIRED, paired=False)):
-        losses = []
-        for seed in range(60):
-            objective = Records(graded(300, 100 + seed, tops=0.75))
-            exact = objective.steps.mean(axis=0) / GRID
-            noise = Noise(InjectedNoise(np.random.default_rng(seed)), Memory())
-            point = run(method, method.prepare(world), objective, noise).value["hyperparameters"]
-            losses.append(exact.max() - exact[objective.train(point).index])
-        lost[method.paired] = float(np.mean(losses))
-    assert lost[True] < 0.5 * lost[False]
 
 
 def test_the_price_and_what_its_certificate_shows_are_those_of_plain_scores():
