@@ -1,7 +1,7 @@
 """rowwise = "enforced": whatever an estimator does with a record, no other record's score can tell.
 
 For every hostile estimator: over neighbouring sets of records, in every position, each record's score is what it is
-alone, so the exact integer sum moves by at most one record. The same checks catch engines with a planted fault.
+alone, so the exact integer sum moves by at most one record.
 """
 
 import math
@@ -112,75 +112,21 @@ def test_a_score_function_that_remembers_is_asked_once_a_process():
     assert steps(hostile("nothing"), X, y, score).tolist() == [GRID // 2] * 4
 
 
-class TestPlantedFaults:
-    """The tests above must be able to fail."""
-
-    @pytest.fixture
-    def planted(self, monkeypatch):
-        def plant(code):
-            boot = handle._BOOT.replace("; serve(", f"; exec({code!r}); serve(")
-            monkeypatch.setattr(handle, "_BOOT", boot)
-            engine._engine.cache_clear()
-
-        yield plant
-        engine._engine.cache_clear()
-
-    ONE_PROCESS = """
-import os
-from dpbo_core.models.one_by_one import child, image
-def record(self, record, model, result):
-    os.write(result, child._RESULT.pack(child.steps(child.Record.of_file(record), *child.read_model(model))))
-    for fd in (record, model, result):
-        os.close(fd)
-    self._control.send(b"done")
-image.Image._record = record
-"""
-    NO_FILTER = "from dpbo_core.models.one_by_one import seccomp; seccomp.Filter.install = lambda self: True"
-    CLOCKS = "from dpbo_core.models.one_by_one import limits; limits.take_the_clocks_away = lambda libc: True"
-    SHARED_PAGE = (
-        "import mmap; old = mmap.mmap; "
-        "mmap.mmap = lambda n, size, flags=1, **k: old(n, size, flags=flags if size == 4096 and k else 1); "
-        "import hostile_rows; hostile_rows.SHARED = old(-1, 4096); mmap.mmap = old; "
-        "from dpbo_core.models.one_by_one import limits; limits.shared_memory = lambda: False"
-    )
-
-    @pytest.mark.parametrize(
-        "act",
-        [
-            "counts",
-            "scans memory",
-            *(pytest.param(a, marks=pytest.mark.slow) for a in ("remembers", "builtins", "draws")),
-        ],
-    )
-    def test_one_process_for_all_records_is_caught(self, planted, act):
-        planted(self.ONE_PROCESS)
-        assert neighbours_differ(act)
-
-    def test_a_missing_filter_is_caught(self, planted):
-        planted(self.NO_FILTER)
-        hostile_rows.FILE.unlink(missing_ok=True)
-        try:
-            assert neighbours_differ("handlers")
-        finally:
-            hostile_rows.FILE.unlink(missing_ok=True)
-
-    def test_a_clock_is_caught(self, planted):
-        planted(self.CLOCKS)
-        assert neighbours_differ("clocks")
-
-    def test_memory_shared_by_the_processes_is_caught(self, planted):
-        planted(self.SHARED_PAGE)
-        assert neighbours_differ("private page")
-
-    @pytest.mark.parametrize("fault", [NO_FILTER, CLOCKS])
-    def test_such_a_machine_is_refused(self, planted, fault):
-        planted(fault)
-        available._obstacle.cache_clear()
-        try:
-            with pytest.raises(StudyInvalid, match="enforced"):
-                available.check_enforceable()
-        finally:
-            available._obstacle.cache_clear()
+@pytest.mark.parametrize(
+    "fault", ["seccomp.Filter.install = lambda self: True", "limits.take_the_clocks_away = lambda libc: True"]
+)
+def test_a_machine_that_confines_nothing_is_refused(monkeypatch, fault):
+    planted = f"from dpbo_core.models.one_by_one import limits, seccomp; {fault}"
+    boot = handle._BOOT.replace("; serve(", f"; exec({planted!r}); serve(")
+    monkeypatch.setattr(handle, "_BOOT", boot)
+    for cache in (engine._engine, available._obstacle):
+        cache.cache_clear()
+    try:
+        with pytest.raises(StudyInvalid, match="enforced"):
+            available.check_enforceable()
+    finally:
+        for cache in (engine._engine, available._obstacle):
+            cache.cache_clear()
 
 
 def test_this_machine_can():
@@ -304,26 +250,6 @@ class TestBeforeAnythingIsCharged:
         monkeypatch.setattr(enforced_model, "scouted", lambda *_: (MODULES, ""))
         with pytest.raises(StudyInvalid, match=words):
             enforced_model.alone(Hostile(act), marked, self.Y[:1], Correct(), needed_by={}, limits=BRIEF)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("act", [act for act in ACTS if act not in SLOW])
-def test_fifty_neighbouring_pairs(act):
-    """Random sizes m ≤ 10, random places: 50 pairs an estimator; the sum moves by one record at most."""
-    hostile_rows.FILE.unlink(missing_ok=True)
-    rng, fitted = np.random.default_rng(11), hostile(act)
-    for _ in range(50):
-        m = int(rng.integers(1, 11))
-        place = int(rng.integers(m))
-        others = rng.random(m) < 0.2
-        sums = []
-        for marked in (False, True):
-            X = np.column_stack([np.where(others, MARK, 0.0), np.linspace(0, 1, m), others * SECRET, np.arange(m)])
-            X[place, 0], X[place, 2] = (MARK, SECRET) if marked else (0.0, 0.0)
-            sums.append(steps(fitted, X, (X[:, 1] > 0.5).astype(np.int64)))
-        changed = np.flatnonzero(sums[0] != sums[1])
-        assert set(changed.tolist()) <= {place}
-        assert abs(int(sums[0].sum()) - int(sums[1].sum())) <= GRID
 
 
 @pytest.mark.slow

@@ -6,8 +6,6 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from sklearn import metrics
 
 from dpbo_core.errors import StudyInvalid
@@ -63,31 +61,6 @@ def test_clipping_is_at_the_public_bound():
     own = BoundedFunction("f", 0.0, 1.0, lambda y, p: 50.0)
     assert to_grid(own.of(np.zeros(1), np.zeros(1)), 1.0, broken_score=0.0).tolist() == [GRID]
     assert BalancedAccuracy((0.9, 0.1)).score_range == pytest.approx(5.0)
-
-
-ANY = st.floats(allow_nan=True, allow_infinity=True)
-
-
-@settings(deadline=None)
-@given(st.lists(st.tuples(ANY, ANY, ANY, st.integers(0, 1), ANY), min_size=1, max_size=5))
-def test_no_outcome_raises_or_leaves_the_grid_and_rows_are_apart(rows):
-    p = np.array([row[:2] for row in rows])
-    number, label, target = (np.array([row[i] for row in rows]) for i in (2, 3, 4))
-    own = BoundedFunction("f", -1.0, 1.0, lambda y, p: {0: 1 / 0}[0] if p > 0 else p)
-    for score, outcome, truth in (
-        (Brier(), p, label),
-        (LogLoss(3.0), p, label),
-        (BalancedAccuracy((0.3, 0.7)), number, label),
-        (RegressionError(2.0, 1), number, target),
-        (RegressionError(2.0, 2), number, target),
-        (own, number, target),
-    ):
-        with np.errstate(all="ignore"):
-            steps = to_grid(score.of(outcome, truth), score.score_range, broken_score=0.0)
-            assert ((steps >= 0) & (steps <= GRID)).all()
-            for i in range(len(rows)):
-                alone = to_grid(score.of(outcome[i : i + 1], truth[i : i + 1]), score.score_range, broken_score=0.0)
-                assert alone[0] == steps[i]
 
 
 def test_a_function_that_talks_raises_or_exits_costs_its_own_record_and_says_nothing(capsys, caplog):

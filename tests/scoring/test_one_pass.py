@@ -16,7 +16,6 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods import METHODS
 from dpbo_core.models import estimators
-from dpbo_core.models.linear import fit
 from dpbo_core.models.linear.fit import LinearModel, margins_of
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.pairs import PairScore
@@ -151,17 +150,6 @@ def test_a_margin_is_the_same_double_however_many_models_see_the_record(d):
     assert np.array_equal(together, one_by_one, equal_nan=True)
     with pytest.raises(StudyInvalid, match="features"):
         margins_of(models, X[:, :0], signs)
-
-
-@pytest.mark.parametrize("block", [1, 7, 256, 10_000])
-def test_blocks_of_any_size_come_to_the_same(world, here, monkeypatch, block):
-    public = data_split.public_half(world("validation.parquet"), here)
-    models = [public.problem.train(i) for i in range(5)]
-    half = data_split.sensitive_half(world("validation.parquet"), here, public)
-    whole = exposed(half.evaluate_all(models, (models[0], 99)))
-    monkeypatch.setattr(fit, "BLOCK", block)
-    monkeypatch.setattr(fit, "FEWEST", 1)
-    assert exposed(half.evaluate_all(models, (models[0], 99))) == whole
 
 
 @pytest.mark.parametrize(("rows", "cells"), [(1, 1), (7, 2**25), (256, 2**25), (2**18, 3 * 100)])

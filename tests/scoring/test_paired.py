@@ -1,12 +1,10 @@
 """Paired scores: what one record moves, exact sums here and over parts, and what they are worth."""
 
-import pickle
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 
 import numpy as np
-import pandas as pd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from worlds import Named
@@ -15,11 +13,8 @@ from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.public_search import doubt, pairing, search_on_public_data
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.preparation import data_split
-from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.scoring.in_memory import exact_totals
 from dpbo_core.scoring.paired import stretched
-from dpbo_core.scoring.partitioned import PartWorker
-from dpbo_core.scoring.persons import PersonObjective, Persons
 from dpbo_core.space.candidates import grid
 from dpbo_core.space.search_space import Real, SearchSpace
 from dpbo_core.study_file import StudySpec
@@ -50,18 +45,6 @@ def test_one_record_moves_the_sum_by_the_grid_and_no_more():
         assert int(sums.max() - sums.min()) == GRID
 
 
-def test_the_order_of_two_candidates_is_that_of_their_clipped_means():
-    rng = np.random.default_rng(0)
-    reference = rng.integers(0, GRID, 500)
-    clipped = GRID // 20
-    for _ in range(50):
-        one, other = (np.clip(reference + rng.normal(0, GRID // 30, 500).astype(int), 0, GRID) for _ in range(2))
-        means = [np.clip(x - reference, -clipped, clipped).mean() for x in (one, other)]
-        sums = [stretched(x, reference, clipped).sum() for x in (one, other)]
-        if abs(means[0] - means[1]) > 2 * clipped / GRID:  # one step of rounding
-            assert (sums[0] > sums[1]) == (means[0] > means[1])
-
-
 def halves(tables):
     public = data_split.public_half(StudySpec.from_dict(tables), ".")
     return public, data_split.sensitive_half(StudySpec.from_dict(tables), ".", public)
@@ -84,46 +67,6 @@ def test_the_objective_s_sum_is_that_of_its_records(tables):
         == exact_totals([one], records, score, (other, clipped))[1][0]
     )
     assert objective.paired(one, one, clipped).expose() == len(steps[0]) * (GRID // 2)
-
-
-def test_over_parts_it_is_the_same_integer(tables, tmp_path, monkeypatch):
-    """A folder of Parquet files against the one table that they make; some cells cannot be read."""
-    rng = np.random.default_rng(3)
-
-    def made(n):
-        x = rng.normal(size=n)
-        return pd.DataFrame({"x": x, "z": rng.normal(size=n), "y": (x + rng.normal(size=n) > 0).astype(int)})
-
-    made(80).to_parquet(tmp_path / "train.parquet")
-    whole = made(90)
-    whole.loc[[3, 40], "x"] = np.nan
-    whole.to_parquet(tmp_path / "whole.parquet")
-    (tmp_path / "parts").mkdir()
-    for i, at in enumerate((slice(0, 31), slice(31, 32), slice(32, 90))):
-        whole.iloc[at].to_parquet(tmp_path / "parts" / f"{i}.parquet")
-    monkeypatch.chdir(tmp_path)
-    found = []
-    for where in ("whole.parquet", "parts"):
-        tables["data"] = {
-            "training": "train.parquet",
-            "validation": where,
-            "n_validation": 90,
-            "target": "y",
-        }
-        public, objective = halves(tables)
-        found.append(
-            [
-                objective.paired(public.problem.train(i), public.problem.train(2), clipped).expose()
-                for i in (0, 4)
-                for clipped in (GRID // 50, GRID // 3)
-            ]
-        )
-    assert found[0] == found[1]
-    models = tuple(public.problem.train(i) for i in (4, 2))
-    work = PartWorker(objective._reader, public.problem.score, models[:1], (models[1], GRID // 3))
-    sent = pickle.loads(pickle.dumps(work))  # as a worker of Dask gets it
-    answers = [sent(tmp_path / "parts" / f"{i}.parquet") for i in range(3)]
-    assert (sum(both[1] for both, _ in answers), [n for _, n in answers]) == (found[1][3], [31, 1, 58])
 
 
 class Graded:
@@ -192,19 +135,3 @@ def test_where_pairing_gains_nothing_the_plain_scores_choose():
 def test_the_price_and_what_its_certificate_shows_are_those_of_plain_scores():
     world = world_of()
     assert PAIRED.plan(world) == replace(PAIRED, paired=False).plan(world)
-
-
-def test_by_persons_it_is_the_mean_of_each_one_s_terms_and_an_absent_one_differs_by_nothing(tables):
-    public, objective = halves(tables)
-    records, score = objective._records, public.problem.score
-    m = records.expose().n_records
-    people = [None if i % 11 == 0 else f"p{i % 7}" for i in range(m)]
-    whole = PersonObjective(records, Sensitive(Persons.of(people)), score, 9)
-    one, other, clipped = public.problem.train(0), public.problem.train(5), GRID // 9
-    terms = stretched(*(model.steps(records.expose(), score) for model in (one, other)), clipped)
-    means = [
-        int(sum(int(t) for t, p in zip(terms, people, strict=True) if p == f"p{k}")) // people.count(f"p{k}")
-        for k in range(7)
-    ]
-    assert whole.paired(one, other, clipped).expose() == sum(means) + 2 * (GRID // 2)
-    assert whole.paired(one, one, clipped).expose() == 9 * (GRID // 2)
