@@ -22,6 +22,7 @@ from sklearn.datasets import make_classification
 
 from dpbo_core.data import Encoded, bundled
 from dpbo_core.models.estimator_trainer import EstimatorTrainer
+from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.models.scorable import ScorableModel
 from dpbo_core.preparation import data_split
 from dpbo_core.privacy.sensitive import Sensitive
@@ -255,7 +256,7 @@ def _made(
     m = len(y) - n
     data = {"training": "made", "validation": "made", "n_validation": m, "target": "y"}
     spec = _comparison_study(data, model, space)
-    trainer = EstimatorTrainer.of(X[:n], y[:n], spec.model.estimator, params=spec.model.params, seed=0)
+    trainer = EstimatorTrainer(X[:n], y[:n], EstimatorFactory(spec.model.estimator, spec.model.params))
     problem = problem_of(spec, n_validation=m, trainer=trainer)
     records = Encoded(X[n:].copy(), y[n:].astype(np.int64), np.zeros(m, dtype=bool), int(y.max()) + 1)
     return problem, records

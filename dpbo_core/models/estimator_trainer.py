@@ -11,7 +11,7 @@ from dpbo_core.data.named_columns import NamedColumn
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.cross_validation import fold_of, one_class
 from dpbo_core.models.estimator_allowlist.inspection import check_listed
-from dpbo_core.models.estimators import EstimatorFactory, FittedEstimator
+from dpbo_core.models.estimators import FittedEstimator
 from dpbo_core.models.isolated_estimator import (
     IsolatedEstimator,
     check_importable,
@@ -69,19 +69,6 @@ class EstimatorTrainer:
     _public_scores: dict[tuple[Any, ...], float] = field(default_factory=dict, repr=False)
     _tried: set[str] = field(default_factory=set, repr=False)
     _newest: tuple[tuple[Any, ...], NDArray[np.int64]] | None = field(default=None, repr=False)
-
-    @classmethod
-    def of(
-        cls,
-        X: NDArray[np.float64],
-        labels: NDArray[np.int64],
-        import_path: str,
-        *,
-        params: Mapping[str, Any],
-        seed: int,
-    ) -> "EstimatorTrainer":
-        """A trainer of the estimator at an import path with fixed parameters; all its randomness takes `seed`."""
-        return cls(X, labels, EstimatorFactory(import_path, params, seed))
 
     @property
     def n_records(self) -> int:
@@ -175,38 +162,22 @@ class EstimatorTrainer:
         plain = EstimatorTrainer(self.X, self.truth, self.factory, self.score, weights=self.weights)
         return numbers_of(work, plain, dict(point), seed)
 
-    def cross_validated(self, point: Mapping[str, Any], seed: int) -> NDArray[np.int64]:
-        """Each public record's cross-validated score in whole steps, (n,), computed in this process."""
-        if isinstance(self.score, PairScore):
-            raise TypeError(OF_PAIRS)
-        classes = self.truth if self.truth.dtype.kind == "i" else np.zeros(len(self.truth), dtype=np.int64)
-        folds, steps = fold_of(classes, seed=seed), np.empty(len(classes), dtype=np.int64)
-        for fold in range(folds.max() + 1):
-            out = folds == fold
-            fitted = self.fitted(~out, point)
-            scores = fitted.scores(self.X[out], self.truth[out], self.score)
-            steps[out] = to_grid(scores, self.score.score_range, broken_score=0.0)
-        return steps
-
-    def public_area(self, score: PairScore, point: Mapping[str, Any], seed: int) -> float:
-        """The cross-validated score of public pairs, computed in this process."""
-        folds, tables = fold_of(self.truth, seed=seed), [np.zeros((2, score.n_cells), dtype=np.int64)]
-        for fold in range(folds.max() + 1):
-            out = folds == fold
-            if one_class(self.truth, out):
-                continue
-            fitted = self.fitted(~out, point)
-            ranked, _ = with_cells(fitted, score, self.X[~out])
-            tables.append(ranked.table(self.X[out], self.truth[out], score))
-        return auc_of(np.array(tables))
-
 
 Work = Callable[[EstimatorTrainer, Mapping[str, Any], int], NDArray[Any]]
 
 
 def cross_validated_steps(trainer: EstimatorTrainer, point: Mapping[str, Any], seed: int) -> NDArray[np.int64]:
     """Each public record's cross-validated score in whole steps, (n,), computed in this process."""
-    return trainer.cross_validated(point, seed)
+    score, truth = trainer.score, trainer.truth
+    if isinstance(score, PairScore):
+        raise TypeError(OF_PAIRS)
+    classes = truth if truth.dtype.kind == "i" else np.zeros(len(truth), dtype=np.int64)
+    folds, steps = fold_of(classes, seed=seed), np.empty(len(classes), dtype=np.int64)
+    for fold in range(folds.max() + 1):
+        out = folds == fold
+        scores = trainer.fitted(~out, point).scores(trainer.X[out], truth[out], score)
+        steps[out] = to_grid(scores, score.score_range, broken_score=0.0)
+    return steps
 
 
 def isolated_training(trainer: EstimatorTrainer, point: Mapping[str, Any], _seed: int) -> NDArray[np.uint8]:
@@ -216,9 +187,16 @@ def isolated_training(trainer: EstimatorTrainer, point: Mapping[str, Any], _seed
 
 def _public_area(trainer: EstimatorTrainer, point: Mapping[str, Any], seed: int) -> NDArray[np.float64]:
     """The cross-validated area under the curve of public pairs, (1,), computed in this process."""
-    if not isinstance(trainer.score, PairScore):
+    score, X, truth = trainer.score, trainer.X, trainer.truth
+    if not isinstance(score, PairScore):
         raise TypeError(OF_PAIRS)
-    return np.array([trainer.public_area(trainer.score, point, seed)])
+    folds, tables = fold_of(truth, seed=seed), [np.zeros((2, score.n_cells), dtype=np.int64)]
+    for fold in range(folds.max() + 1):
+        out = folds == fold
+        if not one_class(truth, out):
+            ranked, _ = with_cells(trainer.fitted(~out, point), score, X[~out])
+            tables.append(ranked.table(X[out], truth[out], score))
+    return np.array([auc_of(np.array(tables))])
 
 
 def _key(point: Mapping[str, Any], seed: int) -> tuple[Any, ...]:

@@ -14,7 +14,7 @@ from dpbo_core.models.linear.fit import LinearModel, minimise
 from dpbo_core.models.linear.path import LARGEST, LogisticPath
 from dpbo_core.models.linear.signed_rows import SignedRows, StoredRows
 from dpbo_core.models.scores.grid import to_grid
-from dpbo_core.models.scores.pairs import OF_PAIRS, Integers, PairScore, auc_of, counts
+from dpbo_core.models.scores.pairs import OF_PAIRS, PairScore, auc_of, counts
 from dpbo_core.models.scores.union import OF_CLASSES, MarginScore
 
 
@@ -101,16 +101,13 @@ class LinearTrainer:
         """Each public record's margin y·ŵᵀx, (n,), under the model trained without its fold."""
         key = (float(point["lambda"]), seed)
         if self._newest is None or self._newest[0] != key:
-            self._newest = key, self._cross_validated_margins(point, seed)
+            folds = fold_of(self.signs.astype(np.int64), seed=seed)
+            margins = np.empty(len(folds))
+            for fold in range(folds.max() + 1):
+                out = folds == fold
+                margins[out] = self._margins(self._without(out, point), out)
+            self._newest = key, margins
         return self._newest[1]
-
-    def _cross_validated_margins(self, point: Mapping[str, Any], seed: int) -> NDArray[np.float64]:
-        folds = fold_of(self.signs.astype(np.int64), seed=seed)
-        margins = np.empty(len(folds))
-        for fold in range(folds.max() + 1):
-            out = folds == fold
-            margins[out] = self._margins(self._without(out, point), out)
-        return margins
 
     def _cross_validated_auc(self, score: PairScore, point: Mapping[str, Any], seed: int) -> float:
         folds, tables = (
@@ -121,9 +118,9 @@ class LinearTrainer:
             out = folds == fold
             if not one_class(self.signs, out):
                 model = self._without(out, point)
-                positive = self.signs[out] > 0.0
-                values = self.signs[out] * self._margins(model, out)
-                tables.append(table_of_margins(values, model.norm, positive, score))
+                classes = (self.signs[out] > 0.0).astype(np.int64)
+                cells = score.of_margins(self.signs[out] * self._margins(model, out), model.norm)
+                tables.append(counts(classes, np.ones(len(cells), dtype=bool), cells, score.n_cells))
         return auc_of(np.array(tables))
 
     def _without(self, out: NDArray[np.bool_], point: Mapping[str, Any]) -> LinearModel:
@@ -154,11 +151,3 @@ def check_two_classes(n_classes: int, loss: str) -> None:
             cause="a multi-class target, or an identifier named as the target",
             remedy=f'use a scikit-learn estimator by import path with score = "{OF_CLASSES}"',
         )
-
-
-def table_of_margins(
-    values: NDArray[np.float64], norm: float, positive: NDArray[np.bool_], score: PairScore
-) -> Integers:
-    """Records of each class in each histogram cell, (2, B), from their margins ŵᵀx (m,) and the norm ‖ŵ‖."""
-    cells = score.of_margins(values, norm)
-    return counts(positive.astype(np.int64), np.ones(len(values), dtype=bool), cells, score.n_cells)

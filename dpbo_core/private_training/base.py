@@ -37,17 +37,13 @@ class Base:
     fixed_cost: bool = False
     assumptions: tuple[str, ...] = ()
 
-    def trains(self, estimator: str) -> bool:
-        """Whether the base algorithm can train the estimator of this name."""
-        return not self.models or estimator in self.models
-
     def check(self, problem: Problem, instead: str) -> None:
         """Refuse a study whose model or hyperparameters the algorithm cannot use.
 
         Raises:
             StudyInvalid: it is not so; `instead` is a base that trains anything.
         """
-        if not self.trains(problem.model.estimator):
+        if self.models and problem.model.estimator not in self.models:
             raise StudyInvalid(
                 f"{self.name} cannot train {problem.model.estimator}",
                 cause=self.why_models,

@@ -217,7 +217,8 @@ def print_plan(plan: WatchPlan) -> None:
             ("alarm", f"where the score seems {plan.threshold:.3g} below {terms.reference:.4g}"),
             (
                 "table" if terms.pool == 1 else "tables",
-                f"at least {plan.records:,} records{together}; {of} is off by {plan.sampling:.2g} as a sample",
+                f"at least {terms.least_records:,} records{together}; "
+                f"{of} is off by {plan.noise.of_sampling:.2g} as a sample",
             ),
             ("noise", f"scale {plan.noise.of_look:.2g} on a look, {plan.noise.of_threshold:.2g} on its threshold"),
             ("guarantee", named(plan.price.guarantee.in_words()) + ALL),
@@ -247,9 +248,9 @@ def plan_json(plan: WatchPlan) -> dict[str, Any]:
         },
         "advised_pool": plan.advised,
         "threshold": plan.threshold,
-        "records": plan.records,
+        "records": plan.terms.least_records,
         "spread": plan.spread,
-        "sampling": plan.sampling,
+        "sampling": plan.noise.of_sampling,
         "noise": {"look": plan.noise.of_look, "threshold": plan.noise.of_threshold},
         "terms": _terms(plan.terms),
         "guarantee": plan.price.guarantee.to_json(),
@@ -266,7 +267,7 @@ def _sentence(plan: WatchPlan) -> str:
     """What to expect of a watch, in a sentence."""
     power, terms = plan.power, plan.terms
     return drowned(terms, plan.noise, power) or (
-        f"at {plan.records:,} records a fall of {terms.drop:g} is seen within {len(power.seen)} days "
+        f"at {terms.least_records:,} records a fall of {terms.drop:g} is seen within {len(power.seen)} days "
         f"with {_share(power.seen[-1])}; "
         f"{_share(power.false_alarms)} false alarms a year"
     )

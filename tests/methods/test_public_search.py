@@ -16,6 +16,7 @@ from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.public_search import doubt, head_start, public_shortlist, search_on_public_data
 from dpbo_core.models.cross_validation import FOLDS, fold_of
 from dpbo_core.models.estimator_trainer import EstimatorTrainer
+from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.models.linear_trainer import LinearTrainer
 from dpbo_core.models.scores.sigmoid import Sigmoid
 from dpbo_core.preparation.run import Run
@@ -53,7 +54,7 @@ def test_an_estimator_s_public_score_is_scikit_learn_s():
     from sklearn.tree import DecisionTreeClassifier
 
     X, y = data()
-    trainer = EstimatorTrainer.of(X, y, "sklearn.tree.DecisionTreeClassifier", params={}, seed=5)
+    trainer = EstimatorTrainer(X, y, EstimatorFactory("sklearn.tree.DecisionTreeClassifier", seed=5))
     split = PredefinedSplit(fold_of(y, seed=3))
     for depth in (1, 4):
         theirs = cross_val_score(DecisionTreeClassifier(max_depth=depth, random_state=5), X, y, cv=split)

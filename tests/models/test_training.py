@@ -19,7 +19,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.linear.certificates import default_tolerance, gap_certificate, row_norm
 from dpbo_core.models.linear.fit import LinearModel, train
 from dpbo_core.models.linear.losses import initial_loss, logistic
-from dpbo_core.models.linear.newton import minimise_logistic
+from dpbo_core.models.linear.newton import descend
 from dpbo_core.models.linear.signed_rows import SignedRows
 from dpbo_core.theorems.kusner_2015 import weight_norm_bound
 
@@ -218,7 +218,8 @@ def test_a_certificate_covers_the_rounding_of_its_own_gradient():
     fooled = 0
     for seed in range(5):
         Z, _ = opposed(1e-3, 400, seed)
-        w, certificate = minimise_logistic(SignedRows(Z), 1e-6, 0.0)
+        place, certificate = descend(SignedRows(Z), 1e-6, 0.0)
+        w = place.w
         with mpmath.workdps(50):
             W = mpmath.matrix(w.tolist())
             shares = [1 / (1 + mpmath.exp(m)) for m in mpmath.matrix(Z.tolist()) * W]

@@ -27,6 +27,7 @@ ball has, those functions score whole. A score without a Lipschitz constant has 
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,9 +85,7 @@ class NearSteps:
             yield 1, exact(records)  # which says so
             return
         size = min(_ROWS, max(1, _SCORES // n_models))
-        scratch = _Scratch(
-            np.empty((size, n_models)), np.empty((size, n_models)), np.empty((size, n_models), np.bool_)
-        )
+        scratch = [np.empty((size, n_models), kind) for kind in (np.float64, np.float64, np.bool_)]
         for start in range(0, records.n_records, _SPAN):
             span = records.part(slice(start, start + _SPAN))
             doubtful, taken_back = [np.empty(0, dtype=np.intp)], []
@@ -107,9 +106,9 @@ class NearSteps:
             for at in range(0, len(padded), size):
                 yield 1, exact(span.part(padded[at : at + size]))[: max(0, len(again) - at)]
 
-    def _near(self, records: Encoded, scratch: "_Scratch") -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+    def _near(self, records: Encoded, scratch: list[NDArray[Any]]) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
         """Approximate steps (r, L), and the records of which one is too near a rounding edge."""
-        scaled, steps, doubtful = scratch.of(records.n_records)
+        scaled, steps, doubtful = (array[: records.n_records] for array in scratch)
         with np.errstate(all="ignore"):
             np.matmul(records.X, self.slopes, out=scaled)
             scaled *= records.signs[:, None]
@@ -120,16 +119,3 @@ class NearSteps:
             np.abs(scaled, out=scaled)
             np.greater(scaled, 0.5 - self.reach, out=doubtful)
         return steps, np.unique(np.flatnonzero(doubtful) // doubtful.shape[1])
-
-
-@dataclass(frozen=True, eq=False)
-class _Scratch:
-    """Arrays for a block, made once."""
-
-    scaled: NDArray[np.float64]
-    steps: NDArray[np.float64]
-    doubtful: NDArray[np.bool_]
-
-    def of(self, n: int) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
-        """The first n rows of each scratch array."""
-        return self.scaled[:n], self.steps[:n], self.doubtful[:n]

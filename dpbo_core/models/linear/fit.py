@@ -28,7 +28,7 @@ from dpbo_core.models.linear.certificates import default_tolerance
 from dpbo_core.models.linear.fast_exact_scores import NearSteps
 from dpbo_core.models.linear.interior_point import minimise_hinge
 from dpbo_core.models.linear.losses import initial_loss, row_blocks
-from dpbo_core.models.linear.newton import Start, minimise_logistic
+from dpbo_core.models.linear.newton import Start, descend
 from dpbo_core.models.linear.signed_rows import SignedRows
 from dpbo_core.models.scorable import ScorableModel, SignedSteps, refusal, usable
 from dpbo_core.models.scores.accuracy import Accuracy, Correct
@@ -213,7 +213,8 @@ def minimise(
     _check_positive("tolerance", asked)
     with np.errstate(all="ignore"):
         if loss == "logistic":
-            w, certificate = minimise_logistic(rows, float(regularization), float(asked), start)
+            place, certificate = descend(rows, float(regularization), float(asked), start)
+            w = place.w
         else:
             w, certificate = minimise_hinge(rows, float(regularization), float(asked))
     if not certificate <= asked:

@@ -49,13 +49,7 @@ class _Point:
 
     def moved(self, by: "_Point", length: float) -> "_Point":
         """The point at distance `length` along the step `by`."""
-        return _Point(
-            self.w + length * by.w,
-            self.xi + length * by.xi,
-            self.s + length * by.s,
-            self.alpha + length * by.alpha,
-            self.beta + length * by.beta,
-        )
+        return _Point(**{name: value + length * vars(by)[name] for name, value in vars(self).items()})
 
     def room(self, by: "_Point") -> float:
         """The longest step along `by` that keeps ξ, s, α, β ≥ 0; ∞ if unbounded."""

@@ -63,14 +63,6 @@ class Place:
         return 0.5 * self.regularization * float(self.w @ self.w) + float(np.mean(logistic(self.margins)[0]))
 
 
-def minimise_logistic(
-    rows: SignedRows, regularization: float, tolerance: float, start: Start | None = None
-) -> tuple[NDArray[np.float64], float]:
-    """Weights (d,) and their certificate τ_λ; the certificate is above `tolerance` where that was not reached."""
-    place, certificate = descend(rows, regularization, tolerance, start)
-    return place.w, certificate
-
-
 def descend(
     rows: SignedRows, regularization: float, tolerance: float, start: Start | None = None
 ) -> tuple[Place, float]:

@@ -22,7 +22,7 @@ from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.problem.problem import Problem
 from dpbo_core.queries.evaluation import KIND
-from dpbo_core.queries.evaluation.histogram_cells import MOST, OTHER, WEIGHT, Grouping
+from dpbo_core.queries.evaluation.histogram_cells import OTHER, WEIGHT, Grouping
 from dpbo_core.queries.evaluation.report_kind import ReportKind, TableSize
 from dpbo_core.queries.query import PrivateQuery, fingerprint_of
 from dpbo_core.study_file import (
@@ -85,11 +85,6 @@ class EvaluationQuery:
                 "a study of predictions made elsewhere has no model to evaluate",
                 cause="it released which candidate is best; a report is of a model and of its features",
                 remedy="leave [evaluation] out",
-            )
-        if isinstance(spec.data, PersonFiles) and spec.data.n_persons > MOST // WEIGHT:
-            raise StudyInvalid(
-                f"data.n_persons = {spec.data.n_persons}, and a report counts at most {MOST // WEIGHT:,} persons",
-                remedy="give the public number of persons of the validation file",
             )
         if allowed_units(section.epsilon) == 0:
             raise StudyInvalid(

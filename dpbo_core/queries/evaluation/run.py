@@ -8,12 +8,11 @@ Reserving comes before any record's content is used; the draw is recorded before
 bins, so that whoever goes on after a kill reads it as it was made.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from dpbo_core.final_model import FinalModel
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -245,7 +244,7 @@ class OpenEvaluation:
             mechanism,
             lambda: request.table.count(self.counter, run.workers),
             message=messages(*request.table.tells),
-            **edges_as_integers(cells.edges),
+            edges=json.dumps(cells.edges),
         )
         table = sealed(lambda: table_of(outcome, self.evaluated, query, request.grouping))
         return charge.conclude(sealed(lambda: priced.release(report(table), charge.standing, self._facts(table))))
@@ -268,22 +267,14 @@ class OpenEvaluation:
         }
 
 
-def edges_as_integers(edges: tuple[float, ...]) -> dict[str, int]:
-    """The bin edges encoded as integers, to be recorded with the draw."""
-    bits = np.array(edges, dtype=np.float64).view(np.int64).tolist()
-    return {"edges": len(edges)} | {f"edge {i}": number for i, number in enumerate(bits)}
-
-
 def table_of(
     drawn: Mapping[str, Any], evaluated: EvaluatedModel, query: EvaluationQuery, grouping: Grouping | None
 ) -> NoisedTable:
     """The released table of a recorded draw, with the edges recorded then."""
-    bits = [drawn[f"edge {i}"] for i in range(drawn["edges"])]
-    edges = tuple(np.array(bits, dtype=np.int64).view(np.float64).tolist())
     return NoisedTable(
         n_records=query.problem.n_averaged,
         scale=query.scale,
-        kind=evaluated.kind.of(evaluated.public, edges),
+        kind=evaluated.kind.of(evaluated.public, tuple(json.loads(drawn["edges"]))),
         groups=() if grouping is None else grouping.names,
         drawn=tuple(drawn["draw"]),
         weight=query.weight,
@@ -297,16 +288,9 @@ def _replayed(query: EvaluationQuery, release: Release) -> EvaluationResult:
 
 def _repaired(request: EvaluationRequest, evaluated: EvaluatedModel, result: EvaluationResult) -> EvaluationResult:
     """The result with the model's repair, computed from its release and public records at no price."""
-    query, table = request.query, result.release.value["table"]
+    query = request.query
     query.check_kind(evaluated.kind)
-    noised = NoisedTable(
-        n_records=query.problem.n_averaged,
-        scale=table["noise_scale"],
-        kind=evaluated.kind.of(evaluated.public, tuple(table.get("edges", ()))),
-        groups=tuple(table["groups"]),
-        drawn=tuple(table["drawn"]),
-        weight=query.weight,
-    )
+    noised = NoisedTable.from_json(result.release.value["table"], evaluated.kind)
     mended = repair(noised, evaluated.public, query.section.threshold)
     if mended.nothing_changed(noised):
         return replace(result, repair=mended)

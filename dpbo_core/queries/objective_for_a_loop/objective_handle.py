@@ -12,7 +12,7 @@ from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.release import Release
 from dpbo_core.queries.objective_for_a_loop.open_objective import objective_of_study
 from dpbo_core.queries.objective_for_a_loop.pay_as_you_go import PayAsYouGo
-from dpbo_core.queries.objective_for_a_loop.score_session import OpenObjective, Score, ScoreSession
+from dpbo_core.queries.objective_for_a_loop.score_session import Score, ScoreSession
 from dpbo_core.queries.objective_for_a_loop.submission import (
     digest_of,
     prediction_columns,
@@ -62,7 +62,7 @@ class ObjectiveHandle(ABC):
             StudyInvalid: it cannot be tried on the public rows; no score was used up.
             NoScoresLeft, BudgetRefused, Sealed: as `ask`.
         """
-        opened = self._open_objective
+        opened = self._session.opened
         return self._session.submit(
             submitted_model(opened.spec, opened.split, opened.public, model, digest_of(model))
         )
@@ -81,15 +81,10 @@ class ObjectiveHandle(ABC):
             StudyInvalid: the predictions have another shape; no score was used up.
             NoScoresLeft, BudgetRefused, Sealed: as `ask`.
         """
-        opened = self._open_objective
+        opened = self._session.opened
         columns = prediction_columns(opened.spec, opened.split, opened.public)
         table = predictions_in_memory(opened.spec, predictions, columns)
         return self._session.submit(submitted_predictions(opened.public, columns, name, table))
-
-    @property
-    def _open_objective(self) -> OpenObjective:
-        session = self._session
-        return session.whole if isinstance(session, PayAsYouGo) else session.opened
 
     def best(self) -> dict[str, Any]:
         """The best hyperparameters among those asked: not the largest noisy score, which is biased upwards.

@@ -40,15 +40,15 @@ class PayAsYouGo:
     """Private scores, each charged when it is asked for the first time. Its repr says nothing.
 
     Attributes:
-        whole: the objective that would pay for n scores at once; its price says what one costs.
+        opened: the objective that would pay for n scores at once; its price says what one costs.
         run: which ledger pays, who asks.
     """
 
-    whole: OpenObjective
+    opened: OpenObjective
     run: Run
 
     def __post_init__(self) -> None:
-        if self.whole.price.choice_share != 0.0:
+        if self.opened.price.choice_share != 0.0:
             raise StudyInvalid(
                 "scores that are paid for one at a time keep nothing for a choice",
                 cause="choice_share is a share of a budget that is reserved as a whole",
@@ -82,13 +82,13 @@ class PayAsYouGo:
         """The one-score session for this text, drawn before or now; refused without room in the cap."""
         session = self._session_of(text)
         if session.scores_left and not self.scores_left:
-            raise no_scores_left(self.whole.price.n_scores)
+            raise no_scores_left(self.opened.price.n_scores)
         return session
 
     @property
     def scores_left(self) -> int:
         """The number of scores at this price that the dataset's cap still has room for."""
-        return max(0, self.whole.price.n_scores - len(self.releases))
+        return max(0, self.opened.price.n_scores - len(self.releases))
 
     def best(self) -> dict[str, Any]:
         """The hyperparameters of the largest posterior mean among those scored, at no price.
@@ -99,7 +99,7 @@ class PayAsYouGo:
         steps = self.trajectory
         if not steps:
             raise nothing_scored()
-        problem, mechanism = self.whole.price.problem, self._price.scores()[0]
+        problem, mechanism = self.opened.price.problem, self._price.scores()[0]
         posterior = smoothed(
             [step["hyperparameters"] for step in steps],
             [step["score"] for step in steps],
@@ -111,7 +111,7 @@ class PayAsYouGo:
     @property
     def releases(self) -> tuple[Release, ...]:
         """The release of every score, in the order in which they were charged."""
-        key = self.whole.key
+        key = self.opened.key
         editions = self.run.ledger.editions(key.study, dataset=key.dataset)
         releases = [one.release for one in editions if one.release is not None and one.method == key.method]
         return tuple(release for release in releases if self._is_mine(release))
@@ -160,21 +160,21 @@ class PayAsYouGo:
         return release.release_id == self._session_of(text).key.fingerprint[:16]
 
     def _session_of(self, text: str) -> ScoreSession:
-        key = self.whole.key
+        key = self.opened.key
         fingerprint = fingerprint_of([key.fingerprint, text])
         own = replace(key, fingerprint=fingerprint, edition=f"{key.edition}.{fingerprint[:8]}")
-        return ScoreSession(replace(self.whole, key=own, price=self._price), self.run)
+        return ScoreSession(replace(self.opened, key=own, price=self._price), self.run)
 
     @property
     def _price(self) -> ObjectivePrice:
         """The price of one score: an objective of n = 1 at (ε(ρ₁), δ)."""
-        problem = self.whole.price.problem
-        return replace(self.whole.price, problem=replace(problem, epsilon=self._epsilon(1)), n_scores=1)
+        problem = self.opened.price.problem
+        return replace(self.opened.price, problem=replace(problem, epsilon=self._epsilon(1)), n_scores=1)
 
     @property
     def _rho_of_one_score(self) -> int:
-        problem = self.whole.price.problem
-        units = largest_rho(problem.epsilon, problem.delta) // self.whole.price.n_scores
+        problem = self.opened.price.problem
+        units = largest_rho(problem.epsilon, problem.delta) // self.opened.price.n_scores
         if units < 1:
             raise too_small(problem)
         return units
@@ -182,4 +182,4 @@ class PayAsYouGo:
     def _epsilon(self, scores: int) -> float:
         """The ε of so many scores together at the study's δ, ε(tρ₁), rounded up."""
         total = Total(None, 0, scores * self._rho_of_one_score)
-        return total.epsilon(self.whole.price.problem.delta)[0] * (1.0 + 1e-12)
+        return total.epsilon(self.opened.price.problem.delta)[0] * (1.0 + 1e-12)

@@ -24,6 +24,7 @@ from dpbo_core.methods.contract import Draws
 from dpbo_core.methods.outsourced.box import Outsourced
 from dpbo_core.methods.outsourced.geometry import algorithm_1_rows, image, in_order
 from dpbo_core.preparation.run import Run
+from dpbo_core.privacy.atomically import replace_atomically
 from dpbo_core.privacy.release import Release, StudyResult
 from dpbo_core.privacy.sealing import messages, sealed
 from dpbo_core.privacy.sensitive import Sensitive
@@ -109,7 +110,7 @@ def _draw(
         noise = spend.noise_scale if gaussian else 0.0
         table = PublishedTable(rows * scale, query.key.fingerprint[:16], noise, guarantee.to_json())
         content = table_bytes(table)
-        vault.keep_table(content)
+        replace_atomically(vault.table, content)  # an earlier draw that was never recorded is overwritten
         return content_digest(content)
 
     outcome = charge.recorded(spend.what)

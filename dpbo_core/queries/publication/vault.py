@@ -64,10 +64,6 @@ class Vault:
         stream = np.frombuffer(hashlib.shake_256(key).digest(16 * n_rows), dtype=np.uint64).reshape(n_rows, 2)
         return np.lexsort((stream[:, 1], stream[:, 0])).astype(np.int64)
 
-    def keep_table(self, content: bytes) -> None:
-        """Store the drawn table; an earlier draw that was never recorded is overwritten."""
-        replace_atomically(self.table, content)
-
     def answers(self) -> dict[str, Any]:
         """The answers recorded so far; empty at first.
 

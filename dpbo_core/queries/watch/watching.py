@@ -214,16 +214,6 @@ class WatchPlan:
         """The smallest advised pool of tables: the fewest with the best verdict."""
         return min(self.compared, key=lambda pool: (VERDICTS.index(self.compared[pool].verdict), pool))
 
-    @property
-    def records(self) -> int:
-        """The fewest records, or persons, of a table."""
-        return self.terms.least_records
-
-    @property
-    def sampling(self) -> float:
-        """The standard deviation of a table's score from sampling m records."""
-        return self.noise.of_sampling
-
 
 def plan_watch(
     study: StudySpec, *, ledger: PrivacyLedger, folder: str | Path = ".", section: WatchSection | None = None
