@@ -261,7 +261,9 @@ def _read_preprocessing(fields: dict[str, Any]) -> Preprocessing:
 
 def _read_feature(fields: dict[str, Any]) -> Feature | NamedColumn:
     kind = NamedColumn if "kind" in fields else Category if "values" in fields else Number
-    values: dict[str, Any] = {name: tuple(item) if isinstance(item, list) else item for name, item in fields.items()}
+    values: dict[str, Any] = {
+        name: tuple(item) if isinstance(item, list) else item for name, item in fields.items()
+    }
     return kind(**values)
 
 
