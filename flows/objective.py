@@ -16,7 +16,7 @@ from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.scoring import close, score
 from dpbo_core.errors import BudgetRefused
 from dpbo_core.privacy.release import Release
-from dpbo_core.queries.objective_for_a_loop.open_objective import objective_of_study
+from dpbo_core.queries.objective_for_a_loop.objective_handle import objective_of_study
 from dpbo_core.queries.objective_for_a_loop.score_session import Score, ScoreSession
 from dpbo_core.study_file import StudySpec
 

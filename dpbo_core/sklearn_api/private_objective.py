@@ -16,8 +16,7 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.models.scores.union import OF_CLASSES
 from dpbo_core.preparation.resolve import planning_problem
 from dpbo_core.preparation.run import Run
-from dpbo_core.queries.objective_for_a_loop.objective_handle import ObjectiveHandle, StudyObjective
-from dpbo_core.queries.objective_for_a_loop.open_objective import open_objective
+from dpbo_core.queries.objective_for_a_loop.objective_handle import ObjectiveHandle, StudyObjective, open_objective
 from dpbo_core.queries.objective_for_a_loop.pay_as_you_go import PayAsYouGo
 from dpbo_core.queries.objective_for_a_loop.score_session import ScoreSession
 from dpbo_core.sklearn_api.search_study import split_of, two_tables

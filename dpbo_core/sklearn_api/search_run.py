@@ -22,8 +22,7 @@ from dpbo_core.privacy.release import StudyResult
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.queries.evaluation.counting import Counter, count_table
 from dpbo_core.queries.evaluation.histogram_cells import Integers
-from dpbo_core.queries.evaluation.query import EvaluationQuery
-from dpbo_core.queries.evaluation.request import request_of_released
+from dpbo_core.queries.evaluation.request import EvaluationQuery, request_of_released
 from dpbo_core.queries.evaluation.run import EvaluationResult, open_request
 from dpbo_core.queries.tuning.run import open_study
 from dpbo_core.scoring.partitioned import Workers

@@ -21,7 +21,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.sources import MODEL, Source, file_source
 from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.release import StudyResult
-from dpbo_core.queries.objective_for_a_loop.open_objective import objective_of_study
+from dpbo_core.queries.objective_for_a_loop.objective_handle import objective_of_study
 from dpbo_core.queries.objective_for_a_loop.parameters import canonical_text, parameters_of, read_parameters
 from dpbo_core.queries.objective_for_a_loop.score_session import OpenObjective, Score, ScoreSession
 from dpbo_core.queries.objective_for_a_loop.submission import (

@@ -16,7 +16,7 @@ from dpbo_core.errors import SpendUseless
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.preparation.run import Run
 from dpbo_core.queries.evaluation.run import OpenEvaluation, open_evaluation
-from dpbo_core.queries.objective_for_a_loop.open_objective import objective_of_study
+from dpbo_core.queries.objective_for_a_loop.objective_handle import objective_of_study
 from dpbo_core.queries.objective_for_a_loop.score_session import ScoreSession
 from dpbo_core.queries.tuning.run import open_study, run_study
 from dpbo_core.queries.watch.looks import OpenLook, open_look

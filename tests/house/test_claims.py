@@ -11,7 +11,7 @@ from dpbo_core.methods import EXCHANGES, METHODS
 from dpbo_core.models.scores.union import SCORES
 from dpbo_core.preparation.resolve import planning_problem
 from dpbo_core.privacy.unit import PrivacyUnit
-from dpbo_core.queries.evaluation.query import EvaluationQuery
+from dpbo_core.queries.evaluation.request import EvaluationQuery
 from dpbo_core.study_file import BudgetSection
 
 PAGES = ("docs/index.md", "docs/explanation/compared_with.md")

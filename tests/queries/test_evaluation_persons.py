@@ -34,7 +34,7 @@ from dpbo_core.queries.evaluation.certified import CERTIFIED
 from dpbo_core.queries.evaluation.counting import Counter, count_persons, count_persons_of_parts
 from dpbo_core.queries.evaluation.histogram_cells import ENTRY, MOST, WEIGHT, PersonCells
 from dpbo_core.queries.evaluation.noised_table import NoisedTable, simulated_noise
-from dpbo_core.queries.evaluation.query import EvaluationQuery
+from dpbo_core.queries.evaluation.request import EvaluationQuery
 from dpbo_core.scoring.persons import Persons
 from dpbo_core.study_file import StudySpec
 

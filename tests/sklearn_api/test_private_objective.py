@@ -24,7 +24,7 @@ from dpbo_core.preparation.resolve import planning_problem
 from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.queries.evaluation.certified import CERTIFIED
-from dpbo_core.queries.objective_for_a_loop.open_objective import open_objective
+from dpbo_core.queries.objective_for_a_loop.objective_handle import open_objective
 from dpbo_core.queries.objective_for_a_loop.score_session import ScoreSession
 from dpbo_core.queries.objective_for_a_loop.smoothed_choice import smoothed
 from dpbo_core.sklearn_api.search_study import TwoTables, split_of

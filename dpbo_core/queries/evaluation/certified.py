@@ -19,7 +19,7 @@ from dpbo_core.privacy.certified import (
 from dpbo_core.privacy.release import PAIRS, Release
 from dpbo_core.privacy.unit import PrivacyUnit
 from dpbo_core.queries.evaluation import KIND
-from dpbo_core.queries.evaluation.query import DRAW
+from dpbo_core.queries.evaluation.request import DRAW
 from dpbo_core.queries.objective_for_a_loop import KIND as OBJECTIVE
 from dpbo_core.queries.objective_for_a_loop.price import CHOICE, score_name
 from dpbo_core.queries.watch import KIND as WATCH

@@ -21,7 +21,8 @@ P̂(above edge j) − r·P̂ of the RAW cells against the 90% quantile of its ow
 the last edge before the first that fails: the recall of THESE records is at least r in 90% of draws, whatever the
 cells, since the first edge below r must pass its own test (MATH §7.2 (4)). The largest edge that passes is not it.
 
-All of it reads the release and public records, and nothing else.
+All of it reads the release and public records, and nothing else. The repaired model stands behind
+`dpbo_served_model.Repaired`, which loads without dpbo.
 """
 
 import math
@@ -33,8 +34,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.final_model.dpbo_served_model import CERTAIN
+from dpbo_core.final_model import FinalModel
+from dpbo_core.final_model.dpbo_served_model import CERTAIN, Linear, Repaired
+from dpbo_core.final_model.storage import linear_fields
+from dpbo_core.models.estimators import FittedEstimator
+from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.queries.evaluation.binary import Binary, at_edges
+from dpbo_core.queries.evaluation.evaluated_model import EvaluatedModel
 from dpbo_core.queries.evaluation.noised_table import SEED, NoisedTable, report, simulated_noise
 from dpbo_core.queries.evaluation.report_kind import LEVEL, PublicRecords, Reals
 from dpbo_core.study_file.evaluation import threshold_goal
@@ -266,3 +272,25 @@ def _compared(value: Mapping[str, Any]) -> dict[str, Any]:
         "calibration": value["calibration"],
         "confusion": next(row for row in value["confusion"] if row["own"]),
     }
+
+
+WITHOUT_LOSS = "none"
+
+
+def repaired_model(evaluated: EvaluatedModel, repair: Repair, loss: str | None) -> FinalModel:
+    """The evaluated model with the repair applied, as one that can be saved.
+
+    Args:
+        evaluated: trained on the public set, or read.
+        repair: of its report.
+        loss: of a linear model; None of any other.
+    """
+    fitted, model, public = evaluated.preprocessing, evaluated.model, evaluated.public
+    how = {"verb": public.verb, "logistic": public.logistic}
+    if isinstance(model, FittedEstimator):
+        model = replace(model, alone=None, cells=None)
+        return FinalModel(fitted, replace(model, estimator=Repaired(model.estimator, how | repair.terms)))
+    if not isinstance(model, LinearModel):
+        raise TypeError("only a model of two classes has a repair")
+    ours = Linear(linear_fields(model, loss or WITHOUT_LOSS))
+    return FinalModel(fitted, FittedEstimator(Repaired(ours, how | repair.terms), np.zeros(fitted.n_features)))

@@ -33,11 +33,10 @@ from dpbo_core.queries.evaluation.counting import Counter
 from dpbo_core.queries.evaluation.evaluated_model import KINDS, EvaluatedModel, read_model
 from dpbo_core.queries.evaluation.histogram_cells import Grouping
 from dpbo_core.queries.evaluation.noised_table import NoisedTable, report
-from dpbo_core.queries.evaluation.query import EvaluationQuery
-from dpbo_core.queries.evaluation.repair import Repair, repair
-from dpbo_core.queries.evaluation.repaired_model import repaired_model
+from dpbo_core.queries.evaluation.repair import Repair, repair, repaired_model
 from dpbo_core.queries.evaluation.report_kind import ExpectedErrors, plain
 from dpbo_core.queries.evaluation.request import (
+    EvaluationQuery,
     EvaluationRequest,
     check_header,
     digest_of_released,

@@ -24,7 +24,7 @@ from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
 from dpbo_core.problem.problem import Problem, Trainer
 from dpbo_core.queries.evaluation.evaluated_model import no_model
-from dpbo_core.queries.evaluation.request import digest_of_released
+from dpbo_core.queries.evaluation.request import digest_of_released, not_released
 from dpbo_core.queries.query import replay
 from dpbo_core.queries.watch.power import VERDICTS, Noise, Power, best_threshold, power, smallest_drop
 from dpbo_core.queries.watch.terms import (
@@ -126,22 +126,11 @@ class Watching:
 def watching(spec: StudySpec, run: Run, section: WatchSection) -> Watching:
     """The watch of a study's released model.
 
-    Args:
-        spec: the study.
-        run: in whose ledger it was released, and the looks are.
-        section: what the watch is to be.
-
-    Raises:
-        StudyInvalid: it released no model, or the watch is open on other terms. Nothing is charged.
-        PolicyRefused: the training file is what a dataset is scored on.
+    Args, Raises: as `planned_watch`, and StudyInvalid: the study released nothing yet.
     """
     watch = planned_watch(spec, run, section)
     if watch.tuned is None:
-        raise StudyInvalid(
-            f"the study {spec.name!r} (edition {spec.edition}) has released nothing yet",
-            cause="it was not tuned, or its file or its public training set was changed since",
-            remedy="run dpbo tune first",
-        )
+        raise not_released(spec)
     return watch
 
 
