@@ -1,4 +1,4 @@
-"""The request of an evaluation, from public files: of which model, by which groups, at which price, under which key.
+"""The request of an evaluation, from public files: which model, by which groups, at which price, under which key.
 
 As the last step of a study: the model that a study will release is named by the study's own key, so that its
 evaluation has a key, and a price, before the study has begun. Both are charged in one transaction, or neither is;
