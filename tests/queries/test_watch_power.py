@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpbo_core.mechanisms.above_threshold import alarm
-from dpbo_core.mechanisms.noise import OperatingSystemNoise
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.pairs import pairs_of
 from dpbo_core.privacy.sensitive import Sensitive
@@ -75,42 +73,6 @@ def test_the_smallest_fall_is_found_fairly_and_a_smaller_one_is_not():
     assert 0.018 < found < 0.022
     assert power(found, noise).verdict in ("good", "fair")
     assert power(0.95 * found, noise).verdict == "poor"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("m", "share", "false", "missed"), [(10_000, 0.8, 0.01, 0.01), (3_000, 0.9, 0.12, 0.05)])
-def test_the_goals_are_met_by_the_mechanism_itself(m, share, false, missed):
-    """200 years of daily tables of new records, right or wrong, with OpenDP's noise and the real comparison."""
-    measure, rng = MeanMeasure(1, 1.0), np.random.default_rng(3)
-    terms = Terms(0.02, 1.0, m, share, 1)
-    made = terms.mechanism(measure)
-    threshold = int(planned(m, math.sqrt(share * (1 - share))).threshold / measure.unit)
-
-    def alarmed(years, looks, rate):
-        found = 0
-        for _ in range(years):
-            (z,) = drawn(made.of_threshold, 1)
-            sums = rng.binomial(m, rate, size=looks) * GRID
-            found += any(
-                alarm(
-                    Sensitive(int(total)),
-                    fall=measure.fall(share, m),
-                    threshold=threshold,
-                    of_threshold=Sensitive(z),
-                    of_look=Sensitive(nu),
-                )
-                for total, nu in zip(sums, drawn(made.of_comparison, looks), strict=True)
-            )
-        return found / years
-
-    assert alarmed(200, YEAR, share) <= false + 5 * math.sqrt(false / 200)
-    assert alarmed(1000, SOON, share - 0.02) >= 1.0 - missed - 5 * math.sqrt(missed / 1000)
-
-
-def drawn(noise, n):
-    """OpenDP's own draws of a discrete Laplace, the first n that are not negative."""
-    made = noise.prepare_each([noise.spend(str(i)) for i in range(3 * n + 60)], OperatingSystemNoise())
-    return [value for one in made if (value := one(Sensitive(0))) >= 0][:n]
 
 
 # The closed form
