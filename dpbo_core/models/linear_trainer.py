@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.cross_validation import fold_of, one_class
 from dpbo_core.models.linear.fit import LinearModel, minimise
-from dpbo_core.models.linear.path import LARGEST, LogisticPath
+from dpbo_core.models.linear.newton import LARGEST, LogisticPath
 from dpbo_core.models.linear.signed_rows import SignedRows, StoredRows
 from dpbo_core.models.scores.grid import to_grid
 from dpbo_core.models.scores.pairs import OF_PAIRS, PairScore, auc_of, counts

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.scores.union import OF_CLASSES, PAIR_SCORES, RECORD_SCORES, SCORES
-from dpbo_core.models.scores.unsupported_scores import other_score
+from dpbo_core.models.scores.union import OF_CLASSES, PAIR_SCORES, RECORD_SCORES, SCORES, other_score
 from dpbo_core.problem.reading import Section, among, limit, one_of, positive, require
 from dpbo_core.space.search_space import Value
 

@@ -205,8 +205,7 @@ def parquet(folder: Path) -> Iterator[Target]:
 def exchange(folder: Path, door: str) -> Iterator[Target]:
     """A curator and a modeller in the middle of a search; `door` is the file that is mutated."""
     from dpbo_core.queries.modeler import session
-    from dpbo_core.queries.modeler.messages import Answer, Query, read_message
-    from dpbo_core.queries.modeler.published_table import read_published
+    from dpbo_core.queries.modeler.messages import Answer, Query, read_message, read_published
     from dpbo_core.queries.publication.answers import Curator
 
     made = world(folder)

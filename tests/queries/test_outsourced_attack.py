@@ -17,7 +17,7 @@ from dpbo_core.methods.outsourced.box import Outsourced
 from dpbo_core.methods.outsourced.geometry import image, raised
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.privacy.unit import NeighboringRelation
-from dpbo_core.queries.modeler.published_table import read_published
+from dpbo_core.queries.modeler.messages import read_published
 from dpbo_core.queries.publication.vault import Vault
 from dpbo_core.theorems.kharkovskii_2020 import singular_value_floor
 

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 from exchanges import write_csv
 
+from dpbo_core.queries.modeler.messages import read_published
 from dpbo_core.queries.modeler.modeler import Modeler, Prior
-from dpbo_core.queries.modeler.published_table import read_published
 
 PUBLISH = ("curate", "publish", "X.csv", "--out", "Z.parquet", "--dataset", "people")
 PRICE = ("--epsilon", 3, "--delta", 1e-6)

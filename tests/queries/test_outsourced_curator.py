@@ -38,7 +38,7 @@ from dpbo_core.methods.outsourced.geometry import (
 )
 from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
-from dpbo_core.queries.modeler.published_table import read_published
+from dpbo_core.queries.modeler.messages import read_published
 from dpbo_core.queries.publication import curator
 from dpbo_core.queries.publication.answers import Curator
 from dpbo_core.queries.publication.vault import Vault

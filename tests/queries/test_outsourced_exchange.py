@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods import EXCHANGES
-from dpbo_core.queries.modeler.messages import Answer, Query, digest, read_message, write_message
-from dpbo_core.queries.modeler.published_table import read_published
+from dpbo_core.queries.modeler.messages import Answer, Query, digest, read_message, read_published, write_message
 
 QUERY = Query("0123456789abcdef", "fedcba9876543210", 3, 17)
 ANSWER = Answer.to(QUERY, value=-1.25, noise_scale=0.5)

@@ -19,18 +19,16 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import NoiseSource, try_out
 from dpbo_core.methods.releasing import averaged_facts
 from dpbo_core.models.estimators import FittedEstimator
-from dpbo_core.preparation.data_split import FileSplit, public_sources
-from dpbo_core.preparation.preconditions import check_accepted, check_public_sources
+from dpbo_core.preparation.preconditions import check_accepted
 from dpbo_core.preparation.resolve import resolve
 from dpbo_core.preparation.run import OS_NOISE, Run
-from dpbo_core.preparation.training_set import training_digest
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release, StudyResult
 from dpbo_core.privacy.sealing import messages, sealed
 from dpbo_core.queries.evaluation import KIND
 from dpbo_core.queries.evaluation.binary import best_threshold
 from dpbo_core.queries.evaluation.counting import Counter
-from dpbo_core.queries.evaluation.evaluated_model import KINDS, EvaluatedModel, read_model
+from dpbo_core.queries.evaluation.evaluated_model import KINDS, EvaluatedModel
 from dpbo_core.queries.evaluation.histogram_cells import Grouping
 from dpbo_core.queries.evaluation.noised_table import NoisedTable, report
 from dpbo_core.queries.evaluation.repair import Repair, repair, repaired_model
@@ -39,14 +37,13 @@ from dpbo_core.queries.evaluation.request import (
     EvaluationQuery,
     EvaluationRequest,
     check_header,
-    digest_of_released,
     expected_errors,
     last_step,
     request_of,
 )
 from dpbo_core.queries.query import charged, replay
 from dpbo_core.queries.tuning.run import open_study
-from dpbo_core.study_file import LinearSection, SensitiveData, StudySpec
+from dpbo_core.study_file import LinearSection, StudySpec
 
 OPTIMISTIC = (
     "the model was chosen with the help of these very records: its figures are optimistic on them, and no interval "
@@ -158,11 +155,7 @@ def open_evaluation(
 def recorded_report(
     study: StudySpec, run: Run, *, model: str | Path | None = None, epsilon: float | None = None
 ) -> EvaluationResult | None:
-    """The recorded report of this very evaluation; None if there is none.
-
-    Of the data only the PUBLIC training set is read, as for a study's own replay; nothing is trained, and it is
-    encoded only where a report is by groups, which may be those of the encoding. Where no public file says what the
-    groups are, it is left to `open_evaluation`.
+    """The recorded report of this very evaluation; None if there is none. Nothing is trained.
 
     Args, Raises: as `open_evaluation`.
     """
@@ -170,22 +163,9 @@ def recorded_report(
         return None
     if all(edition.release is None for edition in run.ledger.editions(f"{study.name}/{KIND}")):
         return None
-    check_public_sources(public_sources(study, run.folder), run.ledger)
-    resolved = resolve(study)
-    query, grouping = EvaluationQuery.of(study, resolved.problem, epsilon), None
-    if isinstance(study.data, SensitiveData) and (model is not None or query.section.group is not None):
-        return None
-    if model is not None:
-        final, digest = read_model(model)
-        grouping = query.grouping(final.preprocessing)
-    elif query.section.group is None:
-        digest = digest_of_released(resolved.key(training_digest(study, run.folder)))
-    else:
-        public = FileSplit.of(study, run).public(resolved.problem)
-        digest = digest_of_released(resolved.key(public.fingerprint))
-        grouping = query.grouping(public.preprocessing)
-    release = replay(query.key(digest, grouping), run)
-    return None if release is None else _replayed(query, release)
+    request = request_of(study, run, model, epsilon)
+    release = replay(request.key, run)
+    return None if release is None else _replayed(request.query, release)
 
 
 def open_request(request: EvaluationRequest, run: Run) -> "OpenEvaluation | EvaluationResult":

@@ -21,11 +21,11 @@ from dpbo_core.queries.modeler.messages import (
     Query,
     digest,
     read_message,
+    read_published,
     write_file,
     write_message,
 )
 from dpbo_core.queries.modeler.modeler import DELTA_UCB, Modeler, Prior, RowAnswer
-from dpbo_core.queries.modeler.published_table import read_published
 
 FORMAT = 1
 

@@ -28,8 +28,7 @@ from dpbo_core.privacy.atomically import replace_atomically
 from dpbo_core.privacy.release import Release, StudyResult
 from dpbo_core.privacy.sealing import messages, sealed
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.queries.modeler.messages import write_file
-from dpbo_core.queries.modeler.published_table import PublishedTable, content_digest, table_bytes
+from dpbo_core.queries.modeler.messages import PublishedTable, content_digest, table_bytes, write_file
 from dpbo_core.queries.publication.vault import Vault
 from dpbo_core.queries.query import Charged, PrivateQuery, charged, fingerprint_of, replay
 
