@@ -104,18 +104,6 @@ def test_larger_tables_move_no_more(others, own, share):
     assert abs(one_more(*found[0], share) - one_more(*found[1], share)) <= declared
 
 
-@settings(deadline=None, max_examples=100)
-@given(st.integers(2, 80), st.integers(1, 100), st.booleans())
-def test_the_worst_table_of_any_size_reaches_it(m, k, flip):
-    """q records of one class above all others, or gone."""
-    q = min(k, m // 2)
-    here = [(1, 1)] * q + [(0, 0)] * (m - q)
-    there = [(1, 0) if flip else UNREAD] * q + [(0, 1 if flip else 0)] * (m - q)
-    if flip:
-        there = [(0, 1)] * q + [(0, 0)] * (m - q)
-    assert ours(here, 2)[0] - ours(there, 2)[0] == PairCount(m, k).record_steps
-
-
 @settings(deadline=None, max_examples=60)
 @given(st.integers(2, 200), st.integers(0, 2**32 - 1), st.integers(1, 40))
 def test_it_is_scikit_learns_auc(m, seed, levels):

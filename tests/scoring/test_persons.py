@@ -94,19 +94,6 @@ STEPS = st.integers(0, GRID)
 RECORD = st.tuples(st.sampled_from(["a", "b", "c", "d", None]), STEPS)
 
 
-@settings(max_examples=100, deadline=None)
-@given(
-    st.lists(RECORD, max_size=12),
-    st.lists(st.tuples(st.sampled_from(["new", None]), STEPS), max_size=40),
-    st.data(),
-)
-def test_replacing_a_person_moves_the_sum_by_a_step_at_most(table, put, data):
-    n_persons = data.draw(st.integers(1, 6))
-    kept = [record for record in table if record[0] != "a"]
-    after = data.draw(st.permutations([*kept, *put]))
-    assert abs(ours(table, n_persons) - ours(after, n_persons)) <= GRID
-
-
 @settings(max_examples=80, deadline=None)
 @given(st.lists(RECORD, max_size=25), st.lists(st.integers(0, 25), max_size=4), st.integers(1, 6), st.data())
 def test_parts_add_up_to_the_same_integer(table, cuts, n_persons, data):
@@ -289,37 +276,6 @@ class ByPlace:
 
     def predict(self, X):
         return (len(X) + np.arange(len(X))) % 2
-
-
-def nearly_tied(model, n, rng):
-    """Rows on the boundary of a linear classifier, but for rounding."""
-    w, b = model.estimator.coef_.ravel(), float(model.estimator.intercept_[0])
-    X = rng.normal(size=(n, len(w)))
-    return X - ((X @ w + b) / (w @ w))[:, None] * w
-
-
-@pytest.mark.parametrize("planted", [True, False])
-def test_other_records_score_the_same_whoever_leaves(planted):
-    """Planted: in blocks of what is there one record's leaving changes the classes of others, each by a whole step.
-
-    With OpenBLAS on x86_64 a logistic model on near ties does so too, for one record at a time of those last in a
-    block; which of them depends on the processor, so of it only that ours never does is asserted.
-    """
-    rng = np.random.default_rng(1)
-    d, n = 100, 1100
-    X = rng.normal(size=(400, d))
-    model = EstimatorFactory("sklearn.linear_model.LogisticRegression").train(X, (X[:, 0] > 0).astype(int), C=0.3)
-    V, y = nearly_tied(model, n, rng), rng.integers(0, 2, n)
-    if planted:
-        model = replace(model, estimator=ByPlace())
-    changed = {}
-    for name, scored in (("blocks", model.scores), ("ours", model.scores_by_content)):
-        whole = scored(V, y, Correct())
-        changed[name] = sum(
-            int((whole[k:] != scored(V[k:], y[k:], Correct())).sum()) for k in (1, 3, 80, 999, 1099)
-        )
-    assert changed["ours"] == 0
-    assert not planted or changed["blocks"] > 1000
 
 
 def test_a_sum_by_person_takes_each_record_where_its_content_puts_it():
