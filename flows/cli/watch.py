@@ -21,7 +21,6 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.name_patterns import filled_at
 from dpbo_core.preparation.run import Run
 from dpbo_core.queries.watch.looks import open_look
-from dpbo_core.queries.watch.power import SOON
 from dpbo_core.queries.watch.recorded_looks import Look
 from dpbo_core.queries.watch.watching import WEEK, WatchPlan, drowned, plan_watch
 from dpbo_core.study_file import StudySpec, WatchSection
@@ -208,10 +207,6 @@ def print_plan(plan: WatchPlan) -> None:
             ("verdict", f"[bold]{power.verdict}[/]: {_sentence(plan)}"),
             ("finds", f"a fall of {terms.drop:g} within {_days(power.seen)}"),
             *_compared(plan),
-            (
-                "the same",
-                f"within {SOON} days, looks at the same records: {_share(power.seen_same)}",
-            ),
             ("false", f"alarms a year, at one look a day, while nothing fell: {_share(power.false_alarms)}"),
             ("least", f"fall that is found at this price: {plan.smallest:.2g}"),
             ("alarm", f"where the score seems {plan.threshold:.3g} below {terms.reference:.4g}"),
@@ -234,7 +229,6 @@ def plan_json(plan: WatchPlan) -> dict[str, Any]:
     return {
         "verdict": power.verdict,
         "seen": list(power.seen),
-        "seen_same_records": power.seen_same,
         "false_alarms_a_year": power.false_alarms,
         "smallest_drop": plan.smallest,
         "compared": {

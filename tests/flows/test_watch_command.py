@@ -51,7 +51,7 @@ def test_the_command_says_what_to_expect_without_paying(here, study, run):  # no
     told = json.loads(out)
     assert (code, err) == (0, "")
     assert set(told) == {
-        "verdict", "seen", "seen_same_records", "false_alarms_a_year", "smallest_drop", "threshold", "records",
+        "verdict", "seen", "false_alarms_a_year", "smallest_drop", "threshold", "records",
         "spread", "sampling", "noise", "terms", "guarantee", "open", "compared", "advised_pool",
     }  # fmt: skip
     assert (told["records"], told["open"], len(told["seen"])) == (300, False, 5)

@@ -17,7 +17,6 @@ from dpbo_core.queries.watch.power import (
     YEAR,
     Noise,
     alarms,
-    alarms_on_same_records,
     power,
     smallest_drop,
 )
@@ -78,21 +77,20 @@ def test_the_smallest_fall_is_found_fairly_and_a_smaller_one_is_not():
 # The closed form
 
 
-def simulated(threshold, noise, *, fallen, looks, times, same):
+def simulated(threshold, noise, *, fallen, looks, times):
     """How many of so many watches alarm, look by look."""
     rng = np.random.default_rng(7)
     z = rng.exponential(scale=noise.of_threshold, size=(times, 1))
-    sampled = rng.normal(scale=noise.of_sampling, size=(times, 1 if same else looks))
+    sampled = rng.normal(scale=noise.of_sampling, size=(times, looks))
     u = fallen + sampled + rng.exponential(scale=noise.of_look, size=(times, looks))
     return float((u >= threshold + z).any(axis=1).mean())
 
 
-@pytest.mark.parametrize("same", [False, True])
 @pytest.mark.parametrize(("fallen", "looks", "times"), [(0.0, YEAR, 4_000), (0.02, SOON, 40_000)])
-def test_the_rates_are_those_of_simulated_watches(fallen, looks, times, same):
+def test_the_rates_are_those_of_simulated_watches(fallen, looks, times):
     noise = Terms(0.02, 1.0, 3_000, 0.9, 1).noise(MeanMeasure(1, 1.0), 3_000, 0.3)
-    rate = (alarms_on_same_records if same else alarms)(0.018, noise, fallen=fallen, looks=looks)
-    found = simulated(0.018, noise, fallen=fallen, looks=looks, times=times, same=same)
+    rate = alarms(0.018, noise, fallen=fallen, looks=looks)
+    found = simulated(0.018, noise, fallen=fallen, looks=looks, times=times)
     assert found == pytest.approx(rate, abs=5.0 * math.sqrt(rate * (1.0 - rate) / times) + 1e-3)
 
 

@@ -11,10 +11,8 @@
 | w | `Noise.pool` | tables, one a day, that a look reads as one |
 
 A look alarms with p(z) = Pr[s + N(0, σ²) + ν ≥ θ + z], in closed form, and n looks at tables of new records with
-1 − E_z[(1 − p(z))ⁿ]. Where every look sees the same records their N is drawn once: that errs less often by false
-alarms, since (1 − p)ⁿ is convex in p, and a fall that one look misses all may miss. θ is chosen by what errs least,
-a fall that is missed counting twice; it absorbs the mean b₂ − b₁ of the noise, which is taken for continuous: its
-steps are 2⁻²⁴ of the score's range.
+1 − E_z[(1 − p(z))ⁿ]. θ is chosen by what errs least, a fall that is missed counting twice; it absorbs the mean
+b₂ − b₁ of the noise, which is taken for continuous: its steps are 2⁻²⁴ of the score's range.
 
 Pools overlap, so their N are positively correlated: false alarms are at most those of looks at new records
 (Slepian's inequality), and a fall is seen within t days at least as often as by the look of day t alone, of whose
@@ -65,14 +63,12 @@ class Power:
         threshold: θ.
         false_alarms: chance of one in a year of looks while nothing fell, each at new records; of pools at most.
         seen: chance that a fall of d is seen within 1, 2, … looks, each at new records; of pools at least.
-        seen_same: the same within SOON looks that all see the same records.
         verdict: "good", "fair", "poor" or "useless".
     """
 
     threshold: float
     false_alarms: float
     seen: tuple[float, ...]
-    seen_same: float
     verdict: str
 
 
@@ -87,9 +83,7 @@ def power(drop: float, noise: Noise, threshold: float | None = None) -> Power:
     theta = best_threshold(drop, noise) if threshold is None else threshold
     false = alarms(theta, noise, fallen=0.0, looks=YEAR)
     seen = tuple(_detection_chance(theta, noise, drop, days) for days in range(1, noise.days + 1))
-    return Power(
-        theta, false, seen, alarms_on_same_records(theta, noise, fallen=drop, looks=SOON), verdict(false, seen[-1])
-    )
+    return Power(theta, false, seen, verdict(false, seen[-1]))
 
 
 def _detection_chance(threshold: float, noise: Noise, drop: float, days: int) -> float:
@@ -138,15 +132,6 @@ def alarms(threshold: float, noise: Noise, *, fallen: float, looks: int) -> floa
     return float(_within(looks, above(gaps, noise.of_look, noise.of_sampling)))
 
 
-def alarms_on_same_records(threshold: float, noise: Noise, *, fallen: float, looks: int) -> float:
-    """The probability of an alarm in `looks` looks at the SAME records, whose sampling error is shared."""
-    from scipy.special import ndtri
-
-    sampled = noise.of_sampling * ndtri((np.arange(_NORMALS) + 0.5) / _NORMALS)
-    gaps = threshold + noise.of_threshold * _NODES - fallen - sampled[:, None]
-    return float(_within(looks, above(gaps, noise.of_look, 0.0)).mean())
-
-
 def above(gap: Reals, scale: float, sigma: float) -> Reals:
     """The probability that N(0, σ²) plus an exponential of scale b is at least `gap`."""
     if sigma == 0.0:
@@ -158,7 +143,6 @@ def above(gap: Reals, scale: float, sigma: float) -> Reals:
     return np.asarray(np.clip(ndtr(-gap / sigma) + right, 0.0, 1.0))
 
 
-_NORMALS = 201
 _NODES = np.linspace(0.0125, 39.9875, 1600)  # middles of steps of 1/40
 _WEIGHTS = np.exp(-_NODES) / np.exp(-_NODES).sum()
 
