@@ -19,7 +19,7 @@ record is no part, whatever the model.
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,28 +82,11 @@ class Together:
         return cls(tuple(map(Sensitive, sums)), tuple(map(Sensitive, differences)))
 
 
-@runtime_checkable
-class ScoresTogether(Protocol):
-    """A scorer that can score many models in one pass over the records."""
-
-    reads_files: ClassVar[bool]  # each time it is asked
-
-    def evaluate_all(
-        self, models: Sequence[ScorableModel], paired_with: Paired | None = None, *, models_left: int = 0
-    ) -> Together:
-        """The exact integer of every model, and its paired sum if asked for.
-
-        `models_left`: how many models will be scored on the same records after these; where none will, nothing
-        that is read is kept.
-        """
-        ...
-
-
 def evaluate_all(
     scorer: Scorer, models: Sequence[ScorableModel], paired_with: Paired | None = None, *, models_left: int = 0
 ) -> Together:
     """The exact integer of every model, in one pass over the records if the scorer can."""
-    if isinstance(scorer, ScoresTogether):
+    if isinstance(scorer, Half):
         return scorer.evaluate_all(models, paired_with, models_left=models_left)
     sums = tuple(scorer.evaluate(model) for model in models)
     if paired_with is None:
@@ -117,7 +100,7 @@ def models_at_once(scorer: Scorer, most: int) -> int:
     Where the records are in memory none does: each step scores what it trains. Where each scoring reads files, they
     share a reading.
     """
-    return most if isinstance(scorer, ScoresTogether) and scorer.reads_files else 1
+    return most if isinstance(scorer, Half) and scorer.reads_files else 1
 
 
 class Half(Opaque):
@@ -168,6 +151,9 @@ class Half(Opaque):
         self, models: Sequence[ScorableModel], paired_with: Paired | None = None, *, models_left: int = 0
     ) -> Together:
         """The exact integer of every model, and its paired sum, reading each record once.
+
+        `models_left`: how many models will be scored on the same records after these; where none will, nothing
+        that is read is kept.
 
         Raises:
             Sealed: as `totals`.
