@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.cross_validation import fold_of, one_class
-from dpbo_core.models.linear.fit import LinearModel, minimise
+from dpbo_core.models.linear.fit import LinearModel, minimise, train
 from dpbo_core.models.linear.newton import LARGEST, LogisticPath
 from dpbo_core.models.linear.signed_rows import SignedRows, StoredRows
 from dpbo_core.models.scores.grid import to_grid
@@ -125,12 +125,14 @@ class LinearTrainer:
 
     def _without(self, out: NDArray[np.bool_], point: Mapping[str, Any]) -> LinearModel:
         """The model trained from scratch without the records in `out`."""
+        how: dict[str, Any] = {
+            "loss": self.loss,
+            "regularization": float(point["lambda"]),
+            "tolerance": self.tolerance,
+        }
         if isinstance(self.X, StoredRows):
-            rows = self.X.signed_where(~out)
-        else:
-            rows = SignedRows.of(self.X[~out], self.signs[~out])
-        regularization = float(point["lambda"])
-        return minimise(rows, loss=self.loss, regularization=regularization, tolerance=self.tolerance)
+            return minimise(self.X.signed_where(~out), **how)
+        return train(self.X[~out], self.signs[~out], **how)
 
     def _margins(self, model: LinearModel, out: NDArray[np.bool_]) -> NDArray[np.float64]:
         """The margins y·ŵᵀx of the records in `out`."""

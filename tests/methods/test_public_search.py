@@ -207,7 +207,7 @@ def test_a_public_training_that_fails_costs_nothing(tables, tmp_path, monkeypatc
     def fails(*_, **__):
         raise StudyInvalid("the training did not converge")
 
-    monkeypatch.setattr("dpbo_core.models.linear_trainer.minimise", fails)
+    monkeypatch.setattr("dpbo_core.models.linear_trainer.train", fails)
     book = PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}")
     with pytest.raises(StudyInvalid, match="converge"):
         open_study(StudySpec.from_dict(tables), Run(book))
