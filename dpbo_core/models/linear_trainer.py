@@ -131,8 +131,8 @@ class LinearTrainer:
             "tolerance": self.tolerance,
         }
         if isinstance(self.X, StoredRows):
-            return minimise(self.X.signed_where(~out), **how)
-        return train(self.X[~out], self.signs[~out], **how)
+            return minimise(self.X.signed_where(~out), loss=self.loss, **how)
+        return train(self.X[~out], self.signs[~out], loss=self.loss, **how)
 
     def _margins(self, model: LinearModel, out: NDArray[np.bool_]) -> NDArray[np.float64]:
         """The margins y·ŵᵀx of the records in `out`."""
