@@ -163,7 +163,6 @@ def test_help_says_more_than_a_symbol():
 ALIKE = {
     "certified": "what a certificate shows: how anything says it, and what reports and watches say",
     "learning": "beginning with earlier editions: the search, and what it begins with",
-    "query": "a private query, and what an evaluation asks",
     "run": "one run of a query, a study under way, and the evaluation of its model",
     "union": "the closed union of its room",
     "watching": "a watch: what is watched, and its tasks",
