@@ -125,14 +125,11 @@ class LinearTrainer:
 
     def _without(self, out: NDArray[np.bool_], point: Mapping[str, Any]) -> LinearModel:
         """The model trained from scratch without the records in `out`."""
-        how: dict[str, Any] = {
-            "loss": self.loss,
-            "regularization": float(point["lambda"]),
-            "tolerance": self.tolerance,
-        }
+        l2 = float(point["lambda"])
         if isinstance(self.X, StoredRows):
-            return minimise(self.X.signed_where(~out), loss=self.loss, **how)
-        return train(self.X[~out], self.signs[~out], loss=self.loss, **how)
+            rest = self.X.signed_where(~out)
+            return minimise(rest, loss=self.loss, regularization=l2, tolerance=self.tolerance)
+        return train(self.X[~out], self.signs[~out], loss=self.loss, regularization=l2, tolerance=self.tolerance)
 
     def _margins(self, model: LinearModel, out: NDArray[np.bool_]) -> NDArray[np.float64]:
         """The margins y·ŵᵀx of the records in `out`."""
