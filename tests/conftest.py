@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import itertools
 import os
 import shutil
 import ssl
@@ -26,6 +27,7 @@ absl.logging.get_absl_handler().python_handler.stream = sys.__stderr__
 # No example has a deadline: what a busy machine needs for one says nothing of it.
 settings.register_profile("unhurried", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
+NUMBERS = itertools.count()  # no test comes where another was: engines are kept by their files' names
 
 STUDY = {
     "study": {"name": "trial", "method": "private_trajectory"},
@@ -60,6 +62,15 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 @pytest.fixture
+def tmp_path(request, tmp_path_factory):
+    """A folder that goes with its test, unless that failed: at the session's end there would be a minute's work."""
+    path, failed = tmp_path_factory.mktemp(f"test-{next(NUMBERS)}", numbered=False), request.session.testsfailed
+    yield path
+    if request.session.testsfailed == failed:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture
 def tables():
     """A study as plain tables, free to be changed."""
     return copy.deepcopy(STUDY)
@@ -80,6 +91,13 @@ def databases(tmp_path_factory):
     made = Databases(shared(tmp_path_factory))
     yield made
     made.close()
+
+
+@pytest.fixture(scope="module")
+def prefect_server(databases):
+    """Prefect's server of this process, which the runs of a file find."""
+    with databases.prefect_server():
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

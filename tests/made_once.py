@@ -112,6 +112,7 @@ class Databases:
 
     def close(self):
         if self.server is not None:
+            self.server.server_process.kill()  # asked to end, it takes seconds
             type(self.server).stop(self.server)
 
 

@@ -10,7 +10,8 @@ from xdist.scheduler import LoadScopeScheduling
 
 SERVED = "with Prefect's server"
 SERVERS = (
-    "alerts", "evaluate_flow", "flow", "init", "old_names", "pipeline", "policy_runs", "publishing", "serve",
+    "alerts", "evaluate_flow", "flow", "objective_command", "operator", "pipeline", "policy_runs", "publishing",
+    "serve",
 )  # fmt: skip
 LONG = (
     SERVED, "failures", "estimator", "enforced", "evaluation", "watch", "workers", "docs", "named_columns",

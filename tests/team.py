@@ -4,12 +4,10 @@ import os
 import signal
 import socket
 import subprocess
-import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import httpx
 import numpy as np
 import pandas as pd
 import tomli_w
@@ -84,25 +82,6 @@ def running(folder, *words, until):
         for pid in known - {process.pid}:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-
-
-def deployment(api, headers):
-    """The attack that ran as the curator: a deployment whose pull steps are a shell's. Its answer's status."""
-    with httpx.Client(base_url=api, headers=headers, timeout=180) as client:
-        made = client.post("/flows/", json={"name": "attack"})
-        flow = made.json().get("id", "0") if made.status_code < 300 else "00000000-0000-0000-0000-000000000000"
-        body = {
-            "name": "attack",
-            "flow_id": flow,
-            "entrypoint": "x.py:f",
-            "pull_steps": [{"prefect.deployments.steps.run_shell_script": {"script": "id"}}],
-        }
-        for _ in range(60):
-            status = client.post("/deployments/", json=body).status_code
-            if status != 503:  # SQLite is busy; Prefect's own client asks again
-                break
-            time.sleep(1)
-        return status
 
 
 SERVE_ATTACK = """

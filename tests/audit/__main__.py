@@ -3,8 +3,7 @@
 python -m audit [--short] [SECTION …]        (from tests/; all sections if none is named)
 
 A section that runs replaces its own text in the page and leaves the others as they were. It exits 1 if a row is not
-what it must be. The observer takes half an hour: OBSERVER_KEEPS=FOLDER keeps its runs between sittings, for one
-state of the code; OBSERVER_WAYS="flow; a file's size" runs these alone, and the page says which were not run.
+what it must be. The observer takes half an hour.
 """
 
 import os
@@ -129,8 +128,7 @@ ports and all that they answer, the kernel's counters, every file of `/proc` tha
 listed (with the kernel's own events), both streams, and, as those see them who may read them, Prefect's and
 MLflow's databases and files, the ledger's rows and what an exchange publishes. "Items" must be the same in all
 runs: "differences" counts those that are not, and must be zero. What is random and public (ids, times, ports) is
-replaced. "Minutes" are of these runs; where `OBSERVER_KEEPS` names a folder they may have been made before, by
-the same code (the line at the end counts this command alone).
+replaced. "Minutes" are of these runs.
 
 {campaign.table(short=short)}
 

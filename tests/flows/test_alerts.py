@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 from prefect import flow
-from test_flow import server, terminal  # noqa: F401  fixtures
+from test_flow import terminal  # noqa: F401  fixtures
 
 from dpbo.flows.cli import alerts as command
 from dpbo.flows.prefect_runtime.automations import (
@@ -26,6 +26,7 @@ from dpbo.flows.watch import _alarm
 from dpbo_core.errors import BudgetRefused, StudyInvalid
 from dpbo_core.study_file import StudySpec
 
+pytestmark = pytest.mark.usefixtures("prefect_server")
 LONGEST = 90.0  # seconds that a busy server may take to tell
 
 

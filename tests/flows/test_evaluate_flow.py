@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,8 @@ import tomli_w
 from canary import forms_of_number, forms_of_text, search
 from prefect import flow
 from test_evaluation import files, of_files
-from test_flow import flow_runs, logs, server, task_runs, terminal  # noqa: F401  fixtures
+from test_flow import flow_runs, logs, task_runs, terminal  # noqa: F401  fixtures
 
-from dpbo.flows.cli import app as cli
 from dpbo.flows.cli.terminal import WIDTH
 from dpbo.flows.evaluate import evaluate_privately
 from dpbo.flows.prefect_runtime.settings import Stores
@@ -27,6 +27,7 @@ from dpbo_core.mechanisms.noise import OperatingSystemNoise
 from dpbo_core.queries.tuning.run import run_study
 from dpbo_core.study_file import StudySpec
 
+pytestmark = pytest.mark.usefixtures("prefect_server")
 FIGURES = {"auc", "recall", "specificity", "precision", "f1", "average_precision", "lift", "calibration_error"}
 
 
@@ -240,24 +241,10 @@ def test_what_was_released_comes_before_a_refusal_of_its_evaluation(here, asked)
 
 
 @pytest.fixture
-def run(monkeypatch, capsys):
+def run(dpbo, monkeypatch):
     """The command, on the server of these tests."""
-    from contextlib import nullcontext
-
     monkeypatch.setattr("dpbo.flows.cli.running.locked_server", nullcontext)
-
-    def call(*words):
-        monkeypatch.setenv("DPBO_PLAIN", "")
-        monkeypatch.setattr(sys, "argv", ["dpbo", *map(str, words)])
-        code = 0
-        try:
-            cli.main()
-        except SystemExit as stop:
-            code = stop.code or 0
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
+    return dpbo
 
 
 def test_the_command_prints_its_first_screen_and_its_json(here, asked, run):

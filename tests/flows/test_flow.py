@@ -49,13 +49,8 @@ from dpbo_core.scoring.in_memory import Objective
 from dpbo_core.study_file import StudySpec
 
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.usefixtures("prefect_server")
 TASK_FILES = sorted(path for path in (ROOT / "tasks").glob("*.py") if path.stem not in ("__init__", "policies"))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def server(databases):
-    with databases.prefect_server():
-        yield
 
 
 @pytest.fixture(autouse=True)

@@ -44,12 +44,6 @@ def text(training, validation, **changes):
     return study_text((training, validation), table, **{"target": None, "name": None, "folder": Path()} | changes)
 
 
-@pytest.fixture(scope="module")
-def server(databases):
-    with databases.prefect_server():
-        yield
-
-
 def test_from_a_csv_never_seen_to_a_release(two, dpbo):
     """The core alone; the whole command with Prefect, MLflow and its pictures is the slow test below."""
     assert dpbo("init", *two, "--name", "ward")[0] == 0
@@ -115,7 +109,7 @@ def test_what_stands_for_a_gap_and_which_class_is_positive_are_said(here, dpbo):
 
 
 @pytest.mark.slow
-def test_from_a_csv_never_seen_to_a_release_and_its_plot(server, two, dpbo):
+def test_from_a_csv_never_seen_to_a_release_and_its_plot(prefect_server, two, dpbo):
     code, out, err = dpbo("init", *two)
     assert (code, err) == (0, "")
     assert "dpbo plan study.toml" in out

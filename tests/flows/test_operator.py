@@ -28,12 +28,7 @@ from dpbo_core.queries.tuning.run import run_study
 from dpbo_core.study_file import StudySpec, WatchSection
 
 CANARY = "Ottilie Kirchner"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def server(databases):
-    with databases.prefect_server():
-        yield
+pytestmark = pytest.mark.usefixtures("prefect_server")
 
 
 @pytest.fixture

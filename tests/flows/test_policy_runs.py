@@ -28,12 +28,6 @@ from dpbo_core.study_file import StudySpec
 from dpbo_core.study_file.toml_file import read_study, study_digest
 
 
-@pytest.fixture(scope="module")
-def server(databases):
-    with databases.prefect_server():
-        yield
-
-
 @pytest.fixture
 def folder(here):
     """A public file and two sensitive ones of 60 records."""
@@ -79,7 +73,7 @@ def team(work, *given):
     return work(*given)
 
 
-def test_whoever_may_start_runs_reads_no_record_of_somebody_elses(server, study):
+def test_whoever_may_start_runs_reads_no_record_of_somebody_elses(prefect_server, study):
     """What an operator did: two fresh names, ε = 4000 under a cap of 10⁶, one file. Nothing is charged."""
     study()
     sent = json.loads(json.dumps({**study("1", "mine", epsilon=4000.0).to_dict(), "budget": {"epsilon": 1e6}}))
@@ -107,7 +101,7 @@ def test_whoever_may_start_runs_reads_no_record_of_somebody_elses(server, study)
     assert tune_privately(study("2")).result.replayed  # a release is shown before anything is refused
 
 
-def test_an_operator_names_no_function_to_score_by(server, study):
+def test_an_operator_names_no_function_to_score_by(prefect_server, study):
     run_study(study(), ledger=ledger())
     sent = study("2").to_dict()
     sent["model"] = {"estimator": "sklearn.linear_model.LogisticRegression", "score": "joblib.load"}
@@ -118,7 +112,7 @@ def test_an_operator_names_no_function_to_score_by(server, study):
     assert refused.value.exit_code == 3
 
 
-def test_the_owners_word_is_no_parameter_and_reaches_a_subflow(server, study):
+def test_the_owners_word_is_no_parameter_and_reaches_a_subflow(prefect_server, study):
     def looked(spec):
         return tune_privately(spec).result.replayed, at_the_terminal()
 
@@ -142,7 +136,7 @@ def begun_with(story, parameters, job_variables):
 
 
 @pytest.mark.slow
-def test_a_run_with_an_environment_of_its_own_is_refused(server, study, folder, monkeypatch):
+def test_a_run_with_an_environment_of_its_own_is_refused(prefect_server, study, folder, monkeypatch):
     """DPBO_SERVED_STUDY of another study, DPBO_LEDGER_URL of another ledger: both come as job variables."""
     run_study(study(), ledger=ledger())
     spec, study_file = study("2"), folder / "study.toml"
@@ -173,7 +167,7 @@ def test_what_fixes_a_study_is_the_files_own_sum(study, folder):
     assert study_digest("study.toml") == hashlib.sha256((folder / "study.toml").read_bytes()).hexdigest()
 
 
-def test_a_served_study_is_frozen(server, study, folder, monkeypatch):
+def test_a_served_study_is_frozen(prefect_server, study, folder, monkeypatch):
     study(edition="{time}")
     approve_study(read_study("study.toml"), ledger=ledger(), folder=folder)
     monkeypatch.setenv(FROZEN, study_digest("study.toml"))
@@ -216,7 +210,7 @@ def test_serve_begins_with_the_owners_word(study, folder, monkeypatch):
         command.serve(Path("study.toml"), **words)
 
 
-def test_a_monthly_dataset_gets_its_cap_from_what_was_served(server, study, folder, monkeypatch):
+def test_a_monthly_dataset_gets_its_cap_from_what_was_served(prefect_server, study, folder, monkeypatch):
     study("{time}", "visits {month}", "v-{month}.csv")
     approve_study(read_study("study.toml"), ledger=ledger(), folder=folder)
     (folder / "v.csv").rename(folder / "v-2026-11.csv")
@@ -225,7 +219,7 @@ def test_a_monthly_dataset_gets_its_cap_from_what_was_served(server, study, fold
     assert names == {"visits 2026-11": 1, "visits {month}": 0}
 
 
-def test_somebody_elses_records_are_not_read_as_public(server, study, folder, monkeypatch):
+def test_somebody_elses_records_are_not_read_as_public(prefect_server, study, folder, monkeypatch):
     run_study(study(), ledger=ledger())
     (folder / "mine.csv").symlink_to(folder / "v.csv")
     run_study(study("1", "mine", "w.csv"), ledger=ledger())

@@ -226,30 +226,3 @@ def test_settings_beside_a_study_are_refused(here, name, text):
     (here / name).write_text(text)
     with pytest.raises(StudyInvalid, match=name.replace(".", r"\.")):
         refuse_folder_settings(here)
-
-
-EVIL = "version: 1\nhandlers:\n  h:\n    class: evil.Handler\nroot:\n  handlers: [h]\n"
-
-
-@pytest.mark.slow
-def test_a_folder_whose_settings_run_code_runs_none(here, tables):
-    """As it would be: `dpbo tune` in a folder with a prefect.toml whose logging names a class of the folder."""
-    import tomli_w
-
-    (here / "study.toml").write_text(tomli_w.dumps(tables))
-    (here / "evil.yml").write_text(EVIL)
-    (here / "evil.py").write_text("open('ran', 'w').close()\nfrom logging import NullHandler as Handler\n")
-    settings = "[logging]\nconfig_path = 'evil.yml'\n"
-    (here / "prefect.toml").write_text(settings)
-    path = f"{Path(__file__).parents[2]}{os.pathsep}{here}"  # the folder is importable, to be fair to the attack
-    around = os.environ | {"PREFECT_HOME": str(here / "home"), "PYTHONPATH": path}
-
-    def run(code):
-        return subprocess.run([sys.executable, "-c", code], cwd=here, env=around, capture_output=True, text=True)
-
-    done = run("import sys; sys.argv = ['dpbo', 'tune', 'study.toml']; from dpbo.flows.cli import main; main()")
-    assert done.returncode == 2
-    assert "prefect.toml" in done.stderr
-    assert not (here / "ran").exists()
-    run("from prefect.logging.configuration import setup_logging; setup_logging()")
-    assert (here / "ran").exists()  # the attack is real

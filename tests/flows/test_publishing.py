@@ -8,11 +8,11 @@ from types import SimpleNamespace
 import httpx
 import pytest
 import tomli_w
+from test_flow import terminal  # noqa: F401  a fixture
 from test_ledger_silent import accepting, server, stopped, within  # noqa: F401  a fixture
 
 from dpbo.flows.cli import app as cli
 from dpbo.flows.cli.show import recorded_release
-from dpbo.flows.prefect_runtime.owner import owners_terminal
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo.flows.tune import tune_privately
 from dpbo.tasks.reporting import mlflow_lookup
@@ -23,18 +23,7 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import OperatingSystemNoise
 from dpbo_core.study_file import StudySpec
 
-
-@pytest.fixture(scope="module", autouse=True)
-def prefect_server(databases):
-    with databases.prefect_server():
-        yield
-
-
-@pytest.fixture(autouse=True)
-def terminal():
-    """The owner's own process, as `dpbo tune` is: the studies here open their caps."""
-    with owners_terminal():
-        yield
+pytestmark = pytest.mark.usefixtures("prefect_server")
 
 
 @pytest.fixture(autouse=True)

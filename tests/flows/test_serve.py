@@ -38,12 +38,6 @@ NOON = datetime(2026, 11, 21, 12, 0, 5, tzinfo=UTC)
 MOMENTS = st.datetimes(datetime(1990, 1, 1), datetime(9000, 1, 1))  # noqa: DTZ001  each is made UTC
 
 
-@pytest.fixture(scope="module")
-def server(databases):
-    with databases.prefect_server():
-        yield
-
-
 @pytest.fixture
 def study(here, tables):
     tables["study"] |= {"name": "nightly", "method": "private_grid"}
@@ -116,7 +110,9 @@ def fire(study, moment, monkeypatch):
     return tune_on_schedule(study, return_state=True)
 
 
-def test_a_retry_returns_the_release_and_the_next_firing_is_a_new_spend(server, study, monkeypatch, caplog, capsys):
+def test_a_retry_returns_the_release_and_the_next_firing_is_a_new_spend(
+    prefect_server, study, monkeypatch, caplog, capsys
+):
     """And from 80 percent on an event says so, that an automation can listen to: not at ε = 1 of 3 and 2 of 3."""
     said = []
     monkeypatch.setattr("dpbo.flows.prefect_runtime.prefect_page.emit_event", lambda **event: said.append(event))
@@ -189,7 +185,7 @@ def test_a_schedule_is_served_in_utc_one_firing_at_a_time(here, study, monkeypat
             command.serve(Path(study), **words | wrong)
 
 
-def test_of_missed_firings_only_the_last_runs(server, monkeypatch):
+def test_of_missed_firings_only_the_last_runs(prefect_server, monkeypatch):
     """Four are due, as after a night without a server: the first one's process ends the two in the middle."""
     with get_client(sync_client=True) as client:
         deployment = client.create_deployment(client.create_flow(tune_on_schedule), "missed")
@@ -220,7 +216,7 @@ def test_of_missed_firings_only_the_last_runs(server, monkeypatch):
     assert names == ["Scheduled", MISSED, MISSED, "Scheduled"]
 
 
-def test_a_skipped_firing_spends_nothing(server, study, here, monkeypatch):
+def test_a_skipped_firing_spends_nothing(prefect_server, study, here, monkeypatch):
     monkeypatch.setattr(serve, "overtaken", lambda fired: True)
     before = {path.name for path in (here / "mlruns").iterdir()}
     state = fire(study, NOON, monkeypatch)
@@ -229,7 +225,7 @@ def test_a_skipped_firing_spends_nothing(server, study, here, monkeypatch):
     assert [len(account.entries) for account in PrivacyLedger(Stores().ledger).accounts()] == [0]
 
 
-def test_a_retried_firing_keeps_its_time(server):
+def test_a_retried_firing_keeps_its_time(prefect_server):
     with get_client(sync_client=True) as client:
         deployment = client.create_deployment(client.create_flow(tune_on_schedule), "retried")
         due = datetime.now(UTC) - timedelta(hours=1)

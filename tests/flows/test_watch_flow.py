@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from prefect import flow
 from test_evaluate_flow import run  # noqa: F401  a fixture
-from test_flow import flow_runs, logs, server, task_runs, terminal  # noqa: F401  fixtures
+from test_flow import flow_runs, logs, task_runs, terminal  # noqa: F401  fixtures
 from test_watch import Place
 from test_watch_command import entries, study  # noqa: F401  a fixture
 
@@ -24,7 +24,7 @@ from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.queries.watch import todays_table
 
-pytestmark = pytest.mark.slow  # a Prefect server, and flow runs
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("prefect_server")]
 NOON = datetime(2026, 11, 21, 12, 0, 5, tzinfo=UTC)
 
 

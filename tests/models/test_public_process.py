@@ -74,7 +74,7 @@ folder = sys.argv[1]
 spec = StudySpec.from_dict({
     "study": {"name": "s", "method": "private_grid"},
     "privacy": {"dataset": "d", "epsilon": 1.0},
-    "data": {"source": "breast_cancer", "validation_share": 0.5},
+    "data": {"training": "t.csv", "validation": "v.csv", "n_validation": 12, "target": "y"},
     "model": {"estimator": "meddling.Meddling", "rowwise": "enforced"},
     "space": {"C": {"low": 0.1, "high": 1.0, "points": 2}},
     "search": {"steps": 2},
@@ -105,6 +105,8 @@ def test_no_part_of_an_estimator_of_others_runs_in_the_process_that_opens_the_re
     )
     (site / "meddling-1.0.dist-info" / "top_level.txt").write_text("meddling\n")
     shutil.copy(Path(__file__).with_name("meddling.py"), site)
+    for name, n in (("t", 24), ("v", 12)):
+        (tmp_path / f"{name}.csv").write_text("a,y\n" + "".join(f"{i / 4},{i % 2}\n" for i in range(n)))
     path = {"PYTHONPATH": f"{site}:{ROOT}", "PATH": f"{parts}:{os.environ['PATH']}", "HOME": str(tmp_path)}
     words = [sys.executable, "-c", STUDY, str(tmp_path)]
     ended = subprocess.run(words, env=path, cwd=tmp_path, capture_output=True, text=True, check=False)
