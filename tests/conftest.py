@@ -9,7 +9,9 @@ import ssl
 import sys
 import tempfile
 import uuid
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import absl.logging  # comes with dp-accounting
 import debian_postgresql
@@ -98,6 +100,17 @@ def prefect_server(databases):
     """Prefect's server of this process, which the runs of a file find."""
     with databases.prefect_server():
         yield
+
+
+@pytest.fixture
+def served(monkeypatch):
+    """(deployment, options) of all that Prefect would serve; neither a server nor a store is made."""
+    server = SimpleNamespace(started=False, api="http://127.0.0.1:1/api", auth=None, password_file=None)
+    monkeypatch.setattr("dpbo.flows.serve.LoopbackServer", lambda *_, **__: nullcontext(server))
+    monkeypatch.setattr("dpbo.flows.cli.running.create_prefect_store", lambda: None)
+    deployments = []
+    monkeypatch.setattr("prefect.serve", lambda deployment, **options: deployments.append((deployment, options)))
+    return deployments
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -2,17 +2,16 @@
 
 import json
 import subprocess
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
+from answering import answering
 from websockets.sync.client import connect
 
 from audit.look import FLAGS, chromium
@@ -134,25 +133,6 @@ def browser() -> Iterator[Browser]:
             process.wait()
 
 
-class _Page(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html")
-        self.end_headers()
-        self.wfile.write(b"<!doctype html><title>a page</title><body>a page")
-
-    def log_message(self, *_: Any) -> None:
-        """Nothing."""
-
-
-@contextmanager
-def web_page() -> Iterator[int]:
+def web_page() -> AbstractContextManager[int]:
     """A page on this machine that attacks: its port."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Page)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield server.server_address[1]
-    finally:
-        server.shutdown()
-        server.server_close()
+    return answering(lambda *_: (200, b"<!doctype html><title>a page</title><body>a page"))

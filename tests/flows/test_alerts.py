@@ -1,13 +1,12 @@
 """`dpbo alerts`: what a real server of Prefect's tells a webhook of a budget, a refused run and an alarm."""
 
 import json
-import threading
 import time
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 
 import pytest
+from answering import answering
 from prefect import flow
 from test_flow import terminal  # noqa: F401  fixtures
 
@@ -34,20 +33,8 @@ LONGEST = 90.0  # seconds that a busy server may take to tell
 def receiver():
     """A web server on the loopback: its address, and what was sent to it, as objects."""
     got = []
-
-    class Takes(BaseHTTPRequestHandler):
-        def do_POST(self):
-            got.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(200)
-            self.end_headers()
-
-        def log_message(self, *_):
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Takes) as serving:
-        threading.Thread(target=serving.serve_forever, args=(0.01,), daemon=True).start()
-        yield f"http://127.0.0.1:{serving.server_port}/told", got
-        serving.shutdown()
+    with answering(lambda method, headers, body: (200, got.append(json.loads(body)) or b"")) as port:
+        yield f"http://127.0.0.1:{port}/told", got
 
 
 def wait_for(got, n):

@@ -1,15 +1,13 @@
 """What dpbo doctor says of a deployment: each fault is planted and named, and nothing is changed."""
 
 import base64
-import http.server
 import os
-import threading
-from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import sqlalchemy as sa
+from answering import answering
 from conftest import new_database
 
 from dpbo.flows.cli import exposure
@@ -106,27 +104,6 @@ def test_a_ledger_that_travels_in_the_open(here, monkeypatch, url, unencrypted):
     assert wrong(exposure.ledger_server()) == (["its entries travel unencrypted"] if unencrypted else [])
 
 
-@contextmanager
-def tracking(allowed):
-    """A server that answers 200 to what `allowed` says of the Authorization header, and 401 otherwise."""
-
-    class Answers(http.server.BaseHTTPRequestHandler):
-        def do_GET(self):
-            self.send_response(200 if allowed(self.headers.get("Authorization")) else 401)
-            self.end_headers()
-
-        def log_message(self, *_):
-            pass
-
-    server = http.server.HTTPServer(("127.0.0.1", 0), Answers)
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-
-
 SHIPPED = "Basic " + base64.b64encode(b"admin:password1234").decode()
 
 
@@ -140,8 +117,12 @@ SHIPPED = "Basic " + base64.b64encode(b"admin:password1234").decode()
 )
 def test_a_tracking_server_without_authentication(here, monkeypatch, allowed, said):
     monkeypatch.delenv("MLFLOW_TRACKING_USERNAME", raising=False)
-    with tracking(allowed) as uri:
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+
+    def respond(method, headers, body):
+        return 200 if allowed(headers.get("Authorization")) else 401, b""
+
+    with answering(respond) as port:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{port}")
         (seen,) = wrong(exposure.tracking_server())
         assert said in seen
         monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", "curator")

@@ -182,22 +182,14 @@ def test_a_served_study_is_frozen(prefect_server, study, folder, monkeypatch):
     assert len(ledger().accounts("clinic")[0].entries) == 1
 
 
-def test_serve_begins_with_the_owners_word(study, folder, monkeypatch):
+def test_serve_begins_with_the_owners_word(study, folder, served, monkeypatch):
     """The cap is open and the pattern recorded before the first run; the runs inherit the hash."""
     import os
-    from contextlib import nullcontext
-    from types import SimpleNamespace
 
-    import prefect
-
-    from dpbo.flows import serve
     from dpbo.flows.cli import tune as command
 
     seen = []
-    server = SimpleNamespace(started=False, api="http://127.0.0.1:1/api", auth=None, password_file=None)
-    monkeypatch.setattr(serve, "LoopbackServer", lambda *_, **__: nullcontext(server))
-    monkeypatch.setattr(prefect, "serve", lambda *_, **__: seen.append(os.environ[FROZEN]))
-    monkeypatch.setattr("dpbo.flows.cli.running.create_prefect_store", lambda: None)
+    monkeypatch.setattr("prefect.serve", lambda *_, **__: seen.append(os.environ[FROZEN]))
     study("{date}", validation="v-{date}.csv")
     words = {"cron": None, "every": "6h", "port": 1, "pad_steps": 0.0, "register": False}
     command.serve(Path("study.toml"), **words)

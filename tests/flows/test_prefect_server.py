@@ -1,17 +1,15 @@
 """The Prefect server of `dpbo serve`, by its parts: its password, its address, whom it trusts, how it dies."""
 
-import json
 import os
 import socket
 import stat
 import subprocess
 import sys
-import threading
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from answering import answering
 from intruder import NOBODY, family, wait_until
 
 from dpbo.flows.prefect_runtime import server as server_module
@@ -49,35 +47,20 @@ def test_a_password_that_others_could_know_is_refused(tmp_path, what):
 
 
 @contextmanager
-def pretending(password):
-    """Something on a port that answers as a Prefect server does, with a password or (None) without: its port."""
-    asked = []
+def pretending(password, asked=None):
+    """What answers as a Prefect server does, with a password or without: its port; `asked` has the headers."""
 
-    class Answers(BaseHTTPRequestHandler):
-        def do_GET(self):
-            self.answer(200, True)
+    def respond(method, headers, body):
+        if method == "GET":
+            return 200, b"true"
+        if asked is not None:
+            asked.append(dict(headers))
+        if password is None or headers.get("Authorization") == credentials(password)["Authorization"]:
+            return 200, b"0"
+        return 401, b'"no"'
 
-        def do_POST(self):
-            asked.append(dict(self.headers))
-            known = password is None or self.headers.get("Authorization") == credentials(password)["Authorization"]
-            self.answer(*(200, 0) if known else (401, "no"))
-
-        def answer(self, status, what):
-            self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            raw = json.dumps(what).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(raw)))
-            self.end_headers()
-            self.wfile.write(raw)
-
-        def log_message(self, *_):
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as found:
-        found.asked = asked
-        threading.Thread(target=found.serve_forever, args=(0.01,), daemon=True).start()
-        yield found
-        found.shutdown()
+    with answering(respond) as port:
+        yield port
 
 
 @pytest.fixture
@@ -86,8 +69,7 @@ def nothing_configured(monkeypatch):
 
 
 def test_a_server_without_a_password_is_not_adopted(tmp_path, nothing_configured):
-    with pretending(None) as found:
-        port = found.server_address[1]
+    with pretending(None) as port:
         with (
             pytest.raises(DpboError, match="asks nobody for a password") as refused,
             LoopbackServer(tmp_path, port=port, home=tmp_path),
@@ -99,28 +81,29 @@ def test_a_server_without_a_password_is_not_adopted(tmp_path, nothing_configured
 
 
 def test_a_server_with_our_password_is_adopted_and_with_another_not(tmp_path, nothing_configured):
-    with pretending(password_in(tmp_path)[0]) as found:
-        with LoopbackServer(tmp_path, port=found.server_address[1], home=tmp_path) as ours:
+    with pretending(password_in(tmp_path)[0]) as port:
+        with LoopbackServer(tmp_path, port=port, home=tmp_path) as ours:
             assert (ours.started, ours.auth) == (False, password_in(tmp_path)[0])
         assert standing(ours.api, {}) == "locked"
         with (
             pytest.raises(DpboError, match="no Prefect server that knows us"),
-            LoopbackServer(tmp_path, port=found.server_address[1], home=tmp_path / "another"),
+            LoopbackServer(tmp_path, port=port, home=tmp_path / "another"),
         ):
             pass
 
 
 def test_a_configured_server_must_ask_too(tmp_path, monkeypatch):
     for password, refused in ((None, True), ("theirs", False)):
-        with pretending(password) as found:
-            api = f"http://127.0.0.1:{found.server_address[1]}/api"
+        asked = []
+        with pretending(password, asked) as port:
+            api = f"http://127.0.0.1:{port}/api"
             monkeypatch.setattr(server_module, "configured", lambda api=api: api)
             if refused:
                 with pytest.raises(DpboError, match="asks nobody"), LoopbackServer(tmp_path, port=1, home=tmp_path):
                     pass
             with LoopbackServer(tmp_path, port=1, home=tmp_path, trust=refused) as server:
                 assert (server.api, server.auth) == (api, None)
-            assert all("Authorization" not in headers for headers in found.asked)
+            assert all("Authorization" not in headers for headers in asked)
     monkeypatch.setattr(server_module, "configured", lambda: "http://127.0.0.1:9/api")
     with (
         pytest.raises(DpboError, match="no Prefect server answers"),

@@ -33,7 +33,6 @@ from dpbo_core.preparation.preconditions import approve_study
 from dpbo_core.study_file import StudySpec
 from dpbo_core.study_file.toml_file import read_study
 
-FOUND = {"started": False, "api": "http://127.0.0.1:1/api", "auth": None, "password_file": None}
 NOON = datetime(2026, 11, 21, 12, 0, 5, tzinfo=UTC)
 MOMENTS = st.datetimes(datetime(1990, 1, 1), datetime(9000, 1, 1))  # noqa: DTZ001  each is made UTC
 
@@ -159,18 +158,9 @@ def kept_of(state):
 
 
 @pytest.mark.parametrize("how", [{"cron": "0 2 * * *"}, {"every": "6h"}])
-def test_a_schedule_is_served_in_utc_one_firing_at_a_time(here, study, monkeypatch, how):
-    from contextlib import nullcontext
-    from types import SimpleNamespace
-
-    import prefect
-
+def test_a_schedule_is_served_in_utc_one_firing_at_a_time(study, served, how):
     from dpbo.flows.cli import tune as command
 
-    server, served = SimpleNamespace(**FOUND), []
-    monkeypatch.setattr(serve, "LoopbackServer", lambda *_, **__: nullcontext(server))
-    monkeypatch.setattr(prefect, "serve", lambda deployment, **options: served.append((deployment, options)))
-    monkeypatch.setattr("dpbo.flows.cli.running.create_prefect_store", lambda: None)
     words = {"cron": None, "every": None, "port": 1, "pad_steps": 0.0, "register": False}
     command.serve(Path(study), **words | how)
     ((deployment, options),) = served
@@ -283,11 +273,8 @@ def test_the_doctor_finds_what_is_wrong(here, study):
     assert "older" in findings["ledger"].observed
 
 
-def test_a_schedule_outlives_its_server(here, study, monkeypatch, capsys):
+def test_a_schedule_outlives_its_server(study, served, monkeypatch, capsys):
     """Prefect's runner gives up after three polls without an answer; what else it raises is still raised."""
-    from contextlib import nullcontext
-    from types import SimpleNamespace
-
     import httpx
     import prefect
 
@@ -303,8 +290,6 @@ def test_a_schedule_outlives_its_server(here, study, monkeypatch, capsys):
         if (ending := endings.pop(0)) is not None:
             raise ending
 
-    server = SimpleNamespace(**FOUND)
-    monkeypatch.setattr(serve, "LoopbackServer", lambda *_, **__: nullcontext(server))
     monkeypatch.setattr(prefect, "serve", runner)
     waiting = "dpbo.flows.prefect_runtime.server"
     monkeypatch.setattr(f"{waiting}.signal.signal", lambda *_: None)
@@ -312,7 +297,7 @@ def test_a_schedule_outlives_its_server(here, study, monkeypatch, capsys):
     monkeypatch.setattr(f"{waiting}.answers", lambda api: asked.append(api) or len(asked) % 2 == 0)
     schedule, words = serve.Schedule(None, 3600.0, 1, False), {"pad_steps": 0.0, "register": False}
     serve.serve(Path(study), schedule, **words)
-    assert asked == [server.api] * 4  # twice no answer, twice one
+    assert asked == ["http://127.0.0.1:1/api"] * 4  # twice no answer, twice one
     assert capsys.readouterr().out.count("the schedule goes on when one does") == 2
     with pytest.raises(ExceptionGroup, match="tasks"):
         serve.serve(Path(study), schedule, **words)

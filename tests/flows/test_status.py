@@ -4,10 +4,9 @@ import json
 import os
 import subprocess
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from answering import answering
 from test_seconds import HEAVY, kept, shown, without  # noqa: F401  fixtures
 
 from dpbo.flows.prefect_runtime.liveness import n_alive
@@ -58,24 +57,11 @@ def test_a_run_that_holds_its_lock_is_alive_and_a_dead_one_is_not(tmp_path):
 
 def test_what_prefect_has_is_said_and_a_server_that_is_none_is_survived(dpbo, here, monkeypatch):
     answers = [{"name": "trial · 2", "state_name": "Running", "start_time": "2026-11-22T21:00:07Z"}]
-
-    class Answers(BaseHTTPRequestHandler):
-        def do_POST(self):
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(json.dumps(answers).encode())
-
-        def log_message(self, *_):
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        monkeypatch.setenv("PREFECT_API_URL", f"http://127.0.0.1:{server.server_port}/api")
+    with answering(lambda *_: (200, json.dumps(answers).encode())) as port:
+        monkeypatch.setenv("PREFECT_API_URL", f"http://127.0.0.1:{port}/api")
         assert "trial · 2  Running, 2026-11-22 21:00 UTC" in dpbo("status")[1]
         answers[0] = "no run"
         assert json.loads(dpbo("status", "--json")[1])["prefect"] is None
-        server.shutdown()
     assert json.loads(dpbo("status", "--json")[1])["prefect"] is None
 
 

@@ -4,14 +4,12 @@ import json
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import tomli_w
 from test_evaluate_flow import run  # noqa: F401  a fixture
 from test_evaluation import files, of_files
 
-from dpbo.flows import serve
 from dpbo.flows.cli.budget import print_accounts
 from dpbo.flows.cli.terminal import WIDTH
 from dpbo.flows.prefect_runtime.settings import Stores
@@ -65,18 +63,9 @@ def test_the_command_says_what_to_expect_without_paying(here, study, run):  # no
 
 
 @pytest.mark.parametrize("how", [{"cron": "0 6 * * *"}, {"every": "1d"}])
-def test_a_watch_is_served_in_utc_one_look_at_a_time(here, study, monkeypatch, how):
-    from contextlib import nullcontext
-
-    import prefect
-
+def test_a_watch_is_served_in_utc_one_look_at_a_time(study, served, how):
     from dpbo.flows.cli import watch as command
 
-    there = SimpleNamespace(started=False, api="http://127.0.0.1:1/api", auth=None, password_file=None)
-    served = []
-    monkeypatch.setattr(serve, "LoopbackServer", lambda *_, **__: nullcontext(there))
-    monkeypatch.setattr(prefect, "serve", lambda deployment, **options: served.append((deployment, options)))
-    monkeypatch.setattr("dpbo.flows.cli.running.create_prefect_store", lambda: None)
     words = {"drop": 0.1, "port": 1, "retune": True}
     command.watch(Path("study.toml"), **words | how)
     ((deployment, options),) = served
