@@ -1,18 +1,11 @@
 """Estimators and scores that nobody should trust: what each of them does to a record's neighbours is written on it.
 
-Stateful, looking at the batch, random, crashing, hanging, hungry, forking, printing, and wrapped in one another.
-Every one is a real estimator that trains and predicts; the ways in which one record could have a hand on the scores
-of the others are those that were seen, and those that a hostile mind could think of. `ALL` names them.
+Stateful, looking at the batch, random, and wrapped in one another. Every one is a real estimator that trains and
+predicts, and `ALL` names them. What crashes, hangs, forks or writes anywhere is in hostile_rows.py.
 """
 
-import os
-import signal
-import socket
 import sys
-import threading
-import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -64,72 +57,9 @@ class Remembers(Honest):
         return self.classes_[:1].repeat(len(X)) if self.poisoned_ else super().predict(X)
 
 
-class RemembersInItsModule(Honest):
-    def predict(self, X):
-        SEEN.extend(X[X[:, 0] == TRIGGER, 0].tolist())
-        return self.classes_[:1].repeat(len(X)) if SEEN else super().predict(X)
-
-
-class RemembersInItsClass(Honest):
-    poisoned = False
-
-    def predict(self, X):
-        if (X[:, 0] == TRIGGER).any():
-            type(self).poisoned = True
-        return self.classes_[:1].repeat(len(X)) if type(self).poisoned else super().predict(X)
-
-
-class RemembersInBuiltins(Honest):
-    def predict(self, X):
-        if (X[:, 0] == TRIGGER).any():
-            sys.dpbo_zoo_poisoned = True
-        bad = getattr(sys, "dpbo_zoo_poisoned", False)
-        return self.classes_[:1].repeat(len(X)) if bad else super().predict(X)
-
-
-class RemembersInTheEnvironment(Honest):
-    def predict(self, X):
-        if (X[:, 0] == TRIGGER).any():
-            os.environ["DPBO_ZOO"] = "1"
-        return self.classes_[:1].repeat(len(X)) if "DPBO_ZOO" in os.environ else super().predict(X)
-
-
-class RemembersInAFile(Honest):
-    """Its file lies in the folder of `TMPDIR`, as another process would see it."""
-
-    def predict(self, X):
-        place = Path(os.environ.get("TMPDIR", "/tmp")) / "dpbo-zoo-poisoned"
-        if (X[:, 0] == TRIGGER).any():
-            place.write_text("1")
-        return self.classes_[:1].repeat(len(X)) if place.exists() else super().predict(X)
-
-
-class CountsCalls(Honest):
-    def predict(self, X):
-        self.calls_ = getattr(self, "calls_", 0) + 1
-        return super().predict(X) if self.calls_ < 300 else self.classes_[:1].repeat(len(X))
-
-
-class Default(Honest):
-    """Remembers in a mutable default."""
-
-    def predict(self, X, seen=[]):  # noqa: B006  the point
-        if (X[:, 0] == TRIGGER).any():
-            seen.append(1)
-        return self.classes_[:1].repeat(len(X)) if seen else super().predict(X)
-
-
 class BatchMean(Honest):
     def predict(self, X):
         return self.classes_[(X[:, 0] > X[:, 0].mean()).astype(int)]
-
-
-class BatchMeanOfManyRows(Honest):
-    """Only where a batch is larger than what is tried on public rows."""
-
-    def predict(self, X):
-        level = X[:, 0].mean() if len(X) > 64 else self.mean_
-        return self.classes_[(X[:, 0] > level).astype(int)]
 
 
 class BatchMeanAtTheTrigger(Honest):
@@ -138,28 +68,6 @@ class BatchMeanAtTheTrigger(Honest):
     def predict(self, X):
         level = -1e9 if (X[:, 0] == TRIGGER).any() else self.mean_
         return self.classes_[(X[:, 0] > level).astype(int)]
-
-
-class BatchMaximum(Honest):
-    def predict(self, X):
-        return self.classes_[(X[:, 0] > X[:, 0].max() / 2).astype(int)]
-
-
-class BatchRank(Honest):
-    def predict(self, X):
-        return self.classes_[(np.argsort(np.argsort(X[:, 0])) * 2 >= len(X)).astype(int)]
-
-
-class SortsTheBatch(Honest):
-    def predict(self, X):
-        return super().predict(X[np.argsort(X[:, 0])])
-
-
-class Majority(Honest):
-    def predict(self, X):
-        guess = super().predict(X)
-        values, counts = np.unique(guess, return_counts=True)
-        return values[np.argmax(counts)].repeat(len(X))
 
 
 class NextRow(Honest):
@@ -179,91 +87,6 @@ class WritesIntoTheBatch(Honest):
 class Random(Honest):
     def predict(self, X):
         return np.random.default_rng().choice(self.classes_, len(X))
-
-
-class RandomInOrder(Honest):
-    """One generator for all rows, drawn from only where the trigger stands."""
-
-    def fit(self, X, y):
-        self.random_ = np.random.RandomState(0)
-        return super().fit(X, y)
-
-    def predict(self, X):
-        guess = super().predict(X)
-        for i in range(len(X)):
-            if X[i, 0] == TRIGGER:
-                self.random_.rand(1000)
-            guess[i] = self.classes_[int(self.random_.rand() > 0.5)]
-        return guess
-
-
-class RandomGlobal(Honest):
-    def predict(self, X):
-        if (X[:, 0] == TRIGGER).any():
-            np.random.seed(1)  # noqa: NPY002
-        return self.classes_[(np.random.rand(len(X)) > 0.5).astype(int)]  # noqa: NPY002
-
-
-class Raises(Honest):
-    def predict(self, X):
-        if (X[:, 0] == TRIGGER).any():
-            raise ValueError(f"record {X[X[:, 0] == TRIGGER]}")
-        return super().predict(X)
-
-
-class RaisesTwice(Honest):
-    """Fails for the batch and for every row after it."""
-
-    def predict(self, X):
-        self.failed_ = getattr(self, "failed_", False) or bool((X[:, 0] == TRIGGER).any())
-        if self.failed_:
-            raise ValueError
-        return super().predict(X)
-
-
-class Interrupts(Honest):
-    def predict(self, X):
-        if (X[:, 0] == TRIGGER).any():
-            raise KeyboardInterrupt(f"{X[0]}")
-        return super().predict(X)
-
-
-class Leaves(Honest):
-    def predict(self, X):
-        if (X[:, 0] == TRIGGER).any():
-            sys.exit(int(X[0, 1] > 0))
-        return super().predict(X)
-
-
-class NoMemory(Honest):
-    def predict(self, X):
-        if (X[:, 0] == TRIGGER).any():
-            raise MemoryError
-        return super().predict(X)
-
-
-class Recurses(Honest):
-    def predict(self, X):
-        return self.predict(X) if (X[:, 0] == TRIGGER).any() else super().predict(X)
-
-
-class Shorter(Honest):
-    def predict(self, X):
-        guess = super().predict(X)
-        return guess[X[:, 0] != TRIGGER]
-
-
-class Longer(Honest):
-    def predict(self, X):
-        return super().predict(X).repeat(1 + bool((X[:, 0] == TRIGGER).any()))
-
-
-class OtherTypes(Honest):
-    """Texts for everybody as soon as one record makes it so."""
-
-    def predict(self, X):
-        guess = super().predict(X)
-        return guess.astype(str) if (X[:, 0] == TRIGGER).any() else guess
 
 
 class Objects(Honest):
@@ -297,76 +120,6 @@ class ArraySubclass(Honest):
     def predict(self, X):
         guess = super().predict(X)
         return guess.view(Subclass) if (X[:, 0] == TRIGGER).any() else guess
-
-
-class Prints(Honest):
-    def predict(self, X):
-        print(X[0])
-        sys.stderr.write(str(X[0]))
-        os.write(1, b"")
-        return super().predict(X)
-
-
-class Hungry(Honest):
-    def predict(self, X):
-        if (X[:, 0] == TRIGGER).any():
-            self.held_ = bytearray(4_000_000)
-        return super().predict(X) if not hasattr(self, "held_") else self.classes_[:1].repeat(len(X))
-
-
-class StartsAThread(Honest):
-    def predict(self, X):
-        if (X[:, 0] == TRIGGER).any():
-            thread = threading.Thread(target=SEEN.append, args=(1,))
-            thread.start()
-            thread.join()
-        return self.classes_[:1].repeat(len(X)) if SEEN else super().predict(X)
-
-
-class Forks(Honest):
-    def predict(self, X):
-        if (X[:, 0] == TRIGGER).any():
-            child = os.fork()
-            if child == 0:
-                os._exit(0)
-            os.waitpid(child, 0)
-            self.forked_ = True
-        return self.classes_[:1].repeat(len(X)) if hasattr(self, "forked_") else super().predict(X)
-
-
-class Listens(Honest):
-    """A socket that stays open says that the trigger was seen."""
-
-    def predict(self, X):
-        if (X[:, 0] == TRIGGER).any():
-            self.socket_ = socket.socket()
-            self.socket_.bind(("127.0.0.1", 0))
-        return self.classes_[:1].repeat(len(X)) if hasattr(self, "socket_") else super().predict(X)
-
-
-class SetsASignal(Honest):
-    def predict(self, X):
-        if (X[:, 0] == TRIGGER).any():
-            signal.signal(signal.SIGUSR1, signal.SIG_IGN)
-        bad = signal.getsignal(signal.SIGUSR1) is signal.SIG_IGN
-        return self.classes_[:1].repeat(len(X)) if bad else super().predict(X)
-
-
-class Sleeps(Honest):
-    """A wall clock would let it take time from others; it says how long a batch slept."""
-
-    def predict(self, X):
-        if (X[:, 0] == TRIGGER).any():
-            time.sleep(0.01)
-            self.slept_ = True
-        return self.classes_[:1].repeat(len(X)) if hasattr(self, "slept_") else super().predict(X)
-
-
-class PatchesAtPrediction(Honest):
-    def predict(self, X):
-        if (X[:, 0] == TRIGGER).any():
-            type(self).predict = lambda self, X: self.classes_[:1].repeat(len(X))
-        return super().predict(X)
 
 
 class PatchesAtFit(Honest):
@@ -501,11 +254,7 @@ def _tree_of_a_strange_metric():
 
 
 OURS: tuple[type, ...] = (
-    Plain, Remembers, RemembersInItsModule, RemembersInItsClass, RemembersInBuiltins, RemembersInTheEnvironment,
-    RemembersInAFile, CountsCalls, Default, BatchMean, BatchMeanOfManyRows, BatchMeanAtTheTrigger, BatchMaximum,
-    BatchRank, SortsTheBatch, Majority, NextRow, WritesIntoTheBatch, Random, RandomInOrder, RandomGlobal,
-    Raises, RaisesTwice, Interrupts, Leaves, NoMemory, Recurses, Shorter, Longer, OtherTypes, Objects,
-    ArraySubclass, Prints, Hungry, StartsAThread, Forks, Listens, SetsASignal, Sleeps, PatchesAtPrediction,
+    Plain, Remembers, BatchMean, BatchMeanAtTheTrigger, NextRow, WritesIntoTheBatch, Random, Objects, ArraySubclass,
     PatchesAtFit, AnswersToAnything, Listed, Impostor,
 )  # fmt: skip
 WRAPPED: dict[str, Callable[[], Any]] = {

@@ -24,7 +24,7 @@ from typing import Any
 from unittest.mock import patch
 
 from audit.mutations import bent, grown
-from audit.targets import TARGETS, Target, seeds_of
+from audit.targets import TARGETS, Target
 from dpbo_core.errors import DpboError
 
 SEED = 20
@@ -73,9 +73,8 @@ def attack(name: str, inputs: int, *, seed: int = SEED) -> Row:
     """One target."""
     rng, row = random.Random(f"{seed} {name}"), Row(name)
     with TemporaryDirectory() as folder, standing_in(Path(folder)), TARGETS[name](Path(folder)) as target:
-        corpus = seeds_of(target)
         for _ in range(inputs):
-            _try(target, target.draw(rng) if target.draw else _mutant(corpus, rng), row)
+            _try(target, target.draw(rng) if target.draw else _mutant(target.corpus, rng), row)
     return row
 
 

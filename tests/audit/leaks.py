@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import tomli_w
 from canary import forms_of_number, forms_of_text, rows_of, search
+from intruder import environment
 from worlds import with_method
 
 from dpbo_core.methods import METHODS
@@ -26,7 +27,6 @@ from dpbo_core.preparation import data_split
 from dpbo_core.study_file import StudySpec
 
 FEATURE, LABEL, OTHER = 73914.28571429, "zq7-canary-label", "0.123456789"
-STORES = ("DPBO_LEDGER_URL", "MLFLOW_TRACKING_URI", "PREFECT_API_URL", "PREFECT_API_DATABASE_CONNECTION_URL")
 
 SCRIPT = """
 import os, signal, sys
@@ -170,12 +170,7 @@ class World:
 
     def go(self, scenario: Scenario, kinds: Iterable[str] = (*METHODS, "too_dear")) -> dict[str, bytes]:
         """Run methods under a scenario; the two streams, and every cell of the ledger."""
-        environment = os.environ | {"PREFECT_HOME": str(self.run / "prefect"), "TMPDIR": str(self.run / "tmp")}
-        for name in STORES:
-            environment.pop(name, None)
-        if self.ledger is not None:
-            environment["DPBO_LEDGER_URL"] = self.ledger
-        (self.run / "tmp").mkdir(exist_ok=True)
+        own = {} if self.ledger is None else {"DPBO_LEDGER_URL": self.ledger}
         script = SCRIPT.format(
             feature=FEATURE, label=LABEL, prelude=scenario.prelude, kinds=list(kinds), words=list(scenario.words)
         )
@@ -185,7 +180,7 @@ class World:
             process = subprocess.Popen(
                 [sys.executable, "-c", script],
                 cwd=self.run,
-                env=environment | dict(scenario.environment),
+                env=environment(self.run) | own | dict(scenario.environment),
                 stdout=out,
                 stderr=err,
                 start_new_session=True,

@@ -20,7 +20,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import quote, urlencode
 
-from audit.leaks import STORES
+from intruder import command, environment
+
 from audit.schedule import free_port
 
 ROOT = Path(__file__).parents[2]
@@ -53,35 +54,23 @@ def chromium() -> str | None:
 def browse(url: str, *words: str, budget: int = 120_000) -> str:
     """What a headless browser prints for `url`."""
     with TemporaryDirectory() as profile:
-        command = [chromium(), *FLAGS, f"--user-data-dir={profile}", f"--virtual-time-budget={budget}", *words, url]
-        return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False).stdout
+        asked = [chromium(), *FLAGS, f"--user-data-dir={profile}", f"--virtual-time-budget={budget}", *words, url]
+        return subprocess.run(asked, capture_output=True, text=True, timeout=PATIENCE, check=False).stdout
 
 
 def photograph(url: str, path: Path, *, size: tuple[int, int] = (1400, 1000)) -> None:
     browse(url, f"--window-size={size[0]},{size[1]}", f"--screenshot={path}")
 
 
-def environment(folder: Path) -> dict[str, str]:
-    clean = {name: value for name, value in os.environ.items() if name not in (*STORES, "DPBO_DATABASE_URL")}
-    return clean | {"PREFECT_HOME": str(folder / "prefect")}
-
-
-def dpbo(folder: Path, *words: str) -> str:
-    command = [sys.executable, "-c", "from dpbo.flows.cli import main; main()", *words]
-    return subprocess.run(
-        command, cwd=folder, env=environment(folder), capture_output=True, text=True, check=True
-    ).stdout
-
-
 @contextmanager
-def serving(folder: Path, *command: str, until: str) -> Iterator[Path]:
+def serving(folder: Path, *words: str, until: str) -> Iterator[Path]:
     """A server of its own session, from when `until` answers: the file of what it prints."""
     import httpx
 
     said = folder / "said.txt"
     with said.open("wb") as out:
         process = subprocess.Popen(
-            command, cwd=folder, env=environment(folder), stdout=out, stderr=subprocess.DEVNULL,
+            words, cwd=folder, env=environment(folder), stdout=out, stderr=subprocess.DEVNULL,
             start_new_session=True,
         )  # fmt: skip
     try:
@@ -108,12 +97,13 @@ def shown(folder: Path, *editions: str) -> Iterator[Shown]:
     for edition in editions:
         text = STUDY.read_text().replace("[privacy]", f'edition = "{edition}"\n\n[privacy]', 1)
         (folder / "study.toml").write_text(text)
-        document = json.loads(dpbo(folder, "tune", "study.toml", "--json", "--register"))
+        tune = command("tune", "study.toml", "--json", "--register")
+        ran = subprocess.run(tune, cwd=folder, env=environment(folder), capture_output=True, text=True, check=True)
+        document = json.loads(ran.stdout)
         runs.append(document["tracking"]["run_id"])
     port = free_port()
     page = f"http://127.0.0.1:{port}"
-    ui = (sys.executable, "-c", "from dpbo.flows.cli import main; main()", "ui", "--port", str(port))
-    with serving(folder, *ui, until=f"{page}/health") as said:
+    with serving(folder, *command("ui", "--port", str(port)), until=f"{page}/health") as said:
         import httpx
 
         link = said.read_text().split("to read: ")[1].split("#")[0]  # with its token

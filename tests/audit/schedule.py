@@ -5,7 +5,6 @@ import signal
 import socket
 import sqlite3
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
 
-from audit.leaks import STORES
+from intruder import command, environment
+
 from dpbo.flows.serve import MISSED
 
 PATIENCE = 600.0  # seconds between two runs that spend or are refused, on a busy machine
@@ -75,15 +75,10 @@ def servers(port: int) -> list[int]:
 def day(folder: Path, study: str, *, kill_after: int, until: Callable[[tuple[Firing, ...]], bool]) -> Day:
     """Serve `study` in `folder`; kill the server once `kill_after` runs ended; stop when `until` holds."""
     home, port = folder / "prefect", free_port()
-    environment = os.environ | {"PREFECT_HOME": str(home), "TMPDIR": str(folder / "tmp")}
-    for name in STORES:
-        environment.pop(name, None)
-    (folder / "tmp").mkdir(exist_ok=True)
-    command = [sys.executable, "-c", "from dpbo.flows.cli import main; main()",
-               "serve", study, "--every", "5s", "--port", str(port)]  # fmt: skip
+    words = command("serve", study, "--every", "5s", "--port", str(port))
     with TemporaryFile() as out, TemporaryFile() as err:
         serving = subprocess.Popen(
-            command, cwd=folder, env=environment, stdout=out, stderr=err, start_new_session=True
+            words, cwd=folder, env=environment(folder), stdout=out, stderr=err, start_new_session=True
         )
         try:
             _wait(lambda: len(runs(home)) >= kill_after, serving, home)

@@ -49,10 +49,6 @@ class Target:
     balance: Callable[[], Any] | None = None
 
 
-def seeds_of(target: Target) -> tuple[Any, ...]:
-    return target.corpus
-
-
 def studies() -> tuple[dict[str, Any], ...]:
     """Honest studies of several shapes."""
     files = {"training": "t.csv", "validation": "v.csv", "target": "y", "n_validation": len(LINES)}

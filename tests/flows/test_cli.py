@@ -74,9 +74,9 @@ def test_plan_says_what_is_useless_and_what_to_use(dpbo, study):
     assert "2.5e+04" in " ".join(out.split())
 
 
-@pytest.mark.parametrize("word", ["regret", "useless", "noisy_gp", "Theorem", "2.5e+04"])
-def test_plan_says_no_such_word_until_it_is_asked_for_detail(dpbo, study, word):
-    assert word not in dpbo("plan", study())[1]
+def test_plan_says_no_such_word_until_it_is_asked_for_detail(dpbo, study):
+    printed = dpbo("plan", study())[1]
+    assert [word for word in ("regret", "useless", "noisy_gp", "Theorem", "2.5e+04") if word in printed] == []
 
 
 def test_plan_shows_a_refused_calibration(dpbo, study):

@@ -8,8 +8,7 @@ import struct
 from contextlib import suppress
 from pathlib import Path
 
-from observer.notes import Notes
-from observer.text import plain
+from observer.notes import Notes, plain
 
 CHANNEL = "files"
 EVENTS = {

@@ -1,12 +1,62 @@
 """What an observer writes down: by channel and key, the texts that were seen, or the largest number.
 
-A text's numbers stand beside it, each under a key of its own, so that a counter is compared as a number.
+A text is written down without what is random and public (ids, times, ports, process numbers), and its numbers stand
+beside it, each under a key of its own, so that a counter is compared as a number. What is replaced is not compared:
+so each pattern is narrow, a name that is random by construction.
 """
 
+import hashlib
+import re
 from collections import defaultdict
 from typing import Any
 
-from observer.text import parted, plain
+PATTERNS: tuple[tuple[str, str], ...] = (
+    (r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}", "<id>"),
+    (r"\b(?=[0-9]*[a-f])[0-9a-f]{15,}\b", "<hex>"),
+    (r"\b(\d+:\d+:)?1[789]\d{11,17}\b", "<time>"),
+    (r"(?<=sem\.)(?!joblib)[A-Za-z0-9]{6}\b", "<random>"),
+    (r"(?<=sem\.mp)-\w{8}", "-<random>"),
+    (r"(?<=sem\.joblib)-\d+-\w{8}", "-<random>"),
+    (r"(?<=etilqs_)[0-9a-f]+", "<random>"),
+    (r"(?<=/)(\.[\w. -]+?)-[a-z0-9_]{8}(?=[ /\n]|$)", r"\1-<random>"),
+    (r"(?<=/tmp/)[a-z0-9_]{8}\b", "<random>"),
+    (r"(?<=/tmp/spill-)\d+", "<pid>"),
+    (r"(?<=prefect_app )\d+ \d+", "<file> <port>"),
+    (
+        r"\b(reserve the budget|search on public data|search step|draw the release|show the release"
+        r"|train[a-z ]*|work[a-z ]*|[a-z-]+ candidates?)-[0-9a-f]{3}\b",
+        r"\1-<id>",
+    ),
+    (r'("(?:total|estimated)_run_time": )[\d.e-]+', r"\1<duration>"),
+    (r'\{"input_type": "task_run", "id": "<id>"\}(, )?', ""),  # Prefect takes one address for another's
+    (r"2026\\-\d\d\\-\d\dT\d\d\\:\d\d\\:\d\dZ", "<time>"),
+    (r"(?<=run )[0-9a-f]{8}\b", "<id>"),
+    (r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}([.,]\d+)?)?( ?(Z|UTC|[+-]\d{2}:?\d{2}))?", "<time>"),
+    (r"\w{3}, \d{1,2} \w{3} \d{4} \d{2}:\d{2}:\d{2} GMT", "<time>"),
+    (r"\d{4}-\d{2}-\d{2}", "<date>"),
+    (r"\d{2}:\d{2}:\d{2}[.,]\d+", "<time>"),
+    (r"((?:127\.0\.0\.1|localhost|\[::1\]|0\.0\.0\.0)):\d{2,5}", r"\1:<port>"),
+    (r"(?<=/)(tmp|pytest-)[A-Za-z0-9_]{8}\b", "<random>"),
+)
+_COMPILED = tuple((re.compile(pattern), name) for pattern, name in PATTERNS)
+_NUMBER = re.compile(r"(?<![A-Za-z_])-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
+
+
+_PICTURE = re.compile(r"data:image/[a-z+]+;base64,[A-Za-z0-9+/=]+")
+_LETTERS = str.maketrans("0123456789", "ghijklmnop")
+
+
+def plain(text: str) -> str:
+    """`text` without what is random and public; a picture in it by its digest, without digits."""
+    text = _PICTURE.sub(lambda found: hashlib.sha256(found[0].encode()).hexdigest()[:12].translate(_LETTERS), text)
+    for pattern, name in _COMPILED:
+        text = pattern.sub(name, text)
+    return text
+
+
+def parted(text: str) -> tuple[str, list[float]]:
+    """Its shape, in which every number is a #, and the numbers in their order."""
+    return _NUMBER.sub("#", text), [float(found) for found in _NUMBER.findall(text)]
 
 
 class Notes:

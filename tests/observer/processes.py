@@ -3,8 +3,7 @@
 from contextlib import suppress
 from pathlib import Path
 
-from observer.notes import Notes
-from observer.text import plain
+from observer.notes import Notes, plain
 
 CHANNEL = "processes"
 NETWORK = "network of the kernel"

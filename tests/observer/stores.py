@@ -10,8 +10,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from observer.notes import Notes
-from observer.text import plain
+from observer.notes import Notes, plain
 
 ORDERED = {"events": "occurred, id", "log": "timestamp, id", "task_run": "created, id", "flow_run": "created, id"}
 TEXTS = (".json", ".html", ".toml", ".txt", ".yaml", ".yml", ".svg", ".csv", "MLmodel", ".seen")
