@@ -99,10 +99,6 @@ counts must be zero. A stack trace is anything raised but a message, a hang take
 {rows.fuzz_table(0.005 if short else 1.0)}"""
 
 
-def files(*, short: bool) -> str:
-    return rows.hostile_text(500 if short else 20_000)
-
-
 def leaks(*, short: bool) -> str:
     return f"""A planted feature, its standardised value, a planted label and the exact score of every
 candidate, searched in every byte under Prefect's home, `mlruns/`, the temporary folder,
@@ -182,7 +178,6 @@ SECTIONS: dict[str, tuple[str, Callable[..., str]]] = {
     "enumeration": ("Every door on every small table", enumeration),
     "estimators": ("Estimators on the list", estimators),
     "inputs": ("Hostile input", inputs),
-    "files": ("Hostile files", files),
     "kills": ("Kills", kills),
     "leaks": ("Leaks", leaks),
     "boards": ("A cheater on a board", attacked),

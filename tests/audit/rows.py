@@ -19,7 +19,6 @@ from audit import (
     enumerator,
     exchange_kills,
     fuzz,
-    hostile,
     kills,
     leaks,
     replays,
@@ -132,13 +131,6 @@ def timing_table(runs: int) -> str:
             for item in timing.measure(spec(), runs)
         ],
     )
-
-
-def hostile_text(n_files: int) -> str:
-    files = hostile.campaign(n_files)
-    return f"""{files.files:,} validation files of nasty lines, mutated lines and raw bytes, each against a
-neighbour: {files.raised} raised, {files.spoke} printed or warned, {files.miscounted} lost or gained a record,
-{files.moved_too_far} moved the sum by more than one record."""
 
 
 def replay_table(pairs: int, rounds: int) -> str:

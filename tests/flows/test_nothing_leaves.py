@@ -237,13 +237,11 @@ def is_open(path, top):
 
 
 @pytest.mark.slow
-def test_what_a_flow_raises_is_not_pickled(here, tables, tmp_path_factory):
+def test_what_a_flow_raises_is_not_pickled(here, tables, prefect_server, tmp_path_factory):
     """Prefect pickles the exception of a failed flow into its storage, as the flow without our policy shows."""
     from prefect import flow
     from prefect.settings import PREFECT_LOCAL_STORAGE_PATH, temporary_settings
-    from prefect.testing.utilities import prefect_test_harness
 
-    from dpbo.flows.prefect_runtime.settings import without_heartbeat
     from dpbo.flows.tune import tune_privately
     from dpbo.tasks import policies
 
@@ -253,11 +251,7 @@ def test_what_a_flow_raises_is_not_pickled(here, tables, tmp_path_factory):
     def fails():
         raise KeyError("zq7-pickled")
 
-    with (
-        prefect_test_harness(server_startup_timeout=90),
-        without_heartbeat(),
-        temporary_settings({PREFECT_LOCAL_STORAGE_PATH: storage}),
-    ):
+    with temporary_settings({PREFECT_LOCAL_STORAGE_PATH: storage}):
         with pytest.raises(BudgetRefused):
             tune_privately(StudySpec.from_dict(tables))
         with pytest.raises(KeyError, match="zq7-pickled"):

@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,14 +19,21 @@ from dpbo.tasks.reporting.mlflow_run import log_release
 from dpbo_core.ledger.ledger import PrivacyLedger
 
 ROOT = Path(__file__).parents[2]
+MADE = {}  # by method: its release, and the folder
 
 
 @pytest.fixture
-def signed(dpbo, released, request):  # noqa: F811
-    """A release with its receipt, and the key's public half, in the current folder."""
-    release = released(method=getattr(request, "param", "private_grid"))
+def signed(dpbo, released, here, tmp_path_factory, request):  # noqa: F811
+    """A release with its receipt, and the key's public half, in the current folder: a copy of the first one's."""
+    method = getattr(request, "param", "private_grid")
+    if method in MADE:
+        shutil.copytree(MADE[method][1], here, dirs_exist_ok=True)
+        return MADE[method][0]
+    release, folder = released(method=method), tmp_path_factory.mktemp("signed")
     assert dpbo("keys", "new")[0] == 0
     assert dpbo("show", "trial", "--out", "release.json", "--json")[0] == 0
+    shutil.copytree(here, folder, dirs_exist_ok=True)
+    MADE[method] = release, folder
     return release
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from audit import __main__ as audit_page
-from audit import bounds, distinguish, hostile, laws, supply, timing, verdict
+from audit import bounds, distinguish, laws, supply, timing, verdict
 from dp_accounting import get_epsilon_gaussian
 
 from dpbo_core.methods import EXCHANGES, METHODS
@@ -16,20 +16,6 @@ from dpbo_core.study_file import StudySpec
 
 def repr_of(pair):
     return f"{pair.kind}, {pair.name}"
-
-
-def test_hostile_files_give_their_records_and_say_nothing():
-    figures = hostile.campaign(150, seed=1)
-    assert figures.files == 150
-    assert figures.clean, figures
-
-
-def test_a_reader_that_raises_is_counted(monkeypatch):
-    def fragile(path, **named):
-        raise ValueError
-
-    monkeypatch.setattr(hostile, "read_table", fragile)
-    assert hostile.campaign(3).raised == 3
 
 
 def test_timing_is_measured_for_every_method_with_something_to_hide(tables):
@@ -211,9 +197,6 @@ def test_a_row_that_is_not_what_it_must_be_fails_the_audit():
     assert verdict.broken("leaks", leaks % (0, 3)) == []
     assert verdict.broken("leaks", leaks % (1, 3))
     assert verdict.broken("leaks", leaks % (0, 0))
-    files = "9 files: 0 raised, 0 printed or warned, 0 lost or gained a record,\n%s moved the sum"
-    assert verdict.broken("files", files % 0) == []
-    assert verdict.broken("files", files % 2)
     boards = "| board | worlds | mean | read |\n|---|---|---|---|\n| ours | 8 | %s | %s |"
     learned = f"{boards}\n\nPlanted faults; every row.\n\n{boards % (0.68, '80 of 80')}"
     assert verdict.broken("boards", learned % (0.543, "41 of 80")) == []
