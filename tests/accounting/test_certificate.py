@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_contract import VARIANTS, plan_of, real, run_in
-from worlds import problem, smooth_table
+from test_contract import VARIANTS, real
+from worlds import problem, run, smooth_table
 
 from dpbo_core.accounting.account import balance_after, balances
 from dpbo_core.accounting.budget import PrivacyBudget
@@ -24,7 +24,7 @@ from dpbo_core.methods.outsourced.box import Outsourced
 
 def document(name, **facts):
     world = problem(**facts)
-    return json.loads(json.dumps(run_in(VARIANTS[name], world, smooth_table(world, best=4), real()).to_json()))
+    return json.loads(json.dumps(run(VARIANTS[name], world, smooth_table(world, best=4), real()).to_json()))
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -116,7 +116,7 @@ def test_the_balance_after_each_study_is_the_ledgers_own(here):
     ledger.set_budget(PrivacyBudget.of("d", epsilon=9.0, delta=1e-5))
     spent = []
     for n, name in enumerate(["grid", "trajectory", "lipschitz", "trajectory"]):
-        price = plan_of(VARIANTS[name], problem(steps=3))
+        price = VARIANTS[name].plan(problem(steps=3))
         ledger.reserve(Charge(QueryKey(f"{n:064d}", "d", "s", str(n), name), price), noise="operating_system")
         (account,) = ledger.accounts("d")
         spent.append(account.spent_epsilon[0])
@@ -127,7 +127,7 @@ def test_the_balance_after_each_study_is_the_ledgers_own(here):
     assert all(item.share == item.spent / 9.0 for item in found)
     assert balance_after(account, "unknown") is None
     ledger.set_budget(PrivacyBudget.without_limit("open"))
-    price = plan_of(VARIANTS["grid"], problem())
+    price = VARIANTS["grid"].plan(problem())
     ledger.reserve(Charge(QueryKey("f" * 64, "open", "s", "1", "grid"), price), noise="injected")
     (item,) = balances(ledger.accounts("open")[0])
     assert item.remaining == math.inf
@@ -193,7 +193,7 @@ def test_every_method_and_every_mechanism_is_declared():
             ):
                 named |= set(cls.WORTH)
     assert set(CERTIFIED.mechanisms) == named
-    drawn = {spend.mechanism for box in VARIANTS.values() for spend in plan_of(box, problem(steps=3)).spends}
+    drawn = {spend.mechanism for box in VARIANTS.values() for spend in box.plan(problem(steps=3)).spends}
     assert drawn <= named
     assert len(drawn) >= 4
 

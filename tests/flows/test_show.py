@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 import tomli_w
-from test_contract import VARIANTS, plan_of, real, run_in
-from worlds import problem, smooth_table
+from test_contract import VARIANTS, real
+from worlds import problem, run, smooth_table
 
 from dpbo.flows.cli import app as cli
 from dpbo_core.accounting.budget import PrivacyBudget
@@ -135,7 +135,7 @@ def every_kind(here, monkeypatch):
     ledger.set_budget(PrivacyBudget.without_limit("d"))
     for number, (name, method) in enumerate(VARIANTS.items()):
         world = problem(steps=3)
-        plan, released = plan_of(method, world), run_in(method, world, smooth_table(world, best=4), real())
+        plan, released = method.plan(world), run(method, world, smooth_table(world, best=4), real())
         key = QueryKey(f"{number:016x}{0:048x}", "d", name, "1", method.kind)
         claim = ledger.reserve(Charge(key, plan), noise=released.noise)
         kept = claim.conclude(replace(released, study=name, edition="1", dataset="d"))
