@@ -62,9 +62,8 @@ def _by_hyperparameter(axes: "Axes", release: Release) -> None:
     chosen = release.value["hyperparameters"][name]
     low, high = release.value["interval"]
     score = release.value["score"]
-    axes.errorbar(
-        [chosen], [score], yerr=[[score - low], [high - score]], fmt="D", color=CHOICE, capsize=4, label="released"
-    )
+    beside = [[max(0.0, score - low)], [max(0.0, high - score)]]  # an interval ends where scores do; noise need not
+    axes.errorbar([chosen], [score], yerr=beside, fmt="D", color=CHOICE, capsize=4, label="released")
     axes.set(xlabel=in_picture(name))
     axes.legend(frameon=False, fontsize=8)
     plain(axes)

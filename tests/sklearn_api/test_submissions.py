@@ -202,7 +202,8 @@ def test_a_picture_shows_what_has_an_axis_beside_what_was_handed_in(url):
     asked.submit_predictions(TRUTH, name="a")
     scores = [asked({"max_depth": depth}) for depth in (1, 4)]
     release = asked.close()
-    value = {**release.value, "hyperparameters": {"max_depth": 4}}
+    past_its_end = {"score": 1.01, "interval": [0.8, 1.0]}
+    value = {**release.value, "hyperparameters": {"max_depth": 4}, **past_its_end}
     figure = draw(replace(release, value=value))
     assert figure.axes[1].get_visible()
     assert figure.axes[1].collections[0].get_offsets().tolist() == [[1.0, scores[0]], [4.0, scores[1]]]
