@@ -8,9 +8,10 @@ from pathlib import Path
 
 from prefect import flow
 
-from dpbo.flows.prefect_runtime.fanning_out import task_runner
+from dpbo.flows.prefect_runtime.fanning_out import PIECES, task_runner
 from dpbo.flows.prefect_runtime.owner import check_owner
 from dpbo.flows.prefect_runtime.prefect_page import wait_until_recorded
+from dpbo.flows.prefect_runtime.progress import Progress
 from dpbo.flows.prefect_runtime.settings import FOLDER, Stores
 from dpbo.tasks import policies
 from dpbo.tasks.comparing import compare_on, compare_on_own, show_comparison, train_table
@@ -68,15 +69,15 @@ def measure(
     """
     check_owner("a comparison")
     tables_folder = Path(folder)
-    if own is not None:
-        runs = [compare_on_own.submit(Path(own), epsilon, repetitions, return_state=False) for epsilon in epsilons]
-        return [cell for run in runs for cell in run.result()]
-    tables = {name: train_table.submit(name, tables_folder) for name in names}
+    tables = {name: train_table.submit(name, tables_folder) for name in names if own is None}
     measured = [
         compare_on.submit(name, epsilon, repetitions, tables_folder, return_state=False, wait_for=[table])
         for name, table in tables.items()
         for epsilon in epsilons
     ]
-    for table in tables.values():
-        table.result()  # its own error, and not that of a task which waited for it
-    return [cell for job in measured for cell in job.result()]
+    if own is not None:
+        measured = [compare_on_own.submit(Path(own), level, repetitions, return_state=False) for level in epsilons]
+    with Progress("compare", len(tables) + len(measured), PIECES) as progress:
+        for table in tables.values():
+            progress.counted(table.result())  # its own error, and not that of a task which waited for it
+        return [cell for job in measured for cell in progress.counted(job.result())]

@@ -3,6 +3,7 @@
 from prefect import flow
 
 from dpbo.flows.evaluated import Evaluated as Evaluated
+from dpbo.flows.plain_output import announce_stage
 from dpbo.flows.prefect_runtime.liveness import alive
 from dpbo.flows.prefect_runtime.prefect_page import announce_refusal, name_run, wait_until_recorded, with_message
 from dpbo.flows.prefect_runtime.requested_study import study_of
@@ -90,14 +91,18 @@ def report(
     flow: PrivateFlow, *, epsilon: float | None = None, model: str | None = None, workers: Workers | None = None
 ) -> tuple[EvaluationResult, Tracked | None]:
     """Evaluate, publish and return the result, inside whatever flow runs it."""
+    name = flow.study.name
+    announce_stage(name, "preparing the model that is evaluated")
     opened = prepare(flow.study, flow.run, model, epsilon)
     if isinstance(opened, EvaluationResult):
         result = opened
     else:
+        announce_stage(name, "counting the sensitive records")
         drawn = evaluate(opened, flow.scored_by(workers))
         if isinstance(drawn, BudgetRefused):
             raise announce_refusal(drawn, flow.study)
         result = drawn
+    announce_stage(name, "the report is recorded; MLflow's page and pictures follow")
     tracked = publish_release(flow, result.release)
     if tracked is not None and result.repair is not None:
         place, mended = (

@@ -6,6 +6,7 @@ from typing import Any
 
 from prefect import flow
 
+from dpbo.flows.plain_output import announce_stage
 from dpbo.flows.prefect_runtime.liveness import alive
 from dpbo.flows.prefect_runtime.prefect_page import announce_refusal, name_run, wait_until_recorded
 from dpbo.flows.prefect_runtime.requested_study import study_of
@@ -77,6 +78,7 @@ def close_privately(study: StudySpec, folder: str = ".", pad_steps: float = 0.0)
     flow, session = _flow_and_session(study, folder, pad_steps)
     with alive(flow.stores.running):
         release = close(session)
+        announce_stage(flow.study.name, "the release is recorded; MLflow's page follows")
         tracked = publish_release(flow, release)
         flow.warnings.tried(UNRECORDED, lambda: wait_until_recorded(1 + (tracked is not None)))
         return Closed(release, tracked, tuple(flow.warnings.lines))

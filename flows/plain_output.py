@@ -1,6 +1,9 @@
-"""Whether what is shown is to be listened to."""
+"""Whether screens are plain words, and a line on standard error for each stage of what takes long."""
 
 import os
+import sys
+
+from dpbo_core.errors import printable
 
 PLAIN = "DPBO_PLAIN"
 
@@ -8,3 +11,14 @@ PLAIN = "DPBO_PLAIN"
 def is_plain() -> bool:
     """Whether screens are plain words, as for a screen reader: --plain, or DPBO_PLAIN in the environment."""
     return os.environ.get(PLAIN, "") not in ("", "0")
+
+
+def announce_stage(name: str, stage: str) -> None:
+    """Write on standard error what begins now, in words that hold public facts alone.
+
+    Args:
+        name: whose stage it is: a study, say.
+        stage: what is done, "counting the records" say.
+    """
+    sys.stderr.write(f"{printable(name)}: {printable(stage)}\n")
+    sys.stderr.flush()

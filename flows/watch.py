@@ -7,6 +7,7 @@ from typing import Any
 from prefect import flow, get_run_logger
 from prefect.events import emit_event
 
+from dpbo.flows.plain_output import announce_stage
 from dpbo.flows.prefect_runtime.liveness import alive
 from dpbo.flows.prefect_runtime.prefect_page import ALARM, announce_refusal, slug, wait_until_recorded
 from dpbo.flows.prefect_runtime.requested_study import study_of
@@ -106,6 +107,7 @@ def watch(
     with alive(flow.stores.running):
         looked = _take_look(study, flow, name, section)
         (account,) = flow.run.ledger.accounts(study.privacy.dataset)
+        announce_stage(study.name, "the look is recorded; MLflow's page follows")
         tracked = warnings.tried(
             "the look is recorded, but MLflow does not show it",
             lambda: publish_looks(looked, account, flow.stores.tracking),
@@ -118,9 +120,11 @@ def watch(
 
 
 def _take_look(study: StudySpec, flow: PrivateFlow, name: str, section: WatchSection) -> Look:
+    announce_stage(study.name, f"preparing look {name}")
     opened = prepare_look(study, flow.run, flow.stores.vaults, name, section)
     if isinstance(opened, Look):
         return opened
+    announce_stage(study.name, "looking at today's records")
     answer = look(opened, flow.run, flow.stores.vaults)
     if isinstance(answer, BudgetRefused):
         raise announce_refusal(answer, study)

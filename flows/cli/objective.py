@@ -15,6 +15,7 @@ from dpbo.flows.cli.running import own_ledger, run_here
 from dpbo.flows.cli.studies import study_of_one_run
 from dpbo.flows.cli.terminal import Screen, named, print_result
 from dpbo.flows.cli.words import Study
+from dpbo.flows.plain_output import announce_stage
 from dpbo.flows.prefect_runtime.settings import quiet_environment
 from dpbo.flows.useless_spend import ask_or_refuse
 from dpbo_core.errors import StudyInvalid
@@ -89,6 +90,7 @@ def objective(
 
 def _session(path: Path, *beside: Source) -> ScoreSession:
     spec = study_of_one_run(path)
+    announce_stage(spec.name, "reading what is public; the first time its scores are paid for")
     run = Run(own_ledger(), path.parent, consent=partial(ask_or_refuse, spec))
     return ScoreSession(objective_of_study(spec, run, *beside), run)
 
@@ -125,6 +127,7 @@ def _read(text: str) -> Any:
 
 def _score_document(session: ScoreSession, params: Mapping[str, Any]) -> dict[str, Any]:
     text = canonical_text(params)
+    announce_stage(session.opened.spec.name, "training and scoring one model")
     return _scored(session, text, replayed=session.has_score(text), score=session.ask(params))
 
 

@@ -4,7 +4,6 @@ All that is heavy is imported where it is used, so that help is printed at once.
 """
 
 import os
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from dpbo.flows.cli.terminal import print_warnings
 from dpbo.flows.cli.words import seconds
+from dpbo.flows.plain_output import announce_stage
 from dpbo.flows.prefect_runtime.own_output import own_output
 from dpbo.flows.prefect_runtime.owner import owners_terminal
 from dpbo.flows.prefect_runtime.prefect_store import create_prefect_store
@@ -20,7 +20,7 @@ from dpbo.flows.prefect_runtime.settings import Stores, quiet_environment, witho
 from dpbo.flows.prefect_runtime.temporary_server import locked_server
 from dpbo.tasks.reporting.mlflow_lookup import Tracked, tracked_in_file
 from dpbo_core.accounting.account import Account
-from dpbo_core.errors import DpboError, StudyInvalid, printable
+from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.ledger.address import only_readable
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.privacy.release import Release
@@ -97,9 +97,7 @@ def run_here(
     Raises:
         DpboError: as the flow's; or that Prefect failed after the release was recorded.
     """
-    if sys.stderr.isatty():
-        sys.stderr.write(f"{printable(study.name)}: starting Prefect and MLflow\n")
-
+    announce_stage(study.name, "starting Prefect and MLflow")
     late = None
     try:
         with own_server(_load), owners_terminal():

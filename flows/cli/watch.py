@@ -207,9 +207,9 @@ def print_plan(plan: WatchPlan) -> None:
             ("verdict", f"[bold]{power.verdict}[/]: {_sentence(plan)}"),
             ("finds", f"a fall of {terms.drop:g} within {_days(power.seen)}"),
             *_compared(plan),
-            ("false", f"alarms a year, at one look a day, while nothing fell: {_share(power.false_alarms)}"),
-            ("least", f"fall that is found at this price: {plan.smallest:.2g}"),
-            ("alarm", f"where the score seems {plan.threshold:.3g} below {terms.reference:.4g}"),
+            ("false alarm", f"in a year of one look a day, while nothing fell: {_share(power.false_alarms)}"),
+            ("smallest", f"a fall of {plan.smallest:.2g} is the smallest that this price finds"),
+            ("alarms", f"where the score seems {plan.threshold:.3g} below {terms.reference:.4g}"),
             (
                 "table" if terms.pool == 1 else "tables",
                 f"at least {terms.least_records:,} records{together}; "
@@ -262,8 +262,7 @@ def _sentence(plan: WatchPlan) -> str:
     power, terms = plan.power, plan.terms
     return drowned(terms, plan.noise, power) or (
         f"at {terms.least_records:,} records a fall of {terms.drop:g} is seen within {len(power.seen)} days "
-        f"with {_share(power.seen[-1])}; "
-        f"{_share(power.false_alarms)} false alarms a year"
+        f"with {_share(power.seen[-1])}; a false alarm in a year {_share(power.false_alarms)}"
     )
 
 
@@ -272,8 +271,8 @@ def _compared(plan: WatchPlan) -> Iterator[tuple[str, str]]:
     for pool, one in plan.compared.items():
         yield (
             "one table" if pool == 1 else f"pool {pool}",
-            f"{one.verdict}: within {len(one.seen)} days {_share(one.seen[-1])}, {_share(one.false_alarms)} false "
-            "alarms a year",
+            f"{one.verdict}: found within {len(one.seen)} days {_share(one.seen[-1])}, a false alarm in a year "
+            f"{_share(one.false_alarms)}",
         )
     yield "advised", "one table a look" if plan.advised == 1 else f"--pool {plan.advised}"
     if plan.compared[1].verdict != "good" and plan.recurring:

@@ -250,7 +250,8 @@ def run(dpbo, monkeypatch):
 def test_the_command_prints_its_first_screen_and_its_json(here, asked, run):
     tuned_only(asked)
     code, out, err = run("evaluate", "study.toml")
-    assert (code, err) == (0, "")
+    stages = [line.partition(": ")[2].split(" ")[0] for line in err.splitlines()]
+    assert (code, stages) == (0, ["starting", "preparing", "counting", "the"])
     assert max(map(len, out.splitlines())) <= WIDTH
     words = " ".join(out.split())
     code, told, err = run("evaluate", "study.toml", "--json")
@@ -290,7 +291,7 @@ def test_the_command_prints_its_first_screen_and_its_json(here, asked, run):
 def test_a_repair_costs_nothing_and_stands_beside_the_original(here, asked, run):
     tuned_only(asked)
     code, told, err = run("evaluate", "study.toml", "--repair", "--threshold", "cost=9:1", "--json")
-    assert (code, err) == (0, "")
+    assert (code, "dpbo:" in err) == (0, False)
     document = json.loads(told)
     repair = document["repair"]
     assert repair["price"].startswith("no further price")
@@ -301,7 +302,7 @@ def test_a_repair_costs_nothing_and_stands_beside_the_original(here, asked, run)
     )
     spent = len(entries())
     code, out, err = run("evaluate", "study.toml", "--repair", "--threshold", "cost=9:1")
-    assert (code, err) == (0, "")
+    assert (code, "dpbo:" in err) == (0, False)
     assert max(map(len, out.splitlines())) <= WIDTH
     assert "no further price" in " ".join(out.split())
     assert len(entries()) == spent
@@ -339,7 +340,7 @@ def test_the_price_is_said_without_paying_it(here, asked, run):
     assert "Nothing was charged" in out
     code, out, _ = run("evaluate", "study.toml", "--plan", "--json")
     told = json.loads(out)
-    assert told["verdict"] in ("good", "poor", "not usable")
+    assert told["verdict"] in ("good", "poor")
     assert told["spends"][0]["noise_scale"] == pytest.approx(2.0)
     assert told["guarantee"]["epsilon"] == 1.0
     assert entries() == [("clinic", 1.0)]

@@ -344,13 +344,13 @@ def test_it_says_beforehand_what_is_usable():
         (1000, 0.36, "good"),
         (10_000, 0.36, "good"),
         (10_000, 0.06, "good"),
-        (1000, 0.06, "not usable"),
+        (1000, 0.06, "poor"),
     ):
         for distance in (0.75, 1.5, 2.5):
             one = public_records(rng, 5000, share, distance)
             assert expected(one, n_records=m, scale=2.0).verdict == verdict, (m, share, distance)
     one = public_records(rng, 5000, 0.36)
-    assert expected(one, n_records=1000, scale=2.0, n_groups=20).verdict == "not usable"
+    assert expected(one, n_records=1000, scale=2.0, n_groups=20).verdict == "poor"
     assert "1,000 records of which about 36% are positive" in expected(one, n_records=1000, scale=2.0).why
 
 
@@ -398,4 +398,4 @@ def test_public_values_of_any_kind_have_edges(values):
         found = expected(one, n_records=100, scale=2.0)
         assert 0.5 in found.edges
         if len(set(positive)) < 2:
-            assert found.verdict in ("not usable", "useless")
+            assert found.verdict in ("poor", "useless")

@@ -47,8 +47,8 @@ from dpbo_core.queries.evaluation.report_kind import (
 
 LADDER = (4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128)
 TIES = 1.0 / 3.0  # of the noise, that ties may cost where the public records mislead
-# errors that are good, usable, and not useless: that is for the AUC to say
-AUC_LIMITS, RECALL_LIMITS = (0.01, 0.025, TELLS_NOTHING), (0.025, 0.05, math.inf)
+# errors that are good, and that are not useless: that is for the AUC to say
+AUC_LIMITS, RECALL_LIMITS = (0.01, TELLS_NOTHING), (0.025, math.inf)
 CHOOSES, SAYS = 0, 1
 STEPS = 8  # K
 DRAWS, SEED = 200, 21  # of records within bins, for how far average precision is open

@@ -42,8 +42,8 @@ from dpbo_core.queries.evaluation.report_kind import (
 )
 
 MOST_CLASSES = 50  # the cells are their square
-# errors that are good, usable, and not useless: that is for the accuracy to say
-ACCURACY_LIMITS, RECALL_LIMITS = (0.01, 0.025, TELLS_NOTHING), (0.025, 0.05, math.inf)
+# errors that are good, and that are not useless: that is for the accuracy to say
+ACCURACY_LIMITS, RECALL_LIMITS = (0.01, TELLS_NOTHING), (0.025, math.inf)
 UNKNOWN = 0.5  # share of right predictions, where no public record says it
 OF_A_CLASS = ("recall", "precision", "f1", "records_share")
 OF_WHOM = {  # shares, and of how many

@@ -48,7 +48,7 @@ from dpbo_core.queries.evaluation.report_kind import (
 )
 
 BINS = 20
-GOOD, USABLE, USELESS = 0.02, 0.1, 0.25  # noise as a share of the MAE; from the last on half of it is unsure
+GOOD, USELESS = 0.02, 0.25  # noise as a share of the MAE; from the last on half of it is unsure
 QUANTILES = {"error_q05": 0.05, "error_q25": 0.25, "error_q50": 0.5, "error_q75": 0.75, "error_q95": 0.95}
 ABSOLUTE = {"median_absolute_error": 0.5, "absolute_error_q90": 0.9}
 
@@ -114,7 +114,7 @@ class Regression(ReportKind):
             edges=edges,
             errors={"mae_error": error},
             n_cells=1 + len(r) * size.n_groups,
-            verdict=verdict((error, GOOD * mae, USABLE * mae, USELESS * mae)),
+            verdict=verdict((error, GOOD * mae, USELESS * mae)),
             why=f"{why}, on {size}",
             facts={},
         )

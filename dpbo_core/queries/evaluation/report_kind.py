@@ -83,7 +83,7 @@ class ExpectedErrors:
         edges: between the bins, ascending; none where there are no bins.
         errors: mean |error| of figures, by name.
         n_cells: how many cells are noised.
-        verdict: "good", "poor", "not usable" or "useless".
+        verdict: "good", "poor" or "useless".
         why: one sentence for the person who pays.
         facts: what public records say beside it, by name.
     """
@@ -103,9 +103,9 @@ class ExpectedErrors:
         return f"this report will not be usable: {self.why}; ask for more ε, or for fewer groups"
 
 
-def verdict(*errors: tuple[float, float, float, float]) -> str:
-    """The verdict on expected errors, each with the largest that is good, usable, and not useless."""
-    for place, word in enumerate(("good", "poor", "not usable"), start=1):
+def verdict(*errors: tuple[float, float, float]) -> str:
+    """The verdict on expected errors, each with the largest that is good, and that is not useless."""
+    for place, word in enumerate(("good", "poor"), start=1):
         if all(one[0] <= one[place] for one in errors):
             return word
     return "useless"
