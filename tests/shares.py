@@ -10,7 +10,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 SERVED = "with Prefect's server"
 SERVERS = (
-    "alerts", "evaluate_flow", "flow", "objective_command", "operator", "pipeline", "policy_runs", "publishing",
+    "evaluate_flow", "flow", "objective_command", "operator", "pipeline", "policy_runs", "publishing",
     "serve",
 )  # fmt: skip
 LONG = (

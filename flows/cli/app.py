@@ -46,7 +46,6 @@ VERBS = {  # in the order of --help: the module that has it, and its line there
     "compare": ("compare", "Measure every method on public data alone."),
     "score": ("tune", "Choose among predictions made elsewhere."),
     "objective": ("objective", "Private scores for a search of your own."),
-    "alerts": ("alerts", "Have Prefect tell you of refusals and alarms."),
     "curate": ("curate", "The curator: publish a private table."),
     "model": ("curate", "The modeller: search a published table."),
 }

@@ -286,10 +286,10 @@ def print_forecasts(forecasts: tuple[tuple[DatasetAccount, Forecast | None], ...
 def _lines(burn_down: Forecast | None, screen: Screen) -> Iterator[str]:
     """A burn-down in lines: what is left and expected, each study's rhythm, the end."""
     if burn_down is None:
-        yield "nothing burns down: it has no limit, or nothing was spent on it yet"
+        yield "no forecast: it has no limit, or nothing was spent on it yet"
         return
     if not burn_down.streams:
-        yield "no study has a rhythm yet: say one with --every 30d"
+        yield "no forecast: no study was run twice yet; --every 30d says how often"
         return
     for expected, words in ((False, "left so far"), (True, "and if they go on")):
         left = [max(0.0, burn_down.limit - point.spent) for point in burn_down.points if point.expected is expected]

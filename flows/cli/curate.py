@@ -8,7 +8,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 import typer
 
 from dpbo.flows.cli.running import own_ledger
-from dpbo.flows.cli.terminal import print_result
+from dpbo.flows.cli.terminal import Screen, named, print_result
 from dpbo.flows.plain_output import announce_stage
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo_core.data import read_header
@@ -187,13 +187,21 @@ def update(
 def print_published(published: StudyResult, out: Path) -> None:
     """Print the size of a published table, its guarantee and its noise."""
     release = published.release
-    (spend,) = release.spends
-    typer.echo(f"{out}: {release.value['rows']} rows, {release.value['columns']} columns, in a secret order")
-    typer.echo(f"guarantee   {release.guarantee.in_words()}")
-    typer.echo(f"noise     {spend.mechanism}, scale {spend.noise_scale:.4g} in every entry")
-    typer.echo("answers   not part of this guarantee: see dpbo curate answer")
+    value, (spend,) = release.value, release.spends
+    screen = Screen()
     if published.replayed:
-        typer.echo(f"released on {release.released_at[:10]}; nothing was drawn or spent now")
+        screen.say(f"released on {release.released_at[:10]}; nothing was drawn or spent now\n")
+    screen.facts(
+        [
+            (
+                "table",
+                f"{named(out)}: {value['rows']} rows, {value['columns']} columns, in a secret order",
+            ),
+            ("guarantee", named(release.guarantee.in_words())),
+            ("noise", f"{named(spend.mechanism)}, scale {spend.noise_scale:.4g} in every entry"),
+            ("answers", "not part of this guarantee: see dpbo curate answer"),
+        ]
+    )
 
 
 def _box(transform: str, relation: str | None, **options: Any) -> Outsourced:
@@ -266,7 +274,7 @@ def _plan_text(planned: Utility, size: tuple[int, int]) -> str:
         f"  r      {planned.sound_dim}: all columns; with fewer, image and noise shrink alike",
         f"  noise  {planned.noise_scale:.4g} in every entry",
         f"  rows   nearer than {planned.told_apart:.4g} are closer than their noise"
-        + (": no two rows are told apart" if planned.told_apart >= planned.diameter else ""),
+        + (": all rows are" if planned.told_apart >= planned.diameter else ""),
         "",
         "--transform published, the paper's, which protects nobody (ε = ∞):",
         f"  Theorem 3 asks for ν ≤ {planned.wanted_distortion:.3g}, Lemma 1 then for r = {planned.wanted_dim:,}",
@@ -274,7 +282,7 @@ def _plan_text(planned: Utility, size: tuple[int, int]) -> str:
         + ("not known without --singular-value" if planned.largest_dim is None else f"{planned.largest_dim}"),
     ]
     if planned.dominant is False:
-        lines.append("  no such rows are diagonally dominant (Definition 3), which Theorem 3 assumes of them")
+        lines.append("  no such rows are diagonally dominant (Definition 3), as Theorem 3 assumes")
     lines += ["", f"  {'r':>12}  {'ω':>9}  {'ν':>7}  {'distances²':>17}  {'ε_ucb':>8}  {'regret':>8}"]
     for line in planned.by_dim:
         near = "none" if line.distortion == math.inf else f"{line.distortion:.3g}"
@@ -287,9 +295,10 @@ def _plan_text(planned: Utility, size: tuple[int, int]) -> str:
         )
     lines += [
         "",
-        "ω: what the smallest singular value must reach, or all are raised; ν: by how much a squared distance",
-        "may be off (Lemma 1, Theorem 2); ε_ucb: the regret that no step removes (Theorem 3), or what takes its",
-        "place where singular values are raised (Remark 2); regret: the bound of Theorem 3. none: nothing is",
+        "ω: what the smallest singular value must reach, or all are raised; ν: by how",
+        "much a squared distance may be off (Lemma 1, Theorem 2); ε_ucb: the regret",
+        "that no step removes (Theorem 3), or what takes its place where singular",
+        "values are raised (Remark 2); regret: the bound of Theorem 3. none: nothing is",
         "proved.",
     ]
     return "\n".join(lines)

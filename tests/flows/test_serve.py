@@ -132,6 +132,7 @@ def test_a_retry_returns_the_release_and_the_next_firing_is_a_new_spend(
     refused = fire(study, NOON + timedelta(days=3), monkeypatch)
     assert (refused.name, refused.type.value) == (REFUSED, "CANCELLED")
     assert "the limit is ε = 3" in refused.message
+    assert (said[1]["event"], said[1]["payload"]["says"]) == ("dpbo.run.refused", refused.message)
     watched = [line for line in capsys.readouterr().out.splitlines() if line.startswith(("edition ", REFUSED))]
     assert watched[:3] == [state.message for state in (first, again, second)]
     assert watched[-1] == f"{REFUSED}. {refused.message}"
