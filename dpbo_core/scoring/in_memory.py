@@ -32,6 +32,7 @@ from dpbo_core.privacy.sensitive import Opaque, Sensitive
 from dpbo_core.scoring.paired import stretched
 
 SHARES = 2**16
+IN_MEMORY = 32  # times fewer models wait for one another where records are in memory
 ONE_AT_A_TIME = 1  # models left where each is asked for alone: another may follow
 Totals = tuple[list[int], list[int]]  # of each model: its number, and where they are paired its differences'
 Paired = tuple[ScorableModel, int]  # the model that all others are compared with, and c
@@ -97,10 +98,12 @@ def evaluate_all(
 def models_at_once(scorer: Scorer, most: int) -> int:
     """The number of models to score in one pass, at most `most`.
 
-    Where the records are in memory none does: each step scores what it trains. Where each scoring reads files, they
-    share a reading.
+    Where each scoring reads files, they share a reading. Where the records are in memory a few small models share
+    what is in the processor's cache; large ones, of which `most` says so, are scored by the step that trains them.
     """
-    return most if isinstance(scorer, Half) and scorer.reads_files else 1
+    if not isinstance(scorer, Half):
+        return 1
+    return most if scorer.reads_files else max(1, most // IN_MEMORY)
 
 
 class Half(Opaque):

@@ -4,7 +4,8 @@ Processes of this machine (`dpbo_core.scoring.processes`) are asked for by the s
 (`standing_cluster`) was looked at first, and each of its workers looks at itself again before it scores, since it
 may have come later. Nothing of a partition is kept by Dask: its answer is bytes of one width (where persons are
 averaged, a power of two of entries), which are forgotten when they arrive. A worker has one part at a time, first
-of those that it scored before and may have cached (`PartCache`); the models are sent once for all parts.
+of those that it scored before and may have cached (`PartCache`); the public models are sent with it, since what is
+sent to all beforehand waits for one that hangs.
 """
 
 import os
@@ -72,10 +73,9 @@ class DaskWorkers:
         client = self._joined()
         places = [part if isinstance(part, ObjectAddress) else part.resolve() for part in parts]
         homes = sorted(client.nthreads())
-        sent = client.scatter(work, hash=False, broadcast=True) if homes else work
         beside = [_Home(client, self._task, home, len(homes)) for home in homes]
         here = None if homes else lambda _: None
-        yield from handed_out(sent, places, beside, here, self._homes)
+        yield from handed_out(work, places, beside, here, self._homes)
 
 
 class _Home:

@@ -8,7 +8,7 @@
 | e | — | bound of the distance of t̃ and t | scalar |
 | K | `score.lipschitz` | Lipschitz constant of φ | scalar |
 | η | `score.rounding` | bound of what `phi` and `overwrite` make of a finite margin, against φ of it | scalar |
-| δ | `reach` | 2²⁴(K·e + 2η) | steps |
+| δ | `reach` | 2²⁴(K·e + 2η) | steps; of accuracy e |
 
 Claim: where 2²⁴φ̃(t̃) lies within ½ − δ of a whole number k, the record's steps by `LinearModel.steps` are k.
 
@@ -17,11 +17,14 @@ A sum of d products of doubles in any order, fused or not, misses y·wᵀx by at
 twice that. Then |2²⁴φ̂(t) − 2²⁴φ̃(t̃)| ≤ 2²⁴(η + K·e + η) = δ, where φ̂ and φ̃ are as computed; a factor of 2²⁴ and
 the difference to k are exact. So 2²⁴φ̂(t) is less than ½ from k, and its rounding is k.
 
+Accuracy is 1 where t > 0: where |t̃| > e, t has the sign of t̃. A record without a sign, and a row of zeros, have
+t = 0 and are in no doubt.
+
 The other records, about 2δL of all where scores are spread evenly, are scored by the functions that score one
 model, so that the sums are theirs to the last bit, whatever the product rounds to and whatever that follows. As
 many records are scored again as places are kept for them, a number that follows from m, L and δ, which are public,
 so that durations tell of more than that only. A block with an entry beyond [−1, 1], which no record in the unit
-ball has, those functions score whole. A score without a Lipschitz constant has no δ, and none of this.
+ball has, those functions score whole.
 """
 
 import math
@@ -33,6 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.data import Encoded
+from dpbo_core.models.scores.accuracy import Accuracy
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.margin import Steep
 
@@ -52,25 +56,25 @@ class NearSteps:
 
     Attributes:
         slopes: (d, L), C-contiguous.
-        score: a continuous one.
+        score: a continuous one, or accuracy.
         reach: δ.
     """
 
     slopes: NDArray[np.float64]
-    score: Steep
+    score: Steep | Accuracy
     reach: float
 
     @classmethod
     def of(cls, slopes: NDArray[np.float64], score: object) -> "NearSteps | None":
         """Fast scores of L linear models from weights (d, L); None for few models or many doubtful records."""
         n_models = slopes.shape[1]
-        if n_models < MODELS_AT_LEAST or not isinstance(score, Steep):
+        if n_models < MODELS_AT_LEAST or not isinstance(score, Steep | Accuracy):
             return None
         with np.errstate(all="ignore"):
             weight = float(np.abs(slopes).sum(axis=0).max(initial=0.0))
         # 2.1 for 2: what γ_d and the sum of d weights lose beyond d·2⁻⁵³ each, with much to spare
         error = 2.1 * len(slopes) * 2.0**-53 * weight + 2.0**-1000
-        reach = GRID * (score.lipschitz * error + 2.0 * score.rounding)
+        reach = error if isinstance(score, Accuracy) else GRID * (score.lipschitz * error + 2.0 * score.rounding)
         return cls(slopes, score, reach) if 2.0 * reach * n_models <= DOUBTFUL_AT_MOST else None
 
     def blocks(
@@ -112,6 +116,10 @@ class NearSteps:
         with np.errstate(all="ignore"):
             np.matmul(records.X, self.slopes, out=scaled)
             scaled *= records.signs[:, None]
+            if isinstance(self.score, Accuracy):
+                np.multiply(np.greater(scaled, 0.0, out=doubtful), GRID, out=steps)
+                np.less_equal(np.abs(scaled, out=scaled), self.reach, out=doubtful)
+                return steps, np.flatnonzero(doubtful.any(axis=1) & (records.signs != 0) & records.X.any(axis=1))
             self.score.overwrite(scaled)
             scaled *= GRID
             np.rint(scaled, out=steps)
