@@ -99,29 +99,27 @@ def one_digit(value: float) -> float:
     return float(f"{value:.1g}")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MethodAdvice:
-    """One line of `dpbo plan`."""
+    """One line of `dpbo plan`; what has a default is not known of a method that is refused."""
 
     kind: str
-    epsilon: float | None
-    delta: float
-    noise_scale: float | None
     score_range: float
-    expected_error: float | None
-    expected_regret: float | None
-    expected_regret_range: tuple[float, float] | None
-    regret_caption: str
     options: Mapping[str, Any]
-    trainings: int | None
-    assumptions: tuple[str, ...]
-    evidence: str
     verdict: Verdict
     why: str
+    epsilon: float | None = None
+    delta: float = 0.0
+    noise_scale: float | None = None
+    expected_error: float | None = None
+    expected_regret: float | None = None
+    expected_regret_range: tuple[float, float] | None = None
+    regret_caption: str = ""
+    trainings: int | None = None
+    assumptions: tuple[str, ...] = ()
+    evidence: str = ""
     seconds: float | None = None  # of scoring, estimated; None where records are not scored in processes
-    useful_from: int | None = (
-        None  # records, where pairs are counted; None where means are, or for no number of them
-    )
+    useful_from: int | None = None  # records, where pairs are counted; None for no number of them
     condition: str = ""  # what nobody can check and the expectation rests on
 
     def to_json(self) -> dict[str, Any]:
@@ -134,9 +132,7 @@ class MethodAdvice:
             "score_range": self.score_range,
             "expected_error": self.expected_error,
             "expected_regret": self.expected_regret,
-            "expected_regret_range": None
-            if self.expected_regret_range is None
-            else list(self.expected_regret_range),
+            "expected_regret_range": self.expected_regret_range and list(self.expected_regret_range),
             "options": dict(self.options),
             "trainings": self.trainings,
             "assumptions": list(self.assumptions),
@@ -201,9 +197,7 @@ def advise(problem: Problem, own_kind: str, options: Mapping[str, Any]) -> Advic
             best = privately_trained(problem) or best
         lines.append(_method_advice(own if own is not None and kind == own.kind else best, problem, least))
     elsewhere = tuple(
-        MethodAdvice(
-            kind, None, 0.0, None, problem.score_range, None, None, None, "", {}, None, (), "", "refused", NO_STUDY
-        )
+        MethodAdvice(kind=kind, score_range=problem.score_range, options={}, verdict="refused", why=NO_STUDY)
         for kind in EXCHANGES
     )
     choice = choice_of(forms, problem)
@@ -241,9 +235,7 @@ def _method_advice(method: AnyMethod, problem: Problem, beside: Expected | None)
         check_lengthscale(method, problem)
         plan, outlook, loss = method.plan(problem), method.outlook(problem), expected(method, problem)
     except DpboError as error:
-        return MethodAdvice(
-            method.kind, None, 0.0, None, G, None, None, None, "", options, None, (), "", "refused", error.what
-        )
+        return MethodAdvice(kind=method.kind, score_range=G, options=options, verdict="refused", why=error.what)
     guarantee = plan.guarantee
     evidence = guarantee.evidence
     regret, error_expected, why = None, outlook.expected_error, outlook.why

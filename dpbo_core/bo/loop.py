@@ -51,11 +51,6 @@ class BayesianSearch:
         return self._posterior
 
     @property
-    def noise_variance(self) -> float:
-        """The noise variance σ² that the search uses, at least 1e-10."""
-        return self._posterior.noise_variance
-
-    @property
     def step(self) -> int:
         """The step t of the next `ask`: one more than the number of values so far."""
         return len(self._visited) + 1

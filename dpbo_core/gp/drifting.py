@@ -21,12 +21,13 @@ that of Adams and MacKay (2007).
 
 import math
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.gp.cholesky import JITTER
-from dpbo_core.gp.mixture import ENTRIES, TRUSTS, Prior, correlations, grid_of
+from dpbo_core.gp.mixture import TRUSTS, Components, Prior, correlations, grid_of
 
 DRIFTS = (0.003, 0.02, 0.08, 0.3)
 LEVEL = 0.1  # υ, on the prior's scale: a fortieth of the score's range
@@ -60,28 +61,20 @@ class Observations:
         return Observations(*(np.concatenate(pair) for pair in pairs))
 
 
-@dataclass(frozen=True, eq=False)
-class Drifting:
-    """A mixture of drifting Gaussian processes (ℓ, s², a, q, b), heaviest first, given some observations.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Drifting(Components):
+    """A mixture of drifting Gaussian processes (ℓ, s², a, q, b) given some observations; of the present score.
 
     Attributes:
-        prior: public.
         observations: what they were fitted to.
-        weights: of each component, (C,).
-        lengthscales, variances, trusts, drifts, changes: ℓ, s², a, q and b, (C,) each.
-        factors, whitened: L with LLᵀ = A, and L⁻¹(ȳ − a·h): (C, u, u), (C, u).
+        drifts, changes: q and b of each component, (C,) each.
     """
 
-    prior: Prior
     observations: Observations
-    weights: NDArray[np.float64]
-    lengthscales: NDArray[np.float64]
-    variances: NDArray[np.float64]
-    trusts: NDArray[np.float64]
     drifts: NDArray[np.float64]
     changes: NDArray[np.int64]
-    factors: NDArray[np.float64]
-    whitened: NDArray[np.float64]
+
+    _by_component: ClassVar[tuple[str, ...]] = (*Components._by_component, "drifts", "changes")
 
     @property
     def log_likelihoods(self) -> NDArray[np.float64]:
@@ -102,41 +95,11 @@ class Drifting:
         )
         return replace(self, observations=observations, factors=L, whitened=Z)
 
-    def moments(
-        self, candidates: NDArray[np.float64], guess: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Mean and standard deviation of the present score under each component: (n, d), (n,) → (C, n) twice."""
-        C, n = len(self.weights), len(candidates)
-        means, deviations = np.empty((C, n)), np.empty((C, n))
-        rows = max(1, ENTRIES // max(1, self.factors.shape[1] * C))
-        for block in (slice(start, start + rows) for start in range(0, n, rows)):
-            V = self._solved(candidates[block])
-            means[:, block] = self.trusts[:, None] * guess[block] + np.einsum("cu,cun->cn", self.whitened, V)
-            left = (self.variances + self._level_variance)[:, None] - (V * V).sum(axis=1)
-            deviations[:, block] = np.sqrt(np.maximum(left, 0.0))
-        return means, deviations
-
-    def of(self, chosen: NDArray[np.int64]) -> "Drifting":
-        """The mixture of some of the components only, their weights unchanged."""
-        names = ("weights", "lengthscales", "variances", "trusts", "drifts", "changes", "factors", "whitened")
-        return replace(self, **{name: getattr(self, name)[chosen] for name in names})
-
-    def covariance(self, component: int, candidates: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Covariance of the present scores at (n, d) candidates under one component, (n, n)."""
-        one = self.of(np.array([component]))
-        V, R = (
-            one._solved(candidates)[0],
-            correlations(self.prior.kernel, one.lengthscales, candidates, candidates),
-        )
-        C: NDArray[np.float64] = one.variances[0] * R[0] + self._level_variance - V.T @ V
-        return C
-
     @property
     def _level_variance(self) -> float:
         return self.prior.offset_deviation**2 + LEVEL**2
 
     def _solved(self, candidates: NDArray[np.float64]) -> NDArray[np.float64]:
-        """L⁻¹ k(X, candidates now) of each component, (C, u, n)."""
         now = np.zeros(len(candidates), dtype=np.int64)
         K = self.variances[:, None, None] * correlations(
             self.prior.kernel, self.lengthscales, self.observations.points, candidates

@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.gp.cholesky import JITTER
-from dpbo_core.gp.kernels import TYPICAL, Kernel, kernel_named, typical_lengthscale
+from dpbo_core.gp.kernels import TYPICAL, kernel_named
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,26 +103,6 @@ def fit(
         profiles = [_profile(X, y, sigma2, kernel_name, float(log_at), root_d) for log_at in log_l]
         best = int(np.argmax([objective for objective, _ in profiles]))
     return profiles[best][1]
-
-
-def log_marginal_likelihood(
-    points: NDArray[np.float64], values: NDArray[np.float64], noise_variance: float, kernel: Kernel, mean: float
-) -> float:
-    """log N(y; m1, K + σ²I), without the priors of `fit`. σ² below 1e-10 is raised to that."""
-    A = kernel.matrix(points, points) + max(noise_variance, JITTER) * np.eye(len(points))
-    L = np.linalg.cholesky(A)
-    z = np.linalg.solve(L, values - mean)
-    return float(-0.5 * z @ z - np.log(np.diag(L)).sum() - 0.5 * len(z) * math.log(2.0 * math.pi))
-
-
-def log_prior(fitted: Fitted, dimensions: int) -> float:
-    """Log density of the three public priors at `fitted`, up to a constant."""
-    typical = typical_lengthscale(dimensions)
-    return (
-        -0.5 * math.log(fitted.lengthscale / typical) ** 2
-        - 0.5 * (math.log(fitted.variance) / _LOG_VARIANCE_SPREAD) ** 2
-        - 0.5 * fitted.mean**2 / _MEAN_VARIANCE
-    )
 
 
 def _profile(

@@ -18,9 +18,10 @@ integral over (ℓ, s², a) is a sum over a public grid.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,19 +74,86 @@ class Mixture(Protocol):
         ...
 
 
-@dataclass(frozen=True, eq=False)
-class KernelMixture:
-    """The posterior over kernels (ℓ, s², a), heaviest first, with what predictions at other candidates need."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Components(ABC):
+    """A mixture of Gaussian processes, heaviest first, with what predictions at other candidates need.
+
+    Attributes:
+        prior: public.
+        weights: of each component, (C,).
+        lengthscales, variances, trusts: ℓ, s² and a, (C,) each.
+        factors, whitened: L with LLᵀ = A, and L⁻¹(ȳ − a·h): (C, u, u), (C, u).
+    """
 
     prior: Prior
-    points: NDArray[np.float64]
     weights: NDArray[np.float64]
     lengthscales: NDArray[np.float64]
     variances: NDArray[np.float64]
     trusts: NDArray[np.float64]
     factors: NDArray[np.float64]
     whitened: NDArray[np.float64]
-    log_evidence: float = 0.0
+
+    def moments(
+        self, candidates: NDArray[np.float64], guess: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Mean and standard deviation of the score under each component: (n, d), (n,) → (C, n) twice."""
+        C, n = len(self.weights), len(candidates)
+        means, deviations = np.empty((C, n)), np.empty((C, n))
+        rows = max(1, ENTRIES // max(1, C * self.factors.shape[1]))
+        for block in (slice(start, start + rows) for start in range(0, n, rows)):
+            V = self._solved(candidates[block])
+            means[:, block] = self.trusts[:, None] * guess[block] + np.einsum("cu,cun->cn", self.whitened, V)
+            left = (self.variances + self._level_variance)[:, None] - (V * V).sum(axis=1)
+            deviations[:, block] = np.sqrt(np.maximum(left, 0.0))
+        return means, deviations
+
+    def of(self, chosen: NDArray[np.int64]) -> Self:
+        """The mixture of some of the components only, their weights unchanged."""
+        return replace(self, **{name: getattr(self, name)[chosen] for name in self._by_component})
+
+    def covariance(self, component: int, candidates: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Covariance of the scores at (n, d) candidates under one component, (n, n)."""
+        one = self.of(np.array([component]))
+        V, R = one._solved(candidates)[0], correlations(self.prior.kernel, one.lengthscales, candidates, candidates)
+        C: NDArray[np.float64] = one.variances[0] * R[0] + self._level_variance - V.T @ V
+        return C
+
+    def joint(
+        self, candidates: NDArray[np.float64], guess: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Mean and covariance of the scores at (n, d) candidates under the whole mixture, (n,) and (n, n)."""
+        means, _ = self.moments(candidates, guess)
+        mean = self.weights @ means
+        C = (self.weights[:, None] * (means - mean)).T @ (means - mean)
+        for component, weight in enumerate(self.weights):
+            C += weight * self.covariance(component, candidates)
+        return mean, C
+
+    _by_component: ClassVar[tuple[str, ...]] = (
+        "weights",
+        "lengthscales",
+        "variances",
+        "trusts",
+        "factors",
+        "whitened",
+    )
+
+    @property
+    def _level_variance(self) -> float:
+        """The variance of the part of a score that every candidate shares."""
+        return self.prior.offset_deviation**2
+
+    @abstractmethod
+    def _solved(self, candidates: NDArray[np.float64]) -> NDArray[np.float64]:
+        """L⁻¹ k(X, candidates) of each component, (C, u, n)."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class KernelMixture(Components):
+    """The posterior over kernels (ℓ, s², a) given values at X."""
+
+    points: NDArray[np.float64]
+    log_evidence: float
 
     @property
     def offset(self) -> float:
@@ -93,59 +161,10 @@ class KernelMixture:
         one = np.linalg.solve(self.factors[0], np.ones(len(self.points)))
         return float(self.prior.offset_deviation**2 * one @ self.whitened[0])
 
-    def moments(
-        self, candidates: NDArray[np.float64], guess: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Mean and standard deviation of the score under each component: (n, d), (n,) → (C, n) twice."""
-        C, n, u = len(self.weights), len(candidates), len(self.points)
-        means, deviations = np.empty((C, n)), np.empty((C, n))
-        shared = self.prior.offset_deviation**2
-        rows = max(1, ENTRIES // (C * u))
-        for block in (slice(start, start + rows) for start in range(0, n, rows)):
-            R = correlations(self.prior.kernel, self.lengthscales, self.points, candidates[block])
-            V = np.linalg.solve(self.factors, self.variances[:, None, None] * R + shared)
-            means[:, block] = self.trusts[:, None] * guess[block] + np.einsum("cu,cun->cn", self.whitened, V)
-            left = (self.variances + shared)[:, None] - (V * V).sum(axis=1)
-            deviations[:, block] = np.sqrt(np.maximum(left, 0.0))
-        return means, deviations
-
-    def of(self, chosen: NDArray[np.int64]) -> "KernelMixture":
-        """The mixture of some of the components only, their weights unchanged."""
-        names = ("weights", "lengthscales", "variances", "trusts", "factors", "whitened")
-        return replace(self, **{name: getattr(self, name)[chosen] for name in names})
-
-    def covariance(self, component: int, candidates: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Covariance of the scores at (n, d) candidates under one component, (n, n)."""
-        length, shared = self.lengthscales[component : component + 1], self.prior.offset_deviation**2
-        kernel, s2 = self.prior.kernel, self.variances[component]
-        V = s2 * correlations(kernel, length, self.points, candidates)[0] + shared
-        V = np.linalg.solve(self.factors[component], V)
-        C: NDArray[np.float64] = s2 * correlations(kernel, length, candidates, candidates)[0] + shared - V.T @ V
-        return C
-
-    def joint(
-        self, candidates: NDArray[np.float64], guess: NDArray[np.float64], place: int
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        """The mixture's mean and variance at (n, d) candidates, and covariance with the one at `place`, (n,) each.
-
-        Under a component cov(x, c) = s²R(x, c) + τ² − v(x)·v(c), and between components the product of their means'
-        distances from the whole mean.
-        """
-        means, deviations = self.moments(candidates, guess)
-        mean = self.weights @ means
-        away = means - mean
-        shared, at = self.prior.offset_deviation**2, candidates[place : place + 1]
-        covariance = np.empty_like(means)
-        for c in range(len(self.weights)):
-            length = self.lengthscales[c : c + 1]
-            V, v, R = (
-                correlations(self.prior.kernel, length, rows, columns)[0]
-                for rows, columns in ((self.points, candidates), (self.points, at), (candidates, at))
-            )
-            V, v = (np.linalg.solve(self.factors[c], self.variances[c] * part + shared) for part in (V, v))
-            covariance[c] = (self.variances[c] * R + shared)[:, 0] - (V.T @ v)[:, 0]
-        variance = self.weights @ (deviations**2 + away**2)
-        return mean, variance, self.weights @ (covariance + away * away[:, place : place + 1])
+    def _solved(self, candidates: NDArray[np.float64]) -> NDArray[np.float64]:
+        R = correlations(self.prior.kernel, self.lengthscales, self.points, candidates)
+        K = self.variances[:, None, None] * R + self._level_variance
+        return np.asarray(np.linalg.solve(self.factors, K), dtype=np.float64)
 
 
 def within(
@@ -215,8 +234,7 @@ def average(
         guess: h, (u,); not looked at unless `prior.guessed`.
         prior: public.
     """
-    lengthscales = _spread(prior.lengthscale, prior.lengthscale_spread)
-    deviations = _spread(prior.deviation, prior.deviation_spread)
+    lengthscales, deviations, log_prior = grid_of(prior)
     trusts = np.array(TRUSTS) if prior.guessed else np.zeros(1)
     R = correlations(prior.kernel, lengthscales, points, points)
     S = np.diag(np.maximum(noise, JITTER)) + prior.offset_deviation**2
@@ -226,13 +244,8 @@ def average(
     repeated = np.broadcast_to(residuals, (*L.shape[:2], *residuals.shape))
     Z = np.asarray(np.linalg.solve(L, repeated), dtype=np.float64)  # (ℓ, s, u, a)
     log_det = np.log(np.diagonal(L, axis1=-2, axis2=-1)).sum(axis=-1)
-    log_w = -0.5 * (Z * Z).sum(axis=2) - log_det[..., None]
-    log_w += _log_weight(lengthscales, prior.lengthscale, prior.lengthscale_spread)[:, None, None]
-    log_w += _log_weight(deviations, prior.deviation, prior.deviation_spread)[None, :, None]
+    log_w = log_prior[..., None] - 0.5 * (Z * Z).sum(axis=2) - log_det[..., None]
     weights = np.exp(log_w - log_w.max())
-    log_evidence = float(
-        log_w.max() + np.log(weights.sum()) - _log_total(lengthscales, deviations, len(trusts), prior)
-    )
     order = np.argsort(-weights, axis=None, kind="stable")
     order = order[weights.flat[order] >= NEGLIGIBLE * weights.sum()]
     i, j, k = np.unravel_index(order, weights.shape)
@@ -246,25 +259,17 @@ def average(
         trusts=trusts[k],
         factors=L[i, j],
         whitened=Z[i, j, :, k],
-        log_evidence=log_evidence,
+        log_evidence=float(log_w.max() + np.log(weights.mean(axis=2).sum())),
     )
 
 
 def grid_of(prior: Prior) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """The grid's ℓ and s, and the log of their prior up to a constant: (ℓ,), (s,), (ℓ, s)."""
+    """The grid's ℓ and s, and the log of their prior probability: (ℓ,), (s,), (ℓ, s)."""
     lengthscales = _spread(prior.lengthscale, prior.lengthscale_spread)
     deviations = _spread(prior.deviation, prior.deviation_spread)
     log_prior = _log_weight(lengthscales, prior.lengthscale, prior.lengthscale_spread)[:, None]
-    return lengthscales, deviations, log_prior + _log_weight(deviations, prior.deviation, prior.deviation_spread)
-
-
-def _log_total(
-    lengthscales: NDArray[np.float64], deviations: NDArray[np.float64], n_trusts: int, prior: Prior
-) -> float:
-    """The log of the sum of the prior weights over the whole grid."""
-    lengths = _log_weight(lengthscales, prior.lengthscale, prior.lengthscale_spread)
-    spreads = _log_weight(deviations, prior.deviation, prior.deviation_spread)
-    return float(np.log(np.exp(lengths).sum() * np.exp(spreads).sum() * n_trusts))
+    log_prior = log_prior + _log_weight(deviations, prior.deviation, prior.deviation_spread)
+    return lengthscales, deviations, log_prior - np.log(np.exp(log_prior).sum())
 
 
 def correlations(

@@ -70,11 +70,6 @@ class Posterior:
         return len(self._cholesky)
 
     @property
-    def noise_variance(self) -> float:
-        """The noise variance σ² that the posterior uses, at least 1e-10."""
-        return self._cholesky.noise_variance
-
-    @property
     def mean(self) -> NDArray[np.float64]:
         """The posterior mean μ at every candidate, shape (N,), in the scores' units."""
         return self._mean

@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.mechanisms.checks import check_integer, check_price, within_range
-from dpbo_core.mechanisms.noise import NoiseSource
+from dpbo_core.mechanisms.noise import Imitation, NoiseSource
 from dpbo_core.privacy.sensitive import Sensitive
 
 Sampler = Callable[[np.random.Generator, int], NDArray[np.float64]]
-Imitation = Callable[[np.random.Generator, float, int], NDArray[np.int64]]
 
 
 def draw_each(

@@ -2,12 +2,16 @@
 
 import math
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dpbo_core.errors import MechanismRefused, StudyInvalid
 from dpbo_core.privacy.amounts import spent_units
 
 LARGEST_SCALE = 2.0**55  # 64-bit noise saturates with probability below e^−128 there
 SMALLEST_SCALE = 2.0**-256  # OpenDP 0.16 makes, prices and draws every kind from 1e-100 on, and fails below 1e-154
 LARGEST_SUM = 2**61
+LARGEST_NOISE = 2**62  # 128σ at the largest scale: reached with probability below e^−8000
 
 
 def refused(cause: str, remedy: str = "") -> MechanismRefused:
@@ -52,9 +56,17 @@ def check_integer(value: object) -> int:
     return value
 
 
+def check_table(table: NDArray[np.int64], shape: tuple[int, ...]) -> NDArray[np.int64]:
+    """The table, refused unless of exact integers in range; the message does not tell which was not."""
+    sound = table.dtype == np.int64 and table.shape == shape
+    if not sound or (table.size and max(int(table.max()), -int(table.min())) > LARGEST_SUM):
+        raise refused("the table is not one of exact integers in range")
+    return table
+
+
 def within_range(drawn: int) -> int:
     """The draw clamped to ±2⁶²: post-processing, so that saturated noise reveals nothing of the value."""
-    return max(-(2**62), min(2**62, drawn))
+    return max(-LARGEST_NOISE, min(LARGEST_NOISE, drawn))
 
 
 def check_price(price: float, planned_units: int | None) -> None:

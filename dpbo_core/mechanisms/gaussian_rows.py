@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.mechanisms.additive import rounded
-from dpbo_core.mechanisms.checks import LARGEST_SUM, check_price, check_scale, refused
+from dpbo_core.mechanisms.checks import LARGEST_NOISE, check_price, check_scale, check_table
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.mechanisms.opendp_library import discrete_gaussian
 from dpbo_core.privacy.amounts import from_units
@@ -31,7 +31,6 @@ from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.theorems.canonne_kamath_steinke_2020 import theorem_14_sigma
 
 Rows = NDArray[np.int64]
-_LARGEST_NOISE = 2**62  # 128σ at the largest scale: reached with probability below e^−8000
 
 
 @dataclass(frozen=True)
@@ -76,15 +75,8 @@ class GaussianRows:
         check_price(measurement.map(self.sensitivity), spend.rho_units)
         imitation = rounded(lambda rng, size: rng.normal(scale=self.scale, size=size))
         noise = source.draw_many(measurement, self.shape[0] * self.shape[1], imitation)
-        np.clip(noise, -_LARGEST_NOISE, _LARGEST_NOISE, out=noise)
-        return lambda value: self._checked(value.expose()) + noise.reshape(self.shape)
-
-    def _checked(self, table: Rows) -> Rows:
-        """The table, refused unless of exact integers in range; the message does not tell which was not."""
-        sound = table.dtype == np.int64 and table.shape == self.shape
-        if not sound or (table.size and max(int(table.max()), -int(table.min())) > LARGEST_SUM):
-            raise refused("the table is not one of exact integers in range")
-        return table
+        np.clip(noise, -LARGEST_NOISE, LARGEST_NOISE, out=noise)
+        return lambda value: check_table(value.expose(), self.shape) + noise.reshape(self.shape)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.mechanisms.additive import rounded
-from dpbo_core.mechanisms.checks import LARGEST_SUM, check_price, check_scale, refused
+from dpbo_core.mechanisms.checks import LARGEST_NOISE, check_price, check_scale, check_table
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.mechanisms.opendp_library import discrete_laplace
@@ -30,7 +30,6 @@ from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.sensitive import Sensitive
 
 Cells = NDArray[np.int64]
-_LARGEST_NOISE = 2**62
 
 
 @dataclass(frozen=True)
@@ -72,21 +71,10 @@ class LaplaceHistogram:
         noise = source.draw_many(
             measurement, self.size, rounded(lambda rng, size: rng.laplace(scale=self.scale, size=size))
         )
-        drawn = Sensitive(np.clip(noise, -_LARGEST_NOISE, _LARGEST_NOISE))
-        return lambda value: _noisy_counts(self._checked(value.expose()), drawn)
-
-    def _checked(self, table: Cells) -> Cells:
-        """The counts, refused unless exact integers in range; the message does not tell which was not."""
-        if table.dtype != np.int64 or table.shape != (self.size,) or _largest_count(table) > LARGEST_SUM:
-            raise refused("the table is not one of exact integers in range")
-        return table
-
-
-def _largest_count(table: Cells) -> int:
-    """The largest absolute value of a cell."""
-    return max(int(table.max()), -int(table.min()))
+        drawn = Sensitive(np.clip(noise, -LARGEST_NOISE, LARGEST_NOISE))
+        return lambda value: _noisy_counts(check_table(value.expose(), (self.size,)), drawn)
 
 
 def _noisy_counts(table: Cells, noise: Sensitive[Cells]) -> list[int]:
-    together: list[int] = np.clip(table + noise.expose(), -_LARGEST_NOISE, _LARGEST_NOISE).tolist()
+    together: list[int] = np.clip(table + noise.expose(), -LARGEST_NOISE, LARGEST_NOISE).tolist()
     return together

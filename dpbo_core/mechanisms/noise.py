@@ -20,6 +20,7 @@ from dpbo_core.privacy.sensitive import Opaque, Sensitive
 
 T = TypeVar("T")
 D = TypeVar("D")
+Imitation = Callable[[np.random.Generator, float, int], NDArray[np.int64]]
 
 _BLOCK = 65_536  # draws made at once
 
@@ -28,20 +29,12 @@ class NoiseSource(Protocol):
     """Makes one draw: from OpenDP's `measurement`, or from an `imitation` given a generator and a factor."""
 
     def draw(
-        self,
-        measurement: Callable[[Any], D],
-        value: Any,
-        imitation: Callable[[np.random.Generator, float], D],
+        self, measurement: Callable[[Any], D], value: Any, imitation: Callable[[np.random.Generator, float], D]
     ) -> D:
         """One draw of a measurement at `value`, or of its imitation in tests."""
         ...
 
-    def draw_many(
-        self,
-        measurement: Callable[[Any], Any],
-        size: int,
-        imitation: Callable[[np.random.Generator, float, int], NDArray[np.int64]],
-    ) -> NDArray[np.int64]:
+    def draw_many(self, measurement: Callable[[Any], Any], size: int, imitation: Imitation) -> NDArray[np.int64]:
         """Independent noise draws of a measurement at zero, shape (size,)."""
         ...
 
@@ -50,21 +43,13 @@ class OperatingSystemNoise:
     """Entropy of the operating system, through OpenDP. Cannot be seeded."""
 
     def draw(
-        self,
-        measurement: Callable[[Any], D],
-        value: Any,
-        imitation: Callable[[np.random.Generator, float], D],
+        self, measurement: Callable[[Any], D], value: Any, imitation: Callable[[np.random.Generator, float], D]
     ) -> D:
         """The measurement's own draw; the imitation is not called."""
         del imitation
         return measurement(value)
 
-    def draw_many(
-        self,
-        measurement: Callable[[Any], Any],
-        size: int,
-        imitation: Callable[[np.random.Generator, float, int], NDArray[np.int64]],
-    ) -> NDArray[np.int64]:
+    def draw_many(self, measurement: Callable[[Any], Any], size: int, imitation: Imitation) -> NDArray[np.int64]:
         """The measurement's own draws in blocks, since it returns them as Python numbers."""
         del imitation
         drawn = np.empty(size, dtype=np.int64)
@@ -82,21 +67,13 @@ class InjectedNoise:
     factor: float = 1.0
 
     def draw(
-        self,
-        measurement: Callable[[Any], D],
-        value: Any,
-        imitation: Callable[[np.random.Generator, float], D],
+        self, measurement: Callable[[Any], D], value: Any, imitation: Callable[[np.random.Generator, float], D]
     ) -> D:
         """The imitation's draw; the measurement, already checked by its mechanism, is not called."""
         del measurement, value
         return imitation(self.generator, self.factor)
 
-    def draw_many(
-        self,
-        measurement: Callable[[Any], Any],
-        size: int,
-        imitation: Callable[[np.random.Generator, float, int], NDArray[np.int64]],
-    ) -> NDArray[np.int64]:
+    def draw_many(self, measurement: Callable[[Any], Any], size: int, imitation: Imitation) -> NDArray[np.int64]:
         """The draws of the injected source, one for each mechanism."""
         del measurement
         return imitation(self.generator, self.factor, size)

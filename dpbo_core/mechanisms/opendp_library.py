@@ -10,16 +10,16 @@
 from typing import Any, Literal
 
 
-def discrete_laplace(scale: float, size: int | None = None) -> Any:
+def discrete_laplace(scale: float) -> Any:
     """OpenDP's discrete Laplace measurement on integer vectors of integer ℓ₁ sensitivity; its price is ε."""
     distance = opendp().metrics.l1_distance(T="i64")
-    return opendp().measurements.make_laplace(_integer_domain(size), distance, scale=scale)
+    return opendp().measurements.make_laplace(_integer_domain(), distance, scale=scale)
 
 
-def discrete_gaussian(scale: float, size: int | None = None, *, moves: Literal["i64", "f64"]) -> Any:
+def discrete_gaussian(scale: float, *, moves: Literal["i64", "f64"]) -> Any:
     """OpenDP's discrete Gaussian measurement on integer vectors of ℓ₂ sensitivity; its price is ρ."""
     distance = opendp().metrics.l2_distance(T=moves)
-    return opendp().measurements.make_gaussian(_integer_domain(size), distance, scale=scale)
+    return opendp().measurements.make_gaussian(_integer_domain(), distance, scale=scale)
 
 
 def exponential_noisy_max(scale: float, size: int) -> Any:
@@ -37,7 +37,7 @@ def _noisy_max(scale: float, size: int, measure: Any) -> Any:
     return opendp().measurements.make_noisy_max(_integer_domain(size), distance, measure, scale=scale)
 
 
-def _integer_domain(size: int | None) -> Any:
+def _integer_domain(size: int | None = None) -> Any:
     domains = opendp().domains
     whole = domains.atom_domain(T="i64")
     return domains.vector_domain(whole) if size is None else domains.vector_domain(whole, size=size)

@@ -25,7 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.errors import MechanismRefused, StudyInvalid
-from dpbo_core.mechanisms.checks import check_cost, check_drawable
+from dpbo_core.mechanisms.additive import Sampler, rounded
+from dpbo_core.mechanisms.checks import LARGEST_NOISE, check_cost, check_drawable
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.mechanisms.opendp_library import discrete_gaussian, discrete_laplace
 from dpbo_core.theorems.canonne_kamath_steinke_2020 import theorem_14_sigma
@@ -70,7 +71,7 @@ class DiscreteGaussianVector:
             MechanismRefused: a scale that cannot be sampled, or a price above ρ.
         """
         check_drawable(self.scale)
-        made = discrete_gaussian(self.scale, self.size, moves="f64")
+        made = discrete_gaussian(self.scale, moves="f64")
         check_cost(made.map(self.sensitivity), self.rho)
         return made
 
@@ -80,8 +81,8 @@ class DiscreteGaussianVector:
         Raises:
             MechanismRefused: as `measurement`; nothing was drawn.
         """
-        return _draw_vector(
-            source, self.measurement(), self.size, lambda rng: rng.normal(scale=self.scale, size=self.size)
+        return _drawn(
+            source, self.measurement(), self.size, lambda rng, size: rng.normal(scale=self.scale, size=size)
         )
 
 
@@ -105,7 +106,7 @@ class DiscreteLaplaceVector:
             MechanismRefused: a scale that cannot be sampled, or a price above ε.
         """
         check_drawable(self.scale)
-        made = discrete_laplace(self.scale, self.size)
+        made = discrete_laplace(self.scale)
         check_cost(made.map(self.sensitivity), self.epsilon)
         return made
 
@@ -115,8 +116,8 @@ class DiscreteLaplaceVector:
         Raises:
             MechanismRefused: as `measurement`; nothing was drawn.
         """
-        return _draw_vector(
-            source, self.measurement(), self.size, lambda rng: rng.laplace(scale=self.scale, size=self.size)
+        return _drawn(
+            source, self.measurement(), self.size, lambda rng, size: rng.laplace(scale=self.scale, size=size)
         )
 
 
@@ -140,12 +141,6 @@ def check_vector(vector: DiscreteGaussianVector | DiscreteLaplaceVector) -> None
     )
 
 
-def _draw_vector(source: NoiseSource, measurement: Any, size: int, imitated: Any) -> Integers:
-    def imitation(rng: np.random.Generator, factor: float) -> Integers:
-        rounded: Integers = np.rint(factor * imitated(rng)).astype(np.int64)
-        return rounded
-
-    drawn: Integers = source.draw(lambda zeros: np.array(measurement(zeros), dtype=np.int64), [0] * size, imitation)
-    # clamped like every saturated draw: noise at the end of 64 bits would overflow where it is added
-    clamped: Integers = np.clip(drawn, -(2**62), 2**62)
-    return clamped
+def _drawn(source: NoiseSource, measurement: Any, size: int, imitated: Sampler) -> Integers:
+    """One vector of noise, clamped like every saturated draw: at the end of 64 bits its sum would overflow."""
+    return np.clip(source.draw_many(measurement, size, rounded(imitated)), -LARGEST_NOISE, LARGEST_NOISE)

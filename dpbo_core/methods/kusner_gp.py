@@ -40,7 +40,6 @@ from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
 from dpbo_core.methods import kusner_pricing as pricing
 from dpbo_core.methods.contract import MethodTraits, Outlook
-from dpbo_core.methods.pricing import guarantee_of
 from dpbo_core.methods.releasing import make_release
 from dpbo_core.methods.stated_search import (
     acquisition_of,
@@ -90,27 +89,27 @@ class NoisyGP(pricing.OnThePrior):
         pricing.check_prior(self.dataset_similarity, self.noise_variance)
         _ = self.scale
 
-    def plan(self, problem: Problem) -> PrivacyPlan:
-        """The price of a study: at most one selection and one Laplace draw, with their guarantee.
+    def proof(self, problem: Problem, uncapped: Sequence[pricing.Output]) -> tuple[Evidence, tuple[str, ...]]:
+        """The evidence for what is released, and what it assumes, given the outputs that rest on a theorem.
 
         Raises:
-            StudyInvalid: an ε or δ too small to be split, or an acquisition that Theorem 3 does not speak of.
+            StudyInvalid: an acquisition that Theorem 3 does not speak of.
         """
-        uncapped = self.uncapped(problem)
         if uncapped and self.outputs != "candidate" and problem.search.acquisition != "ucb":
             raise StudyInvalid(
                 f"noisy_gp with search.acquisition = {problem.search.acquisition!r}",
                 cause="Theorem 3 bounds the regret of UCB alone",
                 remedy='use acquisition = "ucb", or outputs = "candidate"',
             )
-        evidence = self._evidence(uncapped)
+        if self.calibration == "published" and self.outputs != "candidate":
+            return pricing.REFUTED, ()
         assumptions = (GP_PRIOR.name,) * bool(uncapped) + assumed_of_acquisition(problem)
-        if evidence.refuted:
-            assumptions = ()
-        guarantee = guarantee_of(
-            problem, delta=problem.delta if uncapped else 0.0, evidence=evidence, assumptions=assumptions
-        )
-        return PrivacyPlan(guarantee, tuple(spend for spend, _ in self.draws(problem)))
+        if not uncapped:
+            return pricing.CAPPED, assumptions
+        if self.calibration == "published":
+            return pricing.PRINTED, assumptions
+        evidence = {"both": pricing.BOTH, "candidate": pricing.CHOICE, "score": pricing.SCORE}
+        return evidence[self.outputs], assumptions
 
     @staticmethod
     def certificate_rules(release: Release) -> CertificateRules:
@@ -142,24 +141,20 @@ class NoisyGP(pricing.OnThePrior):
         if problem.search.acquisition != "ucb":
             return acquisition_of(problem.search)
         events = 2.0 if self.calibration == "published" else 5.0
-        return UCB(delta=pricing.last_delta(problem, self.outputs) / events)  # Alg. 1, line 4
+        return UCB(delta=self.last_delta(problem) / events)  # Alg. 1, line 4
 
-    def sensitivities(self, problem: Problem) -> dict[pricing.Output, float]:
-        """The sensitivity Δ of each output, in order, on the prior's scale."""
-        stated = (self.scale, self.dataset_similarity, self.calibration)
-        bounds = pricing.choice_sensitivity(problem, self.outputs, *stated)
-        if self.outputs != "candidate":
-            bounds["score"] = kusner_2015.theorem_3_sensitivity(
-                n_candidates=len(problem.candidates),
-                n_steps=problem.search.n_steps,
-                delta=pricing.last_delta(problem, self.outputs),
-                dataset_similarity=self.dataset_similarity,
-                noise_variance=self.noise_variance,
-                information_gain=self._information_gain(problem),
-                calibration=self.calibration,
-                score_change=self.scale.one_record(problem),
-            )
-        return bounds
+    def score_sensitivity(self, problem: Problem) -> float:
+        """Theorem 3's Δ of max_t v_t, on the prior's scale."""
+        return kusner_2015.theorem_3_sensitivity(
+            n_candidates=len(problem.candidates),
+            n_steps=problem.search.n_steps,
+            delta=self.last_delta(problem),
+            dataset_similarity=self.dataset_similarity,
+            noise_variance=self.noise_variance,
+            information_gain=self._information_gain(problem),
+            calibration=self.calibration,
+            score_change=self.scale.one_record(problem),
+        )
 
     def score_draw(self, problem: Problem, sensitivity: float, epsilon_units: int) -> tuple[Spend, DiscreteLaplace]:
         """The noise on max_t v_t with its spend, in steps of the grid that real scores are rounded on."""
@@ -167,20 +162,10 @@ class NoisyGP(pricing.OnThePrior):
         mechanism = DiscreteLaplace(steps, epsilon_units, problem.score_range / GRID)
         return mechanism.spend("best score"), mechanism
 
-    def _evidence(self, uncapped: Sequence[pricing.Output]) -> Evidence:
-        """The evidence for the proof of what is released, given the outputs that rest on a theorem."""
-        if self.calibration == "published" and self.outputs != "candidate":
-            return pricing.REFUTED
-        if not uncapped:
-            return pricing.CAPPED
-        if self.calibration == "published":
-            return pricing.PRINTED
-        return {"both": pricing.BOTH, "candidate": pricing.CHOICE, "score": pricing.SCORE}[self.outputs]
-
     def _score_error(self, problem: Problem, spend: Spend) -> float:
         """Theorem 4's bound on the score's error at the Δ that is paid for, at most the range and the noise."""
         unit = self.score_spread * problem.score_range  # of the prior's scale
-        T, delta = problem.search.n_steps, pricing.last_delta(problem, self.outputs)
+        T, delta = problem.search.n_steps, self.last_delta(problem)
         bound = kusner_2015.theorem_4_error_bound(
             noise=kusner_2015.theorem_4_noise_bound(
                 n_steps=T, delta=delta, noise_variance=self.noise_variance, calibration=self.calibration
@@ -248,20 +233,18 @@ class ExactGP(pricing.OnThePrior):
         pricing.check_prior(self.dataset_similarity, 1.0)
         _ = self.scale
 
-    def plan(self, problem: Problem) -> PrivacyPlan:
-        """The price of a study: at most one selection and one Laplace draw, with their guarantee.
-
-        Raises:
-            StudyInvalid: a score is asked for, and the constants A and τ were not given, or T < 2; or an ε or δ too
-                small to be split.
-        """
-        uncapped = self.uncapped(problem)
+    def proof(self, problem: Problem, uncapped: Sequence[pricing.Output]) -> tuple[Evidence, tuple[str, ...]]:
+        """The evidence for what is released, and what it assumes, given the outputs that rest on a theorem."""
+        del problem
         assumptions = (GP_PRIOR.name,) * bool(uncapped) + (DE_FREITAS_CONSTANTS.name,) * ("score" in uncapped)
-        evidence = self._evidence(uncapped)
-        guarantee = guarantee_of(
-            problem, delta=problem.delta if uncapped else 0.0, evidence=evidence, assumptions=assumptions
-        )
-        return PrivacyPlan(guarantee, tuple(spend for spend, _ in self.draws(problem)))
+        choice = self.outputs != "score"
+        if not uncapped:
+            evidence = pricing.CAPPED if choice else pricing.CAPPED_SCORE
+        elif self.calibration == "published":
+            evidence = pricing.PRINTED_EXACT_CHOICE if choice else pricing.PRINTED_EXACT_SCORE
+        else:
+            evidence = pricing.EXACT_CHOICE if choice else pricing.EXACT_SCORE
+        return evidence, assumptions
 
     @staticmethod
     def certificate_rules(release: Release) -> CertificateRules:
@@ -297,27 +280,24 @@ class ExactGP(pricing.OnThePrior):
         """A search before its first observation."""
         return ExactGPSearch(self, problem, plan)
 
-    def sensitivities(self, problem: Problem) -> dict[pricing.Output, float]:
-        """The sensitivity Δ of each output, in order, on the prior's scale.
+    def score_sensitivity(self, problem: Problem) -> float:
+        """Theorem 5's Δ of f_V(λ_T), on the prior's scale.
 
         Raises:
             StudyInvalid: no constants or no theorem for the score that is asked for.
         """
-        stated = (self.scale, self.dataset_similarity, self.calibration)
-        bounds = pricing.choice_sensitivity(problem, self.outputs, *stated)
-        if self.outputs != "candidate":
-            pricing.checked_rate(problem, self.rate_constant, self.decay_constant)
-            bounds["score"] = kusner_2015.theorem_5_sensitivity(
-                n_candidates=len(problem.candidates),
-                n_steps=problem.search.n_steps,
-                delta=pricing.last_delta(problem, self.outputs),
-                dataset_similarity=self.dataset_similarity,
-                dimension=problem.candidates.encoded.shape[1],
-                rate_constant=self.rate_constant,
-                decay_constant=self.decay_constant,
-                score_change=math.inf if self.calibration == "published" else self.scale.one_record(problem),
-            )
-        if self.outputs == "both" and not self.scale.binds(bounds["score"]):
+        pricing.checked_rate(problem, self.rate_constant, self.decay_constant)
+        bound = kusner_2015.theorem_5_sensitivity(
+            n_candidates=len(problem.candidates),
+            n_steps=problem.search.n_steps,
+            delta=self.last_delta(problem),
+            dataset_similarity=self.dataset_similarity,
+            dimension=problem.candidates.encoded.shape[1],
+            rate_constant=self.rate_constant,
+            decay_constant=self.decay_constant,
+            score_change=math.inf if self.calibration == "published" else self.scale.one_record(problem),
+        )
+        if self.outputs == "both" and not self.scale.binds(bound):
             raise StudyInvalid(
                 'exact_gp with outputs = "both" and a score whose noise rests on Theorem 5',
                 cause="where a choice is released the search follows noised observations, and the theorem is of a "
@@ -325,7 +305,7 @@ class ExactGP(pricing.OnThePrior):
                 remedy="ask for one of the two, or both of Algorithm 1; or state constants at which the score's "
                 "range is the smaller bound, with cap_at_range",
             )
-        return bounds
+        return bound
 
     def score_draw(self, problem: Problem, sensitivity: float, epsilon_units: int) -> tuple[Spend, DiscreteLaplace]:
         """The noise on f_V(λ_T) with its spend, in steps of the exact sum; Δ is rounded up."""
@@ -334,15 +314,6 @@ class ExactGP(pricing.OnThePrior):
             steps = math.ceil(sensitivity * self.score_spread * problem.range_steps) + 1
         mechanism = DiscreteLaplace(steps, epsilon_units, problem.score_per_step)
         return mechanism.spend("last score"), mechanism
-
-    def _evidence(self, uncapped: Sequence[pricing.Output]) -> Evidence:
-        """The evidence for the proof of what is released, given the outputs that rest on a theorem."""
-        choice = self.outputs != "score"
-        if not uncapped:
-            return pricing.CAPPED if choice else pricing.CAPPED_SCORE
-        if self.calibration == "published":
-            return pricing.PRINTED_EXACT_CHOICE if choice else pricing.PRINTED_EXACT_SCORE
-        return pricing.EXACT_CHOICE if choice else pricing.EXACT_SCORE
 
     traits: ClassVar = MethodTraits(
         wants="Algorithm 2 of Kusner et al.",

@@ -20,7 +20,7 @@ range, or not at all.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
@@ -33,12 +33,12 @@ from dpbo_core.mechanisms.exponential import EXPONENTIAL, PrivateSelection
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Mechanism
 from dpbo_core.methods.contract import Draws
-from dpbo_core.methods.pricing import split_delta, split_epsilon
+from dpbo_core.methods.pricing import guarantee_of, split_delta, split_epsilon
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.privacy.amounts import from_units, spent_units
 from dpbo_core.privacy.certified import only_shows, score_range
 from dpbo_core.privacy.guarantee import Evidence, Standing
-from dpbo_core.privacy.plan import Spend
+from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import Release
 from dpbo_core.problem.problem import Problem
 from dpbo_core.theorems import kusner_2015
@@ -168,61 +168,6 @@ def check_prior(dataset_similarity: float, noise_variance: float) -> None:
         )
 
 
-def _deltas(problem: Problem, outputs: Outputs) -> tuple[int, ...]:
-    """The δ of each output, in the ledger's units."""
-    return split_delta(problem, (1.0, 1.0) if outputs == "both" else (1.0,))
-
-
-def last_delta(problem: Problem, outputs: Outputs) -> float:
-    """The δ of the last output, which is the score where there is one."""
-    return from_units(_deltas(problem, outputs)[-1])
-
-
-def choice_sensitivity(
-    problem: Problem, outputs: Outputs, scale: PriorScale, dataset_similarity: float, calibration: Calibration
-) -> dict[Output, float]:
-    """The sensitivity Δ of μ_T on the prior's scale, where λ̃ is among the outputs; empty elsewhere."""
-    if outputs == "score":
-        return {}
-    bound = kusner_2015.theorem_1_sensitivity(
-        n_candidates=len(problem.candidates),
-        n_steps=problem.search.n_steps,
-        delta=from_units(_deltas(problem, outputs)[0]),
-        dataset_similarity=dataset_similarity,
-        calibration=calibration,
-        score_change=scale.one_record(problem),
-    )
-    return {"candidate": bound}
-
-
-def priced_draws(
-    problem: Problem,
-    scale: PriorScale,
-    sensitivities: Mapping[Output, float],
-    score_draw: Callable[[Problem, float, int], tuple[Spend, DiscreteLaplace]],
-) -> Draws:
-    """The draws of a plan of either algorithm, each with its δ where the range does not cap it.
-
-    Args:
-        problem: the study's.
-        scale: of the prior.
-        sensitivities: Δ of each output, in order, on the prior's scale.
-        score_draw: spend and noise of a score at its Δ and ε in the ledger's units.
-    """
-    shares, draws = (1.0,) * len(sensitivities), list[tuple[Spend, Mechanism[Any]]]()
-    parts = zip(sensitivities.items(), split_epsilon(problem, shares), split_delta(problem, shares), strict=True)
-    for (output, sensitivity), epsilon, delta in parts:
-        mechanism: Mechanism[Any]
-        if output == "candidate":
-            steps = scale.sensitivity_steps(sensitivity)
-            mechanism = PrivateSelection(steps, epsilon, problem.score_range / GRID, EXPONENTIAL)
-            spend = mechanism.spend("best candidate")
-        else:
-            spend, mechanism = score_draw(problem, sensitivity, epsilon)
-        draws.append((spend if scale.binds(sensitivity) else _up_to(delta, spend), mechanism))
-    return tuple(draws)
-
-
 def _up_to(delta_units: int, spend: Spend) -> Spend:
     """The spend with a δ up to which its ε holds, priced ε²/2 in zCDP, rounded up."""
     epsilon = from_units(spend.epsilon_units or 0)
@@ -308,7 +253,9 @@ class OnThePrior(ABC):
     public_path: ClassVar = False  # the path follows scores that are not private
     fits_lengthscale: ClassVar = False  # k₂ is fixed: nothing private may be fitted
 
+    calibration: Calibration
     cap_at_range: bool
+    dataset_similarity: float
     score_center: float
     score_spread: float
     outputs: Outputs
@@ -327,17 +274,73 @@ class OnThePrior(ABC):
         """The number T of models that are scored: `[search] steps`."""
         return problem.search.n_steps
 
+    def plan(self, problem: Problem) -> PrivacyPlan:
+        """The price of a study: at most one selection and one Laplace draw, with their guarantee.
+
+        Raises:
+            StudyInvalid: an ε or δ too small to be split, or a score that no theorem speaks of: after another
+                acquisition than UCB, or without the constants A and τ and T ≥ 2.
+        """
+        bounds = self.sensitivities(problem)
+        uncapped = [output for output, bound in bounds.items() if not self.scale.binds(bound)]
+        evidence, assumptions = self.proof(problem, uncapped)
+        guarantee = guarantee_of(
+            problem, delta=problem.delta if uncapped else 0.0, evidence=evidence, assumptions=assumptions
+        )
+        return PrivacyPlan(guarantee, tuple(spend for spend, _ in self.draws(problem)))
+
     def draws(self, problem: Problem) -> Draws:
         """The draws of the plan, each with its δ where the range does not cap it."""
-        return priced_draws(problem, self.scale, self.sensitivities(problem), self.score_draw)
+        sensitivities, draws = self.sensitivities(problem), list[tuple[Spend, Mechanism[Any]]]()
+        epsilons = split_epsilon(problem, (1.0,) * len(sensitivities))
+        for (output, bound), epsilon, delta in zip(
+            sensitivities.items(), epsilons, self._deltas(problem), strict=True
+        ):
+            mechanism: Mechanism[Any]
+            if output == "candidate":
+                steps = self.scale.sensitivity_steps(bound)
+                mechanism = PrivateSelection(steps, epsilon, problem.score_range / GRID, EXPONENTIAL)
+                spend = mechanism.spend("best candidate")
+            else:
+                spend, mechanism = self.score_draw(problem, bound, epsilon)
+            draws.append((spend if self.scale.binds(bound) else _up_to(delta, spend), mechanism))
+        return tuple(draws)
 
-    def uncapped(self, problem: Problem) -> list[Output]:
-        """The outputs whose Δ rests on a theorem, since the score's range does not bound them as well."""
-        return [output for output, bound in self.sensitivities(problem).items() if not self.scale.binds(bound)]
+    def sensitivities(self, problem: Problem) -> dict[Output, float]:
+        """The sensitivity Δ of each output, in order, on the prior's scale.
+
+        Raises:
+            StudyInvalid: no constants or no theorem for the score that is asked for.
+        """
+        bounds: dict[Output, float] = {}
+        if self.outputs != "score":
+            bounds["candidate"] = kusner_2015.theorem_1_sensitivity(
+                n_candidates=len(problem.candidates),
+                n_steps=problem.search.n_steps,
+                delta=from_units(self._deltas(problem)[0]),
+                dataset_similarity=self.dataset_similarity,
+                calibration=self.calibration,
+                score_change=self.scale.one_record(problem),
+            )
+        if self.outputs != "candidate":
+            bounds["score"] = self.score_sensitivity(problem)
+        return bounds
+
+    def last_delta(self, problem: Problem) -> float:
+        """The δ of the last output, which is the score where there is one."""
+        return from_units(self._deltas(problem)[-1])
+
+    def _deltas(self, problem: Problem) -> tuple[int, ...]:
+        """The δ of each output, in the ledger's units."""
+        return split_delta(problem, (1.0, 1.0) if self.outputs == "both" else (1.0,))
 
     @abstractmethod
-    def sensitivities(self, problem: Problem) -> dict[Output, float]:
-        """The sensitivity Δ of each output, in order, on the prior's scale."""
+    def proof(self, problem: Problem, uncapped: Sequence[Output]) -> tuple[Evidence, tuple[str, ...]]:
+        """The evidence for what is released, and what it assumes, given the outputs that rest on a theorem."""
+
+    @abstractmethod
+    def score_sensitivity(self, problem: Problem) -> float:
+        """The sensitivity Δ of the score on the prior's scale."""
 
     @abstractmethod
     def score_draw(self, problem: Problem, sensitivity: float, epsilon_units: int) -> tuple[Spend, DiscreteLaplace]:

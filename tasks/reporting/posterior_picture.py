@@ -66,7 +66,8 @@ def _with_the_release(release: Release, space: SearchSpace, along: NDArray[np.fl
     chosen = space.encode(release.value["hyperparameters"])[None, :]
     where = np.concatenate([along, chosen])
     mixture = _mixture(release, space, len(release.value["trajectory"]))
-    mean, variance, covariance = mixture.joint(where, np.zeros(len(where)), len(where) - 1)
+    mean, whole = mixture.joint(where, np.zeros(len(where)))
+    variance, covariance = np.diagonal(whole), whole[:, -1]
     low, high = release.value["interval"]
     released, width = (release.value["score"] - centre) / scale, ((high - low) / (2.0 * NORMAL_90 * scale)) ** 2
     prior = max(float(variance[-1]), 1e-12)

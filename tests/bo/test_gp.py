@@ -1,7 +1,6 @@
 """The Gaussian process against scikit-learn, extended precision, closed forms and its own definition."""
 
 import math
-import tracemalloc
 
 import mpmath
 import numpy as np
@@ -9,18 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy.stats import chi2
+from scipy.stats import chi2, multivariate_normal
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process import kernels as sk
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.gp.cholesky import JITTER, GrowingCholesky
-from dpbo_core.gp.kernels import KERNELS, Kernel, Matern52, SquaredExponential, kernel_named
-from dpbo_core.gp.likelihood import Fitted, fit, log_marginal_likelihood, log_prior
+from dpbo_core.gp.kernels import KERNELS, Kernel, Matern52, SquaredExponential, kernel_named, typical_lengthscale
+from dpbo_core.gp.likelihood import Fitted, fit
 from dpbo_core.gp.posterior import Posterior
 
 QUIET = settings(deadline=None, database=None, derandomize=True, max_examples=40)
-extended = pytest.mark.skipif(np.finfo(np.longdouble).eps > 1e-18, reason="long double is double here")
 
 
 def theirs(name: str, lengthscale: float, variance: float = 1.0) -> sk.Kernel:
@@ -145,74 +143,6 @@ def test_posterior_is_scikit_learns(name: str, d: int, variance: float) -> None:
     np.testing.assert_allclose(ours.covariance(some), cov, atol=1e-10, rtol=0.0)
 
 
-def long_double_mean(
-    candidates: NDArray[np.float64],
-    name: str,
-    noise: float,
-    indices: NDArray[np.int64],
-    values: NDArray[np.float64],
-) -> NDArray[np.longdouble]:
-    """Rasmussen and Williams, Algorithm 2.1, to the letter and in extended precision throughout."""
-    E = np.longdouble
-    C, t = candidates.astype(E), len(indices)
-    X = C[indices]
-
-    def k(A: NDArray[np.longdouble], b: NDArray[np.longdouble]) -> NDArray[np.longdouble]:
-        r2 = ((A - b) ** 2).sum(axis=1)
-        if name == "se":
-            return np.exp(-r2 / (2 * E(0.3) ** 2))
-        u = np.sqrt(5 * r2) / E(0.3)
-        return (1 + u + u * u / 3) * np.exp(-u)
-
-    A = np.array([k(X, x) for x in X]) + E(noise) * np.eye(t, dtype=E)
-    L = np.zeros_like(A)
-    for j in range(t):
-        L[j, j] = np.sqrt(A[j, j] - L[j, :j] @ L[j, :j])
-        L[j + 1 :, j] = (A[j + 1 :, j] - L[j + 1 :, :j] @ L[j, :j]) / L[j, j]
-    z, alpha = np.zeros(t, E), np.zeros(t, E)
-    for j in range(t):
-        z[j] = (E(values[j]) - L[j, :j] @ z[:j]) / L[j, j]
-    for j in reversed(range(t)):
-        alpha[j] = (z[j] - L[j + 1 :, j] @ alpha[j + 1 :]) / L[j, j]
-    return sum((alpha[j] * k(C, X[j]) for j in range(t)), np.zeros(len(C), E))
-
-
-@extended
-@pytest.mark.parametrize("name", KERNELS)
-@pytest.mark.parametrize("d", [1, 3])
-@pytest.mark.parametrize(("noise", "within"), [(1e-2, 1e-12), (1e-5, 1e-11), (1e-8, 1e-9), (JITTER, 1e-7)])
-def test_mean_in_extended_precision(name: str, d: int, noise: float, within: float) -> None:
-    rng = np.random.default_rng(d)
-    candidates = rng.random((5000, d))
-    indices = rng.integers(0, 5000, 50)
-    indices[30:40] = indices[:10]
-    values = smooth(candidates[indices]) + math.sqrt(noise) * rng.normal(size=50)
-    ours = observed(candidates, kernel_named(name, 0.3), noise, indices, values).mean
-    truth = long_double_mean(candidates, name, noise, indices, values)
-    assert float(np.abs(ours - truth).max()) < within
-
-
-@QUIET
-@given(
-    told=st.lists(st.tuples(st.integers(0, 19), st.floats(-3.0, 3.0)), min_size=1, max_size=25),
-    seed=st.integers(0, 99),
-)
-def test_order_does_not_matter_and_variance_never_grows(told: list[tuple[int, float]], seed: int) -> None:
-    candidates = np.linspace(0.0, 1.0, 20)[:, None]
-    forward = Posterior(candidates, Matern52(0.2), 1e-2)
-    for index, value in told:
-        before = forward.variance
-        forward.observe(index, value)
-        assert (forward.variance <= before).all()
-        assert (forward.variance >= 0.0).all()
-    shuffled = [told[i] for i in np.random.default_rng(seed).permutation(len(told))]
-    other = Posterior(candidates, Matern52(0.2), 1e-2)
-    for index, value in shuffled:
-        other.observe(index, value)
-    np.testing.assert_allclose(forward.mean, other.mean, atol=1e-10)
-    np.testing.assert_allclose(forward.variance, other.variance, atol=1e-12)
-
-
 @pytest.mark.parametrize("noise", [0.0, 1e-8, 0.25])
 @pytest.mark.parametrize("times", [1, 2, 100])
 def test_one_point_many_times_in_closed_form(noise: float, times: int) -> None:
@@ -224,7 +154,6 @@ def test_one_point_many_times_in_closed_form(noise: float, times: int) -> None:
     assert posterior.variance[0] == pytest.approx(1.0 / (0.5 + precision), abs=1e-14)
     assert posterior.mean[0] == pytest.approx(values.mean() * precision / (0.5 + precision), abs=1e-9)
     assert len(posterior) == times
-    assert posterior.noise_variance == max(noise, JITTER)
 
 
 def test_exact_observations_are_interpolated() -> None:
@@ -293,17 +222,6 @@ def test_joint_draws_of_candidates_that_coincide() -> None:
     assert draw[0] == pytest.approx(1.0, abs=1e-3)
 
 
-@pytest.mark.parametrize(("N", "T"), [(20_000, 50), (20_000, 53)])
-def test_memory_of_the_posterior(N: int, T: int) -> None:
-    candidates = np.random.default_rng(0).random((N, 3))
-    indices = np.random.default_rng(1).integers(0, N, T)
-    tracemalloc.start()
-    observed(candidates, Matern52(0.3), 1e-4, indices, np.ones(T))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak <= 8 * N * (T + 8)
-
-
 # ------------------------------------------------------------------------------------------------- likelihood
 
 
@@ -314,15 +232,6 @@ def drawn(
     X = rng.random((t, d))
     L = np.linalg.cholesky(kernel.matrix(X, X) + noise * np.eye(t))
     return X, mean + L @ rng.normal(size=t)
-
-
-@pytest.mark.parametrize("name", KERNELS)
-@pytest.mark.parametrize("t", [1, 3, 30])
-def test_likelihood_is_scikit_learns(name: str, t: int) -> None:
-    X, y = drawn(kernel_named(name, 0.4), 2, t, 0.05, 0.6, t)
-    model = GaussianProcessRegressor(theirs(name, 0.25, 1.8), alpha=0.05, optimizer=None).fit(X, y - 0.6)
-    ours = log_marginal_likelihood(X, y, 0.05, kernel_named(name, 0.25, 1.8), 0.6)
-    assert ours == pytest.approx(model.log_marginal_likelihood(), abs=1e-8)
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -340,8 +249,11 @@ def test_fit_recovers_what_drew_the_data(name: str, lengthscale: float, variance
 
 
 def objective(fitted: Fitted, X: NDArray[np.float64], y: NDArray[np.float64], noise: float, name: str) -> float:
-    kernel = kernel_named(name, fitted.lengthscale, fitted.variance)
-    return log_marginal_likelihood(X, y, noise, kernel, fitted.mean) + log_prior(fitted, X.shape[1])
+    """log N(y; m1, K + σ²I) and the log density of the three priors, up to a constant."""
+    A = kernel_named(name, fitted.lengthscale, fitted.variance).matrix(X, X) + noise * np.eye(len(X))
+    prior = math.log(fitted.lengthscale / typical_lengthscale(X.shape[1])) ** 2 + fitted.mean**2 / 4.0
+    prior += (math.log(fitted.variance) / 1.5) ** 2
+    return float(multivariate_normal(np.full(len(X), fitted.mean), A).logpdf(y)) - 0.5 * prior
 
 
 @pytest.mark.parametrize("name", KERNELS)

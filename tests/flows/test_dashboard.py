@@ -126,7 +126,8 @@ def test_the_band_and_the_posterior_are_the_methods_own():
     cut, (mean, half_width) = slice_through_choice(release), moments()
     lambdas = [point["lambda"] for point in world.candidates.points]
     place = lambdas.index(release.value["hyperparameters"]["lambda"])
-    _, variance, covariance = search._bo.mixture().joint(world.candidates.encoded, np.zeros(len(lambdas)), place)
+    _, whole = search._bo.mixture().joint(world.candidates.encoded, np.zeros(len(lambdas)))
+    variance, covariance = np.diagonal(whole), whole[:, place]
     assert np.allclose(np.sqrt(variance) * 1.6448536269514722 * search._map.scale, half_width, atol=1e-9)
     gain, (low, high) = covariance / variance[place], release.value["interval"]
     middle = mean + gain * (release.value["score"] - mean[place])
