@@ -87,6 +87,12 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.fixture
+def url(tmp_path):
+    """A place for a ledger in a file."""
+    return f"sqlite:///{tmp_path / 'ledger.db'}"
+
+
 @pytest.fixture(scope="session")
 def databases(tmp_path_factory):
     """MLflow's and Prefect's databases, made once for the session's processes."""

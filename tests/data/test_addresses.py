@@ -4,7 +4,7 @@ import io
 import json
 import logging
 import traceback
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, unquote
 
 import numpy as np
 import pandas as pd
@@ -175,19 +175,6 @@ def study_of(tables, folder, validation, *, n=40, seed=0):
 
 def in_table(engine, folder, table="visits"):
     pd.read_csv(folder / "v.csv").to_sql(table, engine, index=False)
-
-
-def test_rows_are_read_as_those_of_a_file(here, tables, database):
-    engine, address = database
-    study_of(tables, here, "v.csv")
-    in_table(engine, here)
-    place = place_of(here, address("select y, ward, x from visits"))
-    header = read_header(place, mode=SENSITIVE_FILE, shown_as="v")
-    assert (header.columns, header.n_records) == (("y", "ward", "x"), 40)
-    rows = read_table(fetched(place, shown_as="v"), mode=SENSITIVE_FILE, shown_as="v").columns
-    file = read_table(here / "v.csv", mode=SENSITIVE_FILE, shown_as="v").columns
-    for name in ("x", "ward", "y"):
-        assert rows[name].tolist() == file[name].tolist()
 
 
 def test_a_study_runs_on_rows_and_its_release_holds_no_secret(here, tables, database, monkeypatch):
@@ -379,12 +366,6 @@ def test_what_a_store_says_is_sealed(here, tables, signed, monkeypatch, wrong, c
         with pytest.raises(StudyInvalid, match=says) as failed:
             run_study(study, ledger=PrivacyLedger(f"sqlite:///{here / 'ledger.db'}"), folder=here)
     assert CANARY not in everything_said(failed.value, caplog, capfd)
-
-
-def test_a_store_is_told_from_another_by_its_endpoint():
-    own = address_of("s3://clinic/v.csv?endpoint_override=Minio:9000&scheme=http").identity
-    assert own == "s3://clinic/v.csv?endpoint_override=minio:9000&scheme=http" == address_of(own).identity
-    assert urlsplit(address_of("s3://clinic/v.csv").identity).netloc == "clinic"
 
 
 # --- the rest of the house

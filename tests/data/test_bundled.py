@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sklearn import datasets
 
-from dpbo_core.data import Preprocessing, bundled, fingerprint
+from dpbo_core.data import bundled
 from dpbo_core.errors import StudyInvalid
 
 SETS = ["breast_cancer", "digits", "iris", "wine"]
@@ -20,11 +20,6 @@ def chosen(n: int, share: str) -> list[int]:
     """The rule with decimals: record i where ⌈(i+1)s⌉ > ⌈is⌉."""
     up = [int((i * Decimal(share)).to_integral_value(ROUND_CEILING)) for i in range(n + 1)]
     return [i for i in range(n) if up[i + 1] > up[i]]
-
-
-@pytest.mark.parametrize("name", SETS)
-def test_the_literal_sizes_are_scikit_learns(name: str) -> None:
-    assert bundled.n_records(name) == len(getattr(datasets, f"load_{name}")().target)
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -41,22 +36,6 @@ def test_the_halves_are_the_set_interleaved(name: str, share: str) -> None:
         assert np.array_equal(values, bunch.data[records])
         assert np.array_equal(table.columns["target"], bunch.target[records])
         assert not table.broken.any()
-
-
-def test_the_validation_records_by_hand() -> None:
-    assert chosen(150, "0.1") == list(range(0, 150, 10))
-    assert chosen(7, "0.5") == [0, 2, 4, 6]
-    assert chosen(7, "0.3") == [0, 3, 6]
-    assert chosen(6, "0.75") == [0, 1, 2, 4, 5]
-
-
-@pytest.mark.parametrize("name", SETS)
-def test_halves_hold_all_classes_in_like_proportion(name: str) -> None:
-    training, validation = bundled.load(name, 0.5)
-    shares = [np.bincount(t.columns["target"].astype(int)) / t.n_records for t in (training, validation)]
-    assert np.abs(shares[0] - shares[1]).max() < 0.04
-    fitted = Preprocessing.fit(training, "target", unit_ball=True)
-    assert not fitted.transform(validation).broken.any()
 
 
 @pytest.mark.parametrize(
@@ -90,14 +69,6 @@ def test_sizes_are_known_without_the_heavy_libraries() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
-
-
-def test_the_fingerprint_of_a_bundled_half_is_stable() -> None:
-    assert (
-        fingerprint(bundled.load("iris", 0.5)[0])
-        == "c79a5cc75a342c04c1dbc5c4dea3ce9db896d3bf540322950b5cffdf861027a9"
-    )
-    assert bundled.load("iris", 0.5)[0].source == "iris"
 
 
 def test_the_second_scanner_sees_two_fifths_of_the_ink() -> None:

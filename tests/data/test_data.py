@@ -1,6 +1,5 @@
 """Readers: whatever the bytes, one record a line, and nothing but the header or the count is refused."""
 
-import ast
 import csv
 import hashlib
 import io
@@ -21,7 +20,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from worlds import at_length
 
-import dpbo_core.data
 from dpbo_core.data import (
     Header,
     Table,
@@ -254,19 +252,6 @@ def test_long_files_are_read_in_pieces_without_a_seam(tmp_path: Path) -> None:
     assert np.array_equal(table.columns["y"], np.arange(20_000) % 3)
 
 
-@pytest.mark.parametrize(
-    ("tail", "records"), [(b"", 0), (b"\n", 0), (b"\n\n", 1), (b"\n1", 1), (b"\n1\n", 1), (b"\n1\n\n", 2)]
-)
-def test_the_last_newline_ends_a_record(tail: bytes, records: int, tmp_path: Path) -> None:
-    path = tmp_path / "v.csv"
-    path.write_bytes(b"x" + tail)
-    assert (
-        read_header(path, mode=SENSITIVE_FILE, shown_as="v").n_records
-        == read_table(path, mode=SENSITIVE_FILE, shown_as="v.csv").n_records
-        == records
-    )
-
-
 # -- parquet
 
 
@@ -430,16 +415,6 @@ def test_a_footer_at_odds_with_itself_is_refused(tmp_path: Path) -> None:
         read_header(path, mode=SENSITIVE_FILE, shown_as="v.parquet")
 
 
-def test_nothing_is_printed(
-    capfd: pytest.CaptureFixture[str], tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    (tmp_path / "v.csv").write_bytes(b"a,y\n" + b"\n".join(NASTY_LINES))
-    read_table(tmp_path / "v.csv", mode=SENSITIVE_FILE, shown_as="v.csv")
-    test_a_page_that_cannot_be_decoded_breaks_its_row_group_only(tmp_path)
-    assert capfd.readouterr() == ("", "")
-    assert not caplog.records
-
-
 # -- messages
 
 
@@ -597,29 +572,3 @@ def test_the_fingerprint_sees_every_value_and_no_format(tmp_path: Path) -> None:
         {"a": [1.5, 2.0], "b": ["u", "1"]},
     ]
     assert len({prints[0], *(fingerprint(table_of(other)) for other in others)}) == 9
-
-
-IN_MEMORY = ("aliasing.py", "frames.py")  # whose readers have a table of such a library already
-
-
-def test_the_room_imports_numpy_and_its_errors_and_nothing_else_on_the_way_in() -> None:
-    heavy, house = (
-        {"narwhals", "pandas", "psycopg", "pyarrow", "sklearn"},
-        {"dpbo_core.errors", "dpbo_core.privacy.sealing"},
-    )
-    for file in Path(next(iter(dpbo_core.data.__path__))).glob("*.py"):
-        tree = ast.parse(file.read_text())
-        for node in ast.walk(tree):
-            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
-            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            for name in names:
-                root = name.split(".")[0]
-                if root == "dpbo_core":
-                    assert name in house or name.startswith("dpbo_core.data"), (file.name, name)
-                else:
-                    later = root not in heavy or node not in tree.body or file.name in IN_MEMORY
-                    assert later, (file.name, name)
-                    assert root in heavy | {"numpy"} or root in __import__("sys").stdlib_module_names, (
-                        file.name,
-                        name,
-                    )

@@ -262,21 +262,6 @@ def test_nothing_of_a_record_travels_with_a_failure_that_is_nobodys_doing(table,
     assert RAN == []
 
 
-def test_a_planted_isinstance_is_seen(monkeypatch):
-    """The oracle notices the reading that was mended: `isinstance` asks the object."""
-
-    def asking(value):
-        return float(value) if isinstance(value, int | float) else float("nan")
-
-    monkeypatch.setattr("dpbo_core.data.values.canonical", asking)
-    columns, y = honest(2)
-    columns[0][0] = next(item.value for item in ZOO if item.name == "property __class__")
-    with pytest.raises(ValueError, match=CANARY):
-        told(columns, y, "rows")
-    assert RAN != []
-    RAN.clear()
-
-
 def test_ctrl_c_of_a_person_still_ends_the_study(tmp_path, monkeypatch):
     def pressed(*_):
         raise KeyboardInterrupt

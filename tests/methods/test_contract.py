@@ -23,7 +23,6 @@ from dpbo_core.methods.kusner_gp import ExactGP, NoisyGP
 from dpbo_core.methods.lipschitz import Lipschitz
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
-from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.sigmoid import Sigmoid
 from dpbo_core.privacy.amounts import spent_units
 from dpbo_core.theorems import kusner_2015
@@ -394,7 +393,3 @@ def test_a_score_that_differs_between_records_at_zero_is_charged_its_whole_range
     world = replace(world, score=OfTheLabel(1e-9))
     (spend,) = Lipschitz("all").plan(world).spends
     assert spend.sensitivity == pytest.approx(world.score_range / world.n_averaged)
-
-
-def test_steps_are_sums_of_grid_units():
-    assert problem(n_validation=285).score_per_step * GRID * 285 == pytest.approx(1.0)

@@ -38,11 +38,6 @@ X = X[:, :6] + np.random.default_rng(0).normal(size=(len(X), 6)) * X[:, :6].std(
 NEAR = 2e-3
 
 
-@pytest.fixture
-def url(tmp_path):
-    return f"sqlite:///{tmp_path / 'ledger.db'}"
-
-
 def search(url, inner, space, **changes):
     settings = {"epsilon": LARGE, "delta": 1e-6, "dataset": "d", "budget": (1e5, 1e-3), "ledger": url}
     return PrivateSearch(inner, space, **settings | {"n_candidates": 6, "method": "private_grid"} | changes)

@@ -51,11 +51,6 @@ def search(url, estimator, space, **changes):
     return PrivateSearch(estimator, space, **settings | changes)
 
 
-@pytest.fixture
-def url(tmp_path):
-    return f"sqlite:///{tmp_path / 'ledger.db'}"
-
-
 def tables(**model):
     return {
         "study": {"name": "s", "method": "private_grid"},

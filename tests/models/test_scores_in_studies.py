@@ -39,11 +39,6 @@ def hostile(truth, prediction):
     return LOUD[truth]
 
 
-@pytest.fixture
-def url(tmp_path):
-    return f"sqlite:///{tmp_path / 'ledger.db'}"
-
-
 def search(url, inner, space, **changes):
     settings = {"epsilon": LARGE, "delta": 0.0, "dataset": "d", "budget": (1e5, 0.0), "ledger": url}
     return PrivateSearch(inner, space, **settings | {"n_candidates": 6, "method": "private_grid"} | changes)

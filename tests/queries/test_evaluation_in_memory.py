@@ -39,11 +39,6 @@ V, W = VALIDATION[["a", "b", "sex"]], VALIDATION["y"]
 
 
 @pytest.fixture
-def url(tmp_path):
-    return f"sqlite:///{tmp_path / 'ledger.db'}"
-
-
-@pytest.fixture
 def exact(monkeypatch):
     """The noise of the report left out."""
     monkeypatch.setattr(LaplaceHistogram, "prepare", lambda *_: lambda value: value.expose().tolist())

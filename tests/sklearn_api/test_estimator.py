@@ -40,11 +40,6 @@ def closeness(truth, prediction):
     return 1.0 - abs(truth - prediction) / 2.0
 
 
-@pytest.fixture
-def url(tmp_path):
-    return f"sqlite:///{tmp_path / 'ledger.db'}"
-
-
 def search(url, **changes):
     settings = {"epsilon": 1.0, "delta": 1e-6, "dataset": "wine", "budget": (3.0, 1e-5), "ledger": url}
     settings |= {"n_steps": 3, "n_candidates": 2, "method": "private_grid"}
