@@ -18,7 +18,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -168,9 +168,7 @@ class Totals:
             {
                 "cap": None if self.cap is None else dict(self.cap),
                 "charges": self.charges,
-                "epsilon_units": self.spent.epsilon_units,
-                "delta_units": self.spent.delta_units,
-                "rho_units": self.spent.rho_units,
+                **asdict(self.spent),
                 "units": sorted(self.units),
                 "person": self.person,
                 "facts": self.facts,
@@ -239,23 +237,13 @@ def filter_of(cap: Mapping[str, Any]) -> Filter:
 
 
 def facts_hash(rows: Iterable[str]) -> str | None:
-    """An order-independent hash of a dataset's recorded facts; None where there are none.
-
-    Args:
-        rows: each in canonical JSON.
-    """
+    """An order-independent hash of a dataset's facts in canonical JSON; None where there are none."""
     leaves = sorted(hashlib.sha256(row.encode()).hexdigest() for row in rows)
     return hashlib.sha256("".join(leaves).encode()).hexdigest() if leaves else None
 
 
 def dataset_of(about: str, row: Mapping[str, Any], reserved: Mapping[int, str]) -> str:
-    """The dataset that an entry is about.
-
-    Args:
-        about: the table, or the heading of a note.
-        row: what was written.
-        reserved: number of a reservation → its dataset.
-    """
+    """The dataset that an entry about a table, or a note, is about; `reserved` has that of each reservation."""
     if about == "datasets":
         return str(row["name"])
     if about in ("reservations", "dataset_facts"):
@@ -266,11 +254,7 @@ def dataset_of(about: str, row: Mapping[str, Any], reserved: Mapping[int, str]) 
 
 
 def replayed(entries: Iterable[tuple[str, str]]) -> Iterator[tuple[str, Totals]]:
-    """The dataset and the running totals after each entry, recomputed from the rows of a whole history.
-
-    Args:
-        entries: (table, row in canonical JSON) of each.
-    """
+    """The dataset and the running totals after each entry, recomputed from a whole history: (table, row)."""
     newest: dict[str, Totals] = {}
     facts: dict[str, list[str]] = {}
     reserved: dict[int, str] = {}

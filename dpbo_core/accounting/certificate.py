@@ -56,10 +56,6 @@ class Recomputed:
 def read_certificate(document: Any, declared: Declared) -> Release:
     """The release in a JSON document.
 
-    Args:
-        document: as it was parsed.
-        declared: what the methods and the mechanisms say of their certificates.
-
     Raises:
         StudyInvalid: it is no release, or one of a method that declares nothing.
     """
@@ -98,10 +94,6 @@ def _in_range(release: Release) -> bool:
 
 def recompute(release: Release, declared: Declared) -> Recomputed:
     """ε and δ from the draws alone, checked against the guarantee.
-
-    Args:
-        release: as `read_certificate` gave it.
-        declared: what the methods and the mechanisms say of their certificates.
 
     Raises:
         StudyInvalid: a method that declares nothing.

@@ -44,21 +44,14 @@ HALF = 10**9  # sums are made of two halves, which no number of reservations tak
 
 # Built once: building a statement takes longer than running it, and a reservation is made while others wait.
 CAP = sa.select(DATASETS).where(DATASETS.c.name == sa.bindparam("dataset"))
+AMOUNTS = tuple(RESERVATIONS.c[name] for name in ("epsilon_units", "delta_units", "rho_units"))
 SPENT = (
     sa.select(
         RESERVATIONS.c.unit,
         sa.func.count(),
-        sa.func.count() - sa.func.count(RESERVATIONS.c.epsilon_units),  # those without a pure ε
-        *(
-            half
-            for amount in (RESERVATIONS.c.epsilon_units, RESERVATIONS.c.delta_units, RESERVATIONS.c.rho_units)
-            for half in (sa.func.sum(amount // HALF), sa.func.sum(amount % HALF))
-        ),
-        *(
-            bound(amount)  # of which none may be below 0, or no whole number
-            for amount in (RESERVATIONS.c.epsilon_units, RESERVATIONS.c.delta_units, RESERVATIONS.c.rho_units)
-            for bound in (sa.func.min, sa.func.max)
-        ),
+        sa.func.count(RESERVATIONS.c.epsilon_units),  # those with a pure ε
+        *(sa.func.sum(half) for amount in AMOUNTS for half in (amount // HALF, amount % HALF)),
+        *(bound(amount) for amount in AMOUNTS for bound in (sa.func.min, sa.func.max)),  # none below 0, none a text
     )
     .where(RESERVATIONS.c.dataset == sa.bindparam("dataset"))
     .group_by(RESERVATIONS.c.unit)
@@ -74,8 +67,8 @@ UNRELEASED = (
 
 
 @dataclass(frozen=True)
-class Approvals:
-    """Everything that the owner of a dataset approved.
+class DatasetAccount(Account):
+    """The account of a dataset with everything that its owner approved.
 
     Attributes:
         sources: what it may be scored on.
@@ -98,13 +91,6 @@ class Approvals:
     a_day: int | None = None
 
 
-@dataclass(frozen=True)
-class DatasetAccount(Account):
-    """The account of a dataset with what its owner approved: what it may be scored on, the largest ε."""
-
-    approvals: Approvals = Approvals()
-
-
 @row_decoding()
 def cap_of(connection: sa.Connection, dataset: str) -> PrivacyBudget | None:
     """The dataset's cap, if it has one; the smaller of all that it ever had, where lost entries were recovered."""
@@ -125,11 +111,11 @@ def cap_of(connection: sa.Connection, dataset: str) -> PrivacyBudget | None:
 def spent_of(connection: sa.Connection, dataset: str) -> tuple[Total, frozenset[PrivacyUnit], int]:
     """The total reserved on the dataset, the units it protects, and the number of charges; summed exactly."""
     total, units, charges = NOTHING, set(), 0
-    for unit, count, without, *sums in connection.execute(SPENT, {"dataset": dataset}):
+    for unit, count, pure, *sums in connection.execute(SPENT, {"dataset": dataset}):
         for bound in sums[6:]:
             count_of(bound or 0)
         epsilon, delta, rho = (int(sums[i] or 0) * HALF + int(sums[i + 1] or 0) for i in (0, 2, 4))
-        total += Total(None if without else epsilon, delta, rho)
+        total += Total(epsilon if pure == count else None, delta, rho)
         units.add(PrivacyUnit(unit))
         charges += count
     return total, frozenset(units), charges
@@ -141,10 +127,6 @@ def check_sealed(writer: Writer, dataset: str) -> None:
 
     So a raised cap, a spend that was made smaller, however old, a row that was put in or taken out, are refused
     before a study is admitted. What is not looked at here `dpbo budget verify` finds.
-
-    Args:
-        writer: of the transaction that will charge.
-        dataset: whose cap pays.
 
     Raises:
         LedgerDamaged: the tables say something else, or the history since the dataset's newest entry is not whole.
@@ -217,21 +199,24 @@ def account_of(connection: sa.Connection, budget: PrivacyBudget) -> DatasetAccou
         filtered = filtered.after(entry.draws, entry.cost)
     spent, units, _ = spent_of(connection, dataset)
     unit = next(iter(units), None) if len(units) == 1 else None
-    records, approvals = records_of(connection, dataset), _approvals_of(connection, dataset)
-    return DatasetAccount(budget, spent, entries, unit, records, filtered, approvals)
-
-
-def _approvals_of(connection: sa.Connection, dataset: str) -> Approvals:
-    sources, published, allowed = (
+    records = records_of(connection, dataset)
+    sources, published, readable = (
         tuple(item for item in sources_under(connection, heading) if item.dataset == dataset)
         for heading in (SOURCE, PUBLISHED, ALLOWED)
     )
-    shares, scores, code = (
+    shares, scores, estimators = (
         tuple(sorted(facts_about(connection, dataset, heading))) for heading in (SHARES, SCORE, CODE)
     )
-    names, readable = (tuple(sorted({item.source.name for item in items})) for items in (published, allowed))
-    largest, a_day = largest_of(connection, dataset), largest_of(connection, dataset, A_DAY)
-    return Approvals(sources, names, shares, largest, scores, readable, code, a_day)
+    return DatasetAccount(
+        *(budget, spent, entries, unit, records, filtered, sources),
+        published=tuple(sorted({item.source.name for item in published})),
+        shares=shares,
+        largest=largest_of(connection, dataset),
+        scores=scores,
+        readable=tuple(sorted({item.source.name for item in readable})),
+        estimators=estimators,
+        a_day=largest_of(connection, dataset, A_DAY),
+    )
 
 
 def dataset_with_cap(

@@ -8,12 +8,8 @@ holds for all. An engine commits durably, lets one writer in at a time, and keep
 
 import errno
 import hashlib
-import math
 import os
 import sqlite3
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -22,7 +18,6 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger import postgres_timeouts as patience
 
 BUSY_SECONDS = 60  # a writer of a SQLite ledger waits so long while no other one commits
-RESTED_SECONDS = patience.RESTED
 STATE = Path("mlruns")  # where DPBO keeps what must not lie in a team's database
 LEDGER_SETTING, TEAM_SETTING = "DPBO_LEDGER_URL", "DPBO_DATABASE_URL"
 LEDGER_LOCK = 0x6470626F  # "dpbo": the advisory lock every writer of a PostgreSQL ledger takes first
@@ -85,7 +80,9 @@ def open_engine(url: str) -> tuple[sa.Engine, Path]:
         address = sa.engine.make_url(url)
     except (sa.exc.ArgumentError, ValueError):
         raise _bad_url("is not a database URL") from None
-    backend = address.get_backend_name()
+    backend, name = address.get_backend_name(), address.database or ""
+    if "\0" in name or name != name.encode(errors="replace").decode():
+        raise _bad_url(f"names {name!r}, which holds a character that no file and no database can have")
     if backend == "sqlite":
         return _open_sqlite(address)
     if backend == "postgresql":
@@ -98,13 +95,11 @@ def _open_sqlite(address: sa.URL) -> tuple[sa.Engine, Path]:
         raise _bad_url("names a database in memory, which would forget what was spent")
     if "uri" in address.query:
         raise _bad_url("names a file by options behind its path, so that one file had two names")
-    _check_nameable(address.database)
     path = Path(address.database).resolve()  # a later change of the current folder must not change the ledger
     beside = path.with_name(path.name + ".generation")
     if only_readable(path):
         return _sqlite_to_read(path), beside
-    _private_folder(path.parent)
-    _private_file(path)
+    _make_private(path.parent, path)
     engine = sa.create_engine(
         sa.URL.create("sqlite", database=str(path)),  # nothing else: the file is the one whose generation is kept
         connect_args={"timeout": BUSY_SECONDS, "isolation_level": None},
@@ -168,96 +163,41 @@ def _changed_at(record: Path) -> int:
 
 
 def _open_postgresql(address: sa.URL) -> tuple[sa.Engine, Path]:
-    _check_nameable(address.database or "")
+    patience.make_patient_by_name()
     try:
         engine = sa.create_engine(
-            patience.patient_url(address.set(drivername="postgresql+psycopg")),
+            patience.named(address.set(drivername="postgresql+psycopg")),
             isolation_level="READ COMMITTED",  # each statement after the lock sees what the last writer committed
-            pool_size=4,
-            max_overflow=0,
-            pool_timeout=patience.POOLED,
+            poolclass=sa.pool.NullPool,  # a long step may outlast a connection, and no fork may share one
         )
-        patience.make_patient(engine)
     except ImportError:
         raise _bad_url("names PostgreSQL, whose driver is not installed (pip install 'dpbo[postgres]')") from None
-
-    def configure(connection, _record) -> None:  # type: ignore[no-untyped-def]
-        """Durable on commit whatever the server's default; a writer waits for its turn, and not for ever."""
-        with connection.cursor() as cursor:
-            cursor.execute(f"SET synchronous_commit = 'on'; SET lock_timeout = '{patience.QUEUED}s'")
-        connection.commit()
-
-    def rested(_connection, record) -> None:  # type: ignore[no-untyped-def]
-        record.info["since"] = time.monotonic()
-
-    def check(connection, record, _proxy) -> None:  # type: ignore[no-untyped-def]
-        """A long step may outlast a connection: one that has rested is tried first, and replaced if it is gone."""
-        if time.monotonic() - record.info.get("since", math.inf) > RESTED_SECONDS:
-            connection.silence = patience.TRIED
-            try:
-                connection.execute("SELECT 1")
-                connection.rollback()
-            except engine.dialect.loaded_dbapi.Error:
-                raise sa.exc.DisconnectionError from None
-            connection.silence = patience.SILENCE
 
     def begin(connection: sa.Connection) -> None:
         if not connection.get_execution_options().get("reading", False):
             connection.exec_driver_sql(patience.QUEUE % LEDGER_LOCK)
 
-    sa.event.listen(engine, "connect", configure)
-    sa.event.listen(engine, "checkin", rested)
-    sa.event.listen(engine, "checkout", check)
     sa.event.listen(engine, "begin", begin)
     place = address.set(drivername="postgresql", username=None, password=None).render_as_string()
-    _private_folder(STATE)
+    _make_private(STATE)
     name = f"ledger-{hashlib.sha256(place.encode()).hexdigest()[:16]}.generation"
     return engine, STATE.resolve() / name
 
 
-def _check_nameable(name: str) -> None:
-    """Refuse a path with a NUL or text that is no Unicode, which no system opens.
+def _make_private(folder: Path, file: Path | None = None) -> None:
+    """Make a folder and a file, readable by their owner alone; SQLite gives -wal and -shm the file's mode.
 
     Raises:
-        StudyInvalid: it is such a name.
+        StudyInvalid: one of them cannot be made or written.
     """
     try:
-        name.encode()
-        fit = "\0" not in name
-    except UnicodeEncodeError:
-        fit = False
-    if not fit:
-        raise _bad_url(f"names {name!r}, which holds a character that no file and no database can have")
-
-
-def _private_folder(folder: Path) -> None:
-    """Make the folder if need be, readable by its owner alone."""
-    with _errors_of_file_making():
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-
-
-def _private_file(path: Path) -> None:
-    """Make the file readable by its owner alone; SQLite gives -wal and -shm files its mode."""
-    with _errors_of_file_making():
-        if path.exists() and not path.is_file():  # a device's mode is everybody's
-            raise OSError(errno.EINVAL, "it is no ordinary file")
-        opened = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
-        try:
-            if os.fstat(opened).st_uid == os.geteuid():
-                os.fchmod(opened, 0o600)
-        finally:
-            os.close(opened)
-
-
-@contextmanager
-def _errors_of_file_making() -> Iterator[None]:
-    """Context that turns errors of making the ledger's file or folder into a message.
-
-    Raises:
-        StudyInvalid: it cannot be made or written.
-    """
-    try:
-        yield
+        if file is not None:
+            if file.exists() and not file.is_file():  # a device's mode is everybody's
+                raise OSError(errno.EINVAL, "it is no ordinary file")
+            with open(os.open(file, os.O_CREAT | os.O_RDWR, 0o600), "rb") as opened:  # noqa: PTH123  a handle
+                if os.fstat(opened.fileno()).st_uid == os.geteuid():
+                    os.fchmod(opened.fileno(), 0o600)
     except OSError as error:
         reason = error.strerror or "it cannot be made or written"
     else:

@@ -34,6 +34,7 @@ from dpbo_core.ledger.history import (
 from dpbo_core.ledger.schema import METADATA, RECORDED
 from dpbo_core.ledger.store import LedgerStore
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
+from dpbo_core.privacy.json_values import count_of, text_of
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
@@ -72,10 +73,6 @@ def read_export(lines: Iterable[str]) -> tuple[Link, ...]:
 def verify(url: str, copy: tuple[Link, ...] = ()) -> Place:
     """Compare the whole ledger with its own history, with its records outside, and with an exported copy.
 
-    Args:
-        url: the ledger's.
-        copy: an exported history that the ledger must continue.
-
     Returns:
         Its newest entry.
 
@@ -108,7 +105,7 @@ def opened(url: str) -> LedgerStore:
         DpboError: it has another schema.
     """
     store = LedgerStore(url, restored=True)
-    if store.schema != str(schema.SCHEMA):
+    if store.schema != schema.SCHEMA:
         raise schema.another(store.schema)
     return store
 
@@ -142,57 +139,33 @@ def _check(about: str, row: Mapping[str, Any]) -> None:
     table = METADATA.tables.get(about)
     if table is None:  # a note, in the history alone
         return
-    if table not in RECORDED:
-        raise ValueError("the history has no entries about itself")
-    if set(row) != {column.name for column in table.columns}:
-        raise ValueError("other columns")
-    for column in table.columns:
-        if not _has_column_type(column, row[column.name]):
-            raise TypeError(column.name)
-    if about == "datasets":
-        NeighboringRelation(row["relation"])
-        if not all(isinstance(name, str) for name in row["accepts"]):
-            raise TypeError("accepts")
-    if about == "reservations":
-        if PrivacyGuarantee.from_json(row["guarantee"]).unit is not PrivacyUnit(row["unit"]):
-            raise ValueError("unit")
-        _check_composed(row)
-    if about == "draws":
-        Spend.from_json(row["spend"])
-    if about == "releases":
-        Release.from_json(row["release"])
-    if about == "dataset_facts":
-        _check_fact(row["about"], row["item"], row["value"])
-
-
-def _has_column_type(column: sa.Column[Any], cell: Any) -> bool:
-    """Whether a cell is of the type of its column: a number of a row from 1 on, an amount from 0 on."""
-    if cell is None:
-        return bool(column.nullable)
-    if isinstance(column.type, sa.Boolean):
-        return isinstance(cell, bool)
-    if isinstance(column.type, sa.Integer):
-        least = 0 if column.name.endswith("_units") else 1
-        return type(cell) is int and least <= cell <= LARGEST
-    if isinstance(column.type, sa.JSON):
-        return isinstance(cell, list if column.name in LISTS else dict)
-    return isinstance(cell, str)
-
-
-def _check_fact(about: str, item: str, value: Mapping[str, Any]) -> None:
-    """Refuse a fact whose form does not fit its heading.
-
-    Raises:
-        ValueError, TypeError, LookupError: it is otherwise.
-    """
-    if about == RECORDS and not (item.isascii() and item.isdigit() and int(item) >= 1):
-        raise ValueError("k")
-    if about == CAP:
-        for name in ("epsilon_units", "delta_units"):
-            if not (type(value[name]) is int and 0 <= value[name] <= LARGEST):
-                raise TypeError(name)
-    if about == LEARNED:
-        read_warm_start(value)
+    if table not in RECORDED or set(row) != set(table.columns.keys()):
+        raise ValueError("the history itself, or other columns")
+    for name, column in table.columns.items():
+        kind = list if name in LISTS else column.type.python_type
+        sound = column.nullable if row[name] is None else type(row[name]) is kind
+        least = 0 if name.endswith("_units") else 1  # an amount; a row's number
+        if not sound or (type(row[name]) is int and not least <= row[name] <= LARGEST):
+            raise TypeError(name)
+    match about:
+        case "datasets":
+            NeighboringRelation(row["relation"])
+            list(map(text_of, row["accepts"]))
+        case "reservations":
+            if PrivacyGuarantee.from_json(row["guarantee"]).unit is not PrivacyUnit(row["unit"]):
+                raise ValueError("unit")
+            _check_composed(row)
+        case "draws":
+            Spend.from_json(row["spend"])
+        case "releases":
+            Release.from_json(row["release"])
+        case "dataset_facts":
+            if row["about"] == RECORDS and int(row["item"]) < 1:
+                raise ValueError("k")
+            if row["about"] == CAP:
+                count_of(row["value"]["epsilon_units"]), count_of(row["value"]["delta_units"])
+            if row["about"] == LEARNED:
+                read_warm_start(row["value"])
 
 
 def _check_composed(row: Mapping[str, Any]) -> None:
@@ -202,9 +175,9 @@ def _check_composed(row: Mapping[str, Any]) -> None:
         ValueError: an amount is not the sum of its spends'.
     """
     for name, summed in asdict(compose(map(Spend.from_json, row["spends"]))).items():
-        amount = row[name]
-        sound = amount is summed
-        if amount is not None and summed is not None:
-            sound = abs(amount - summed) <= len(row["spends"]) * ROUNDING * summed
+        if None in (row[name], summed):
+            sound = row[name] is summed
+        else:
+            sound = abs(row[name] - summed) <= len(row["spends"]) * ROUNDING * summed
         if not sound:
             raise ValueError("an amount is not that of its spends")

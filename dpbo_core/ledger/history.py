@@ -113,11 +113,7 @@ def broken_links(history: Iterable[Link], after: Place = START) -> Iterator[str]
 
 
 def unlike_totals(history: Iterable[Link]) -> Iterator[str]:
-    """The entries whose totals or dataset do not follow from the rows so far, in words.
-
-    Args:
-        history: from its first entry, its chain whole.
-    """
+    """The entries whose totals or dataset do not follow from the rows so far, in words; of a whole history."""
     entries = list(history)
     expected = replayed((link.about, link.row) for link in entries)
     for link, (dataset, totals) in zip(entries, expected, strict=True):
@@ -131,21 +127,26 @@ def unlike_tables(history: Iterable[Link], connection: sa.Connection) -> Iterato
     for table in RECORDED:
         keys = [column.name for column in table.primary_key]
         written = {}
-        for link in entries:
-            if link.about == table.name:
-                row = json.loads(link.row)
-                written[tuple(row.get(key) for key in keys)] = link
+        for entry in entries:
+            if entry.about == table.name:
+                row = json.loads(entry.row)
+                written[tuple(row.get(key) for key in keys)] = entry
         rows = {
             tuple(row[key] for key in keys): canonical(dict(row))
             for row in connection.execute(sa.select(table)).mappings()
         }
-        for key, link in written.items():
-            if key not in rows:
-                yield f"{_row_in_words(table, key)} was removed (entry {link.sequence} of the history has it)"
-            elif rows[key] != link.row:
-                yield f"{_row_in_words(table, key)} {_differing_columns(link.row, rows[key])}"
-        for key in rows.keys() - written.keys():
-            yield f"{_row_in_words(table, key)} is not in the history"
+        for key in (*written, *(rows.keys() - written.keys())):
+            name, link, present = f"row {', '.join(map(str, key))} of {table.name}", written.get(key), rows.get(key)
+            if link is None:
+                yield f"{name} is not in the history"
+            elif present is None:
+                yield f"{name} was removed (entry {link.sequence} of the history has it)"
+            elif present != link.row:
+                before, after = json.loads(link.row), json.loads(present)
+                columns = sorted(
+                    column for column in before.keys() | after if before.get(column) != after.get(column)
+                )
+                yield f"{name} was changed: {', '.join(columns)}"  # without values: an export shows them
 
 
 def as_exported(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -157,25 +158,8 @@ def as_exported(row: Mapping[str, Any]) -> dict[str, Any]:
     return line
 
 
-def _row_in_words(table: sa.Table, key: tuple[Any, ...]) -> str:
-    return f"row {', '.join(map(str, key))} of {table.name}"
-
-
-def _differing_columns(written: str, present: str) -> str:
-    """The columns that differ, without their values: a message is short, and an export shows them."""
-    before, after = json.loads(written), json.loads(present)
-    differing = sorted(name for name in before.keys() | after if before.get(name) != after.get(name))
-    return f"was changed: {', '.join(differing)}"
-
-
 def changed(problems: Sequence[str], name: str = "the ledger", *, hint: str = "") -> LedgerDamaged:
-    """The error to raise for a ledger, or an exported copy, that was changed by other means than dpbo.
-
-    Args:
-        problems: its, in words.
-        name: the ledger's.
-        hint: what else may be done.
-    """
+    """The error to raise for a ledger, or an exported copy, that was changed by other means than dpbo."""
     more = f"; and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
     return LedgerDamaged(
         f"{name} was tampered with: {'; '.join(problems[:SHOWN])}{more}",

@@ -48,9 +48,6 @@ class Recorded:
 class RecordedStudies:
     """The charges, draws and releases that a ledger recorded, read back, one snapshot a call.
 
-    Args:
-        url: of the ledger.
-
     Raises:
         LedgerDamaged: an old copy of it was restored; every method, where a row is not what was written there.
     """
@@ -82,7 +79,7 @@ class RecordedStudies:
 
     def release_named(self, release_id: str) -> Release | None:
         """The recorded release of that id (the first 16 digits of its study's fingerprint), if there is one."""
-        return self._release_where(sa.func.substr(RESERVATIONS.c.fingerprint, 1, len(release_id)) == release_id)
+        return self._release_where(NAMED.in_([release_id]))
 
     def warm_start(self, fingerprint: str) -> WarmStart | None:
         """The warm start that this study was charged with; None where it had none, or is not charged."""
@@ -90,13 +87,7 @@ class RecordedStudies:
             return warm_start_of(connection, fingerprint)
 
     def released_in(self, dataset: str, series: str, *, most: int) -> tuple[Release, ...]:
-        """The newest releases of a series, oldest first, of the dataset and of datasets under one name pattern.
-
-        Args:
-            dataset: as a study names it.
-            series: of the study.
-            most: how many.
-        """
+        """The `most` newest releases of a series, oldest first, of the dataset and of others under one pattern."""
         query = (
             sa.select(RELEASES.c.release, DATASET_FACTS.c.value)
             .join(RESERVATIONS)
@@ -109,16 +100,15 @@ class RecordedStudies:
             newest = islice((row.release for row in rows if read_warm_start(row.value).series == series), most)
             return tuple(map(Release.from_json, newest))[::-1]
 
+    @row_decoding()
     def releases_named(self, ids: tuple[str, ...]) -> tuple[Release, ...]:
         """The recorded releases of these ids, in their order.
 
         Raises:
             LedgerDamaged: one is not there any more.
         """
-        query = sa.select(NAMED, RELEASES.c.release).join(RELEASES).where(NAMED.in_(ids))
-        with self._reading() as connection:
-            releases = {name: release for name, release in connection.execute(query)}  # noqa: C416  rows are no pairs
-            return tuple(Release.from_json(releases[name]) for name in ids)
+        releases = {item.release_id: item.release for item in self._select(NAMED.in_(ids)) if item.release}
+        return tuple(releases[name] for name in ids)
 
     def recorded(self, word: str) -> tuple[Recorded, ...]:
         """The charged studies that `word` names, as NAME, NAME:EDITION or a release's id."""
@@ -139,9 +129,7 @@ class RecordedStudies:
             return tuple(str(name) for name in connection.scalars(query))
 
     def _release_where(self, which: sa.ColumnElement[bool]) -> Release | None:
-        with self._reading() as connection:
-            release = connection.scalar(sa.select(RELEASES.c.release).join(RESERVATIONS).where(which))
-            return None if release is None else Release.from_json(release)
+        return next((item.release for item in self._select(which)), None)
 
     def _select(self, *which: sa.ColumnElement[bool]) -> tuple[Recorded, ...]:
         columns = [RESERVATIONS.c[name] for name in ("study", "edition", "method", "dataset")]
@@ -173,10 +161,6 @@ def warm_start_of(connection: sa.Connection, fingerprint: str) -> WarmStart | No
 
 def standing_of(release: Release, url: str) -> Standing:
     """Whether the ledger has the entry that the release names: "held", "accepted" as lost, or "another" ledger.
-
-    Args:
-        release: as its certificate has it, with the hash of the ledger's entry before its own.
-        url: the ledger's.
 
     Returns:
         "held"; "accepted" where it is missing and a person answered for an older copy; "another" where the release

@@ -40,12 +40,7 @@ def is_pattern(text: str) -> bool:
 
 
 def filled_at(text: str, moment: datetime) -> str:
-    """The name with its fields filled for a moment; unknown ones stay.
-
-    Args:
-        text: the name.
-        moment: in UTC.
-    """
+    """The name with its fields filled for a moment, UTC; unknown ones stay."""
     return _FIELD.sub(lambda field: moment.strftime(FIELDS.get(field[1], field[0].replace("%", "%%"))), text)
 
 

@@ -72,11 +72,6 @@ class References:
 def check_allowed(connection: sa.Connection, dataset: str, references: References) -> None:
     """Refuse a study that names anything which the owner did not allow to operators' runs, or a missing file.
 
-    Args:
-        connection: to the ledger.
-        dataset: the study's.
-        references: of the study, and of what is asked beside it.
-
     Raises:
         PolicyRefused: something is not, or there is no cap. Whether a file is missing or forbidden is not said.
     """

@@ -41,6 +41,7 @@ class OwnersLedger(RecordedStudies):
 
     Raises:
         PolicyRefused: every method, where the ledger's file belongs to another account.
+        NoBudget: every method that allows or publishes something, where the dataset has no cap.
     """
 
     @property
@@ -122,7 +123,6 @@ class OwnersLedger(RecordedStudies):
         """Add a source to what a dataset may be scored on; False if it was its own already.
 
         Raises:
-            NoBudget: the dataset has no cap.
             PolicyRefused: the source is another dataset's.
         """
         with self._owner_writing(dataset) as writer:
@@ -132,9 +132,6 @@ class OwnersLedger(RecordedStudies):
         """Allow a source whose people also pay other datasets: those; None if it was this one's already.
 
         Each of the accounts says so from now on.
-
-        Raises:
-            NoBudget: the dataset has no cap.
         """
         with self._owner_writing(dataset) as writer:
             approved = sources_under(writer.connection, SOURCE, (source,))
@@ -155,7 +152,6 @@ class OwnersLedger(RecordedStudies):
             code: "ourpackage.scores.utility" or "ourpackage.models:Net", as studies write it. It is not imported.
 
         Raises:
-            NoBudget: the dataset has no cap.
             StudyInvalid: it is no such path.
         """
         path = code.path.replace(":", ".")
@@ -177,7 +173,6 @@ class OwnersLedger(RecordedStudies):
         """Let runs that Prefect starts read a training file or a saved model; False if they could already.
 
         Raises:
-            NoBudget: the dataset has no cap.
             PolicyRefused: it is what a dataset is scored on.
         """
         with self._owner_writing(dataset) as writer:
@@ -188,9 +183,6 @@ class OwnersLedger(RecordedStudies):
         """State that the records of a file, or a folder of files, are public; False if that was stated before.
 
         It is never taken back, and every later release of the dataset lists `published_records`.
-
-        Raises:
-            NoBudget: the dataset has no cap.
         """
         with self._owner_writing(dataset) as writer:
             return write_source(writer, PUBLISHED, Approved(dataset, source), source.files)

@@ -256,12 +256,6 @@ def check_same_sources(connection: sa.Connection, sources: Sequence[Source], dat
 def check_division(connection: sa.Connection, dataset: str, share: float, n_rows: int) -> None:
     """Refuse another split share for a table divided by position, or a table that lost rows.
 
-    Args:
-        connection: to the ledger, for the divisions of the dataset's earlier studies.
-        dataset: the study's.
-        share: of the study.
-        n_rows: of the study's table.
-
     Raises:
         PolicyRefused: it is another share, or the table has fewer rows: what was protected would be public, or was.
     """

@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
 CONNECTING, QUEUED, SILENCE, IDLE = 5, 10, 12, 30  # seconds
-RESTED, TRIED = 5, 2  # seconds: a connection unused for so long is tried first, and not for longer than this
-POOLED = 12  # seconds a thread waits for one of its process's connections
-NAMED = "dpbo's MLflow"  # what a connection calls itself that somebody else's engine opens for us
+NAMED = "dpbo"  # what a connection calls itself that this process opens, MLflow's among them
 OPTIONS = {
     "connect_timeout": CONNECTING,
     "tcp_user_timeout": 1000 * SILENCE,
@@ -33,7 +31,12 @@ OPTIONS = {
     "keepalives_interval": 4,
     "keepalives_count": 2,
 }
-QUEUE = f"SELECT set_config('idle_in_transaction_session_timeout', '{IDLE}s', true), pg_advisory_xact_lock(%d)"
+# A writer's first words: durable on commit whatever the server's default, and its turn is not waited for for ever.
+QUEUE = (
+    "SELECT set_config('synchronous_commit', 'on', true), "
+    f"set_config('lock_timeout', '{QUEUED}s', true), "
+    f"set_config('idle_in_transaction_session_timeout', '{IDLE}s', true), pg_advisory_xact_lock(%d)"
+)
 
 
 def patient_url(address: sa.URL) -> sa.URL:
@@ -43,22 +46,12 @@ def patient_url(address: sa.URL) -> sa.URL:
     )
 
 
-def make_patient(engine: sa.Engine) -> None:
-    """Make connections of `engine` give up on a server that is silent in the middle of a statement.
-
-    The operating system cannot tell: a stopped server's machine acknowledges what it never reads.
-    """
-    kind = _connection_with_timeout()
-
-    def connect(_dialect, _record, words, options) -> Any:  # type: ignore[no-untyped-def]
-        """SQLAlchemy's `do_connect`: the connection class with timeouts in the place of the driver's own."""
-        return kind.connect(*words, **options)
-
-    sa.event.listen(engine, "do_connect", connect)
-
-
 def make_patient_by_name() -> None:
-    """Give every connection of this process that is named NAMED a timeout: MLflow makes its engines itself."""
+    """Make every connection of this process that is named NAMED give up on a server that is silent for too long.
+
+    The operating system cannot tell: a stopped server's machine acknowledges what it never reads. By name, since
+    MLflow makes its engines itself.
+    """
     if not sa.event.contains(sa.engine.Engine, "do_connect", _connect_named):
         sa.event.listen(sa.engine.Engine, "do_connect", _connect_named)
 

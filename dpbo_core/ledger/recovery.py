@@ -77,10 +77,6 @@ def accept(url: str, copy: tuple[Link, ...] = ()) -> Recovered | None:
 
     The acceptance itself becomes an entry of the history.
 
-    Args:
-        url: the ledger's.
-        copy: an exported history of this very ledger.
-
     Returns:
         What was added; None of a ledger that verifies, which is left as it is.
 
@@ -107,11 +103,7 @@ def accept(url: str, copy: tuple[Link, ...] = ()) -> Recovered | None:
 
 
 def recover(url: str, copy: tuple[Link, ...]) -> Recovered:
-    """Add the entries of an exported history that the ledger lacks.
-
-    Args:
-        url: the ledger's; it must be whole.
-        copy: an exported history, of this ledger or of another.
+    """Add the entries of an exported history, of this ledger or of another, that the ledger lacks.
 
     Raises:
         LedgerDamaged: the copy is empty, is broken or holds what cannot be; nothing was added.
@@ -142,11 +134,6 @@ def check_recovered(connection: sa.Connection, url: str, dataset: str) -> None:
     """Refuse a charge while the team's ledger lacks spends that the folder's own ledger has on this dataset.
 
     A SQLite ledger is a team's if DPBO_LEDGER_URL names it; one that a program names is that program's business.
-
-    Args:
-        connection: to the ledger that would be charged.
-        url: of that ledger.
-        dataset: the study's.
 
     Raises:
         PolicyRefused: it does not.

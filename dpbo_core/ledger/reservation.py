@@ -89,12 +89,7 @@ class Reservation:
         return outcome
 
     def conclude(self, release: Release, *, check: Check | None = None) -> Release:
-        """Record the finished release, or read back the one that was recorded first.
-
-        Args:
-            release: of everything that was drawn.
-            check: sees every draw, by name, in this transaction, and refuses by raising.
-        """
+        """Record the finished release, or read back the one that was recorded first; `check` as of `record`."""
         with self._store.writing() as writer:
             stored = writer.connection.scalar(RELEASED, {"reservation": self._id})
             if stored is None:

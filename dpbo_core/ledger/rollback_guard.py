@@ -148,30 +148,16 @@ class Record:
             _write_content(file, reached)
 
     def _check_kind(self) -> None:
-        """Refuse a record that is not a file or a link to one: a dangling link would start another one.
-
-        Raises:
-            LedgerDamaged: it is something else.
-        """
-        try:
-            odd = not stat.S_ISREG(self.path.stat().st_mode)
-        except FileNotFoundError:
-            odd = self.path.is_symlink()
-        except OSError:
-            odd = True
-        if odd:
-            raise LedgerDamaged(
-                f"the ledger's generation, {self.path}, is no file but a link to nothing, a folder or a device",
-                cause="the file that the link named was moved, or its disk is not there",
-                remedy="put the file back where the link points; if it is lost, remove the link and, if you answer "
-                "for spends that may be missing, run: dpbo budget verify --accept-restored",
-            )
+        """Refuse a record that is not a file or a link to one: a dangling link would start another one."""
+        if not self.path.is_file() and (self.path.exists() or self.path.is_symlink()):
+            raise self._unreadable()
 
     def _unreadable(self) -> LedgerDamaged:
         return LedgerDamaged(
             f"the ledger's generation, {self.path.name}, cannot be read",
-            cause="it was edited, or belongs to another user",
-            remedy="if you know the ledger beside it to be the newest, run: dpbo budget verify --accept-restored",
+            cause="it was edited, belongs to another user, or is a link to nothing, a folder or a device",
+            remedy="put it back; or, if you know the ledger beside it to be the newest, run: "
+            "dpbo budget verify --accept-restored",
         )
 
     @contextmanager

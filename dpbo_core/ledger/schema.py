@@ -15,7 +15,6 @@ it: `dpbo budget export` still writes its history.
 """
 
 import secrets
-from collections.abc import Sequence
 
 import sqlalchemy as sa
 
@@ -108,28 +107,10 @@ $$ BEGIN RAISE EXCEPTION '{REFUSAL}' USING ERRCODE = 'restrict_violation'; END $
 """
 
 
-def number_of(connection: sa.Connection) -> str | None:
-    """The schema number of the ledger in this database, in words; None if there is no ledger."""
-    tables = set(sa.inspect(connection).get_table_names())
-    if LEDGER.name not in tables:
-        return "without a number" if tables & {RESERVATIONS.name, HISTORY.name} else None
-    return listed(connection.scalars(NUMBER).all())
-
-
-def listed(numbers: Sequence[object]) -> str:
-    """Schema numbers, of which there should be one, as words for a message."""
-    return " and ".join(map(str, numbers)) or "without a number"
-
-
-def check(connection: sa.Connection) -> None:
-    """Refuse an existing ledger of another schema than this version's.
-
-    Raises:
-        DpboError: it has another number.
-    """
+def number_of(connection: sa.Connection) -> int:
+    """The schema number of a ledger; 0 if it has lost it."""
     numbers = connection.scalars(NUMBER).all()
-    if numbers != [SCHEMA]:
-        raise another(listed(numbers))
+    return numbers[0] if len(numbers) == 1 and type(numbers[0]) is int else 0
 
 
 def make(connection: sa.Connection) -> dict[str, object]:
@@ -190,7 +171,7 @@ def _sqlite() -> list[str]:
     return statements
 
 
-def another(number: str) -> DpboError:
+def another(number: int) -> DpboError:
     """The error for a ledger of another schema."""
     return DpboError(
         f"the ledger has schema {number}, and this version of dpbo reads and writes schema {SCHEMA} alone",

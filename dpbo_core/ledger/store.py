@@ -53,15 +53,14 @@ class LedgerStore:
         self.server = self._engine.dialect.name == "postgresql"  # whose record is each machine's own
         self._read_only = not self.server and only_readable(Path(str(self._engine.url.database)))
         self._name = f"the ledger, {'database' if self.server else 'file'} {self._engine.url.database!r},"
-        self._process = os.getpid()
         self._restored = restored
         self.identity, self.guard = "", RollbackGuard(beside)  # until the identity is read
         with self.reading() as connection:
-            number = schema.number_of(connection)
-        self.schema = number or str(schema.SCHEMA)
-        if number is None:
+            made = sa.inspect(connection).has_table(LEDGER.name)
+            self.schema = schema.number_of(connection) if made else schema.SCHEMA
+        if not made:
             self._make()
-        elif self.schema != str(schema.SCHEMA):
+        elif self.schema != schema.SCHEMA:
             if restored:
                 return
             raise schema.another(self.schema)
@@ -99,7 +98,9 @@ class LedgerStore:
                 remedy="run it as the ledger's owner; dpbo budget and dpbo show need no more than reading",
             )
         with self._transaction(reading=False) as connection:
-            schema.check(connection)
+            number = schema.number_of(connection)
+            if number != schema.SCHEMA:
+                raise schema.another(number)
             last, verified = self._last(connection)
             problem = None if self._restored else self._unchained(connection, verified, last)
             if problem is not None:
@@ -112,7 +113,7 @@ class LedgerStore:
     def _make(self) -> None:
         """Create the tables, unless another process just did."""
         with self._transaction(reading=False) as connection:
-            if schema.number_of(connection) is not None:
+            if sa.inspect(connection).has_table(LEDGER.name):
                 return
             writer = Writer(connection, START, self._name)
             writer.note(LEDGER.name, schema.make(connection))
@@ -129,9 +130,6 @@ class LedgerStore:
 
     @contextmanager
     def _transaction(self, *, reading: bool) -> Iterator[sa.Connection]:
-        if os.getpid() != self._process:  # forked: the parent's connections are not ours, nor ours to close
-            self._engine.dispose(close=False)
-            self._process = os.getpid()
         engine = self._engine.execution_options(reading=True) if reading else self._engine
         if reading and self.server:
             engine = engine.execution_options(isolation_level="REPEATABLE READ")
@@ -187,30 +185,21 @@ class LedgerStore:
         Both are read before the first statement of a reader, or after the writers' lock was taken, and written
         after a commit: they are never ahead of what a sound ledger holds.
         """
-        beside, of_user = START, START
+        own, of_user = self.guard.beside, START
+        beside = START
         if not self._restored:
-            beside, of_user = self._beside(), self.guard.of_user()
+            beside, of_user = START if self._read_only else own.read(), self.guard.of_user()
         rows = connection.execute(LAST).all()
         with row_decoding():  # SQLite keeps a text in a column of numbers
             last = Place(index(rows[0].sequence), str(rows[0].hash)) if rows else START
-        self._check_reached(connection, last, beside, self.guard.beside.path)
-        unknown = not (beside.sequence or self._restored or self.server) and last.sequence > FRESH
-        if (
-            unknown and not self._beside().sequence and not self._hidden
-        ):  # read again: another process may just have begun it
-            raise missing(self.guard.beside.path)
-        self._check_reached(connection, last, of_user, self.guard.path_of_user or self.guard.beside.path)
+        self._check_reached(connection, last, beside, own.path)
+        unknown = (
+            not (beside.sequence or self._restored or self._read_only or self.server) and last.sequence > FRESH
+        )
+        if unknown and not own.read().sequence:  # read again: another process may just have begun it
+            raise missing(own.path)
+        self._check_reached(connection, last, of_user, self.guard.path_of_user or own.path)
         return last, beside
-
-    @property
-    def _hidden(self) -> bool:
-        """Whether the record beside the ledger is unreadable to this user."""
-        path = self.guard.beside.path
-        return self._read_only and path.exists() and not os.access(path, os.R_OK, effective_ids=True)
-
-    def _beside(self) -> Place:
-        """The place in the record beside the ledger; the start where it is unreadable."""
-        return START if self._hidden else self.guard.beside.read()
 
     @staticmethod
     def _check_reached(connection: sa.Connection, last: Place, reached: Place, path: Path) -> None:

@@ -42,47 +42,33 @@ def utc_now() -> str:
 
 
 class Writer:
-    """A writing transaction: `connection` reads, and `write` adds a row to its table and to the history.
-
-    Args:
-        connection: inside the transaction.
-        last: the newest entry.
-        name: the ledger, as it is called in messages.
-    """
+    """A writing transaction: `connection` reads, and `write` adds a row to its table and to the history."""
 
     def __init__(self, connection: sa.Connection, last: Place, name: str) -> None:
         self.connection, self.last, self.name = connection, last, name
         self._totals: dict[str, Totals] = {}
         self._facts: dict[str, list[str]] = {}
 
-    def write(self, table: sa.Table, row: Mapping[str, Any]) -> None:
-        """Add a row to a table whose key is not a number of the database's.
+    def write(self, table: sa.Table, row: Mapping[str, Any]) -> int:
+        """Add a row to a table and to the history; of a reservation, the number the database gave it.
 
         Raises:
             LedgerDamaged: what the ledger says of the row's dataset is not what its history sealed.
         """
-        dataset = self._dataset_of_row(table.name, row)
+        dataset, written = self._dataset_of_row(table.name, row), dict(row)
         before, facts = self.totals_of(dataset), None
         if table is DATASET_FACTS and row["about"] not in STUDIES:
             self._sealed_facts(dataset).append(canonical(row))
             facts = facts_hash(self._facts[dataset])
-        self.connection.execute(table.insert(), dict(row))
-        self._append_entry(table.name, dataset, row, before.after(table.name, row, facts))
+        key = self.connection.execute(table.insert(), written).inserted_primary_key
+        if table is RESERVATIONS:
+            written["id"] = key[0] if key else 0
+        self._append_entry(table.name, dataset, written, before.after(table.name, written, facts))
+        return int(written.get("id", 0))
 
     def reserve(self, row: Mapping[str, Any]) -> int:
-        """Add a reservation; the number the database gave it.
-
-        Raises:
-            LedgerDamaged: what the ledger says of the row's dataset is not what its history sealed.
-        """
-        before = self.totals_of(row["dataset"])
-        key = self.connection.execute(RESERVATIONS.insert(), dict(row)).inserted_primary_key
-        if key is None:
-            raise self.differs("its database gave a new row no number")
-        number = int(key[0])
-        numbered = {**row, "id": number}
-        self._append_entry(RESERVATIONS.name, row["dataset"], numbered, before.after(RESERVATIONS.name, numbered))
-        return number
+        """Add a reservation: its number."""
+        return self.write(RESERVATIONS, row)
 
     def note(self, about: str, row: Mapping[str, Any]) -> None:
         """Add a history entry about the ledger itself and no dataset."""

@@ -122,16 +122,15 @@ def account_json(account: DatasetAccount) -> dict[str, Any]:
         "accepts": list(budget.accepts),
         "max_records_per_person": account.records[-1] if account.records else None,
         "sources": [
-            {"kind": item.source.kind, "name": item.source.name, "shared": item.shared}
-            for item in account.approvals.sources
+            {"kind": item.source.kind, "name": item.source.name, "shared": item.shared} for item in account.sources
         ],
-        "published": list(account.approvals.published),
-        "shares_people_with": list(account.approvals.shares),
-        "scores": list(account.approvals.scores),
-        "readable": list(account.approvals.readable),
-        "estimators": list(account.approvals.estimators),
-        "a_day": None if account.approvals.a_day is None else from_units(account.approvals.a_day),
-        "largest_epsilon": None if account.approvals.largest is None else from_units(account.approvals.largest),
+        "published": list(account.published),
+        "shares_people_with": list(account.shares),
+        "scores": list(account.scores),
+        "readable": list(account.readable),
+        "estimators": list(account.estimators),
+        "a_day": None if account.a_day is None else from_units(account.a_day),
+        "largest_epsilon": None if account.largest is None else from_units(account.largest),
         "room": account.rooms,
         "entries": [
             {
@@ -195,23 +194,22 @@ def _askers(entries: Sequence[Entry]) -> Iterator[str]:
 
 def approval_lines(account: DatasetAccount) -> Iterator[str]:
     """What the owner approved for a dataset, a line each."""
-    approvals = account.approvals
-    for item in approvals.sources:
+    for item in account.sources:
         yield f"scored on {named(str(item.source))}"
-    for path in approvals.scores:
+    for path in account.scores:
         yield f"scored by {named(path)}, where a study names it"
-    for name in approvals.readable:
+    for name in account.readable:
         yield f"Prefect's runs may read {named(name)}"
-    for path in approvals.estimators:
+    for path in account.estimators:
         yield f"Prefect's runs may import {named(path)}"
-    for name in approvals.published:
+    for name in account.published:
         yield f"{named(name)} is public on the owner's word: later releases assume published_records"
-    if approvals.shares:
-        yield f"its people pay {', '.join(map(named, approvals.shares))} too: add the two accounts up for them"
-    if approvals.a_day is not None:
-        yield f"where Prefect starts studies, 24 hours cost ε {from_units(approvals.a_day):g} at most"
-    if approvals.largest is not None:
-        yield f"a study that Prefect starts asks for ε {from_units(approvals.largest):g} at most"
+    if account.shares:
+        yield f"its people pay {', '.join(map(named, account.shares))} too: add the two accounts up for them"
+    if account.a_day is not None:
+        yield f"where Prefect starts studies, 24 hours cost ε {from_units(account.a_day):g} at most"
+    if account.largest is not None:
+        yield f"a study that Prefect starts asks for ε {from_units(account.largest):g} at most"
 
 
 def _room(account: Account) -> str:

@@ -59,9 +59,7 @@ def files(accounts: tuple[DatasetAccount, ...]) -> Iterator[Finding]:
     password, profiles = _of_prefect()
     private_paths = [FOLDER, Stores().vaults, *FOLDER.glob("*.generation"), *FOLDER.glob("*.db"), password]
     private_paths += [profiles] if _holds_a_secret(profiles) else []
-    approved = [
-        item.source for account in accounts if not account.budget.public for item in account.approvals.sources
-    ]
+    approved = [item.source for account in accounts if not account.budget.public for item in account.sources]
     private_paths += [Path(source.name) for source in approved if source.kind == "file"]
     there = [path for path in private_paths if path.exists()]
     read = [str(path) for path in there if _reached(path)]

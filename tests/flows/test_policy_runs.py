@@ -195,7 +195,7 @@ def test_serve_begins_with_the_owners_word(study, folder, served, monkeypatch):
     command.serve(Path("study.toml"), **words)
     assert seen == [study_digest("study.toml")]
     assert FROZEN not in os.environ
-    (source,) = ledger().accounts("clinic")[0].approvals.sources
+    (source,) = ledger().accounts("clinic")[0].sources
     assert source.source.name == str(folder.resolve() / "v-{date}.csv")
     study("{date}", "ward", "v-{date}.csv")
     with pytest.raises(PolicyRefused, match="'clinic'"):

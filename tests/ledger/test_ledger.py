@@ -1,7 +1,6 @@
 """The ledger's protocol, on SQLite and PostgreSQL: reserve first, record once, never refund, append only."""
 
 import itertools
-import json
 import multiprocessing
 import os
 import sqlite3
@@ -252,17 +251,6 @@ def test_a_ledger_of_another_schema_is_refused_by_its_number_and_exported(ledger
     assert list(audit.export(ledger_url)) == whole
 
 
-def test_a_ledger_of_before_there_was_a_number_is_refused_and_exported(here):
-    url = f"sqlite:///{here / 'ledger.db'}"
-    old = "CREATE TABLE history (sequence BIGINT PRIMARY KEY, about TEXT, content TEXT, hash TEXT)"
-    sql(url, old, """INSERT INTO history VALUES (1, 'facts', '{"name":"identity"}', 'h')""")
-    with pytest.raises(DpboError, match="schema without a number"):
-        PrivacyLedger(url)
-    (line,) = audit.export(url)
-    assert json.loads(line) == {"sequence": 1, "about": "facts", "row": {"name": "identity"}, "hash": "h"}
-    assert [name for (name,) in sql(url, "SELECT name FROM sqlite_master WHERE type = 'table'")] == ["history"]
-
-
 @pytest.mark.parametrize(
     "bad",
     ["nonsense", "mysql://x/y", "postgresql://x:port/y", "sqlite://", "sqlite:////proc/nothing/here/ledger.db"],
@@ -372,11 +360,10 @@ def test_a_forked_process_does_not_use_its_parents_connection(ledger):
     assert {entry.study for entry in entries(ledger)} == {"parent", "child", "meanwhile"}
 
 
-def test_a_connection_lost_between_steps_is_replaced(postgresql, here, monkeypatch):
+def test_a_connection_lost_between_steps_is_replaced(postgresql, here):
     url = new_database(postgresql)
     book = PrivacyLedger(url)
     book.set_budget(PrivacyBudget.of("d", epsilon=1.0, delta=1e-6))
-    monkeypatch.setattr("dpbo_core.ledger.address.RESTED_SECONDS", 0)
     sql(
         url,
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "

@@ -65,7 +65,7 @@ def test_an_argument_comes_first(here, monkeypatch):
 
 
 OPENERS = {"PrivacyLedger", "LedgerStore", "verify", "export", "recover", "accept"}
-RESOLVED = {"stores.ledger", "Stores().ledger", "ledger_url(self.ledger)"}
+RESOLVED = {"stores.ledger", "Stores().ledger", "ledger_url(self.ledger)", "ledger_url(search.ledger)"}
 
 
 def opens(tree):

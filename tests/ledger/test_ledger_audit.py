@@ -5,9 +5,7 @@ import os
 import shutil
 import signal
 import stat
-import sys
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 import sqlalchemy as sa
@@ -16,7 +14,6 @@ from test_ledger import GUARANTEE, SYSTEM, key, lift, plan, sql
 from used_ledgers import DATABASES, UsedLedger, generation_of, on_each
 from worlds import asked_until_it_answers
 
-from dpbo.flows.cli import app as cli
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import DpboError, LedgerDamaged, StudyInvalid
 from dpbo_core.ledger import audit
@@ -315,46 +312,28 @@ def test_processes_may_make_the_same_ledger_at_once(ledger_url):
     assert audit.verify(ledger_url).sequence == 1
 
 
-@pytest.fixture
-def dpbo(monkeypatch, capsys):
-    """The command in this process, on the ledger at `url`."""
-
-    def call(*words, url):
-        capsys.readouterr()
-        with monkeypatch.context() as patch:
-            patch.setenv("DPBO_LEDGER_URL", url)
-            patch.setattr(sys, "argv", ["dpbo", *words])
-            with pytest.raises(SystemExit) as ended:
-                cli.main()
-        captured = capsys.readouterr()
-        return SimpleNamespace(returncode=ended.value.code or 0, stdout=captured.out, stderr=captured.err)
-
-    return call
-
-
-def test_the_command_exports_verifies_and_accepts(here, dpbo):
+def test_the_command_exports_verifies_and_accepts(here, dpbo, monkeypatch):
     url = f"sqlite:///{here / 'ledger.db'}"
+    monkeypatch.setenv("DPBO_LEDGER_URL", url)
     book = PrivacyLedger(url)
     book.set_budget(OPEN)
     shutil.copy(here / "ledger.db", here / "old.db")
     spend(book, "a")
-    assert dpbo("budget", "export", "--out", "copy.jsonl", url=url).returncode == 0
+    assert dpbo("budget", "export", "--out", "copy.jsonl")[0] == 0
     assert stat.S_IMODE((here / "copy.jsonl").stat().st_mode) == 0o600
-    assert dpbo("budget", "export", url=url).stdout == (here / "copy.jsonl").read_text()
-    whole = dpbo("budget", "verify", "copy.jsonl", url=url)
-    assert (whole.returncode, whole.stderr) == (0, "")
-    assert "whole: 6 entries" in whole.stdout
+    assert dpbo("budget", "export")[1] == (here / "copy.jsonl").read_text()
+    code, out, err = dpbo("budget", "verify", "copy.jsonl")
+    assert (code, err) == (0, "")
+    assert "whole: 6 entries" in out
     shutil.copy(here / "old.db", here / "ledger.db")
-    refused = dpbo("budget", "set", "x", "--epsilon", "1", url=url)
-    assert refused.returncode == 1
-    assert "older than it was" in refused.stderr
-    assert refused.stderr.count("\n") == 1
-    accepted = dpbo("budget", "verify", "copy.jsonl", "--accept-restored", url=url)
-    assert accepted.returncode == 0, accepted.stderr
-    assert "1 lost charges were added, with 1 draws and 1 releases" in " ".join(accepted.stdout.split())
+    code, _, err = dpbo("budget", "set", "x", "--epsilon", "1")
+    assert (code, err.count("\n")) == (1, 1)
+    assert "older than it was" in err
+    code, out, err = dpbo("budget", "verify", "copy.jsonl", "--accept-restored")
+    assert code == 0, err
+    assert "1 lost charges were added, with 1 draws and 1 releases" in " ".join(out.split())
     assert PrivacyLedger(url).accounts("d")[0].spent.epsilon_units == 10**11
-    missing = dpbo("budget", "verify", "nothing.jsonl", url=url)
-    assert missing.returncode == 2
+    assert dpbo("budget", "verify", "nothing.jsonl")[0] == 2
 
 
 def test_what_a_database_cannot_do_is_a_letter(used, monkeypatch):

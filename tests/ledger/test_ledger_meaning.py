@@ -7,7 +7,6 @@ from dataclasses import asdict
 
 import pytest
 import sqlalchemy as sa
-from conftest import STUDY
 from test_ledger import SYSTEM, key, plan, sql
 from test_ledger_audit import OPEN, exported, spend
 
@@ -22,8 +21,6 @@ from dpbo_core.ledger.operators import Code
 from dpbo_core.ledger.recovery import Recovered, accept, recover
 from dpbo_core.ledger.sources import PUBLIC, file_source
 from dpbo_core.privacy.unit import PrivacyUnit
-from dpbo_core.queries.tuning.run import run_study
-from dpbo_core.study_file import StudySpec
 
 
 @pytest.fixture
@@ -64,20 +61,6 @@ def test_a_public_dataset_has_no_k(url):
     book.set_budget(PrivacyBudget.without_limit("d"))
     for k in (5, 1):
         book.reserve(Charge(key(str(k)), plan(0.1), max_records_per_person=k), noise=SYSTEM)
-
-
-def test_a_study_says_its_k(here):
-    """As it was reported: k = 5 and k = 1 on one dataset, where the person with five records paid 6 for 2."""
-    book, tables = PrivacyLedger(f"sqlite:///{here / 'l.db'}"), json.loads(json.dumps(STUDY))
-    tables["study"]["method"] = "private_grid"
-    tables["privacy"]["max_records_per_person"] = 5
-    five = run_study(StudySpec.from_dict(tables), ledger=book)
-    tables["study"]["edition"] = "2"
-    tables["privacy"]["max_records_per_person"] = 1
-    with pytest.raises(BudgetRefused, match="at most 5 records"):
-        run_study(StudySpec.from_dict(tables), ledger=book)
-    tables["study"]["edition"], tables["privacy"]["max_records_per_person"] = "1", 5
-    assert run_study(StudySpec.from_dict(tables), ledger=book).release == five.release
 
 
 # rows
@@ -323,7 +306,7 @@ def test_what_another_ledgers_owner_allowed_is_not_allowed_here_and_what_was_pub
     assert other.allows_score("d", "ours.scores.utility")
     assert not book.allows_score("d", "ours.scores.utility")
     (account,) = book.accounts("d")
-    assert account.approvals.sources == ()
+    assert account.sources == ()
     claim = book.reserve(Charge(key("c"), plan(0.2)), noise=SYSTEM)
     assert claim.assumed(plan(0.2).guarantee).assumptions == ("published_records",)
 

@@ -17,10 +17,8 @@ from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import BudgetExceeded, LedgerDamaged
 from dpbo_core.ledger import audit
 from dpbo_core.ledger.charge import Charge
-from dpbo_core.ledger.history import Place
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.recovery import Recovered, accept, recover
-from dpbo_core.ledger.store import LAST
 from dpbo_core.privacy.release import Release
 
 CAP, COST = 5, 10**12  # studies of ε = 1 each
@@ -136,44 +134,3 @@ def test_restoring_never_grants_budget_in_many_sequences():
     from hypothesis.stateful import run_state_machine_as_test
 
     run_state_machine_as_test(Restoring, settings=settings(max_examples=60, stateful_step_count=20, **few))
-
-
-def newest(self, connection, *_):
-    row = connection.execute(LAST).first()
-    place = Place(row.sequence, row.hash) if row else Place()
-    return place, place
-
-
-FAULTS = {
-    "lost charges are forgotten": ("dpbo_core.ledger.recovery._Recovery.add", lambda *_: None),
-    "an old copy is not noticed": ("dpbo_core.ledger.store.LedgerStore._last", newest),
-    "lost draws are forgotten": ("dpbo_core.ledger.recovery._Recovery._recover_draw", lambda *_: None),
-}
-
-
-def shortest():
-    """The shortest life of a ledger in which every fault matters."""
-    life = Restoring()
-    life.spend("a")
-    life.begin("b")
-    life.copy()
-    life.spend("b")  # a draw of a reservation that the copy has
-    life.spend("c")  # a reservation that it has not
-    life.export()
-    life.restored(life.copies[0], ())
-    life.spend("d")
-    life.found(life.exports[0])
-    life.everything_known_is_counted()
-    assert life.spent() == 4 * COST
-    life.teardown()
-
-
-def test_what_was_lost_is_counted_once_it_is_found():
-    shortest()
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_planted_fault_is_caught(fault, monkeypatch):
-    monkeypatch.setattr(*FAULTS[fault])
-    with pytest.raises((AssertionError, pytest.fail.Exception)):
-        shortest()

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import stat
 import warnings
 from dataclasses import replace
 from itertools import product
@@ -234,13 +233,6 @@ def test_tampering_is_refused_before_anything_is_charged(used, tampering):
         audit.verify(used)
 
 
-def test_an_honest_ledger_goes_on(used):
-    assert admitted(used, 0.25)
-    assert admitted(used, 0.25, "one more") is None
-    assert admitted(used, 0.25, dataset="other")
-    audit.verify(used)
-
-
 def test_what_was_drawn_is_not_drawn_again_for_the_same_price(used):
     """A study's draws and release taken out: a rerun would take its reservation over and draw anew for nothing."""
     sql(used, *remove(used, "releases", "reservation = 1"), *remove(used, "draws", "reservation = 1"))
@@ -438,18 +430,6 @@ def test_an_older_head_is_no_refusal_and_others_writing_is_none(here, state, tmp
     seen_file(state).write_bytes(stale)
     finish(PrivacyLedger(url), "c")
     assert seen_file(state).read_bytes() not in (stale, newer)
-
-
-def test_what_is_kept_is_a_number_and_a_hash_for_its_owner_alone(here, state):
-    book = PrivacyLedger(f"sqlite:///{here / 'ledger.db'}")
-    book.set_budget(PrivacyBudget.of("psychiatric ward", epsilon=1.0, delta=0.0))
-    file = seen_file(state)
-    kept = json.loads(file.read_text())
-    assert kept.keys() == {"entries", "hash", "schema"}
-    assert kept["hash"] == exported(f"sqlite:///{here / 'ledger.db'}")[-1].hash
-    assert "ledger" not in file.name
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
 
 
 @pytest.mark.parametrize("how", ["a file in its place", "no home", "a damaged file"])

@@ -234,7 +234,7 @@ def test_shared_people_pay_both_and_both_accounts_say_so(ledger, file):
     assert ledger.allow_shared("ward", file_source(file)) == ("clinic",)
     spend(ledger, "b", "ward", sources(file), caller=OPERATOR)
     spend(ledger, "c", "clinic", sources(file), caller=OPERATOR)
-    shares = {account.budget.dataset: account.approvals.shares for account in ledger.accounts()}
+    shares = {account.budget.dataset: account.shares for account in ledger.accounts()}
     assert shares == {"clinic": ("ward",), "ward": ("clinic",)}
     with pytest.raises(PolicyRefused, match="--shared"):
         spend(ledger, "d", "third", sources(file))
@@ -334,7 +334,7 @@ def test_a_months_limits_are_its_templates(ledger, here, limit):
 def test_a_study_goes_on_with_the_file_it_began_with(ledger, here, file):
     spend(ledger, "old", "clinic", ())  # of a ledger that knows no sources
     spend(ledger, "old", "clinic", sources(file), caller=OPERATOR)
-    assert ledger.accounts("clinic")[0].approvals.sources == ()
+    assert ledger.accounts("clinic")[0].sources == ()
     spend(ledger, "new", "clinic", sources(file))
     spend(ledger, "new", "clinic", sources(file), caller=OPERATOR)
     with pytest.raises(PolicyRefused):

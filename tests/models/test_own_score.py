@@ -151,7 +151,7 @@ def test_what_the_owner_allowed_is_scored_by_and_gets_no_text(study, ledger, her
     assert not ledger.allow_code("people", Code("score", "numpy.equal"))
     release = run_study(spec, ledger=ledger, folder=here).release
     assert release.value["hyperparameters"]["C"] in (0.1, 1.0)
-    assert ledger.accounts()[0].approvals.scores == ("numpy.equal",)
+    assert ledger.accounts()[0].scores == ("numpy.equal",)
     hostile = study("joblib.load")
     ledger.allow_code("people", Code("score", "joblib.load"))  # even so: an index is no path
     with pytest.raises(StudyInvalid, match="fails, on the public training rows"):

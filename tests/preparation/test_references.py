@@ -151,6 +151,6 @@ def test_a_ledger_lists_what_was_allowed(here, tables):
     assert ledger.allow_reading(dataset, file_source(here / "t.csv", PUBLIC))
     assert not ledger.allow_reading(dataset, file_source(here / "t.csv", PUBLIC))
     assert ledger.allow_code(dataset, Code("estimator", "ours.models:net"))
-    approvals = ledger.accounts()[0].approvals
+    approvals = ledger.accounts()[0]
     assert approvals.readable == (str(here.resolve() / "t.csv"),)
     assert (approvals.estimators, approvals.a_day) == (("ours.models:net",), 500_000_000_000)
