@@ -74,7 +74,7 @@ class DpHypo:
     """Private selection of the best of a hidden number of private trials (Framework 1 of Wang et al. 2023).
 
     Attributes:
-        base: how a trial trains: a name of `private_training.union`, or the import path of a training function.
+        base: how a trial trains: a name of `private_training.union`.
         sampler: "uniform", or "gaussian_process", which pays for adaptivity.
         lower: c, for the Gaussian process; the paper's 0.75, or 1/4 in the black box.
         upper: C, for the Gaussian process; the paper's 2, or 4 in the black box.
@@ -200,7 +200,7 @@ class DpHypo:
                 delta=0.0 if self.pure else problem.delta,
                 evidence=POISSON_EVIDENCE if self.stopping == "poisson" else evidence,
                 scope=Scope.PRIVATE_TRAINING if base.private else Scope.MEANS,
-                assumptions=(*base.assumptions, *assumed_of(asdict(self))),
+                assumptions=assumed_of(asdict(self)),
             ),
             spends,
         )
@@ -218,9 +218,9 @@ class DpHypo:
             StudyInvalid: its base is not known.
         """
         options = release.facts["options"]
-        assumed = (*base_named(options["base"]).assumptions, *assumed_of(options))
+        base_named(options["base"])
         units = (PrivacyUnit.TRAINING_RECORD, *RECORDS)
-        return CertificateRules({"best trial": tuple(RepeatAndSelect.WORTH)}, 0.0, assumed, units)
+        return CertificateRules({"best trial": tuple(RepeatAndSelect.WORTH)}, 0.0, assumed_of(options), units)
 
     def outlook(self, problem: Problem) -> Outlook:
         """What to expect: the quality's noise at the best of K, the training's, and the share of Λ left out."""
@@ -361,12 +361,6 @@ class DpHypo:
 
     def _too_dear(self, problem: Problem, lower: float, upper: float) -> StudyInvalid:
         """The error for a budget that does not pay for a single trial: what costs so much, and what to change."""
-        if base_named(self.base).fixed_cost:
-            return StudyInvalid(
-                f"{self.base} costs more than ε = {problem.epsilon:g} allows for the best of many trials",
-                cause="its own privacy cost is fixed, and a selection multiplies it",
-                remedy="lower its cost, or raise epsilon",
-            )
         if self.base_epsilon is not None:
             return StudyInvalid(
                 f"ε = {problem.epsilon:g} does not pay for the best of so many trials of ε = {self.base_epsilon:g}",

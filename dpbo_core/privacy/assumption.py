@@ -44,13 +44,6 @@ ROWWISE_PREDICTIONS = Assumption(
     VerifiedBy.CALLER,
 )
 
-PRIVATE_TRAINING_FUNCTION = Assumption(
-    "private_training_function",
-    "The training function named in the study is as private as the ε or the Rényi curve that it states, for every "
-    "hyperparameter and for one replaced record, and draws its noise afresh.",
-    VerifiedBy.CALLER,
-)
-
 ACQUISITION_FUNCTION = Assumption(
     "acquisition_function",
     "The acquisition function named in the study answers from the candidates, the mean and the deviation that it "
@@ -103,7 +96,6 @@ CALLER_ASSUMPTIONS = {
         DE_FREITAS_CONSTANTS,
         ANSWERS_PUBLIC,
         ROWWISE_PREDICTIONS,
-        PRIVATE_TRAINING_FUNCTION,
         ACQUISITION_FUNCTION,
         PUBLIC_PRIOR,
         PUBLISHED_RECORDS,

@@ -23,8 +23,6 @@ class Base:
         private: whether it is for a sensitive training set; else for a public one.
         models: the estimators it can train; empty for any.
         why_models: why no others.
-        fixed_cost: whether a training costs the same whatever the trial may cost.
-        assumptions: names of what its guarantee rests on.
     """
 
     name: str
@@ -34,8 +32,6 @@ class Base:
     private: bool = True
     models: tuple[str, ...] = ()
     why_models: str = ""
-    fixed_cost: bool = False
-    assumptions: tuple[str, ...] = ()
 
     def check(self, problem: Problem, instead: str) -> None:
         """Refuse a study whose model or hyperparameters the algorithm cannot use.

@@ -449,51 +449,6 @@ def test_a_cap_holds_promises_of_one_unit(tmp_path, tables):
         run_it(tables, tmp_path)
 
 
-# A user's own training
-
-
-class Fair:
-    """Pure randomness: as private as it says, and more."""
-
-    epsilon = 0.5
-
-    @staticmethod
-    def train(X, labels, n_classes, point):
-        return np.ones(X.shape[1])
-
-
-def renyi(order):
-    return 0.01 * order
-
-
-class WithCurve:
-    renyi, train = staticmethod(renyi), staticmethod(Fair.train)
-
-
-def test_a_users_function_rests_on_the_users_word(tmp_path, monkeypatch):
-    # looking through every installed package takes a second a name
-    monkeypatch.setattr("importlib.metadata.packages_distributions", lambda: {"numpy": ["numpy"]})
-    for index, algorithm in enumerate((Fair, WithCurve)):
-        path = f"numpy.training_{index}"
-        monkeypatch.setattr(np, f"training_{index}", algorithm, raising=False)
-        tables = study(tmp_path)
-        tables["method"] = {"base": path}
-        tables["study"]["edition"] = str(index)
-        with pytest.raises(AssumptionNotAccepted, match="private_training_function"):
-            run_it(tables, tmp_path, f"{index}.db")
-        tables["study"]["accepts"] = ["private_training_function"]
-        release = run_it(tables, tmp_path, f"{index}.db").release
-        assert release.guarantee.assumptions == ("private_training_function",)
-        assert release.value["model"]["weights"] == [1.0, 1.0]
-    monkeypatch.setattr(np, "training_9", type("Dear", (Fair,), {"epsilon": 50.0}), raising=False)
-    tables["method"] = {"base": "numpy.training_9"}
-    with pytest.raises(StudyInvalid, match="costs more than"):
-        run_it(tables, tmp_path)
-    tables["method"] = {"base": "numpy.array"}
-    with pytest.raises(StudyInvalid, match="states no usable"):
-        run_it(tables, tmp_path)
-
-
 # What happens inside
 
 
