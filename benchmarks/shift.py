@@ -1,6 +1,7 @@
 """What auto loses where the two populations differ: the goals of its choice, checked on tasks of record scores.
 
     python -m benchmarks.shift FOLDER [OUT.json]     as benchmarks/shifted_tasks.py writes it
+    python -m benchmarks.shift FOLDER --coverage     how often a released interval holds the exact score
 
 Contenders on every split of every task at four ε, with the product's methods and injected noise; a cell is the
 mean over a task's splits. A standard error is that of the noise given those splits; where there are at least `MANY`
@@ -14,6 +15,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count, islice, product
 from pathlib import Path
 from typing import Any
 
@@ -21,21 +23,77 @@ import numpy as np
 
 from dpbo_core.advice.choosing import recommendation
 from dpbo_core.advice.expected_loss import expected
-from dpbo_core.comparison.cell_runs import METHODS_COMPARED, run_of
+from dpbo_core.comparison.cell_runs import METHODS_COMPARED, with_seed
 from dpbo_core.comparison.measuring import EPSILONS
 from dpbo_core.comparison.own_task import read_task
-from dpbo_core.comparison.tasks import on_table
+from dpbo_core.comparison.rivals import ends_on
+from dpbo_core.comparison.tasks import Place, TableScorer, on_table
 from dpbo_core.methods import method_named
+from dpbo_core.methods.private_grid import PrivateGrid
+from dpbo_core.methods.private_trajectory import PrivateTrajectory
+from dpbo_core.methods.public import Public
+from dpbo_core.problem.problem import Problem
 
 PUBLIC, SOBOL = "public score alone", "private_grid, sobol"
 SHORTLIST = "private_grid, public_shortlist"  # what auto was before
 REFERENCES = (PUBLIC, SOBOL, SHORTLIST, "private_grid, all")
-REPETITIONS, LITTLE = 40, 5e-4
+DESIGNS, LITTLE = 40, 5e-4
 MANY = 8
+ENDS = 80  # runs of a method on one task at one ε, for the coverage of its intervals
+INTERVALS = {name: method for name, method in METHODS_COMPARED if name.startswith(("private", "public"))} | {
+    "private_grid, exponential": PrivateGrid(editions=6),
+    "private_trajectory, exponential": PrivateTrajectory(final_share=0.25),
+    "private_trajectory, no look": PrivateTrajectory(look_share=0.0),
+    "private_trajectory, no look, public prior": PrivateTrajectory(look_share=0.0, prior="public"),
+}
+
+
+def coverage(files: list[Path]) -> None:
+    """Print each method's share of 90% intervals that hold the exact score of its choice, with its binomial error.
+
+    No two runs share a seed. Without a look a path's interval has no draw of its own, and each run a path.
+    """
+    held, seeds = defaultdict[str, list[bool]](list), count()
+    for file, epsilon in product(files, (0.25, 1.0, 4.0)):
+        problem, table = read_task(file)
+        world, scorer = on_table(replace(problem, epsilon=epsilon), table)
+        scores = table.sums * (world.score_per_step if table.pairs is None else 1.0 / table.pairs)
+        for name, method in INTERVALS.items():
+            if getattr(method, "paired", False) and not world.score.graded:
+                continue
+            prepared = method.traits.prepare(method, world) if method.traits.prepare else world
+            paths = ENDS if "no look" in name else 4
+            for _ in range(paths):
+                for end in ends_on(method, prepared, scorer, seeds=list(islice(seeds, ENDS // paths))):
+                    low, high = end.interval or (np.nan, np.nan)
+                    held[name].append(bool(low <= scores[end.index] <= high))
+    for name, of in held.items():
+        print(f"{name:42s} {np.mean(of):.3f} ± {np.std(of) / np.sqrt(len(of)):.3f} of {len(of):,}")
+
+
+def permute_and_flip(v: Any) -> Any:
+    """Its law over utilities of v noise scales: hᵢ∫Π(1 − thⱼ)dt over j ≠ i and [0, 1], h = e^(v − max v); exact."""
+    h, (t, weights) = np.exp(v - v.max()), np.polynomial.legendre.leggauss(len(v) // 2 + 1)
+    tails = np.log1p(-np.outer((t + 1.0) / 2.0, h))
+    return h * (weights / 2.0 @ np.exp(tails.sum(axis=1, keepdims=True) - tails))
+
+
+def expected_loss(method: Any, world: Problem, scorer: TableScorer, scores: Any) -> float:
+    """What a public choice loses, or one by permute-and-flip on average: by its exact law, without a draw."""
+    if isinstance(method, Public):
+        return float(scores.max() - scores[method.choice(world)])
+    listed, pair, head_start = method.subset(world)
+    ((_, selection), *_) = method.draws(world)
+    sums = [
+        scorer.evaluate(Place(i)) if pair is None else scorer.paired(Place(i), Place(pair.reference), pair.clipped)
+        for i in listed
+    ]
+    law = permute_and_flip((np.array([total.expose() for total in sums]) + head_start) / selection.scale)
+    return float(law @ (scores.max() - scores[list(listed)]))
 
 
 def losses(file: Path, epsilon: float) -> Iterator[dict[str, Any]]:
-    """Mean regret and its standard error, in shares of the score's range, of each contender on one split."""
+    """Mean regret of each contender on one split, in shares of the score's range; over designs with its error."""
     problem, table = read_task(file)
     world, scorer = on_table(replace(problem, epsilon=epsilon), table)
     scores = table.sums * world.score_per_step / world.score_range
@@ -43,8 +101,8 @@ def losses(file: Path, epsilon: float) -> Iterator[dict[str, Any]]:
     auto = method_named(choice.kind, choice.options)
     contenders = {name: method for name, method in METHODS_COMPARED if name in REFERENCES} | {"auto": auto}
     for name, method in contenders.items():
-        run = run_of(method, world, scorer)
-        lost = [float(scores.max() - scores[run(seed).index]) for seed in range(REPETITIONS)]
+        designs = range(DESIGNS if name == SOBOL else 1)
+        lost = [expected_loss(method, with_seed(world, seed), scorer, scores) for seed in designs]
         yield {
             "task": file.stem.rsplit("-", 1)[0],
             "split": file.stem.rsplit("-", 1)[1],
@@ -53,7 +111,7 @@ def losses(file: Path, epsilon: float) -> Iterator[dict[str, Any]]:
             "graded": world.score.graded,
             "contender": name,
             "regret": float(np.mean(lost)),
-            "error": float(np.std(lost, ddof=1) / np.sqrt(REPETITIONS)),
+            "error": float(np.std(lost) / np.sqrt(len(lost))),
             "kind": auto.kind,
         }
 
@@ -103,15 +161,15 @@ def apart(one: dict[str, Any], other: dict[str, Any]) -> tuple[float, float]:
 
 def report(rows: list[dict[str, Any]]) -> None:
     """The table of goals."""
-    table = cells(rows)
-    for name in (*REFERENCES, "auto"):
-        ratio = {}
-        for key, here in table.items():
-            best = min(found["regret"] for found in here.values())
-            ratio[key] = (here[name]["regret"] + LITTLE) / (best + LITTLE)
-        worst = max(ratio, key=lambda key: ratio[key])
-        mean = np.exp(np.mean(np.log(list(ratio.values()))))
-        print(f"{name:32s} geometric mean {mean:.2f}, worst {ratio[worst]:.1f} {worst}")
+    table, splits = cells(rows), cells([row | {"task": f"{row['task']}-{row['split']}"} for row in rows])
+    for name, (of, some) in product((*REFERENCES, "auto"), {"tasks": table, "splits": splits}.items()):
+        logs = {}
+        for key, here in some.items():
+            best = min(found["regret"] for other, found in here.items() if other != name)
+            logs[key] = float(np.log((here[name]["regret"] + LITTLE) / (best + LITTLE)))
+        worst, spread = max(logs, key=lambda key: logs[key]), np.std(list(logs.values())) / np.sqrt(len(logs))
+        mean = f"{np.exp(np.mean(list(logs.values()))):.3f} ×÷ {np.exp(spread):.3f}"
+        print(f"{name:32s} {of} {mean} × the best other, worst {np.exp(logs[worst]):.1f} {worst}")
     z = 2.0 + np.sqrt(2.0 * np.log(len(table))) / 2.0  # about the family-wise 5% of so many cells
     for other, tolerance, standard_errors in ((PUBLIC, LITTLE, z), (SOBOL, 0.0, 3.0)):
         worse = [
@@ -158,4 +216,7 @@ def main(folder: Path, out: Path | None) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]) if len(sys.argv) > 2 else None)
+    if "--coverage" in sys.argv:
+        coverage(sorted(Path(sys.argv[1]).glob("*.npz")))
+    else:
+        main(Path(sys.argv[1]), Path(sys.argv[2]) if len(sys.argv) > 2 else None)

@@ -18,7 +18,7 @@ none is kept.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,11 +73,21 @@ class Forgetful:
 
 def run_on(method: Method, problem: Problem, scorer: TableScorer, *, seed: int) -> Outcome:
     """One run of `method`, from its plan to its release."""
-    noise = Noise(InjectedNoise(np.random.default_rng(seed)), Forgetful())
+    (outcome,) = ends_on(method, problem, scorer, seeds=(seed,))
+    return outcome
+
+
+def ends_on(method: Method, problem: Problem, scorer: TableScorer, *, seeds: Sequence[int]) -> list[Outcome]:
+    """The releases of one run, whose last draws are made with each of the seeds and its others with the first."""
+    noises = [Noise(InjectedNoise(np.random.default_rng(seed)), Forgetful()) for seed in seeds]
     search = method.start(problem, method.plan(problem))
     for _ in range(method.n_steps(problem)):
-        search.step(scorer, noise)
-    value = search.finish(noise).value
+        search.step(scorer, noises[0])
+    return [_outcome(search.finish(noise).value, scorer) for noise in noises]
+
+
+def _outcome(value: Mapping[str, Any], scorer: TableScorer) -> Outcome:
+    """What a release says, with its choice as an index."""
     index = None
     if "hyperparameters" in value:
         index = scorer.place_of(value["hyperparameters"])

@@ -38,32 +38,18 @@ def bounded_interval(observed: float, deviation: float, top: float) -> tuple[flo
 
 
 def bounded_laplace_interval(observed: float, scale: float, top: float) -> tuple[float, float]:
-    """The 90% interval of f in [0, G] from y ~ Laplace(f, b): those f under which y is among the likeliest 90%.
+    """The 90% interval of f in [0, G] from y ~ Laplace(f, b): y ± b·log 10 inside, y ± b·log 5 near a bound.
 
-    y's ratio is e^(−r/b), where r is y's distance from f, or that of the bound between them where y lies beyond it.
-    So all values beyond a bound are equally likely, and f belongs to the interval iff y, put into [0, G], is within
-    t(f) of it. Inside, y ± b·log 10; never empty, covers at least nine times in ten.
-    Source: Feldman and Cousins (1998), section IV.B, worked out for the Laplace distribution.
+    By the ratio above all y beyond a bound would belong to an interval or none would: up to 95%. So f within
+    b·log 10 of its nearer bound is in the interval iff y is at most b·log 5 from f on its other side, any other f
+    iff |y − f| ≤ b·log 10: exactly nine times in ten, always where both bounds are within b·log 5; never empty.
     """
-    at = min(max(observed, 0.0), top)
+    both, one, at = scale * math.log(10.0), scale * math.log(5.0), min(max(observed, 0.0), top)
 
     def lower(value: float) -> float:
-        low, high = 0.0, value
-        if _within(0.0, scale, top) >= value:
-            return 0.0
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2.0
-            low, high = (low, middle) if middle + _within(middle, scale, top) >= value else (middle, high)
-        return low  # of the two, the wider interval
+        return max(0.0, min(value - one, max(min(both, top / 2.0), value - both)))
 
     return lower(at), top - lower(top - at)
-
-
-def _within(f: float, scale: float, top: float) -> float:
-    """t(f): the least distance from f within which y is with probability 0.9, once y is put into [0, G]."""
-    both, one = scale * math.log(10.0), scale * math.log(5.0)
-    near, far = min(f, top - f), max(f, top - f)
-    return both if near >= both else max(near, min(one, far))
 
 
 def _likelier(f: float, observed: float, deviation: float, top: float) -> float:
