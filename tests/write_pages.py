@@ -5,17 +5,21 @@ calibration,repair}.txt, have commands of their own (Makefile).
 """
 
 import json
+import shlex
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
-import estimators_page
 import lists
 import reading
-from pages import PAGES, ROOT
-from transcripts import plans
+from pages import PAGES, ROOT, blocks, commands
 
 from dpbo.tasks.reporting.comparison_page import markdown
 from dpbo_core.comparison.cell_runs import Cell
+from dpbo_core.models.estimator_allowlist.classes import PREDICTORS, READ, TRANSFORMERS, Listed
 
 
 def comparison() -> str:
@@ -25,9 +29,66 @@ def comparison() -> str:
     return (first + tables).lstrip()
 
 
+def _versions() -> str:
+    """The packages with the versions that were read."""
+    said = [
+        f"{name} {'.'.join(map(str, first))} to {'.'.join(map(str, last))}" for name, (first, last) in READ.items()
+    ]
+    return ", ".join(said[:-1]) + f" and {said[-1]}"
+
+
+def section(title: str, entries: dict[str, Listed]) -> str:
+    """A table a title: names beside the reason that they share."""
+    grouped: dict[tuple[str, str], set[str]] = {}
+    for path, entry in entries.items():
+        grouped.setdefault((entry.because, _limits(entry)), set()).add(f"`{path.rpartition('.')[2]}`")
+    lines = [f"\n## {title}\n\n| class | a record's outcome comes from | where |\n|---|---|---|\n"]
+    for (because, limits), names in sorted(grouped.items()):
+        lines.append(f"| {', '.join(sorted(names))} | {because} | {limits or 'always'} |\n")
+    return "".join(lines)
+
+
+def _limits(entry: Listed) -> str:
+    return "; ".join(
+        f"`{name}` is {' or '.join(f'`{value!r}`' for value in values)}" for name, values in entry.only.items()
+    )
+
+
+def estimators() -> str:
+    """The estimators that need no assumption, and why, from the list itself."""
+    read = (
+        f"The list holds for {_versions()}, whose code was read; the compiled part of the boosters as published.\n"
+    )
+    return (
+        read + section("Classifiers and regressors", dict(PREDICTORS)) + section("Transformers", dict(TRANSFORMERS))
+    )
+
+
+def renewed(text: str, folder: Path) -> str:
+    """A page whose plans are today's."""
+    (folder / "examples").symlink_to(ROOT / "examples")
+    new = text
+    for block in blocks(text):
+        if block.mark == "file":
+            (folder / block.why).write_text(block.body)
+        if block.kind == "console" and block.body.startswith("$ dpbo plan ") and block.mark != "slow":
+            ((line, _),) = commands(block.body)
+            command = [sys.executable, "-c", "from dpbo.flows.cli import main; main()", *shlex.split(line)[1:]]
+            out = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
+            printed = "".join(f"{told.rstrip()}\n" for told in out.strip("\n").splitlines())
+            new = new.replace(block.body, f"$ {line}\n{printed}")
+    return new
+
+
+def plans(page: Path) -> str:
+    """A page of the documentation whose plans are today's, run in a folder of their own."""
+    with TemporaryDirectory() as name:
+        return renewed(page.read_text(), Path(name))
+
+
 WRITERS: Mapping[str, Callable[[], str]] = {
     "docs/tables/statements.txt": partial(reading.page, ROOT),
-    "docs/tables/estimators.txt": estimators_page.page,
+    "docs/tables/estimators.txt": estimators,
     "docs/tables/comparison.txt": comparison,
     **{name: partial(lists.page, name) for name in lists.LISTED_IN},
 }

@@ -9,13 +9,13 @@ import shutil
 import sqlite3
 from dataclasses import replace
 from html import unescape
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import STUDY
 from markdown_it import MarkdownIt
+from test_show import Page
 from worlds import Memory, mostly_slow, problem, smooth_table, with_method
 
 from dpbo.tasks.reporting.certificate_words import guess
@@ -289,30 +289,11 @@ def test_the_model_is_the_public_one_and_predicts(shown, here):
     assert set(np.unique(predicted)) <= set(np.unique(columns["target"]))
 
 
-class Loads(HTMLParser):
-    """Everything a page would fetch."""
-
-    def __init__(self):
-        super().__init__()
-        self.fetched, self.text = [], ""
-
-    def handle_starttag(self, tag, attrs):
-        self.fetched += [
-            value for name, value in attrs if name in ("src", "href") and not value.startswith("data:")
-        ]
-        assert tag not in ("script", "link", "iframe", "object")
-
-    def handle_data(self, data):
-        self.text += data
-
-
 def test_the_certificate_needs_nothing_else_and_says_everything(shown, here):
     _, run, release = shown()
-    html = (here / run.info.artifact_uri / "release.html").read_text()
-    reader = Loads()
-    reader.feed(html)
-    assert reader.fetched == []
-    assert html.count("data:image/png;base64,") == 4
+    reader = Page()
+    reader.feed((here / run.info.artifact_uri / "release.html").read_text())
+    assert (reader.fetched, reader.pictures) == ([], 4)
     for said in (
         release.guarantee.in_words(),
         release.release_id,
@@ -320,10 +301,7 @@ def test_the_certificate_needs_nothing_else_and_says_everything(shown, here):
         "What it does not guarantee",
     ):
         assert said in reader.text
-    inside = re.search(r'<pre id="release">(.*?)</pre>', html, re.DOTALL)[1]
-    import html as escapes
-
-    assert json.loads(escapes.unescape(inside)) == release.to_json()
+    assert json.loads(reader.inside) == release.to_json()
 
 
 @pytest.mark.parametrize(

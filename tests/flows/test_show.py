@@ -164,13 +164,16 @@ def test_every_kind_of_release_has_a_page(dpbo, here, every_kind):
 
 
 class Page(HTMLParser):
+    """What a certificate says, the release inside it, how many pictures it has, and all that it would fetch."""
+
     def __init__(self):
         super().__init__()
-        self.text, self.inside, self.pictures = "", "", 0
+        self.text, self.inside, self.pictures, self.fetched = "", "", 0, []
         self._at = None
 
     def handle_starttag(self, tag, attrs):
-        assert tag not in ("script", "iframe", "object")
+        assert tag not in ("script", "link", "iframe", "object")
+        self.fetched += [v for name, v in attrs if name in ("src", "href") and not v.startswith("data:")]
         self.pictures += tag == "img"
         self._at = dict(attrs).get("id") if tag == "pre" else self._at
 

@@ -61,14 +61,7 @@ QUICK = {  # one each of what the sum, the whole search and the whole table are 
 }
 
 
-@pytest.mark.parametrize(
-    ("kind", "name"),
-    [
-        pytest.param(kind, pair.name, marks=[pytest.mark.slow] * (QUICK.get(kind) != pair.name))
-        for kind, pairs in distinguish.honest().items()
-        for pair in pairs
-    ],
-)
+@pytest.mark.parametrize(("kind", "name"), QUICK.items())
 def test_an_honest_method_is_not_accused_and_one_with_little_noise_is(kind, name):
     """Each pair at a fifth of its ε, a few hundred runs. False failures of all kinds together: below 1e-6.
 

@@ -51,16 +51,15 @@ SECRET = "record 17 has income 123456789"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("every", "offset", "least"), [(97, 3, 10), (1, 0, 1000)])
-def test_every_failing_call_comes_out_as_its_room_says(tmp_path, every, offset, least):
+def test_every_failing_call_comes_out_as_its_room_says(tmp_path):
     """In a process in which the probes were there first: an error, a panic, an interrupt and an exit."""
     environment = os.environ | {"PYTHONPATH": f"{HERE.parent}{os.pathsep}{HERE}", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-W", "ignore", HERE / "failing.py", tmp_path / "here", str(every), str(offset)]
+    command = [sys.executable, "-W", "ignore", HERE / "failing.py", tmp_path / "here", "1", "0"]
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr[-2000:]
     seen = json.loads(ran.stdout.splitlines()[-1])
     assert seen["wrong"] == []
-    assert seen["planted"] > least
+    assert seen["planted"] > 1000
 
 
 # The seal
@@ -446,7 +445,7 @@ class Scaled(NamedTrainer):
         return super().public_score(point, seed=seed) * self.G
 
 
-@pytest.mark.parametrize("G", [1e-100, 1e-52, 1e-8, 1e8, 1e52, 1e100])
+@pytest.mark.parametrize("G", [1e-100, 1e-8, 1e8, 1e100])
 @pytest.mark.parametrize(
     "kind", [*(kind for kind, cls in METHODS.items() if not cls.traits.margins_only), "adaptive"]
 )
