@@ -44,7 +44,6 @@ VERBS = {  # in the order of --help: the module that has it, and its line there
     "pool": ("pool", "Sum one model's reports of several sites."),
     "keys": ("keys", "Make the key that signs receipts."),
     "compare": ("compare", "Measure every method on public data alone."),
-    "score": ("tune", "Choose among predictions made elsewhere."),
     "objective": ("objective", "Private scores for a search of your own."),
     "curate": ("curate", "The curator: publish a private table."),
     "model": ("curate", "The modeller: search a published table."),
@@ -53,10 +52,10 @@ FIRST = 9  # of them are what most people need; the rest stands under "also"
 
 
 WITH_A_RESULT = {
-    "show", "status", "tune", "score", "evaluate", "objective", "watch", "plan", "compare", "curate", "model",
+    "show", "status", "tune", "evaluate", "objective", "watch", "plan", "compare", "curate", "model",
     "pool",
 }  # fmt: skip
-SPENDS = {"tune", "score", "evaluate", "objective", "watch"}
+SPENDS = {"tune", "evaluate", "objective", "watch"}
 
 
 class Verbs(TyperGroup):

@@ -1,4 +1,4 @@
-"""A study from its file to its release: `dpbo tune`, `dpbo score`, and `dpbo serve` on a schedule."""
+"""A study from its file to its release: `dpbo tune`, and `dpbo serve` on a schedule."""
 
 import os
 from dataclasses import replace
@@ -32,7 +32,6 @@ from dpbo_core.privacy.release import StudyResult
 from dpbo_core.queries.tuning.run import check_first, recorded_release
 from dpbo_core.study_file import StudySpec
 from dpbo_core.study_file.public_data import PersonFiles, PublicFiles
-from dpbo_core.study_file.toml_file import read_study
 
 EXAMPLE = Path(__file__).with_name("breast_cancer.toml")
 
@@ -58,21 +57,6 @@ def tune(
             print_explained(tuned.result.release, account)
 
     print_result(lambda: tuned_json(tuned), screen)
-
-
-def score(
-    study: Study,
-    pad_steps: Annotated[float, typer.Option(help="Each task takes a whole number of so many seconds.")] = 0.0,
-) -> None:
-    """Choose among predictions made elsewhere (estimator = "predictions"): as tune, and nothing is trained."""
-    if read_study(study).model.trained:
-        raise StudyInvalid(
-            "this study trains models, and score chooses among predictions made elsewhere",
-            cause='[model] has another estimator than "predictions"',
-            remedy="run dpbo tune, or name a table of predictions in [data]",
-        )
-    tuned, account = run(study, pad_steps=pad_steps)
-    print_result(lambda: tuned_json(tuned), lambda: print_tuned(tuned, account))
 
 
 def serve(

@@ -309,14 +309,6 @@ def test_a_persons_surplus_records_score_the_constant(tmp_path):
     assert totals(spec, tmp_path)[1] == pytest.approx(exact, abs=1e-6)
 
 
-def test_the_command_that_scores_predictions_trains_nothing(tmp_path):
-    from dpbo.flows.cli.tune import score
-
-    (tmp_path / "trained.toml").write_text((ROOT / "examples" / "breast_cancer.toml").read_text())
-    with pytest.raises(StudyInvalid, match="score chooses among predictions"):
-        score(tmp_path / "trained.toml")
-
-
 CANARY = "canary_8472"
 
 
