@@ -9,7 +9,6 @@ import typer
 
 from dpbo.flows.cli.running import own_ledger
 from dpbo.flows.cli.terminal import Screen, named, print_result
-from dpbo.flows.plain_output import announce_stage
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo_core.data import read_header
 from dpbo_core.data.read_mode import SENSITIVE_FILE
@@ -64,7 +63,6 @@ def publish(
     numbers = {"epsilon": epsilon, "delta": delta, "norm_bound": norm_bound, "dim": dim}
     box = _box(transform, relation, centre=_numbers(centre), **numbers)
     publication = Publication(box, dataset, edition)
-    announce_stage(dataset, "noising the table, to be written once")
     published = publish_table(publication, data, out, Run(own_ledger()), vaults=Stores().vaults)
     release = published.release
     print_result(

@@ -6,17 +6,9 @@ import subprocess
 import sys
 
 import pytest
-from answering import answering
 from test_seconds import HEAVY, kept, shown, without  # noqa: F401  fixtures
 
 from dpbo.flows.prefect_runtime.liveness import n_alive
-
-
-@pytest.fixture(autouse=True)
-def no_server(monkeypatch):
-    """Whatever listens on this machine's port 4200 is not asked."""
-    monkeypatch.setattr("dpbo.flows.cli.status.PORT", 1)
-    monkeypatch.delenv("PREFECT_API_URL", raising=False)
 
 
 def test_an_empty_folder_says_where_to_begin(dpbo, here):
@@ -33,7 +25,7 @@ def test_it_says_what_ran_last_and_what_is_left_and_loads_little(dpbo, here, sho
     assert f"trial:1  released {release.released_at[:10]}" in " ".join(out.split()).replace("trial:1 ", "trial:1  ")
     assert "people: ε 1 of 3 spent, 2 left" in out
     found = json.loads(dpbo("status", "--json")[1])
-    assert (found["alive_here"], found["prefect"]) == (0, None)
+    assert found["alive_here"] == 0
     assert [(item["study"], item["edition"], item["method"]) for item in found["last"]] == [
         ("trial", "1", "private_grid")
     ]
@@ -53,16 +45,6 @@ def test_a_run_that_holds_its_lock_is_alive_and_a_dead_one_is_not(tmp_path):
     assert n_alive(tmp_path) == 0
     assert (tmp_path / "b").exists()  # nothing is buried
     assert n_alive(tmp_path / "nowhere") == 0
-
-
-def test_what_prefect_has_is_said_and_a_server_that_is_none_is_survived(dpbo, here, monkeypatch):
-    answers = [{"name": "trial · 2", "state_name": "Running", "start_time": "2026-11-22T21:00:07Z"}]
-    with answering(lambda *_: (200, json.dumps(answers).encode())) as port:
-        monkeypatch.setenv("PREFECT_API_URL", f"http://127.0.0.1:{port}/api")
-        assert "trial · 2  Running, 2026-11-22 21:00 UTC" in dpbo("status")[1]
-        answers[0] = "no run"
-        assert json.loads(dpbo("status", "--json")[1])["prefect"] is None
-    assert json.loads(dpbo("status", "--json")[1])["prefect"] is None
 
 
 def test_a_second_screen_explains_the_first(dpbo, here, shown):  # noqa: F811

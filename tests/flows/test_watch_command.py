@@ -82,7 +82,6 @@ def test_a_watch_is_served_in_utc_one_look_at_a_time(study, served, how):
 
 def test_a_watch_that_goes_on_is_open_and_not_unfinished(here, study, run, monkeypatch, capsys):  # noqa: F811
     """On every screen that lists what was charged; of a study that was stopped it says what to do."""
-    monkeypatch.setattr("dpbo.flows.cli.status.PORT", 1)
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
     ledger = PrivacyLedger(Stores().ledger)
     for name in ("monday", "tuesday"):
