@@ -3,8 +3,8 @@
     python -m benchmarks.mistakes [--json]
 
 A unit is a process that runs `import numpy` beside each, so that a busy machine slows both; modules are compiled
-before, as an installed package's are. A ledger is there in the row of no room alone: its floor is NumPy and
-SQLAlchemy, which open it, and that floor is near the limit, so the row stays short. Parquet's is NumPy and pyarrow.
+before, as an installed package's are. Only the row of no room has a ledger: its floor, NumPy and SQLAlchemy,
+is near the limit, and the study's methods, which say the price, come on top. Parquet's is NumPy and pyarrow.
 """
 
 import os

@@ -40,6 +40,7 @@ from benchmarks.startup import resource_unit
 from benchmarks.timing import in_turn, ratio
 from dpbo_core import data
 from dpbo_core.data import Encoded, Preprocessing, table_of
+from dpbo_core.data.files import parts_of
 from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.models.estimators import fitted
 from dpbo_core.models.linear.fit import LinearModel
@@ -48,7 +49,7 @@ from dpbo_core.models.scores.sigmoid import Sigmoid
 from dpbo_core.preparation.data_split import public_half
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.scoring.in_memory import Objective
-from dpbo_core.scoring.partitioned import PartitionedObjective, PartReader, Workers, parts_of
+from dpbo_core.scoring.partitioned import PartitionedObjective, PartReader, Workers
 from dpbo_core.scoring.processes import Processes
 from dpbo_core.study_file import StudySpec
 
