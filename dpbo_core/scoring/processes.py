@@ -41,7 +41,7 @@ class Beside(Protocol):
         ...
 
     def __call__(self, work: Any, part: Any) -> Any:
-        """The answer of `work` for a part. EOFError or OSError: it ended."""
+        """The answer of `work` for a part; any error says that another process has to give it."""
         ...
 
 
@@ -93,7 +93,7 @@ def handed_out(
                     return
             while (part := remaining.take(process)) is not None:
                 done.put((part, process(work, part)))
-        except (EOFError, OSError):
+        except BaseException:  # noqa: BLE001  it ended, or what it does cannot be sent: another process does it
             beside.remove(process)
             done.put((part, LOST))
 

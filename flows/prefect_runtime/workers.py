@@ -83,6 +83,7 @@ class _Home:
 
     def __init__(self, client: Any, task: Callable[..., bytes | None], address: str, n_workers: int) -> None:
         self._client, self._task, self._address, self._n_workers = client, task, address, n_workers
+        self._is_lost = False
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Home) and other._address == self._address
@@ -95,19 +96,23 @@ class _Home:
         return True
 
     def __call__(self, work: Any, part: Part) -> bytes | None:
-        """The answer for a part; None where it was lost with its worker, or Dask with all of them."""
-        future = self._client.submit(
-            self._task, work, part, self._n_workers, pure=False, workers=[self._address], allow_other_workers=True
-        )
-        try:
-            self._wait_for(future)
-            answers: list[bytes | None] = self._client.gather([future], errors="skip")
-            return answers[0] if answers else None
-        except Exception:  # noqa: BLE001  whatever Dask says, the curator's process says that a part is missing
+        """The answer for a part; None where it was lost with its worker, or the scheduler, and from then on."""
+        if self._is_lost:
             return None
-        finally:
-            with suppress(Exception):
-                self._client.cancel([future])
+        futures, answers = [], []
+        try:
+            futures.append(self._client.submit(
+                self._task, work, part, self._n_workers, pure=False, workers=[self._address],
+                allow_other_workers=True,
+            ))  # fmt: skip
+            self._wait_for(futures[0])
+            answers = self._client.gather(futures, errors="skip")
+        except BaseException:  # noqa: BLE001, S110  a cancelled future is no Exception; the curator's process says it
+            pass
+        for future in futures:  # not cancelled: of that the scheduler would tell a client that may be leaving
+            future.release()
+        self._is_lost = not answers
+        return answers[0] if answers else None
 
     def _wait_for(self, future: Any) -> None:
         """Wait until it is done; Dask itself would wait for ever where no worker is left.

@@ -236,6 +236,8 @@ def test_a_process_that_is_killed_loses_its_parts_to_the_others(world, here, mon
         results = [next(results), second._process.kill(), *results]
         assert sorted(one for one in results if one is not None) == list(range(9))
         assert pool._beside == []
+        pool.close()
+        assert sorted(pool.each(lambda item: item, range(9), slow)) == list(range(9))  # nor can this be sent
         assert total(data_split.sensitive_half(spec, here, public, pool), model) == alone
 
 
