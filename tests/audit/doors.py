@@ -8,6 +8,7 @@ has, and everything that some library reads or writes as a missing one.
 import datetime as dt
 import itertools
 import math
+import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -121,6 +122,14 @@ def persons() -> tuple[World, ...]:
 # --- a world as a table of some library, or as a file
 
 
+def typed(world: World) -> World:
+    """A world in a library whose columns have one type each: another value may have turned all to texts."""
+    rows = flat(world)
+    columns = [arrow_of([row[j] for row in rows]).to_pylist() for j in range(len(COLUMNS))]
+    kept = iter(zip(*columns, strict=True))
+    return tuple(tuple(next(kept) for _ in unit) for unit in world)
+
+
 def flat(world: World) -> list[Row]:
     return [row for unit in world for row in unit]
 
@@ -138,9 +147,9 @@ def text_of(cell: object) -> str:
 
 def arrow_of(cells: list[object]) -> pa.Array:
     """A column in the type of its values; of texts where they have several."""
-    zones = {cell.tzinfo is None for cell in cells if isinstance(cell, dt.datetime)}
+    kinds = {cell.tzinfo if isinstance(cell, dt.datetime) else "no time" for cell in cells if cell is not None}
     try:
-        if len(zones) > 1:  # Arrow would give all the zone of one
+        if len(kinds) > 1:  # Arrow would give all the zone of one, and take numbers for times
             raise ValueError
         return pa.array(cells)
     except (pa.ArrowException, OverflowError, TypeError, ValueError):
@@ -451,7 +460,10 @@ def turned_by_file(place: Place, world: World, *, form: str) -> dict[str, str]:
 
 def doors() -> tuple[Door, ...]:
     """All of them."""
-    return (*in_memory(), *by_file())
+    every = (*in_memory(), *by_file())
+    return tuple(
+        replace(door, held=typed) if re.search("polars|Arrow|Parquet", door.form) else door for door in every
+    )
 
 
 def in_memory() -> Iterator[Door]:

@@ -74,12 +74,14 @@ class Door:
         form: that library, or form, and who asks.
         ask: of a place and a world; gives back all that the asker gets, as plain text by name.
         worlds: that it is asked about.
+        held: a world as that library or form holds it: neighbours differ in one unit of what is held.
     """
 
     kind: str
     form: str
     ask: Callable[[Place, World], dict[str, str]]
     worlds: tuple[World, ...]
+    held: Callable[[World], World] = lambda world: world
 
     @property
     def name(self) -> str:
@@ -87,8 +89,8 @@ class Door:
 
     def pairs(self) -> Iterator[tuple[int, int]]:
         """Numbers of neighbouring worlds."""
-        numbers: dict[World, int] = {world: i for i, world in enumerate(map(_spelt, self.worlds))}
-        assert len(numbers) == len(self.worlds), f"{self.name}: a world is there twice"
+        assert len({*map(_spelt, self.worlds)}) == len(self.worlds), f"{self.name}: a world is there twice"
+        numbers: dict[World, int] = {_spelt(self.held(world)): i for i, world in enumerate(self.worlds)}
         holes: dict[Any, list[int]] = {}
         for world, i in numbers.items():
             for place in range(len(world)):
