@@ -3,10 +3,18 @@
     python -m benchmarks.shift FOLDER [OUT.json]     as benchmarks/shifted_tasks.py writes it
     python -m benchmarks.shift FOLDER --coverage     how often a released interval holds the exact score
 
-Contenders on every split of every task at four ε, with the product's methods and injected noise; a cell is the
-mean over a task's splits. A standard error is that of the noise given those splits; where there are at least `MANY`
-of them, that of the difference between two contenders over them, for three say nothing of a fourth. Losses are
-compared as (regret + 5e-4)/(best + 5e-4), best over the contenders below.
+Contenders on every split of every task at four ε; a cell is the mean over a task's splits. What a choice loses is
+computed by its exact law: of forty runs each, the least of five means is so small that 1.08 below reads 1.12. Only
+Sobol designs are drawn. A standard error is theirs given the splits; where there are at least `MANY` of them, that
+of the difference between two contenders over them. Losses are compared as (regret + 5e-4)/(best + 5e-4).
+
+On 17 tasks of held_back_tasks (seed 20261127, split 0, 68 cells) auto loses 1.08 ×÷ 1.03 what the best other does,
+2.4 × at worst; the best fixed one, all candidates, 1.27 ×÷ 1.05 and 5.9 ×. The goal of 1.05 is not met, and not by
+constants: chosen on those very cells, doubt, shift, tail, width and floor, changed one by one from two starts, give
+1.08, each candidate's own paired error as doubt 1.07, exponential weights 1.10. Public facts do not say who is
+best: beside a second sensitive half that the public one allows (drawn from it by the Bayesian bootstrap) another
+contender is best in 43 of 68 pairs; in covariates_tree-1 at ε = 0.3 none is within 2.6 × of the best in both; and
+the one that is best for a pair, chosen in hindsight, loses 1.07 ×÷ 1.02 what the best of five does in each.
 "auto" is what `recommendation` becomes, with the plan's range beside it.
 """
 

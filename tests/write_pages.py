@@ -1,7 +1,7 @@
 """Writes every generated page, list and printed plan of the documentation from the code: `make pages`.
 
 What takes a campaign is not among them: the pictures, and docs/tables/{audit,performance,printed_numbers,adaptive,
-calibration,repair}.txt, have commands of their own (Makefile).
+calibration,intervals,repair}.txt, have commands of their own (Makefile).
 """
 
 import json
