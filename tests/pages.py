@@ -16,7 +16,7 @@ FENCE = re.compile(
     r"(?:<!-- (file|not run|slow|frameworks): ([^\n]+?) -->\n)?(?<!`)```([\w-]*)[^\n]*\n(.*?)^```$",
     re.DOTALL | re.MULTILINE,
 )
-RUN, SHOWN = ("python", "console"), ("", "toml", "text", "sql", "ini", "csv")
+RUN, SHOWN = ("python", "console"), ("", "toml", "text", "sql", "ini", "csv", "yaml")
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,12 @@ import tomllib
 from difflib import SequenceMatcher
 from itertools import combinations
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 import yaml
 from pages import PAGES, ROOT, RUN, SHOWN, blocks, commands
+from prefect.events.schemas.automations import AutomationCore
 
 from dpbo_core.methods import EXCHANGES, METHODS
 from dpbo_core.study_file import StudySpec
@@ -120,6 +122,13 @@ def test_a_page_runs_with_what_takes_minutes(name, folder):
         if package is not None:
             pytest.importorskip(package, reason="of the dependency group `docs`")
         run_page(name, folder, slow=True)
+
+
+def test_an_automation_is_one_that_prefect_takes():
+    (shown,) = (block.body for block in blocks(TEXTS["docs/how_to/schedule.md"]) if block.kind == "yaml")
+    automation = AutomationCore.model_validate(yaml.safe_load(shown.replace("ID", str(uuid4()))))
+    assert automation.trigger.expect == {"dpbo.run.refused"}
+    assert automation.actions[0].type == "send-notification"
 
 
 @pytest.mark.parametrize("name", TEXTS)
