@@ -70,6 +70,7 @@ def evaluate_privately(
 
 
 def _update_champion(flow: PrivateFlow, report: Release) -> str:
+    """Make the evaluated model MLflow's champion if its report is better; returns a sentence about it."""
     study, dataset = flow.study, flow.study.privacy.dataset
     editions = flow.run.ledger.editions(study.name, edition=study.edition, dataset=dataset)
     chosen = [one.release for one in editions if one.release is not None]
@@ -90,7 +91,7 @@ def n_tasks(result: EvaluationResult | None, tracked: Tracked | None) -> int:
 def report(
     flow: PrivateFlow, *, epsilon: float | None = None, model: str | None = None, workers: Workers | None = None
 ) -> tuple[EvaluationResult, Tracked | None]:
-    """Evaluate, publish and return the result, inside whatever flow runs it."""
+    """Evaluate the model and publish the report: the report and its MLflow page, inside whatever flow runs it."""
     name = flow.study.name
     announce_stage(name, "preparing the model that is evaluated")
     opened = prepare(flow.study, flow.run, model, epsilon)

@@ -85,12 +85,14 @@ def close_privately(study: StudySpec, folder: str = ".", pad_steps: float = 0.0)
 
 
 def _flow_and_session(study: StudySpec, folder: str, time_quantum: float) -> tuple[PrivateFlow, ScoreSession]:
+    """The study's checked Prefect flow, and its private objective, ready to be asked for scores."""
     flow = PrivateFlow.begin(study_of(study), folder, time_quantum)
     flow.warnings.tried(UNNAMED, lambda: name_run(flow.study, "objective"))
     return flow, ScoreSession(objective_of_study(flow.study, flow.run), flow.run)
 
 
 def _score_in_task(session: ScoreSession, study: StudySpec, params: Mapping[str, Any]) -> Score:
+    """One private score, drawn in a Prefect task; raises the refusal of a budget that cannot pay."""
     answer = score(session, params)
     if isinstance(answer, BudgetRefused):
         raise announce_refusal(answer, study)

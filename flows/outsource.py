@@ -62,7 +62,7 @@ class Outsourcing:
 
 @flow(name="curate", **policies.FLOW)
 def curate(terms: Outsourcing) -> None:
-    """Run the curator: publish, then answer queries until all steps are answered.
+    """Run the curator: publish the noised table, then answer the modeller's queries, one a step.
 
     Raises:
         PolicyRefused: Prefect started it; its files are its owner's to name.
@@ -85,7 +85,7 @@ def curate(terms: Outsourcing) -> None:
 
 @flow(name="model", **policies.FLOW)
 def model(terms: Outsourcing) -> None:
-    """Run the modeller: wait for the table, then query and learn, step by step.
+    """Run the modeller: wait for the published table, then ask for one row's answer a step, and learn.
 
     Raises:
         PolicyRefused: Prefect started it; its files are its owner's to name.
@@ -107,7 +107,7 @@ def model(terms: Outsourcing) -> None:
 
 
 def outsource(terms: Outsourcing) -> Progress:
-    """Run both parties on this machine until the search ends; only their owner may call it.
+    """Run curator and modeller on this machine until the search ends: how far it came; for the owner alone.
 
     Raises:
         DpboError: one of the two stopped; its own message is on standard error.

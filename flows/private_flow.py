@@ -43,7 +43,7 @@ class Warnings:
             get_run_logger().warning("%s", line)
 
     def tried(self, what: str, work: Callable[[], T]) -> T | None:
-        """The result of `work`; if it fails, None and a warning without foreign error text."""
+        """The result of `work`; if it fails, None, and the warning `what` without foreign error text."""
         try:
             return work()
         except DpboError as error:
@@ -81,7 +81,7 @@ class PrivateFlow:
         *,
         model: str | None = None,
     ) -> Self:
-        """Check Prefect's settings and the owner's policy, and make the stores' folder, before opening anything.
+        """A study's flow, once Prefect's settings and the owner's policy were checked; no data is open yet.
 
         Args:
             study: as written.
@@ -115,7 +115,7 @@ class PrivateFlow:
         return replace(self, run=replace(self.run, scheduled=True))
 
     def scored_by(self, workers: Workers | None) -> Run:
-        """The run with `workers` to score the parts of a partitioned validation set."""
+        """The ledger, folder and so on of this run, with `workers` to score a validation set of many files."""
         return replace(self.run, workers=workers)
 
 

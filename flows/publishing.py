@@ -19,7 +19,7 @@ UNNAMED = "Prefect's page does not name this run"
 def publish_release(
     flow: PrivateFlow, release: Release, opened: StudyRun | ReplayedStudy | None = None
 ) -> Tracked | None:
-    """Train the chosen model, and show the release in MLflow and Prefect; None if MLflow does not show it.
+    """Train the chosen model, show the release in MLflow and Prefect; its MLflow page, or None without one.
 
     Args:
         flow: under way.

@@ -53,7 +53,7 @@ POLL = 2  # seconds between two looks for a run that is due
 
 @flow(name="tune on schedule", **policies.FLOW)
 def tune_on_schedule(study: str, pad_steps: float = 0.0, register: bool = False) -> State[Any]:
-    """Tune the edition of this run. A retry of the run is the same edition, so it returns the same release.
+    """A scheduled tune, as Prefect's state: completed, refused or skipped. A retry gives the same release.
 
     Args:
         study: path of the study file, relative to where the schedule is served.

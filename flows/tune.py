@@ -46,7 +46,7 @@ def tune_privately(
     pad_steps: float = 0.0,
     register: bool = False,
 ) -> Tuned:
-    """Run a study privately; call it on its own or as a subflow of your flow.
+    """Tune a study's model privately, with its release; call it alone or as a subflow of your flow.
 
     Args:
         study: what to tune (from Prefect's form: the same fields as JSON); its price is its own (ε, δ), charged to
@@ -116,7 +116,7 @@ def tune(flow: PrivateFlow) -> Tuned:
 
 
 def _stepped(opened: StudyRun, study: StudySpec) -> int:
-    """Run the search's steps as tasks, one each or in chunks of a public list: the number of tasks."""
+    """Run the search's steps as tasks, one each, or several of a public list in one: the number of tasks."""
     if opened.rereading_notice:
         sys.stderr.write(f"{printable(opened.rereading_notice)}.\n")
     with Progress(study.name, opened.n_steps) as progress:

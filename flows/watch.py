@@ -46,7 +46,7 @@ def watch_privately(
     retune: bool = False,
     pad: float = 0.0,
 ) -> Watched:
-    """Look once whether the released model's score has fallen; call it on its own or as a subflow of your flow.
+    """Check once whether the released model's score has fallen; alone or as a subflow of your flow.
 
     Args:
         study: whose released model is watched (from Prefect's form: the same fields as JSON).
@@ -74,7 +74,7 @@ def watch_privately(
 def tune_and_watch(
     study: StudySpec, name: str, folder: str = ".", wanted: WatchSection | None = None, pad: float = 0.0
 ) -> tuple[Tuned, Watched]:
-    """Tune a study, unless it is tuned already, and look once at its released model: one run of a schedule.
+    """Tune a study, unless that is done, and check its released model once: one run of a schedule.
 
     Args, Raises: as `watch_privately`; and as a tune of the study.
     """
@@ -99,7 +99,7 @@ def section_of(section: WatchSection | Mapping[str, Any] | None) -> WatchSection
 def watch(
     study: StudySpec, name: str, folder: str, wanted: WatchSection | None, *, retune: bool, pad: float
 ) -> Watched:
-    """Look, warn, publish and perhaps tune again, inside whatever flow runs it."""
+    """Check the model once, warn, publish and, if `retune`, tune anew at an alarm; inside whatever flow runs it."""
     flow, section = PrivateFlow.begin(study, folder, pad), wanted or study.watch or WatchSection()
     warnings = flow.warnings
     if retune:
@@ -120,6 +120,7 @@ def watch(
 
 
 def _take_look(study: StudySpec, flow: PrivateFlow, name: str, section: WatchSection) -> Look:
+    """One look (private check) called `name`: taken now, or read back if it was recorded."""
     announce_stage(study.name, f"preparing look {name}")
     opened = prepare_look(study, flow.run, flow.stores.vaults, name, section)
     if isinstance(opened, Look):

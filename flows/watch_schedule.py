@@ -47,7 +47,7 @@ def watch_on_schedule(
     retune: bool = False,
     pad: float = 0.0,
 ) -> State[Any]:
-    """The look of this run. A retry of the run is the same look, so it has the same bit.
+    """A scheduled look (private check), as Prefect's state. A retry gives the same result.
 
     Args:
         study: path of the study file, relative to where the schedule is served.
@@ -102,7 +102,7 @@ def serve_watch(
     pad: float,
     retune: bool,
 ) -> None:
-    """Serve a watch on this machine until it is stopped.
+    """Run a watch of a study by `schedule` from this machine, until it is stopped.
 
     Raises:
         StudyInvalid: the study is not tuned yet, or its names hold fields that no run fills.

@@ -18,13 +18,13 @@ def train_table(name: str, folder: Path) -> int:
 
 @task(name="compare on one data set", **policies.SENSITIVE_TASK)
 def compare_on(name: str, epsilon: float, repetitions: int, folder: Path) -> list[Cell]:
-    """Measure every contender on a data set, by the scores in `folder`."""
+    """Measure every method and rival on a data set, by the candidates' scores in `folder`."""
     return measured_at(name, epsilon, repetitions, folder)
 
 
 @task(name="compare on a task of one's own", **policies.SENSITIVE_TASK)
 def compare_on_own(file: Path, epsilon: float, repetitions: int) -> list[Cell]:
-    """Measure every contender on the record scores that a file holds."""
+    """Measure every method and rival on the records' scores in a file of the user's."""
     return measured_own(file, epsilon, repetitions)
 
 

@@ -13,11 +13,11 @@ from dpbo_core.study_file import StudySpec
 def prepare(
     study: StudySpec, run: Run, model: str | None, epsilon: float | None
 ) -> OpenEvaluation | EvaluationResult:
-    """Train or read the model, choose the bins, price; or read the recorded report. Charges nothing."""
+    """An evaluation made ready (model, bins, price), or its recorded report. Charges nothing."""
     return open_evaluation(study, run, model=model, epsilon=epsilon)
 
 
 @task(name="evaluate", **policies.SENSITIVE_TASK)
 def evaluate(opened: OpenEvaluation, run: Run) -> EvaluationResult | BudgetRefused:
-    """Reserve, count the records, draw the noise, record; a refusal of the ledger is returned, not raised."""
+    """Charge, count the records, noise and record the report; a refusal of the ledger is returned, not raised."""
     return policies.or_refused(lambda: opened.finish(run))

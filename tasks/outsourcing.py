@@ -17,13 +17,13 @@ from dpbo_core.queries.publication.curator import Publication, publish
 
 @task(name="publish table", **policies.SENSITIVE_TASK)
 def publish_table(publication: Publication, data: Path, out: Path, run: Run, vaults: Path) -> StudyResult:
-    """Reserve, draw and record a table, then write it for the modeller; repeated, write the same one."""
+    """Charge, noise and record the table in `data`, then write it to `out`; repeated, the same one."""
     return publish(publication, data, out, run, vaults=vaults)
 
 
 @task(name="suggest row", **policies.SENSITIVE_TASK)
 def suggest_row(table: Path, state: Path, out: Path) -> Query:
-    """Write the modeller's next query, after the state that remembers it."""
+    """The modeller's next query, recorded in the search's file `state` and then written to `out`."""
     return session.suggest(table, state, out)
 
 
@@ -36,11 +36,11 @@ def answer_query(
     private: PrivateAnswers | None,
     accepts: tuple[str, ...],
 ) -> Answer:
-    """Answer a query: the answer is recorded before it is written."""
+    """The curator's answer to a query: recorded in the ledger before it is written to `out`."""
     return curator.answer_file(query, answers, out, private=private, accepts=accepts)
 
 
 @task(name="take answer", **policies.SENSITIVE_TASK)
 def take_answer(answer: Path, state: Path) -> Progress:
-    """Add an answer to the modeller's search: its progress afterwards."""
+    """Add an answer to the modeller's search in `state`: how many there are, and the best row so far."""
     return session.update(answer, state)

@@ -10,7 +10,7 @@ Indices = tuple[int, ...]
 
 @task(name="cross-validate candidates", **policies.SENSITIVE_TASK)
 def cross_validate_chunk(work: PublicWork, indices: Indices) -> int:
-    """Cross-validate a chunk of Λ on public records: the number of scores so far."""
+    """Cross-validate some candidates on public records: the number of scores so far."""
     return work.cross_validate(indices)
 
 
@@ -22,11 +22,11 @@ def search_publicly(work: PublicWork) -> int:
 
 @task(name="train candidates", **policies.SENSITIVE_TASK)
 def train_chunk(work: PublicWork, indices: Indices) -> int:
-    """Train a chunk of Λ before the charge, as the steps may not train: the number of models so far."""
+    """Train some candidates before the charge, as the steps may not train: the number of models so far."""
     return work.train(indices)
 
 
 @task(name="try out a training", **policies.SENSITIVE_TASK)
 def try_out(work: PublicWork) -> bool:
-    """Train one candidate before the charge, so that one that cannot be trained costs nothing."""
+    """Train one candidate before the charge, so that a failure costs nothing; False where there is none."""
     return work.try_out()

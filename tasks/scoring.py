@@ -13,11 +13,11 @@ from dpbo_core.queries.objective_for_a_loop.score_session import Score, ScoreSes
 
 @task(name="score", **policies.SENSITIVE_TASK)
 def score(session: ScoreSession, params: Mapping[str, Any]) -> Score | BudgetRefused:
-    """Train, reserve, score, noise and record one score; a refusal of the ledger is returned, not raised."""
+    """Train a model with `params`, charge and draw its private score; a refusal is returned, not raised."""
     return policies.or_refused(lambda: session.ask(params))
 
 
 @task(name="close", **policies.SENSITIVE_TASK)
 def close(session: ScoreSession) -> Release:
-    """Draw the choice if one was paid for, and record the release."""
+    """End a private objective: draw the final choice if one was paid for, and record the release."""
     return session.close()

@@ -33,7 +33,7 @@ from dpbo_core.study_file import StudySpec
 def reserve(
     study: ResolvedStudy, run: Run, precomputed: Precomputed | None, follow_up: FollowUp | None
 ) -> StudyRun | ReplayedStudy | BudgetRefused:
-    """Price, reserve, then open the sensitive half, as an opaque handle; the ledger's refusal is returned.
+    """Charge a study's whole plan, then open its records as an opaque handle; a refusal is returned.
 
     A study that was released before is replayed: nothing is reserved. `follow_up` is what is reserved with it.
 
@@ -44,7 +44,7 @@ def reserve(
 
 @task(name="search step", **policies.SENSITIVE_TASK)
 def step(study: StudyRun, steps: Sequence[int]) -> tuple[StudyRun, Released | None]:
-    """Make one step, or a chunk of silent ones: what it released, already recorded, or None."""
+    """Run one step of the search, or several that release nothing: the run, and what is released or None."""
     return study, _named(study.step(len(steps)), study.n_steps, steps)
 
 

@@ -17,17 +17,17 @@ from dpbo_core.study_file import StudySpec, WatchSection
 
 @task(name="prepare look", **policies.SENSITIVE_TASK)
 def prepare_look(study: StudySpec, run: Run, vaults: Path, name: str, section: WatchSection) -> OpenLook | Look:
-    """Train the released model, check the table's header and size; or read the recorded look."""
+    """A look (private check) made ready: model trained, table's header checked; or the recorded one."""
     return open_look(study, run, name=name, section=section, vaults=vaults)
 
 
 @task(name="look", **policies.SENSITIVE_TASK)
 def look(opened: OpenLook, run: Run, vaults: Path) -> Look | BudgetRefused:
-    """Draw, read today's table, compare and record; a refusal of the ledger is returned, not raised."""
+    """Draw noise, compare today's score with the threshold, record the result; a refusal is returned."""
     return policies.or_refused(lambda: opened.finish(run, vaults))
 
 
 @task(name="show the looks", **policies.PUBLISHING_TASK)
 def publish_looks(looked: Look, account: Account, tracking_uri: str) -> Tracked:
-    """Log the watch's looks, each once, and its cost to the dataset's budget: the MLflow page."""
+    """Log each look (private check) of a watch once, and its price, in MLflow: the page."""
     return log_looks(looked, account, tracking_uri)

@@ -11,7 +11,7 @@ OBJECTS = 100_000  # that are made between two searches for garbage; imports mak
 
 
 def main() -> None:
-    """Look at the study, import and run the command; until then a signal ends it, as nothing is charged yet."""
+    """The command line: check the study, then import and run the command; until then a signal just ends it."""
     try:
         with suppress(ValueError):  # in another thread than the main one nobody handles signals
             signal.signal(signal.SIGTERM, _raise_interrupt)
@@ -37,7 +37,7 @@ def _announce(words: list[str]) -> None:
 
 
 def _first_look() -> None:
-    """End with the message of what the study's words and headers refuse; whatever else fails, the command says."""
+    """Exit with an error message if the study's text or files' headers are refused; ignore other failures."""
     words = sys.argv[1:]
     if words != ["tune"] and not any(word.endswith(".toml") for word in words):
         return  # no study is named: nothing is imported to read one
@@ -54,4 +54,5 @@ def _first_look() -> None:
 
 
 def _raise_interrupt(_number: int, _frame: object) -> NoReturn:
+    """Handle a signal by raising KeyboardInterrupt."""
     raise KeyboardInterrupt

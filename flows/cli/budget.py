@@ -213,7 +213,7 @@ def approval_lines(account: DatasetAccount) -> Iterator[str]:
 
 
 def _room(account: Account) -> str:
-    """The room for more studies of each method, at its newest price, in words."""
+    """How many more studies of each method the budget admits, at its newest price, in words."""
     studies = [
         f"{count if count < MOST_ROOM else f'{MOST_ROOM:,} or more'} more {named(method)}"
         for method, count in account.rooms.items()
@@ -229,7 +229,7 @@ def _bar(account: Account, screen: Screen) -> str:
 
 
 def _cells(entry: Entry) -> tuple[str, ...]:
-    """An entry as a row of the table under HEADER."""
+    """An entry's cells in the table of `dpbo budget`, in the order of HEADER."""
     return (
         named(entry.study),
         named(entry.edition),
@@ -247,7 +247,7 @@ def _unreleased(entry: Entry) -> str:
 
 
 def n_looks(entry: Entry) -> int | None:
-    """How many looks a running watch has had; None for other entries and ended watches."""
+    """How many looks (private checks) a running watch has had; None for other entries and ended watches."""
     if entry.method != WATCH or entry.released_at is not None:
         return None
     return sum(name.startswith(LOOK) for name in entry.recorded)
@@ -282,7 +282,7 @@ def print_forecasts(forecasts: tuple[tuple[DatasetAccount, Forecast | None], ...
 
 
 def _lines(burn_down: Forecast | None, screen: Screen) -> Iterator[str]:
-    """A burn-down in lines: what is left and expected, each study's rhythm, the end."""
+    """A budget's forecast in lines: what is left and expected, how often each study runs, when it ends."""
     if burn_down is None:
         yield "no forecast: it has no limit, or nothing was spent on it yet"
         return

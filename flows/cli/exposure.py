@@ -169,7 +169,7 @@ def dask_cluster() -> Iterator[Finding]:
 
 
 def _folders_here() -> Iterator[tuple[Part, ...]]:
-    """The parts of each study in the current folder, where its validation set is a folder of files."""
+    """The files of each study in the current folder whose validation set is a folder of files."""
     for path in sorted(Path().glob("*.toml")):
         with suppress(StudyInvalid):  # no study, or one that cannot be run
             yield validation_parts(read_study(path), path.parent)

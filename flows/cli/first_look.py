@@ -20,7 +20,7 @@ READS_A_STUDY = ("tune", "plan", "evaluate", "objective", "watch", "serve")
 
 
 def look(words: Sequence[str]) -> None:
-    """Read the study that a command names, and where no ledger is, what its files show before a record is read.
+    """Refuse a command's study by its text and, where there is no ledger yet, by its files' headers.
 
     Args:
         words: of the command.

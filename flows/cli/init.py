@@ -156,7 +156,7 @@ def _lines(tables: Mapping[str, Mapping[str, object]]) -> Iterator[str]:
 
 
 def _line(key: str, value: object) -> str:
-    """A line of a study file: key, value and note."""
+    """A line of a study file: `key = value`, with the key's note beside it."""
     return _noted(f"{key} = {_inline(value)}", NOTES.get(key))
 
 
@@ -181,7 +181,7 @@ def _key(name: str) -> str:
 
 
 def public_name(validation: Path, target: str) -> str:
-    """A name for a study and its budget, after the data and without words for a part of a split.
+    """The name of a study and its budget: the file's without words such as "validation", or the target's.
 
     `ward_validation.csv` is "ward"; `ward/validation.csv` too; a bare `validation.csv` says only what is predicted.
     """
@@ -210,7 +210,7 @@ def _write(text: str, out: Path) -> None:
 
 
 def stated_people(person: str | None, n_persons: int | None) -> tuple[str, int] | None:
-    """The options --person and --n-persons, both or neither; the file's own number is private.
+    """The options --person and --n-persons as a pair, None without both; one without the other is refused.
 
     Raises:
         StudyInvalid: one of them is missing.

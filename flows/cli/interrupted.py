@@ -41,6 +41,7 @@ def stopped(words: Sequence[str]) -> DpboError:
 
 
 def _study_stopped(path: Path) -> DpboError:
+    """The error of a command stopped on the study in `path`: what was charged for it, and what to do."""
     tables = tomllib.loads(path.read_text(encoding="utf-8"))
     name, edition = tables["study"]["name"], tables["study"].get("edition", "1")
     entries = _entries(tables["privacy"]["dataset"], name, edition)

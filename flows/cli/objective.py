@@ -89,6 +89,7 @@ def objective(
 
 
 def _session(path: Path, *beside: Source) -> ScoreSession:
+    """The private objective of the study in `path`, ready to be asked for scores."""
     spec = study_of_one_run(path)
     announce_stage(spec.name, "reading what is public; the first time its scores are paid for")
     run = Run(own_ledger(), path.parent, consent=partial(ask_or_refuse, spec))
@@ -96,12 +97,13 @@ def _session(path: Path, *beside: Source) -> ScoreSession:
 
 
 def _model_submission(opened: OpenObjective, path: Path) -> Submission:
+    """The saved model at `path`, as something that the objective can score."""
     model, digest = model_file(path)
     return submitted_model(opened.spec, opened.split, opened.public, model, digest)
 
 
 def _predictions(opened: OpenObjective, study: Path, path: Path) -> Submission:
-    """The submission of a file of predictions; the ledger records that the file is sensitive."""
+    """The predictions in the file at `path`, to be scored; the ledger records that the file is sensitive."""
     columns = prediction_columns(opened.spec, opened.split, opened.public)
     table = predictions_file(opened.spec, path, columns)
     submission = submitted_predictions(opened.public, columns, os.path.relpath(path, study.parent), table)
@@ -126,18 +128,20 @@ def _read(text: str) -> Any:
 
 
 def _score_document(session: ScoreSession, params: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON document of the score of a model that is trained with the hyperparameters `params`."""
     text = canonical_text(params)
     announce_stage(session.opened.spec.name, "training and scoring one model")
     return _scored(session, text, replayed=session.has_score(text), score=session.ask(params))
 
 
 def _submission_document(session: ScoreSession, submission: Submission) -> dict[str, Any]:
+    """The JSON document of the score of a submitted model, or of submitted predictions."""
     replayed = session.has_score(submission.text)
     return _scored(session, submission.text, replayed=replayed, score=session.submit(submission))
 
 
 def _scored(session: ScoreSession, text: str, *, replayed: bool, score: Score) -> dict[str, Any]:
-    """The JSON document of one score; `replayed` if it was drawn before."""
+    """The JSON document of one score; `text` holds its hyperparameters, `replayed` says it is an old one."""
     return {
         "hyperparameters": read_parameters(text),
         "replayed": replayed,
@@ -149,7 +153,7 @@ def _scored(session: ScoreSession, text: str, *, replayed: bool, score: Score) -
 
 
 def _print(document: Mapping[str, Any], guarantee: str) -> None:
-    """Print the screen of a score's JSON document."""
+    """Print a score's JSON document, or that of all scores so far, for people."""
     screen = Screen()
     facts = [(named(name), named(value)) for name, value in document.get("hyperparameters", {}).items()]
     if "score" in document:
@@ -169,7 +173,7 @@ def _print(document: Mapping[str, Any], guarantee: str) -> None:
 
 
 def _closed(path: Path) -> "tuple[Closed, Account]":
-    """Record the release and show it in MLflow, by a Prefect flow."""
+    """End the study's private objective: record its release, and show it in MLflow by a Prefect flow."""
     spec = study_of_one_run(path)
     quiet_environment()
 

@@ -28,7 +28,7 @@ NUMBERS, GAPS = 10, 3  # different numbers of a column of numbers, and rows with
 
 
 def notices(training: Path, table: Table, target: str, person: str | None) -> Iterator[tuple[str, str]]:
-    """What `dpbo init` assumes of the PUBLIC file, or does not use as it stands, each with its word."""
+    """What `dpbo init` assumes of the PUBLIC file or leaves unused: pairs of a subject and a sentence."""
     if training.suffix.lower() == ".csv":
         with training.open("rb") as file:
             separator = separator_of(file.readline())
@@ -61,7 +61,7 @@ def notices(training: Path, table: Table, target: str, person: str | None) -> It
 
 
 def _positive_class(target: str, values: Column) -> Iterator[tuple[str, str]]:
-    """Of two classes the one that is called positive: the later in order."""
+    """A notice of which of two classes is called positive: the later in order."""
     classes = sorted_values(values)
     if len(classes) == 2:
         share = sum(value == classes[1] for value in values.tolist()) / len(values)
@@ -83,7 +83,7 @@ def _marker(values: Sequence[Value]) -> str | None:
 
 
 def _is_far(value: float, others: Sequence[float]) -> bool:
-    """Whether a number of nines lies further from the others than these lie from one another."""
+    """Whether a number such as −999 lies further from the others than these lie from one another."""
     away = max(others[0] - value, value - others[-1])
     return re.fullmatch("-?9{2,}", shown(value)) is not None and away > others[-1] - others[0]
 

@@ -101,6 +101,7 @@ def interval_cells(cell: Mapping[str, Any], digits: int = 3) -> str:
 
 
 def _percent(share: float | None) -> str:
+    """A share in per cent; a dash for None."""
     return "–" if share is None else f"{share:.1%}"
 
 

@@ -81,7 +81,7 @@ def own_server(load: Callable[[], None] = lambda: None) -> Iterator[None]:
 def run_here(
     study: "StudySpec", flow: Callable[[], T], recorded: Callable[[], tuple[str, str] | None]
 ) -> tuple[T, Account]:
-    """Call a flow as the data's owner, on a Prefect server of this command's own.
+    """Call `flow` as the data's owner on a Prefect server of its own; returns its result and the account.
 
     What could not be published is told on standard error; the result stands.
 
@@ -123,7 +123,7 @@ def run_here(
 def serve_schedule(
     story: Callable[[float | None], None], *, cron: str | None, every: str | None, example: str
 ) -> None:
-    """Serve a schedule until it is stopped.
+    """Serve a schedule until it is stopped, by the call `story`; refuse one that cannot be read.
 
     Args:
         story: serves it; takes the seconds between two runs, None where `cron` says when they are.

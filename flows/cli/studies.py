@@ -27,7 +27,7 @@ def check_public_here(sources: Iterable[Source]) -> None:
 
 
 def study_of_one_run(path: Path) -> StudySpec:
-    """The study in `path`, refused if its names hold a schedule's fields; it notes --anyway.
+    """The study in `path` with the permission of --anyway; refused if its names hold a schedule's fields.
 
     Raises:
         StudyInvalid: it cannot be read, or they do.

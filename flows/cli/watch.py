@@ -116,7 +116,7 @@ def planned(path: Path, section: WatchSection) -> WatchPlan:
 def run(
     path: Path, section: WatchSection, *, name: str | None, retune: bool, time_quantum: float
 ) -> "tuple[Watched, Account]":
-    """Take one look as a Prefect flow; returns its result and its dataset's account afterwards.
+    """Take one look (private check) as a Prefect flow; returns its result and its dataset's account afterwards.
 
     A look without a name is today's, UTC. What could not be published is told on standard error; the bit stands.
 
@@ -139,7 +139,7 @@ def run(
 
 
 def _recorded(study: StudySpec, section: WatchSection, folder: str, name: str) -> tuple[str, str] | None:
-    """A sentence about the look's recorded result, and what to do; None if there is none."""
+    """A sentence about the recorded result of the look `name`, and what to do; None if there is none."""
     try:
         look = open_look(study, Run(own_ledger(), folder), name=name, section=section)
     except DpboError:
@@ -153,7 +153,7 @@ def _recorded(study: StudySpec, section: WatchSection, folder: str, name: str) -
 
 
 def print_watched(watched: "Watched", account: Account) -> None:
-    """Print a look's result (holds or ALARM), its price and where it is shown."""
+    """Print a look's (private check's) result, holds or ALARM, its price and where it is shown."""
     screen, look = Screen(), watched.look
     word = "[bold red]ALARM[/]" if look.alarm else "[bold]holds[/]"
     screen.say(f"{named(look.key.study)} · {named(look.key.edition)} · look {named(look.name)}\n")
@@ -161,7 +161,7 @@ def print_watched(watched: "Watched", account: Account) -> None:
 
 
 def _facts(watched: "Watched", word: str, account: Account) -> Iterator[tuple[str, str]]:
-    """The rows of a look's screen, name and text."""
+    """The rows of the screen of one look (private check of a watch), name and text."""
     look = watched.look
     fallen = f"the score has fallen by about {look.terms.drop:g}" if look.alarm else "no fall is seen"
     again = "; recorded before, and nothing was read now" if look.replayed else ""
@@ -267,7 +267,7 @@ def _sentence(plan: WatchPlan) -> str:
 
 
 def _compared(plan: WatchPlan) -> Iterator[tuple[str, str]]:
-    """A line for each number of tables that a look may pool, and which is advised."""
+    """Rows, name and text, for each number of daily tables that a look may pool, and the advised one."""
     for pool, one in plan.compared.items():
         yield (
             "one table" if pool == 1 else f"pool {pool}",

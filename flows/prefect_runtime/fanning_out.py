@@ -35,6 +35,7 @@ class OwnProcesses(ProcessPoolTaskRunner):
         return super().__enter__()
 
     def _forward_subprocess_messages(self) -> None:
+        """Forward messages of child processes in the context in which the runner was entered."""
         self._around.run(super()._forward_subprocess_messages)
 
 
@@ -47,7 +48,7 @@ def task_runner(n_tasks: int) -> TaskRunner[Any]:
 def prepared(
     study: ResolvedStudy, folder: str, ledger: PrivacyLedger, processes: Processes | None = None
 ) -> tuple[Precomputed | None, int]:
-    """Do all public work before anything is charged; returns it, and how many tasks did it.
+    """Train and cross-validate on public data before any charge: the results, and how many tasks made them.
 
     None where there is none: a sensitive training set, or a study that was released before.
 

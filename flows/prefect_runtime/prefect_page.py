@@ -127,7 +127,7 @@ def _alert(dataset: str, balance: Balance) -> None:
 
 
 def name_run(study: StudySpec, what: str = "") -> None:
-    """Call the current flow run "study · edition", and tag it with its dataset and method.
+    """Name the current flow run "study · edition · what", and tag it with its dataset and method.
 
     Set once the run is known, since a template of Prefect's would render arguments.
 

@@ -76,7 +76,7 @@ def _without_none(value: Any) -> Any:
 
 
 def edition_at(spec: StudySpec, moment: datetime) -> StudySpec:
-    """The study with its name fields filled for `moment`; an edition without fields becomes the moment.
+    """The study with name fields such as {date} filled for `moment`; an edition without them becomes it.
 
     A cap that does not say for how many editions it is planned is planned for as many as it holds.
 
@@ -101,7 +101,7 @@ def edition_at(spec: StudySpec, moment: datetime) -> StudySpec:
 
 
 def check_fields(spec: StudySpec) -> None:
-    """Refuse unknown name fields, and a dataset name with fields but a fixed validation file.
+    """Refuse unknown name fields (other than {date} and the like), or a dataset that changes without its file.
 
     Raises:
         StudyInvalid: it is not so.

@@ -47,7 +47,7 @@ class DaskWorkers:
         return len(self._joined().nthreads())
 
     def wait(self, parts: Sequence[Part] = ()) -> None:
-        """Wait until the cluster is joined, and ask each worker whether it can read every part of a folder.
+        """Wait for the cluster, and check that each worker can read every part (file) of a folder.
 
         Raises:
             StudyInvalid: one cannot, and is named; or whatever keeps us from joining.
@@ -61,7 +61,7 @@ class DaskWorkers:
             )
 
     def map(self, work: PartWork, parts: Sequence[Part]) -> list[Answer | None]:
-        """The answers of `work` on every part; a part whose worker was lost has None."""
+        """The answer of `work` (a sum, how many records) for each part, a file; None where its worker was lost."""
         n = work.n_numbers
         return [
             None if answer is None else from_one_width(answer, n_numbers=n)
@@ -69,7 +69,7 @@ class DaskWorkers:
         ]
 
     def answers(self, work: PartAnswer, parts: Sequence[Part]) -> Iterator[bytes | None]:
-        """The answers of `work` in bytes as they come; None for a part that was lost."""
+        """The answer of `work` for each part, in bytes, as they come; None for one whose worker was lost."""
         client = self._joined()
         places = [part if isinstance(part, ObjectAddress) else part.resolve() for part in parts]
         homes = sorted(client.nthreads())
@@ -92,7 +92,7 @@ class _Home:
         return hash(self._address)
 
     def ready(self, patience: float) -> bool:  # noqa: ARG002  it waited for its client
-        """True: it has joined."""
+        """Always True: the worker joined the cluster before this object was made."""
         return True
 
     def __call__(self, work: Any, part: Part) -> bytes | None:
@@ -115,7 +115,7 @@ class _Home:
         return answers[0] if answers else None
 
     def _wait_for(self, future: Any) -> None:
-        """Wait until it is done; Dask itself would wait for ever where no worker is left.
+        """Wait until the Dask `future` is done; Dask itself would wait for ever where no worker is left.
 
         Raises:
             TimeoutError: there was none for so many looks.
@@ -154,7 +154,7 @@ class OneWidth:
         self.work = work
 
     def with_cache(self, memory: PartCache[Any], n_processes: int) -> "OneWidth":
-        """This work, caching the parts that its process reads in `memory`."""
+        """This work with `memory` as the cache of the files (parts) that one of `n_processes` workers reads."""
         return OneWidth(self.work.with_cache(memory, n_processes)) if isinstance(self.work, CachingWork) else self
 
     def __call__(self, part: Part) -> bytes:
@@ -163,14 +163,14 @@ class OneWidth:
 
 
 def answer_of(work: PartAnswer, part: Part, n_workers: int) -> bytes:
-    """The answer of one of `n_workers` workers for a part; a cached part is not read again."""
+    """The answer of `work` for a part, from one of `n_workers` workers; a cached part is not read again."""
     return (work.with_cache(_memory(), n_workers) if isinstance(work, CachingWork) else work)(part)
 
 
 def answer_if_fit(
     versions: dict[str, str], kind: str, work: PartAnswer, part: Part, n_workers: int
 ) -> bytes | None:
-    """The answer of a worker that others started; None where it turns out unfit.
+    """The answer of `work` for a part, from a worker that others started; None if the worker is unfit.
 
     `versions` and `kind` are the packages and the processor of the curator's host.
     """
@@ -195,7 +195,7 @@ def _memory() -> PartCache[Any]:
 
 
 def of_one_width(work: Callable[[Part], Answer | None], part: Part, *, n_numbers: int = 1) -> bytes:
-    """The answer of `work` on a part, padded to one width, since others can see how many bytes are sent.
+    """The answer of `work` for a part, as bytes of one width, since others can see how many are sent.
 
     Bytes are the whole answer, its presence too: a part that failed is as wide as one that did not. What adds more
     than one number adds `n_numbers` counts of records.
@@ -212,7 +212,7 @@ def of_one_width(work: Callable[[Part], Answer | None], part: Part, *, n_numbers
 
 
 def from_one_width(raw: bytes, *, n_numbers: int = 1) -> Answer | None:
-    """The answer in bytes that `of_one_width` wrote; None where the part failed."""
+    """The answer (a sum, how many records) in bytes of `of_one_width`; None where the part failed."""
     there, n_records = (int.from_bytes(raw[i * WIDTH : (i + 1) * WIDTH], "little", signed=True) for i in range(2))
     body = raw[2 * WIDTH :]
     if not there:
@@ -227,7 +227,7 @@ Scorers = Processes | DaskWorkers
 
 @contextmanager
 def workers(study: StudySpec, folder: str, method: Method | None = None) -> Iterator[Scorers | None]:
-    """Context with who scores the parts of a study: DPBO_DASK's cluster, [data] workers processes, or nobody else.
+    """Context with who scores a study's files: a Dask cluster, own processes, or None for this process.
 
     Nobody where `method` hides its number of evaluations, which could be counted.
 

@@ -114,7 +114,7 @@ class Gate:
         return location
 
     async def _record(self, what: str, words: Mapping[str, str]) -> dict[str, Any]:
-        """A record of MLflow's API as JSON; empty where there is none."""
+        """The JSON that MLflow's API gives at the path `what` for the query `words`; empty where it gives none."""
         try:
             answer = await self._server.get(f"/api/2.0/mlflow/{what}", params=dict(words))
             document = answer.json() if answer.status_code == 200 else {}

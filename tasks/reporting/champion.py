@@ -21,7 +21,7 @@ Ends = tuple[float, float]
 
 
 def champion_after(tuned: Release, report: Release, tracking_uri: str) -> str:
-    """Note the report on the model version of `tuned`, and make it champion if it is better.
+    """Note a report on the model version of `tuned`, make that champion if better; returns a sentence.
 
     Returns:
         What became of the alias, in a sentence.

@@ -110,7 +110,7 @@ def draw(cells: list[Cell]) -> "Figure":
 
 
 def _plotted(cells: Iterable[Cell], name: str) -> list[Cell]:
-    """The contender's cells that have a regret to plot."""
+    """One method's or rival's cells (results at one ε) that have a regret to plot."""
     return [cell for cell in cells if cell.contender == name and cell.regret is not None]
 
 

@@ -38,13 +38,13 @@ def metrics(release: Release, account: Account) -> list[Any]:
 
 
 def by_edition(release: Release, balance: Balance | None) -> list[tuple[str, float, int]]:
-    """Name, value and place of the metrics charted by edition: the score, and the budget left."""
+    """Metrics charted by edition, as name, value and step: the score, and the budget left."""
     rows = [(f"release/{name}", number, _place(balance)) for name, number in _scores(release)]
     return rows if balance is None else rows + budget_rows(balance)
 
 
 def budget_rows(balance: Balance) -> list[tuple[str, float, int]]:
-    """Name, value and place of a dataset's spent and left budget."""
+    """A dataset's spent and left budget as metrics: name, value and step, its place in the account."""
     rows = (("budget/spent", balance.spent), ("budget/left", balance.remaining))
     return [(name, number, balance.position) for name, number in rows]
 

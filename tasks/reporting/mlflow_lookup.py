@@ -77,7 +77,7 @@ def _first_row(tracking_uri: str, query: str, *parameters: str) -> tuple[Any, ..
 
 
 def check_target(dataset: str, uri: str) -> str:
-    """Check whether MLflow's store at `uri` could take a release of `dataset`; nothing is written.
+    """A warning if MLflow's store at `uri` may not take a release of `dataset`; "" if all is well.
 
     Returns:
         A warning where a store on another machine is out of reach, which may pass; nothing where all is well.

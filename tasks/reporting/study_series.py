@@ -128,7 +128,7 @@ def draw_editions(editions: list[dict[str, Any]]) -> "Figure":
 
 
 def log_looks(look: "Look", account: Account, tracking_uri: str) -> Tracked:
-    """Log every look of the watch that is not shown yet, to the experiment named after its dataset.
+    """Log every look (private check) of the watch that MLflow does not show yet, in its dataset's experiment.
 
     Args:
         look: the newest.
@@ -161,7 +161,7 @@ def log_looks(look: "Look", account: Account, tracking_uri: str) -> Tracked:
 
 
 def _state(look: "Look") -> str:
-    """The watch's state, HOLDS or ALARM, and since which day."""
+    """The state of a watch in words, HOLDS or ALARM, and the day since which it stands."""
     over = next((one for one in look.history if one.alarm), None)
     since = look.history[0] if over is None else over
     return f"{'HOLDS' if over is None else 'ALARM'} since {since.recorded_at[:10]}"

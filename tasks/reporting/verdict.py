@@ -36,7 +36,7 @@ def beside_constant(interval: tuple[float, float], baseline: float, *, greater_i
 
 
 def verdict(release: Release) -> tuple[str, str]:
-    """One of the three, and the numbers behind it; two empty texts where there is no interval or no constant."""
+    """Better, no better or unsure beside a constant answer, and the numbers behind it; two "" where unknown."""
     metrics, metric = release.value.get("metrics", {}), displayed_metric(release)
     for name, (title, constant) in CONSTANTS.items():
         if name in metrics:
