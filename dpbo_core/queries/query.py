@@ -47,7 +47,7 @@ class PrivateQuery(Charge):
     useless: str = ""
 
     def release(self, value: Mapping[str, Any], standing: str, facts: Mapping[str, Any] | None = None) -> Release:
-        """A release of `value`, not yet recorded, with this query's key, price and guarantee.
+        """A release of `value` with this query's key, price and guarantee; `standing` names the noise source.
 
         Args:
             value: plain JSON.
@@ -77,16 +77,16 @@ class Charged(Opaque):
 
     @property
     def standing(self) -> str:
-        """The standing of the noise source: "operating_system" or "injected"."""
+        """Where the noise comes from: "operating_system", or "injected" by the caller."""
         return self._reservation.noise
 
     @property
     def warm_start(self) -> WarmStart | None:
-        """The earlier editions that the query's search begins with, fixed when it was first charged."""
+        """The releases of earlier editions (runs) that the search begins with, fixed when it was first charged."""
         return self._reservation.warm_start
 
     def recorded(self, what: str) -> Mapping[str, Any] | None:
-        """The outcome of an earlier draw of this name, if there is one."""
+        """The outcome of the noise draw named `what`, if the ledger has it."""
         return self._reservation.recorded(what)
 
     def draw(
@@ -98,7 +98,7 @@ class Charged(Opaque):
         message: Message | None = None,
         **public: int | str,
     ) -> Mapping[str, Any]:
-        """The recorded outcome of a draw; if there is none, draw on the exact value and record it first.
+        """The recorded outcome of a noise draw; if there is none, noise is added to the exact value and recorded.
 
         Args:
             spend: its price, whose name it has.
@@ -120,7 +120,7 @@ class Charged(Opaque):
     def record(
         self, spend: Spend, outcome: Callable[[], Mapping[str, Any]], *, check: Check | None = None
     ) -> Mapping[str, Any]:
-        """The recorded outcome of this spend; if there is none, that of `outcome`, recorded with the spend.
+        """What the ledger recorded under this spend; if nothing, the result of `outcome`, recorded with the spend.
 
         `check` sees, in that transaction, what the query recorded before, and refuses by raising.
         """
@@ -150,12 +150,12 @@ def fingerprint_of(facts: Any) -> str:
 
 
 def replay(key: QueryKey, run: Run) -> Release | None:
-    """The recorded release of this very query; None if there is none. Nothing is spent."""
+    """The recorded release of the query with this key; None if there is none. Nothing is spent."""
     return run.ledger.release_of(key.fingerprint)
 
 
 def charged(query: PrivateQuery, run: Run, *follow_ups: PrivateQuery) -> Charged:
-    """Charge a query, or take over its reservation, after trying out everything public that could fail.
+    """Charge a query, or resume it if it was charged before, after trying out everything public that could fail.
 
     Args:
         query: whose public part is done; no record's content was used.
@@ -181,7 +181,7 @@ def charged(query: PrivateQuery, run: Run, *follow_ups: PrivateQuery) -> Charged
 
 
 def resumed(key: QueryKey, run: Run) -> Charged:
-    """A query that was charged before, to conclude what was recorded: nothing is charged or drawn.
+    """The query with this key, charged by an earlier process, to record its conclusion: it costs and draws nothing.
 
     Raises:
         LedgerDamaged: it was never charged, or the history is not what the tables say.

@@ -84,11 +84,11 @@ class BinaryCells(HistogramCells):
 
     @property
     def needs(self) -> Verb:
-        """The estimator's verb: probabilities, or decision values."""
+        """The estimator method needed: `predict_proba`, or `decision_function` where there are no probabilities."""
         return self.verb
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
-        """Each record's histogram cell by class and decision value, (k,)."""
+        """Each record's histogram cell, (k,), by its class and by the bin of the estimator's `outcome` for it."""
         values = outcome[:, -1] if outcome.ndim == 2 else outcome
         return class_bins(values, np.asarray(truth), self.edges).astype(np.float64)
 
@@ -125,7 +125,7 @@ class Binary(ReportKind):
 
     @classmethod
     def expected(cls, public: PublicRecords, size: TableSize, n_bins: int | None) -> ExpectedErrors:
-        """The bin edges, and the expected errors of the AUC and of the recall."""
+        """The histogram's bin edges, and the errors that noise will leave in the AUC and in the recall."""
         return expected(public, size, n_bins)
 
     @classmethod
@@ -135,7 +135,7 @@ class Binary(ReportKind):
 
     @classmethod
     def of(cls, public: PublicRecords, edges: tuple[float, ...]) -> "Binary":
-        """The binary report for these edges, with public records' ties and probabilities in each bin."""
+        """The report for two classes at these bin edges, with public records' ties and mean probabilities."""
         records = public.outcome, public.truth == 1, edges
         steps = PublicSteps.of(*records)
         positive_class = public.classes[-1] if public.classes else None
@@ -144,16 +144,16 @@ class Binary(ReportKind):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape [class, bin] of the table: (2, B)."""
+        """The shape [class, bin] of a histogram: (2, B)."""
         return 2, len(self.edges) + 1
 
     @property
     def own(self) -> int:
-        """The index of the model's own threshold among the edges."""
+        """The index among the bin edges of the threshold at which the model itself predicts the larger class."""
         return self.edges.index(self.threshold)
 
     def figures(self, cells: Reals) -> Figures:
-        """All metrics of tables (…, 2, B): scalars (…); "at …" one per edge, "in …" one per bin."""
+        """All metrics of histograms (…, 2, B), by name: scalars (…); "at …" one per edge, "in …" one per bin."""
         negatives, positives = cells[..., 0, :], cells[..., 1, :]
         figures = _bin_figures(negatives, positives, self.ties.ranked)
         figures["average_precision"] = self._average_precision(negatives, positives)
@@ -170,7 +170,7 @@ class Binary(ReportKind):
         return figures
 
     def rises(self, moves: Reals, cells: Reals) -> Figures:
-        """The rise of the calibration error Σ_b |P_b − p_b n_b| of the moves, over the cells' records."""
+        """By how much changes `moves` of the counts `cells` raise the calibration error Σ_b |P_b − p_b n_b|/n."""
         if self.predicted is None:
             return {}
         p, stated = self._stated
@@ -185,14 +185,14 @@ class Binary(ReportKind):
         return np.array([0.0 if value is None else value for value in predicted]), stated
 
     def group_figures(self, cells: Reals) -> Figures:
-        """The metrics of a group and its counts, of tables (…, 2, B)."""
+        """The metrics of one group of records and its counts, by name, of histograms (…, 2, B)."""
         negatives, positives = cells[..., 0, :], cells[..., 1, :]
         at_own = {name: values[..., self.own] for name, values in at_edges(negatives, positives).items()}
         figures = at_own | _bin_figures(negatives, positives, self.ties.ranked)
         return {name: figures[name] for name in (*self.of_a_group, "positives", "negatives", "read", "flagged")}
 
     def spreads(self, cells: Reals) -> Figures:
-        """The standard deviation that binning leaves in each AUC, from public records' ties within bins."""
+        """The standard deviation of each AUC that binning causes, by name, from public records' ties in bins."""
 
         def spread(bins: Reals) -> Reals:
             N, P = bins[..., 0, :], bins[..., 1, :]
@@ -209,7 +209,7 @@ class Binary(ReportKind):
         return aucs | {"average_precision": precise}
 
     def _average_precision(self, negatives: Reals, positives: Reals) -> Reals:
-        """The average precision of tables (…, B), with records in bins spread as public ones are."""
+        """The average precision of counts (…, B) by class, a bin's records spread within it as public ones are."""
         ofP, ofN = self.steps.shares()
         P, N = (
             (one[..., None] * of).reshape(*one.shape[:-1], -1) for one, of in ((positives, ofP), (negatives, ofN))
@@ -217,7 +217,7 @@ class Binary(ReportKind):
         return average_precision(P, N, self.ties.untied)
 
     def denominators(self, values: Figures) -> Figures:
-        """The numbers of records that each metric is a share of, by metric."""
+        """For each metric that is a share, by name, the number of records that it is a share of."""
         denominators = {"in observed": values["in records"]}
         for name, whole in OF_WHOM.items():
             denominators |= {of + name: values[of + whole] for of in ("", "of ") if of + whole in values}
@@ -225,11 +225,11 @@ class Binary(ReportKind):
         return denominators
 
     def limits(self, name: str) -> tuple[float, float]:
-        """The range of a metric: [0, 1], but for counts and a lift, and [−1, 1] of a difference."""
+        """The least and greatest value of a metric: 0 and 1, but for counts and a lift, and ±1 of a difference."""
         return (-1.0 if name.startswith("gap ") else 0.0), np.inf if name in UNBOUNDED else 1.0
 
     def parts(self, estimates: Estimates) -> dict[str, Any]:
-        """The parts of the report beside its metrics: ROC curve, confusion at every edge, calibration."""
+        """The report beside its metrics, as JSON by name: ROC curve, confusion at every edge, calibration."""
         return {
             "roc": _roc_points(self.edges, estimates.values),
             "confusion": self._confusions(estimates),
@@ -258,6 +258,7 @@ class Binary(ReportKind):
         return cls(tuple(table["edges"]), table["threshold"], ties, predicted, steps, table["positive_class"])
 
     def _confusions(self, estimates: Estimates) -> list[dict[str, Any]]:
+        """The confusion matrix at every bin edge, as JSON."""
         N, P = estimates.cells.sum(axis=(0, -1)).tolist()
         TP, FP = (estimates.values[f"at {name}"].tolist() for name in ("true_positives", "false_positives"))
         return [
@@ -279,6 +280,7 @@ class Binary(ReportKind):
         ]
 
     def _bin_shares(self, predicted: tuple[float | None, ...], estimates: Estimates) -> list[dict[str, Any]]:
+        """The calibration table as JSON: of each bin its ends, share of positives predicted and observed, records."""
         ends = [None, *self.edges, None]
         return [
             {
@@ -295,7 +297,7 @@ class Binary(ReportKind):
 def best_threshold(
     released: Mapping[str, Any], *, false_positive: float, false_negative: float, prevalence: float | None = None
 ) -> dict[str, Any]:
-    """The edge above which flagging costs least at the stated costs and prevalence.
+    """The bin edge of a report, as JSON, above which flagging costs least at the stated costs and prevalence.
 
     Args:
         released: the value of a report of two classes.
@@ -330,7 +332,7 @@ def best_threshold(
 
 
 def at_edges(negatives: Reals, positives: Reals) -> Figures:
-    """The metrics of flagging all records above each edge, (…, B − 1)."""
+    """The metrics, by name, (…, B − 1), if all records above an edge are flagged, of each class's counts (…, B)."""
     P, N = positives.sum(axis=-1, keepdims=True), negatives.sum(axis=-1, keepdims=True)
     TP, FP = from_above(positives)[..., 1:], from_above(negatives)[..., 1:]
     recall, precision = ratio(TP, P), ratio(TP, TP + FP)
@@ -351,6 +353,7 @@ def at_edges(negatives: Reals, positives: Reals) -> Figures:
 
 
 def _bin_figures(negatives: Reals, positives: Reals, ranked: float) -> dict[str, Reals]:
+    """The counts and the AUC, by name, of counts (…, B); a share `ranked` of pairs in a bin counts as ordered."""
     P, N = positives.sum(axis=-1), negatives.sum(axis=-1)
     below = negatives.cumsum(axis=-1) - (1.0 - ranked) * negatives
     pairs = np.where((P > 0.0) & (N > 0.0), P * N, np.nan)
@@ -364,6 +367,7 @@ def _bin_figures(negatives: Reals, positives: Reals, ranked: float) -> dict[str,
 
 
 def _roc_points(edges: tuple[float, ...], figures: Figures) -> list[dict[str, float | None]]:
+    """The points of the ROC curve as JSON, from (0, 0) by every edge to (1, 1)."""
     recall, specificity = figures["at recall"].tolist(), figures["at specificity"].tolist()
     inner = [
         {"fpr": plain(1.0 - s), "tpr": plain(r), "threshold": edge}
@@ -375,7 +379,7 @@ def _roc_points(edges: tuple[float, ...], figures: Figures) -> list[dict[str, fl
 
 
 def _predicted(public: PublicRecords, edges: tuple[float, ...]) -> tuple[float | None, ...] | None:
-    """The mean predicted probability of the public records in each bin, with classes weighted as there."""
+    """Public records' mean predicted probability in each bin, classes weighted as there; None if there is none."""
     if public.verb != "predict_proba" and not public.logistic:
         return None
     values = public.outcome

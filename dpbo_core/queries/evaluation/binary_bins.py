@@ -56,12 +56,12 @@ UNKNOWN_ERROR = 12.0**-0.5  # of a share of which nothing is known
 
 
 def threshold_of(verb: Verb) -> float:
-    """The model's own threshold, above which a decision value means the larger class."""
+    """The value above which the estimator predicts the larger class: ½ for probabilities, 0 for decision values."""
     return 0.5 if verb == "predict_proba" else 0.0
 
 
 def expected(public: PublicRecords, size: TableSize, n_bins: int | None) -> ExpectedErrors:
-    """The bin edges and expected errors for a table of m records; `n_bins` is chosen if None."""
+    """The bin edges, and the errors noise will leave, for a histogram of this size; `n_bins` is chosen if None."""
     values, positive, own = public.outcome, public.truth == 1, threshold_of(public.verb)
     m, n = size.n_records, len(positive) + 2
     share = float(positive.mean()) if len(positive) else 0.5
@@ -113,7 +113,7 @@ def _quantiles(values: Reals, positive: NDArray[np.bool_], n_parts: int) -> Real
 def _errors(
     values: Reals, positive: NDArray[np.bool_], edges: tuple[float, ...], own: int, classes: tuple[float, float]
 ) -> tuple[float, float]:
-    """The noise of the AUC and of the recall per noise scale b√G, by public records of classes P and N."""
+    """The noise of the AUC and of the recall per unit of noise scale b√G, estimated from public records."""
     counts, (P, N) = class_counts(values, positive, edges), classes
     if not (counts[0].any() and counts[1].any()):
         return math.inf, math.inf
@@ -161,7 +161,7 @@ class AucTies:
 
 
 def half(values: Reals, positive: NDArray[np.bool_], which: int) -> tuple[Reals, NDArray[np.bool_]]:
-    """Every other record in the order of its value, starting at `which`."""
+    """Every other record in the order of its value, from the one at place `which` (0 or 1): values and classes."""
     taken = np.argsort(values, kind="stable")[which::2]
     return values[taken], positive[taken]
 
@@ -194,7 +194,7 @@ class PublicSteps:
 
     @classmethod
     def of(cls, values: Reals, positive: NDArray[np.bool_], edges: tuple[float, ...]) -> "PublicSteps":
-        """Numbers of positive and of negative PUBLIC records in each step of a bin, steps of about equally many."""
+        """Each bin cut into steps of about equally many PUBLIC records, with positives and negatives of each."""
         bins, rows = np.searchsorted(np.array(edges), values), []
         for b in range(len(edges) + 1):
             inside, classes = values[bins == b], positive[bins == b]
@@ -208,7 +208,7 @@ class PublicSteps:
         return positives, negatives
 
     def drawn(self, positives: Reals, negatives: Reals) -> tuple[Reals, Reals]:
-        """Random positions in steps, (DRAWS, B·K), for given numbers of records in each bin (B,)."""
+        """Random numbers of positives and negatives in each finer step, (DRAWS, B·K), for given counts (B,)."""
         rng, steps = np.random.default_rng(SEED), []
         for records, public, shares in zip((positives, negatives), self._counts(), self.shares(), strict=True):
             others = rng.multinomial(public.sum(axis=1), shares, size=(DRAWS, len(shares)))
@@ -217,21 +217,21 @@ class PublicSteps:
         return steps[0].astype(np.float64), steps[1].astype(np.float64)
 
     def _counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The public records of each class in each step of each bin, (B, K); 1 where a bin has none of a class."""
+        """Positives and negatives of the public records in each finer step of each bin, (B, K); 1 where none are."""
         counts = (np.array(of_class, dtype=np.int64) for of_class in (self.positives, self.negatives))
         positives, negatives = (np.where(one.any(axis=1, keepdims=True), one, 1) for one in counts)
         return positives, negatives
 
 
 def average_precision(positives: Reals, negatives: Reals, untied: float) -> Reals:
-    """The average precision of records in ascending steps (…, S); `untied` is the share of unequal values."""
+    """The average precision of counts (…, S) in ascending steps; `untied`: the share of pairs of unequal values."""
     hits, others = (from_above(one) - untied / 2.0 * one for one in (positives, negatives))
     precise = np.where(positives == 0.0, 0.0, positives * ratio(hits, hits + others))
     return ratio(precise.sum(axis=-1), positives.sum(axis=-1))
 
 
 def from_above(bins: Reals) -> Reals:
-    """The sum over each entry and those above it, along the last axis."""
+    """The cumulative sum from the top: each entry plus all those above it, along the last axis."""
     return np.asarray(np.flip(np.flip(bins, axis=-1).cumsum(axis=-1), axis=-1))
 
 

@@ -31,7 +31,7 @@ WATCH_PARTS = ("alarm", "look", "looks")
 
 
 def report_shown(release: Release) -> CertificateRules:
-    """What a certificate must state of an evaluation: one draw, which a unit's records move by two each.
+    """What a certificate must state of an evaluation's release: one noise draw, moved by two per counted record.
 
     Where each person counts once, in persons: by two, however many records a person has.
 
@@ -45,7 +45,7 @@ def report_shown(release: Release) -> CertificateRules:
 
 
 def watch_shown(release: Release) -> CertificateRules:
-    """What a certificate must state of a watch: one draw for all looks, moved by `rows`·G/least_records each.
+    """What a certificate must state of a watch's release: one noise draw for all checks, and its sensitivity.
 
     Raises:
         KeyError, TypeError, ValueError: the release shows something else than an alarm, or its facts do not say.
@@ -60,7 +60,7 @@ def watch_shown(release: Release) -> CertificateRules:
 
 
 def objective_shown(release: Release) -> CertificateRules:
-    """What a certificate must state of a private objective: a draw for each paid score, and for the choice.
+    """What a certificate must state of a private objective's release: a noise draw for each score, and the choice.
 
     Raises:
         KeyError, TypeError, ValueError: the release shows more scores than that, or its facts do not say.

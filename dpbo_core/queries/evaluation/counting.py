@@ -65,25 +65,25 @@ class Counter:
 
     @property
     def n_groups(self) -> int:
-        """The number G of groups, with the group of all other values."""
+        """The number G of groups of records, the one for all unlisted values included; 1 without groups."""
         return 1 if self.grouping is None else len(self.grouping.categories) + 1
 
     @property
     def size(self) -> int:
-        """The number C of histogram cells, all groups together."""
+        """The number C of histogram cells of all groups together, with one for unreadable records."""
         return 1 + self.cells.n_cells * self.n_groups
 
     def read(self, file: Contents) -> Table:
-        """The SENSITIVE records of one file, as the model takes them."""
+        """The SENSITIVE records of one file, with the file's own values too if the model takes a data frame."""
         mode = SENSITIVE_FILE.with_cells_for(self.preprocessing.columns)
         return data.read_table(file, mode=mode, shown_as=_SHOWN_AS)
 
     def histogram(self, table: Table) -> Integers:
-        """The exact counts (C,) of the records in each cell: as sensitive as the table."""
+        """The exact number of the table's records in each histogram cell, (C,): as sensitive as the table."""
         return np.bincount(self._cells(table), minlength=self.size).astype(np.int64)
 
     def by_person(self, table: Table, people: Sequence[Person]) -> PersonCells:
-        """Each person's number of records in each cell: as sensitive as the table.
+        """Each person's number of records in each histogram cell: as sensitive as the table.
 
         Args:
             table: m records.
@@ -92,7 +92,7 @@ class Counter:
         return PersonCells.of(Persons.of(people), self._cells(table, FittedEstimator.scores_by_content))
 
     def _cells(self, table: Table, scores: ScoresOf = FittedEstimator.scores) -> Integers:
-        """The histogram cell of each record, of all groups, (m,)."""
+        """The histogram cell of each record, (m,), among those of all groups."""
         encoded = self.preprocessing.transform(only_needed(table, self.preprocessing))
         groups = None if self.grouping is None else self.grouping.of(table)
         return with_groups(kind_cells(self.model, encoded, self.cells, scores=scores), groups, self.cells.n_cells)
@@ -106,7 +106,7 @@ class PartCounter:
 
     @property
     def n_numbers(self) -> int:
-        """The number C of counts in an answer, whatever the data."""
+        """The number C of counts that a worker sends back for a file, whatever the data."""
         return self.counter.size
 
     def __call__(self, part: Part) -> Answer | None:
@@ -137,14 +137,14 @@ class PersonPartCounter:
 
 
 def count(counter: Counter, table: Table) -> Sensitive[Integers]:
-    """The histogram of a table in memory, sealed."""
+    """The exact histogram of a table in memory, sealed until noise is added."""
     return Sensitive(counter.histogram(table))
 
 
 def count_persons(
     counter: Counter, table: Table, people: Sequence[Person] | None, n_persons: int
 ) -> Sensitive[Integers]:
-    """The histogram of a table in memory in which each person counts once, sealed.
+    """The exact histogram of a table in memory in which each of `n_persons` persons counts once, sealed.
 
     Raises:
         Sealed: the persons are not those of the records.
@@ -157,7 +157,7 @@ def count_persons(
 def count_parts(
     counter: Counter, parts: Sequence[Part], n_records: int, workers: Workers | None = None
 ) -> Sensitive[Integers]:
-    """The histogram of a partitioned table, sealed; a process has one part in memory at a time.
+    """The exact histogram of a table of several files, sealed; a process has one file in memory at a time.
 
     Raises:
         Sealed: a part could not be read, or the parts no longer hold m records.
@@ -173,7 +173,7 @@ def count_parts(
 def count_persons_of_parts(
     counter: Counter, parts: Sequence[Part], column: str, n_persons: int, workers: Workers | None = None
 ) -> Sensitive[Integers]:
-    """The histogram of a partitioned table in which each person counts once, wherever the records lie, sealed.
+    """The exact histogram of several files in which each person (named in `column`) counts once, sealed.
 
     Raises:
         Sealed: a part could not be read.
@@ -191,20 +191,20 @@ class SensitiveTable(Protocol):
 
     @property
     def split(self) -> DataSplit:
-        """The study's data split: its sources, and its checks without a record's content."""
+        """The data split that the records are from: it names their sources and checks them unread."""
         ...
 
     @property
     def tells(self) -> tuple[type[DpboError], ...]:
-        """The kinds of error whose message has public facts alone, whatever the records hold."""
+        """The kinds of error whose message may be shown, since it has public facts alone whatever the records hold."""
         ...
 
     def columns(self, public: PublicHalf) -> tuple[str, ...]:
-        """The names of the table's columns."""
+        """The names of the sensitive table's columns."""
         ...
 
     def count(self, counter: Counter, workers: Workers | None) -> Sensitive[Integers]:
-        """How many records, or persons, are in each cell; after reserving only."""
+        """The sealed number of records, or persons, in each histogram cell; called after the price is reserved."""
         ...
 
 
@@ -221,7 +221,7 @@ class FileTable:
     tells: tuple[type[DpboError], ...] = (StudyInvalid,)
 
     def columns(self, public: PublicHalf) -> tuple[str, ...]:
-        """The columns' names from the file's header, which was checked."""
+        """The column names in the sensitive file's header, which was checked."""
         files = self.split.spec.data
         if not isinstance(files, PublicFiles | PersonFiles | SensitiveFiles):
             return public.columns
@@ -230,7 +230,7 @@ class FileTable:
         return data.read_header(first, mode=SENSITIVE_FILE, shown_as=files.validation).columns
 
     def count(self, counter: Counter, workers: Workers | None) -> Sensitive[Integers]:
-        """Read the records, part by part if there are parts, and count those in each cell."""
+        """The sealed histogram of the file's records, read part by part if it is a folder."""
         spec, folder = self.split.spec, self.split.folder
         files = spec.data
         if isinstance(files, PublicFiles | PersonFiles):
@@ -247,7 +247,7 @@ class FileTable:
 def count_table(
     spec: StudySpec, counter: Counter, table: Table, people: Sequence[Person] | None
 ) -> Sensitive[Integers]:
-    """The sealed histogram of one table, of records (at most k of a person) or of persons."""
+    """The sealed histogram of a table: of at most k records a person or, if the study says so, of persons."""
     if isinstance(spec.data, PersonFiles):
         return count_persons(counter, table, people, spec.data.n_persons)
     return count(counter, counted_records(spec, table, people))

@@ -80,7 +80,7 @@ class EvaluatedModel:
         return needed_columns(self.preprocessing)
 
     def counter(self, edges: tuple[float, ...], grouping: Grouping | None, section: ModelSection) -> Counter:
-        """A counter of a table's records under the model, held to predicting each row by itself.
+        """Count a table's records by histogram cell under this model, which must predict row by row: the counter.
 
         Args:
             edges: between the bins.
@@ -104,7 +104,7 @@ class EvaluatedModel:
 
 
 def released_model(spec: StudySpec, public: PublicHalf, release: Release) -> EvaluatedModel:
-    """The study's own model, trained on its public set at what it released.
+    """The model at the hyperparameters that the study released, trained on its public set.
 
     Raises:
         StudyInvalid: there is no such model, or it cannot be evaluated.
@@ -117,7 +117,7 @@ def released_model(spec: StudySpec, public: PublicHalf, release: Release) -> Eva
 
 
 def _private_model(public: PublicHalf, release: Release) -> EvaluatedModel:
-    """The model that a private training released, from the release alone."""
+    """The model that a private training released, read from the release alone."""
     released = release.value.get("model")
     if released is None:
         raise StudyInvalid(
@@ -131,7 +131,7 @@ def _private_model(public: PublicHalf, release: Release) -> EvaluatedModel:
 
 
 def _privately_trained(fitted: Preprocessing, model: LinearModel | SoftmaxModel) -> EvaluatedModel:
-    """A model of a sensitive training set, of which only the number of classes is public."""
+    """A model of a sensitive training set as one to evaluate: of that set only the number of classes is public."""
     nobody = np.zeros(0, dtype=np.int64)
     public = PublicRecords(nobody, nobody, classes=tuple(map(shown, fitted.classes)))
     return EvaluatedModel(Multiclass, model, fitted, np.zeros((0, fitted.n_features)), public, "")
@@ -176,7 +176,7 @@ def _out_of_fold(
 
 
 def file_model(spec: StudySpec, folder: str | Path, final: FinalModel) -> EvaluatedModel:
-    """A saved model, with its predictions of the study's public rows, some of which it may have seen.
+    """A saved model to evaluate, with its predictions of the study's public rows, some of which it may have seen.
 
     Raises:
         StudyInvalid: it does not fit the study's tables, or cannot be evaluated.
@@ -211,7 +211,7 @@ def file_model(spec: StudySpec, folder: str | Path, final: FinalModel) -> Evalua
 
 
 def no_model() -> StudyInvalid:
-    """The error where there is no model to evaluate."""
+    """The error to raise where a study has no model to evaluate."""
     return StudyInvalid(
         "the study released no model that could be evaluated",
         cause="its method releases no hyperparameters",
@@ -220,7 +220,7 @@ def no_model() -> StudyInvalid:
 
 
 def read_model(folder: str | Path) -> tuple[FinalModel, str]:
-    """A saved model, from its folder or MLflow's around it, and the digest of its files.
+    """A saved model, from the folder dpbo or MLflow wrote, and the digest of its files.
 
     Raises:
         StudyInvalid: it cannot be read.
@@ -236,7 +236,7 @@ def read_model(folder: str | Path) -> tuple[FinalModel, str]:
 
 
 def _verb_of(model: FittedEstimator, fitted: Preprocessing) -> Verb:
-    """The verb whose output is evaluated; of two classes one that gives decision values."""
+    """The estimator method to evaluate: `predict`, or of two classes `predict_proba`, else `decision_function`."""
     if len(fitted.classes) != 2:
         return "predict"
     for verb in ("predict_proba", "decision_function"):
@@ -256,7 +256,7 @@ def _evaluated(
     public: PublicRecords,
     unlisted: str,
 ) -> EvaluatedModel:
-    """A model with the kind of report and public records that fit its classes."""
+    """A fitted model as one to evaluate, with its kind of report and its outcomes for public records."""
     C, truth, outcome = len(fitted.classes), public.truth, public.outcome
     if C > MOST_CLASSES:
         raise StudyInvalid(
@@ -283,7 +283,7 @@ def _error_bound(spec: StudySpec) -> float | None:
 
 
 def _outcome(model: FittedEstimator, X: NDArray[np.float64], verb: Verb) -> NDArray[np.float64]:
-    """A model's output of `verb` for PUBLIC rows, (n,)."""
+    """What the model's method `verb` gives for PUBLIC rows, (n,)."""
     outcome = model.outcome(X, verb)
     if outcome is None or (outcome.ndim == 2 and outcome.shape[1] != 2):
         raise StudyInvalid(

@@ -65,11 +65,11 @@ class Grouping:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The groups' names for people, the last for all other values."""
+        """The names of the groups of records as shown to people, the last for all unlisted values."""
         return *map(shown, self.categories), OTHER
 
     def of(self, table: Table) -> Integers:
-        """The group of each record, (m,); the last for every value that is not listed."""
+        """The index of each record's group, (m,); the last for every value that is not listed."""
         places = positions(table.columns[self.column], self.categories)
         return np.where(places < 0, len(self.categories), places)
 
@@ -96,7 +96,7 @@ class HistogramCells(RecordScore):
 
     @abstractmethod
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
-        """Each record's histogram cell, (k,), from the verb's output and the true classes or targets."""
+        """Each record's histogram cell, (k,), from the estimator's output for it and its true class or target."""
 
 
 def class_bins(values: NDArray[np.float64], labels: NDArray[Any], edges: tuple[float, ...]) -> Integers:
@@ -119,7 +119,7 @@ def class_bins(values: NDArray[np.float64], labels: NDArray[Any], edges: tuple[f
 def kind_cells(
     model: Scorable, records: Encoded, cells: HistogramCells, *, scores: ScoresOf = FittedEstimator.scores
 ) -> Integers:
-    """Each record's histogram cell under a public model, (m,). Never raises on account of a record.
+    """Each record's histogram cell for this kind of report under a public model, (m,). No record makes it raise.
 
     Args:
         model: ours, or an estimator's.
@@ -137,7 +137,7 @@ def kind_cells(
 
 
 def _outcome(model: LinearModel | SoftmaxModel, records: Encoded, verb: Verb) -> NDArray[Any]:
-    """A linear or softmax model's output of `verb` for each record, (m,), each row by itself."""
+    """What the method `verb` of a linear or softmax model gives for each record, (m,), each row by itself."""
     if isinstance(model, SoftmaxModel):
         if verb != "predict":
             raise TypeError("a softmax model names classes, and has no decision value")
@@ -185,20 +185,20 @@ class PersonCells:
 
     @classmethod
     def merged(cls, answers: Iterable[bytes]) -> "PersonCells":
-        """The counts of several parts, from what `to_bytes` made of each, added up by person and cell."""
+        """Each person's counts over several files, from what `to_bytes` made of each file's."""
         table = np.frombuffer(b"".join(answers), dtype=np.uint8).reshape(-1, ENTRY)
         numbers = np.ascontiguousarray(table[:, NAME:]).view("<i8").astype(np.int64)
         filled = numbers[:, 1] > 0  # an entry that only fills the width counts no record
         return cls._added(table[filled, :NAME], numbers[filled, 0], numbers[filled, 1])
 
     def to_bytes(self) -> bytes:
-        """The entries as bytes, padded to a power of two in number so that the length tells little."""
+        """Each person's counts as bytes, padded to a power of two in number so that the length tells little."""
         numbers = np.stack([self.cells, self.numbers], axis=1).astype("<i8")
         raw = np.concatenate([self.names, numbers.view(np.uint8).reshape(-1, 16)], axis=1).tobytes()
         return raw.ljust(ENTRY << max(0, len(self.names) - 1).bit_length(), b"\0")
 
     def table(self, size: int, n_persons: int, weight: int = WEIGHT) -> Integers:
-        """The exact histogram N, (size,), in which each person's records weigh `weight` together.
+        """The exact histogram N of `size` cells, in which each person's records weigh `weight` together.
 
         Args:
             size: C, cells.
@@ -215,7 +215,7 @@ class PersonCells:
 
     @classmethod
     def _added(cls, names: NDArray[np.uint8], cells: Integers, numbers: Integers) -> "PersonCells":
-        """The counts with one entry for each person and cell that has records."""
+        """The persons' counts with one entry for each person and cell that has records."""
         _, first, owners = np.unique(_sortable_names(names), return_index=True, return_inverse=True)
         pairs, entries = np.unique(np.stack([owners, cells]), axis=1, return_inverse=True)
         sums = np.zeros(pairs.shape[1], dtype=np.int64)
@@ -224,4 +224,5 @@ class PersonCells:
 
 
 def _sortable_names(names: NDArray[np.uint8]) -> NDArray[np.void]:
+    """Persons' names (n, bytes) as one item each, (n,), which NumPy can sort."""
     return np.ascontiguousarray(names).view(np.dtype((np.void, NAME))).ravel()

@@ -67,7 +67,7 @@ class ClassCells(HistogramCells):
         return self.n_classes**2
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
-        """Each record's histogram cell by true and predicted class, (k,), in time independent of the classes."""
+        """Each record's histogram cell, (k,), by true and predicted class, in time independent of the classes."""
         predicted, true = (
             np.asarray(sum((one == c) * (c + 1) for c in range(self.n_classes)))  # 0 for none
             for one in (as_numbers(outcome), np.asarray(truth))
@@ -92,7 +92,7 @@ class Multiclass(ReportKind):
 
     @classmethod
     def expected(cls, public: PublicRecords, size: TableSize, n_bins: int | None) -> ExpectedErrors:
-        """The expected errors of the accuracy, and of the recall of the class rarest in public."""
+        """No bin edges, and the errors that noise will leave in the accuracy and in the rarest class's recall."""
         del n_bins
         C, n = len(public.classes), len(public.truth)
         counts = np.bincount(public.truth, minlength=C).astype(np.float64)
@@ -124,13 +124,13 @@ class Multiclass(ReportKind):
 
     @classmethod
     def of(cls, public: PublicRecords, edges: tuple[float, ...]) -> "Multiclass":
-        """The multiclass report of the public classes."""
+        """The kind of report for these public classes; `edges` are not used."""
         del edges
         return cls(public.classes)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape [true class, predicted class] of the table: (C, C)."""
+        """The shape [true class, predicted class] of a histogram: (C, C)."""
         return len(self.classes), len(self.classes)
 
     def figures(self, cells: Reals) -> Figures:
@@ -156,16 +156,16 @@ class Multiclass(ReportKind):
         }
 
     def group_figures(self, cells: Reals) -> Figures:
-        """The metrics of a group and its number of readable records, of matrices (…, C, C)."""
+        """The metrics of one group of records, by name, and its number of readable records; matrices (…, C, C)."""
         figures = self.figures(cells)
         return {name: figures[name] for name in ("read", *self.of_a_group)}
 
     def denominators(self, values: Figures) -> Figures:
-        """The numbers of records that each metric is a share of, by metric."""
+        """For each metric that is a share, by name, the number of records that it is a share of."""
         return {name: values[whole] for name, whole in OF_WHOM.items() if whole in values}
 
     def limits(self, name: str) -> tuple[float, float]:
-        """The range of a metric: [0, 1], but for counts, and [−1, 1] of a difference and of κ."""
+        """The least and greatest value of a metric: 0 and 1, but for counts, and ±1 of a difference and of κ."""
         if name == "cell":
             return -np.inf, np.inf
         if name in OF_WHOM.values():
@@ -173,7 +173,7 @@ class Multiclass(ReportKind):
         return (-1.0 if name == "cohen_kappa" or name.startswith("gap ") else 0.0), 1.0
 
     def parts(self, estimates: Estimates) -> dict[str, Any]:
-        """The parts of the report beside its metrics: the matrix, and the classes one by one."""
+        """The report's parts beside its metrics, as JSON by name: confusion matrix, and the classes one by one."""
         return {
             "confusion": self._matrix(estimates),
             "classes": [

@@ -74,16 +74,16 @@ class NoisedTable:
 
     @property
     def counts(self) -> Reals:
-        """The released counts ñ/W, in records or persons, (C,)."""
+        """The released noisy counts ñ/W of all histogram cells, in records or persons, (C,)."""
         return np.array(self.drawn, dtype=np.float64) / self.weight
 
     def shifted(self, counts: Reals) -> Reals:
-        """Counts (…, C) shifted to sum to m: the nearest table with that sum."""
+        """The nearest counts (…, C) whose sum is the public number m: each shifted alike."""
         excess = counts.sum(axis=-1, keepdims=True) - self.n_records
         return np.asarray(counts - excess / counts.shape[-1])
 
     def split(self, counts: Reals) -> Reals:
-        """The counts of readable records by group and cell, (…, G, *shape)."""
+        """Counts (…, C) arranged by group and the report's own axes, without unreadable records: (…, G, *shape)."""
         return counts[..., 1:].reshape(*counts.shape[:-1], max(1, len(self.groups)), *self.kind.shape)
 
     def figures(self, counts: Reals) -> Figures:
@@ -102,11 +102,11 @@ class NoisedTable:
             return figures
 
     def noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Reals:
-        """Simulated noise of the table's own law, in records or persons."""
+        """Simulated noise as it was drawn for this table, in records or persons, of the given shape."""
         return simulated_noise(rng, self.scale, shape, self.weight)
 
     def estimates(self) -> Estimates:
-        """Every metric of the released table, with its noise interval and its sampling interval."""
+        """Every metric of the released table, with an interval for the noise and one for the sampling too."""
         kind, counts = self.kind, self.shifted(self.counts)
         positive = np.maximum(counts, 0.0)
         shares = positive / positive.sum() if positive.sum() > 0.0 else np.full(len(counts), 1.0 / len(counts))
@@ -130,7 +130,7 @@ class NoisedTable:
         return Estimates(figures, intervals[0], intervals[1], self.split(counts), self.n_records)
 
     def _of_shares(self, noised: Draws, values: Figures) -> dict[str, Interval]:
-        """The sampling interval of each metric that is a share, with the noise of numerator and denominator.
+        """The sampling interval, by name, of each metric that is a share, noise in its two counts included.
 
         The parts are linear in the table, so that the noise in them is that of a table where no whole is near 0.
         """
@@ -155,7 +155,7 @@ class NoisedTable:
         return intervals
 
     def _ends_of(self, name: str, value: Reals, middle: Figures, added: dict[str, Spread]) -> Interval:
-        """The noise interval of a metric from the spread that draws add to it, within its limits."""
+        """The noise interval of a metric from the spread that simulated draws add to it, within its limits."""
         if LOW + name in added:
             low, high = LOW + name, HIGH + name
             return np.asarray(middle[low] + added[low][0]), np.asarray(middle[high] + added[high][1])
@@ -164,7 +164,7 @@ class NoisedTable:
         return np.clip(value - high_end, *limits), np.clip(value - low_end, *limits)
 
     def _added(self, draws: Draws, middle: Figures, beside: Figures) -> dict[str, Spread]:
-        """The 5% and 95% quantiles, and the mean, of what noise draws add to each metric.
+        """By metric the 5% and 95% quantiles, and the mean, of what simulated noise adds to it.
 
         What is raised may have risen by as much as these draws could raise it, and fallen by as much as they add.
         """
@@ -202,7 +202,7 @@ class NoisedTable:
 
 
 def report(table: NoisedTable) -> dict[str, Any]:
-    """The whole report of a released table, and the table itself, by post-processing alone."""
+    """The whole report of a released table, as JSON with the table itself, by post-processing alone."""
     estimates, kind = table.estimates(), table.kind
     return {
         "table": table.to_json(),
@@ -225,6 +225,7 @@ def simulated_noise(rng: np.random.Generator, scale: float, shape: tuple[int, ..
 
 
 def _batches(draws: Draws, width: int) -> Iterator[Reals]:
+    """Simulated noise, PAIRS draws in all, in batches that fit in memory; `width` is the numbers of a draw."""
     rng, left = np.random.default_rng(SEED), PAIRS
     while left:
         size = max(1, min(left, AT_ONCE // (2 * width)))
@@ -233,6 +234,7 @@ def _batches(draws: Draws, width: int) -> Iterator[Reals]:
 
 
 def _quantiles_and_mean(added: Reals) -> Spread:
+    """The 5% and 95% quantiles and the mean over draws (first axis); NaN where too many are NaN."""
     unknown = np.isnan(added).mean(axis=0) > TOO_MANY
     filled = np.where(np.isnan(added), 0.0, added)
     low, high = np.quantile(filled, [(1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0], axis=0)

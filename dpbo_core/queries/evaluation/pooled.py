@@ -45,7 +45,7 @@ class PooledTable(NoisedTable):
     scales: tuple[float, ...]
 
     def noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Reals:
-        """Simulated noise of the pooled table: the sum of draws of each site's law."""
+        """Simulated noise of the sites' added-up table, of the given shape: the sum of a draw for every site."""
         return np.asarray(sum(simulated_noise(rng, scale, shape, self.weight) for scale in self.scales))
 
 
@@ -105,7 +105,7 @@ def disagreement(tables: Sequence[NoisedTable], pooled: NoisedTable) -> float:
 
 
 def _distance(shares: Reals, variances: Reals) -> Reals:
-    """The statistic T of how far apart the sites' shares (…, S, C) are."""
+    """The statistic T of how far apart the sites' shares of records in each cell (…, S, C) are, given variances."""
     mean = (shares / variances).sum(axis=-2, keepdims=True) / (1.0 / variances).sum(axis=-2)
     return np.asarray(((shares - mean) ** 2 / variances).sum(axis=(-1, -2)))
 
@@ -116,7 +116,7 @@ def _table_of_release(release: Release) -> NoisedTable:
 
 
 def _site(release: Release) -> dict[str, Any]:
-    """One site's entry in a pooled report."""
+    """A site's entry in the pooled report, as JSON."""
     names = ("release_id", "released_at", "study", "edition", "dataset", "guarantee")
     document = release.to_json()
     metrics: Mapping[str, Any] = release.value["metrics"]

@@ -63,7 +63,7 @@ class ErrorCells(HistogramCells):
         return len(self.edges) + 1
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
-        """Each record's histogram cell by the bin of its error, (k,)."""
+        """The histogram cell of each record, (k,), by the bin of its error, outcome less truth."""
         with np.errstate(all="ignore"):
             errors = as_numbers(outcome) - np.asarray(truth, dtype=np.float64)
         return class_bins(errors, np.zeros(len(errors), dtype=np.int64), self.edges).astype(np.float64)
@@ -102,7 +102,7 @@ class Regression(ReportKind):
 
     @classmethod
     def expected(cls, public: PublicRecords, size: TableSize, n_bins: int | None) -> ExpectedErrors:
-        """The bin edges, and the expected error of the mean absolute error."""
+        """The bin edges, and the error that noise will leave in the mean absolute error."""
         errors, bound = _clipped(public)
         edges = error_edges(errors, bound, BINS if n_bins is None else n_bins)
         r = np.abs(np.array(public_bins(errors, edges, bound).means))
@@ -127,14 +127,14 @@ class Regression(ReportKind):
 
     @classmethod
     def of(cls, public: PublicRecords, edges: tuple[float, ...]) -> "Regression":
-        """The regression report for these edges, with the public records' errors in each bin."""
+        """The kind of report for regressions at these bin edges, with public records' errors in each bin."""
         errors, bound = _clipped(public)
         variance = float(np.var(public.truth)) if len(public.truth) else 0.0
         return cls(edges, bound, public_bins(errors, edges, bound), variance)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of one group's table, a cell for each bin: (B,)."""
+        """The shape of one group's histogram, a cell for each bin of the error: (B,)."""
         return (len(self.edges) + 1,)
 
     @property
@@ -143,7 +143,7 @@ class Regression(ReportKind):
         return np.array([-self.bound, *self.edges, self.bound])
 
     def figures(self, cells: Reals) -> Figures:
-        """All metrics of tables (…, B): scalars (…); "in records" one per bin."""
+        """All metrics of histograms (…, B), by name: scalars (…); "in records" one per bin."""
         figures = self._mean_errors(cells) | {"in records": cells}
         figures["rmse"] = np.sqrt(np.maximum(figures["mse"], 0.0))
         figures["r2_public_baseline"] = 1.0 - figures["mse"] / (self.variance if self.variance > 0.0 else np.nan)
@@ -156,12 +156,12 @@ class Regression(ReportKind):
         return figures
 
     def group_figures(self, cells: Reals) -> Figures:
-        """The metrics of a group, of tables (…, B)."""
+        """The metrics of one group of records, by name, of histograms (…, B)."""
         means = self._mean_errors(cells)
         return {name: means[name] for name in self.of_a_group}
 
     def spreads(self, cells: Reals) -> Figures:
-        """The standard deviation that binning leaves in every mean, from public records in the bins."""
+        """The standard deviation of every mean that binning causes, by name, from public records in the bins."""
         split = np.maximum(cells, 0.0)
         n, P = split.sum(axis=0), np.maximum(1.0, np.array(self.bins.public))
 
@@ -179,7 +179,7 @@ class Regression(ReportKind):
         return spreads | {f"gap {name}": np.hypot(one, rest) for name in self.of_a_group}
 
     def limits(self, name: str) -> tuple[float, float]:
-        """The range of a metric: [−E, E] if signed, [0, E] of absolute errors, twice that of a difference."""
+        """The least and greatest value of a metric: ±E if signed, 0 and E of absolute errors, twice that of differences."""
         E = self.bound
         if name.endswith("_share"):
             return 0.0, 1.0
@@ -192,7 +192,7 @@ class Regression(ReportKind):
         return (-E if "bias" in name or name in QUANTILES else 0.0), E
 
     def parts(self, estimates: Estimates) -> dict[str, Any]:
-        """The parts of the report beside its metrics: the bins, and how much they can hide."""
+        """The report's parts beside its metrics, as JSON by name: the bins, and how much they can hide."""
         ends = [None, *self.edges, None]
         return {
             "errors": [
@@ -231,6 +231,7 @@ class Regression(ReportKind):
         return cls(tuple(table["edges"]), table["bound"], bins, table["variance"])
 
     def _mean_errors(self, n: Reals) -> dict[str, Reals]:
+        """Mean absolute, signed and squared error of counts (…, B), by name, each bin at its public means."""
         r, q = np.array(self.bins.means), np.array(self.bins.squares)
         read = n.sum(axis=-1)
         read = np.where(read > 0.0, read, np.nan)

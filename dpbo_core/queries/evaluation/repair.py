@@ -120,6 +120,7 @@ class BinnedLogOdds:
         return np.clip(self._binned(p) / records + empty, CERTAIN, 1.0 - CERTAIN), gradient
 
     def _binned(self, weights: Reals) -> Reals:
+        """The sum in each bin, (B,), of one weight per public record."""
         return np.bincount(self.bins, weights=weights, minlength=self.size).astype(np.float64)
 
 
@@ -214,7 +215,7 @@ def recalibration(
 
 
 def recall_edge(cells: Reals, scale: float, recall: float, n_groups: int = 1, weight: int = 1) -> int | None:
-    """The highest edge that keeps this recall in 90% of noise draws; None where no edge does.
+    """The index of the highest bin edge that keeps this recall in 90% of noise draws; None where no edge does.
 
     Args:
         cells: (2, B) as released, negatives first.
@@ -245,7 +246,7 @@ def projected(counts: Reals, total: float) -> Reals:
 
 
 def _edge(table: NoisedTable, kind: Binary, likely: Reals, threshold: str) -> tuple[float, str]:
-    """The threshold edge for the stated goal, and a sentence on it; the model's own where none will do."""
+    """The threshold for the stated goal, a bin edge, and a sentence on it; the model's own where none will do."""
     what, amount = threshold_goal(threshold)
     if what == "cost":
         flagged = at_edges(*likely)
@@ -260,12 +261,13 @@ def _edge(table: NoisedTable, kind: Binary, likely: Reals, threshold: str) -> tu
 
 
 def _probability_at_edge(edge: float, slope: float, intercept: float, public: PublicRecords) -> float:
+    """The recalibrated probability of a record whose value is this bin edge."""
     at = slope * float(log_odds(np.array(edge), public)) + intercept
     return 0.5 * (1.0 + math.tanh(0.5 * at))
 
 
 def _compared(value: Mapping[str, Any]) -> dict[str, Any]:
-    """What is compared before and after: log-loss, calibration, and the counts at the threshold."""
+    """The log loss, calibration and counts at the threshold of a report (JSON), to show before and after."""
     names = ("mean_log_loss", "calibration_error", "auc")
     return {
         "metrics": {name: value["metrics"][name] for name in names if name in value["metrics"]},

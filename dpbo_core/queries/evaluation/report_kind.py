@@ -104,7 +104,7 @@ class ExpectedErrors:
 
 
 def verdict(*errors: tuple[float, float, float]) -> str:
-    """The verdict on expected errors, each with the largest that is good, and that is not useless."""
+    """"good", "poor" or "useless" for errors given as (expected, largest good one, largest usable one)."""
     for place, word in enumerate(("good", "poor"), start=1):
         if all(one[0] <= one[place] for one in errors):
             return word
@@ -156,7 +156,7 @@ class Estimates:
     n_records: int
 
     def figure(self, name: str, at: int | None = None) -> dict[str, Any]:
-        """One metric as JSON, or its element `at`: value and both intervals."""
+        """The metric `name`, or its element `at`, as JSON: value and both intervals."""
         value, *intervals = self.values[name], self.noise[name], self.sampling[name]
         if at is not None:
             value, intervals = value[at], [(low[at], high[at]) for low, high in intervals]
@@ -197,7 +197,7 @@ class ReportKind(Protocol):
 
     @classmethod
     def expected(cls, public: PublicRecords, size: TableSize, n_bins: int | None) -> ExpectedErrors:
-        """The bin edges, `n_bins` if that is stated, and the expected errors of a report of `size`."""
+        """The bin edges, `n_bins` if that is stated, and the errors that noise will leave in a report of `size`."""
         ...
 
     @classmethod
@@ -212,38 +212,38 @@ class ReportKind(Protocol):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of one group's table."""
+        """The shape of one group's histogram."""
         ...
 
     def figures(self, cells: Reals) -> Figures:
-        """Every metric of tables (…, *shape), by name: (…), or one more axis of edges, bins or classes.
+        """Every metric of histograms (…, *shape), by name: (…), or one more axis of edges, bins or classes.
 
         Where a figure "x" has ends (LOW and HIGH), its interval reaches from the one to the other.
         """
         ...
 
     def group_figures(self, cells: Reals) -> Figures:
-        """The metrics of a group and their denominators, of tables (…, *shape): (…)."""
+        """The metrics of one group of records and their denominators, by name, of histograms (…, *shape): (…)."""
         ...
 
     def spreads(self, cells: Reals) -> Figures:  # noqa: ARG002  without bins nothing is left open
-        """The standard deviation that binning leaves in each metric, of tables (G, *shape)."""
+        """The standard deviation of each metric that binning causes, by name, of histograms (G, *shape)."""
         return {}
 
     def rises(self, moves: Reals, cells: Reals) -> Figures:  # noqa: ARG002  where nothing is raised
-        """The most by which changes `moves` of the counts `cells` raise each metric in `raised`."""
+        """The most by which changes `moves` of the counts `cells` raise each metric named in `raised`."""
         return {}
 
     def denominators(self, values: Figures) -> Figures:  # noqa: ARG002  where no figure is a share
-        """The number of records that each metric is a share of, by metric; by default none is."""
+        """For each metric that is a share, by name, how many records it is a share of; none by default."""
         return {}
 
     def limits(self, name: str) -> tuple[float, float]:
-        """The range in which a metric can lie."""
+        """The lowest and the highest value that the metric `name` can have."""
         ...
 
     def parts(self, estimates: Estimates) -> dict[str, Any]:
-        """The parts of a report beside metrics and groups, as JSON."""
+        """The report's parts beside metrics and groups, as JSON by name."""
         ...
 
     def to_json(self) -> dict[str, Any]:

@@ -85,7 +85,7 @@ class EvaluationQuery:
 
     @classmethod
     def of(cls, spec: StudySpec, problem: Problem, epsilon: float | None) -> "EvaluationQuery":
-        """The evaluation that the study's [evaluation] asks for; `epsilon` replaces its own if given.
+        """The evaluation that the study's [evaluation] asks for, at `epsilon` if that is not None.
 
         Raises:
             StudyInvalid: no ε is stated, or one that is no privacy level, or what is asked is not there yet.
@@ -113,7 +113,7 @@ class EvaluationQuery:
         return cls(spec, problem, section.epsilon, section, spec.data)
 
     def check_kind(self, kind: type[ReportKind]) -> None:
-        """Refuse an evaluation that asks for what a report of this kind does not have.
+        """Refuse an evaluation that asks for what this kind of report does not have, as bins of a multiclass one.
 
         Raises:
             StudyInvalid: something is.
@@ -142,19 +142,19 @@ class EvaluationQuery:
 
     @property
     def moved(self) -> int:
-        """The ℓ₁ sensitivity Δ of the table to one unit's records: 2·min(k, m), or 2W of persons."""
+        """The ℓ₁ sensitivity Δ of the histogram to one unit's records: 2·min(k, m), or 2W of persons."""
         if self.problem.n_persons is not None:
             return 2 * WEIGHT
         return 2 * min(self.problem.max_records_per_person, self.problem.n_averaged)
 
     def size(self, grouping: Grouping | None) -> TableSize:
-        """The number of counted records and groups, and the noise scale."""
+        """The public size of the histogram: how many records and groups are counted, and the noise scale."""
         n_groups = 1 if grouping is None else len(grouping.names)
         return TableSize(self.problem.n_averaged, self.scale, n_groups, self.problem.counted)
 
     @property
     def edition(self) -> str:
-        """The edition of the evaluation: the study's, then its own where that is not 1."""
+        """The evaluation's edition (name of a run's data and spend): the study's, then its own if that is not 1."""
         of_study, own = self.spec.edition, self.section.edition
         if own == "1":
             return of_study
@@ -162,15 +162,15 @@ class EvaluationQuery:
 
     @property
     def scale(self) -> float:
-        """The scale b of the noise in each cell, in records or persons."""
+        """The scale b of the Laplace noise in each histogram cell, in records or persons."""
         return self.mechanism(1).spend(DRAW).noise_scale
 
     def mechanism(self, size: int) -> LaplaceHistogram:
-        """The mechanism for a table of `size` cells; its price does not depend on their number."""
+        """The noise mechanism for a histogram of `size` cells; its price does not depend on their number."""
         return LaplaceHistogram(self.moved, allowed_units(self.epsilon), size, 1.0 / self.weight)
 
     def plan(self, unlisted: str) -> PrivacyPlan:
-        """The price of the evaluation; `unlisted` names a part of the model that may not predict row by row."""
+        """The evaluation's price and assumptions; `unlisted`: a model part that may not predict row by row, or ""."""
         assumed = bool(unlisted) and not self.spec.model.enforced
         guarantee = PrivacyGuarantee(
             epsilon=self.epsilon,
@@ -184,21 +184,21 @@ class EvaluationQuery:
         return PrivacyPlan(guarantee, (self.mechanism(1).spend(DRAW),))
 
     def draws(self, size: int) -> Draws:
-        """The one draw of the plan."""
+        """The one noise draw, of all `size` histogram cells: its price and its mechanism."""
         mechanism = self.mechanism(size)
         return ((mechanism.spend(DRAW), mechanism),)
 
     def priced(
         self, key: QueryKey, plan: PrivacyPlan, sources: tuple[Source, ...], size: int = 1, useless: str = ""
     ) -> PrivateQuery:
-        """The private query of a table of `size` cells on the records of `sources`."""
+        """The evaluation as a query to charge: a histogram of `size` cells on the records of `sources`."""
         per_person = self.spec.privacy.max_records_per_person
         return PrivateQuery(
             key, plan, sources, opening_cap(self.spec), per_person, draws=self.draws(size), useless=useless
         )
 
     def grouping(self, fitted: Preprocessing) -> Grouping | None:
-        """The column of groups with its public categories: those listed, or those of the public training set.
+        """The column that divides records into groups, with its public values; None where no groups are asked for.
 
         Raises:
             StudyInvalid: the column cannot be one of groups, or nothing public says its categories.
@@ -279,7 +279,7 @@ class EvaluationRequest:
 
 
 def expected_errors(query: EvaluationQuery, evaluated: EvaluatedModel, grouping: Grouping | None) -> ExpectedErrors:
-    """The bin edges and the expected errors of the report's noise.
+    """The bin edges, and the errors that noise will leave in the report, from public facts.
 
     Raises:
         StudyInvalid: the section asks for what a report of this kind does not have.
@@ -289,7 +289,7 @@ def expected_errors(query: EvaluationQuery, evaluated: EvaluatedModel, grouping:
 
 
 def request_of(spec: StudySpec, run: Run, model: str | Path | None, epsilon: float | None) -> EvaluationRequest:
-    """The evaluation that a study asks for; only public files and the ledger are read.
+    """The evaluation that a study asks for, with its model and key; only public files and the ledger are read.
 
     Raises:
         PolicyRefused: the training file, or the model's, is what a dataset is scored on.
@@ -319,7 +319,7 @@ def request_of_released(
     table: SensitiveTable,
     run: Run,
 ) -> EvaluationRequest:
-    """The evaluation of the model that the study released.
+    """The evaluation of the model that a study released, for records in `table`, with its key in the ledger.
 
     Raises:
         StudyInvalid: it released nothing yet.
@@ -333,7 +333,7 @@ def request_of_released(
 
 
 def not_released(spec: StudySpec) -> StudyInvalid:
-    """The error of what needs a study's release before there is one."""
+    """The error to raise where a study has released nothing yet and something needs its release."""
     return StudyInvalid(
         f"the study {spec.name!r} (edition {spec.edition}) has released nothing yet",
         cause="it was not tuned, or its file or its public training set was changed since",
@@ -342,7 +342,7 @@ def not_released(spec: StudySpec) -> StudyInvalid:
 
 
 def digest_of_released(study: QueryKey) -> str:
-    """The digest that stands for a study's released model, computable before the release."""
+    """A digest that stands for the model a study releases, computable from the study's key before the release."""
     return f"released by {study.fingerprint}"
 
 
@@ -383,7 +383,7 @@ def asks_for_evaluation(spec: StudySpec) -> bool:
 
 
 def last_step(resolved: ResolvedStudy, run: Run) -> FollowUp:
-    """The study's own evaluation as a follow-up that `open_study` reserves with it, after all its checks.
+    """The study's own evaluation, to be reserved together with the study and run after it.
 
     Args:
         resolved: a study with [evaluation].

@@ -139,7 +139,7 @@ def run_and_evaluate(
 def open_evaluation(
     study: StudySpec, run: Run, *, model: str | Path | None = None, epsilon: float | None = None
 ) -> "OpenEvaluation | EvaluationResult":
-    """Check an evaluation from public facts alone and open it; or read the recorded release.
+    """Check an evaluation from public facts alone, ready to run; if it is recorded already, its result.
 
     Args:
         study: as written; its [evaluation] says what is asked.
@@ -155,7 +155,7 @@ def open_evaluation(
 def recorded_report(
     study: StudySpec, run: Run, *, model: str | Path | None = None, epsilon: float | None = None
 ) -> EvaluationResult | None:
-    """The recorded report of this very evaluation; None if there is none. Nothing is trained.
+    """The recorded result of an evaluation with these inputs; None if there is none. Nothing is trained.
 
     Args, Raises: as `open_evaluation`.
     """
@@ -169,7 +169,7 @@ def recorded_report(
 
 
 def open_request(request: EvaluationRequest, run: Run) -> "OpenEvaluation | EvaluationResult":
-    """Check an evaluation request from public facts alone and open it; or read the recorded release.
+    """Check an evaluation request from public facts alone, ready to run; if it is recorded already, its result.
 
     Raises: as `open_evaluation`.
     """
@@ -198,7 +198,7 @@ class OpenEvaluation:
     plan: EvaluationPlan
 
     def finish(self, run: Run) -> EvaluationResult:
-        """Reserve the price, count the records, draw the noise: the recorded result.
+        """Charge the price, count the records, add noise and record the release: the evaluation's result.
 
         Raises: as `evaluate_study`.
         """
@@ -208,6 +208,7 @@ class OpenEvaluation:
         return _repaired(self.request, self.evaluated, result) if self.request.query.section.repair else result
 
     def _charge_and_release(self, run: Run) -> Release:
+        """Charge the price, count the records, add noise and record the release."""
         request, query, cells = self.request, self.request.query, self.counter.cells
         priced = query.priced(
             request.key,
@@ -229,7 +230,7 @@ class OpenEvaluation:
         return charge.conclude(sealed(lambda: priced.release(report(table), charge.standing, self._facts(table))))
 
     def _facts(self, table: NoisedTable) -> dict[str, Any]:
-        """The public facts of the report: the model, bins, expected errors, and how far it is optimistic."""
+        """The report's public facts as JSON: model, bins, expected errors, and how far the report is optimistic."""
         problem, model, expected = self.request.query.problem, self.evaluated.model, self.plan.expected
         chosen_here = isinstance(self.request.model, Release)  # these records helped to choose the model
         return {
@@ -249,7 +250,7 @@ class OpenEvaluation:
 def table_of(
     drawn: Mapping[str, Any], evaluated: EvaluatedModel, query: EvaluationQuery, grouping: Grouping | None
 ) -> NoisedTable:
-    """The released table of a recorded draw, with the edges recorded then."""
+    """The noisy histogram of a recorded noise draw, with the bin edges recorded then."""
     return NoisedTable(
         n_records=query.problem.n_averaged,
         scale=query.scale,
@@ -261,12 +262,12 @@ def table_of(
 
 
 def _replayed(query: EvaluationQuery, release: Release) -> EvaluationResult:
-    """The result of a recorded report, with the threshold for the currently stated costs."""
+    """The result of a recorded release, with the best threshold for the costs that the query states now."""
     return EvaluationResult(release, replayed=True, best_threshold=_threshold(query, release))
 
 
 def _repaired(request: EvaluationRequest, evaluated: EvaluatedModel, result: EvaluationResult) -> EvaluationResult:
-    """The result with the model's repair, computed from its release and public records at no price."""
+    """The result with a recalibrated model, computed at no price from its release and public records."""
     query = request.query
     query.check_kind(evaluated.kind)
     noised = NoisedTable.from_json(result.release.value["table"], evaluated.kind)

@@ -86,7 +86,7 @@ class Answer:
 
     @classmethod
     def to(cls, query: Query, *, value: float, noise_scale: float) -> "Answer":
-        """The answer message with `value` for the row that `query` names."""
+        """The curator's answer to a modeler's query: `value` for the row that it names, and its noise scale."""
         return cls(query.publication, query.session, query.step, query.row, digest(query), value, noise_scale)
 
 
@@ -96,7 +96,7 @@ def digest(message: Query | Answer) -> str:
 
 
 def write_message(message: Query | Answer, path: Path) -> None:
-    """Write a message to a file, atomically.
+    """Write a query or an answer to a JSON file, atomically.
 
     Raises:
         StudyInvalid: the file cannot be written.
@@ -107,7 +107,7 @@ def write_message(message: Query | Answer, path: Path) -> None:
 
 
 def write_file(path: Path, content: bytes, *, option: str, mode: int = 0o600) -> None:
-    """Write a file at the path that the command's `option` names, atomically.
+    """Write `content` to `path` atomically; an error names the command's `option` that gave the path.
 
     Raises:
         StudyInvalid: it cannot be written.
@@ -122,7 +122,7 @@ def write_file(path: Path, content: bytes, *, option: str, mode: int = 0o600) ->
 
 
 def read_message(kind: type[M], path: Path) -> M:
-    """The message in a file.
+    """The query or the answer, as `kind` says, in a file.
 
     Raises:
         StudyInvalid: it is missing, too long, damaged, of another kind, or says something impossible. The message
@@ -147,6 +147,7 @@ def read_message(kind: type[M], path: Path) -> M:
 
 
 def _parse_message(kind: type[M], text: bytes) -> M | None:
+    """The message of this kind in JSON text; None where it is none, or its digest does not fit."""
     try:
         document = json.loads(text)
         types: dict[str, Any] = {item.name: item.type for item in fields(kind)}
@@ -175,6 +176,7 @@ def _canonical_json(document: dict[str, Any]) -> bytes:
 
 
 def _refuse_bad_fields(message: Query | Answer) -> None:
+    """Raise ValueError unless a message has 16 hexadecimal digits as each name, a step ≥ 1 and a row ≥ 0."""
     named = _is_hex(message.publication, 16) and _is_hex(message.session, 16)
     if not named or not (1 <= message.step < 2**31 and 0 <= message.row < 2**31):
         raise ValueError("a message needs its two names, a step from 1 and a row from 0")
@@ -216,7 +218,7 @@ def content_digest(content: bytes) -> str:
 
 
 def read_published(path: Path) -> tuple[PublishedTable, str]:
-    """The table in a file, and the file's digest.
+    """The published table in a Parquet file, and the file's SHA-256 digest.
 
     Raises:
         StudyInvalid: missing, damaged, or not a table that a curator published.
@@ -238,6 +240,7 @@ def read_published(path: Path) -> tuple[PublishedTable, str]:
 
 
 def _parse_table(content: bytes) -> PublishedTable | None:
+    """The published table in a Parquet file's bytes; None where they are damaged or hold something else."""
     import pyarrow.parquet as pq
 
     try:

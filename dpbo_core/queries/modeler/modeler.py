@@ -47,7 +47,7 @@ class Fit:
 
 
 def fit(points: NDArray[np.float64], values: NDArray[np.float64], blur: float, noise_variance: float | None) -> Fit:
-    """The most probable ℓ, s², m and σ_n² given the values. Deterministic; 30 ms at t = 50.
+    """The Gaussian process prior (ℓ, s², m and σ_n²) most probable given `values` at `points`. Deterministic.
 
     Args:
         points: Z, (t, r).
@@ -145,7 +145,7 @@ class Modeler:
         return int(np.argmax(bound))
 
     def tell(self, row: int, value: float, noise_scale: float = 0.0) -> None:
-        """Add the answer for a row. # Alg. 2, lines 5 and 6.
+        """Add the curator's answer `value` for a table row to the posterior. # Alg. 2, lines 5 and 6.
 
         An answer to a row that was answered before is the same again: it counts as a step and changes nothing.
 
@@ -175,7 +175,7 @@ class Modeler:
             self.tell(answer.row, answer.value, answer.noise_scale)
 
     def best(self) -> tuple[int, float]:
-        """The answered row with the largest posterior mean, and that mean.
+        """The index of the answered row with the largest posterior mean, and that mean.
 
         Raises:
             ValueError: nothing was answered.
@@ -188,11 +188,11 @@ class Modeler:
         return rows[place], self._center + self._scale * (float(means[place]) + self._fit.mean)
 
     def _mapped(self, value: float) -> float:
-        """An answer on the prior's scale, less its mean."""
+        """An answer less the prior's mean, in the prior's units."""
         return (value - self._center) / self._scale - self._fit.mean
 
     def _default_fit(self) -> Fit:
-        """The hyperparameters of the prior before any fit, in units of the answers' spread."""
+        """The Gaussian process prior before any fit, in units of the answers' spread."""
         if self._prior is not None:
             p = self._prior
             return Fit(p.lengthscale / self._extent, p.variance, p.mean, p.noise_variance)
@@ -204,7 +204,7 @@ class Modeler:
         return min((scale / self._scale) ** 2, 1e6) if scale > 0.0 else None
 
     def _refit(self) -> None:
-        """Fit the prior to all distinct answers, and restart the search with them."""
+        """Fit the Gaussian process prior to all distinct answers, and restart the search with them."""
         first: dict[int, float] = {}
         for answer in self._answers:
             first.setdefault(answer.row, answer.value)
@@ -220,6 +220,7 @@ class Modeler:
             self._bo.tell(row, self._mapped(value))
 
     def _new_search(self) -> BayesianSearch:
+        """A search over the table's rows with the prior as fitted, and no answers yet."""
         r = self._points.shape[1]
         kernel = BlurredSquaredExponential(self._fit.lengthscale, self._fit.variance, self._blur, r)
         return BayesianSearch(Posterior(self._points, kernel, self._fit.noise_variance), self._ucb, 0)

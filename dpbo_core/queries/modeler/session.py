@@ -54,11 +54,11 @@ class State:
 
     @property
     def query(self) -> Query | None:
-        """The query that waits for its answer; None if there is none."""
+        """The query sent to the curator and not answered yet; None if there is none."""
         return None if self.waiting is None else self.about(self.waiting)
 
     def about(self, row: int) -> Query:
-        """The session's next query, for a row's value."""
+        """The next query to the curator, which asks for the value of table row `row`."""
         return Query(self.publication, self.session, len(self.answers) + 1, row)
 
 
@@ -94,7 +94,7 @@ class Settings:
 
 
 def suggest(table: Path, state: Path, out: Path, settings: Settings | None = None) -> Query:
-    """Write the next query to `out`; the same one again while it waits for its answer.
+    """Choose the next table row and write a query for it to `out`; the same query until it is answered.
 
     Args:
         table: the published table.
@@ -157,7 +157,7 @@ def _check_settings(search: State, settings: Settings) -> None:
 
 
 def update(answer: Path, state: Path) -> Progress:
-    """Add an answer to the search's state.
+    """Add the curator's answer file to a search's state file: number of answers, best row and its value.
 
     Raises:
         StudyInvalid: a damaged answer, one to another query, or one that was taken in before; nothing changed.
@@ -175,7 +175,7 @@ def update(answer: Path, state: Path) -> Progress:
 
 
 def where(state: Path) -> Progress:
-    """The progress of a search; no steps and row −1 before it begins.
+    """How far a search is: number of answers, the table row with the best one (−1 before any), and its value.
 
     Raises:
         StudyInvalid: an unreadable state.
@@ -184,6 +184,7 @@ def where(state: Path) -> Progress:
 
 
 def _progress_of(search: State) -> Progress:
+    """The number of answers so far, the row with the largest one (−1 before any), and that value."""
     if not search.answers:
         return Progress(0, -1, 0.0)
     best = max(search.answers, key=lambda one: one.value)
@@ -191,6 +192,7 @@ def _progress_of(search: State) -> Progress:
 
 
 def _misplaced_answer(search: State, message: Answer) -> StudyInvalid:
+    """The error for an answer that belongs to another search or another step."""
     if message.session != search.session or message.publication != search.publication:
         return StudyInvalid(
             "the answer belongs to another search",
@@ -211,6 +213,7 @@ def _misplaced_answer(search: State, message: Answer) -> StudyInvalid:
 
 
 def _read_state(path: Path, *, missing: State | None) -> State:
+    """The search in a state file; `missing` where there is no file, or an error if that is None."""
     try:
         text = path.read_bytes()
     except FileNotFoundError:
@@ -238,6 +241,7 @@ def _damaged_state(path: Path) -> StudyInvalid:
 
 
 def _parse_state(text: bytes) -> State | None:
+    """The search in the JSON text of a state file; None where it is damaged."""
     try:
         document = json.loads(text)
         if document.pop("format") != FORMAT:
@@ -266,7 +270,7 @@ def _write_state(path: Path, state: State) -> None:
 
 @contextmanager
 def _locked(state: Path) -> Iterator[None]:
-    """A lock on the state file: one command at a time on one search."""
+    """Context that holds a lock on a search's state file: one command at a time."""
     try:
         handle = os.open(state.with_name(f".{state.name}.lock"), os.O_CREAT | os.O_RDWR, 0o600)
     except OSError as error:

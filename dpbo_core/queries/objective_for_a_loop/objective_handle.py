@@ -38,7 +38,7 @@ from dpbo_core.study_file.toml_file import read_study
 
 
 def objective_of_study(spec: StudySpec, run: Run, *beside: Source) -> OpenObjective:
-    """The private objective of a study file's [objective].
+    """A study file's [objective] checked and ready to give private scores; sources `beside` are read too.
 
     Args:
         spec: the study, on files.
@@ -68,7 +68,7 @@ def objective_of_study(spec: StudySpec, run: Run, *beside: Source) -> OpenObject
 def open_objective(
     spec: StudySpec, split: TableSplit, problem: Problem, section: ObjectiveSection, run: Run
 ) -> OpenObjective:
-    """Check a private objective from public facts alone, and open it.
+    """Check a private objective from public facts alone: one that is ready to give scores, nothing charged yet.
 
     Args:
         spec: the study that says the model, the score and the price.
@@ -103,7 +103,7 @@ class ObjectiveHandle(ABC):
     @property
     @abstractmethod
     def _session(self) -> ScoreSession | PayAsYouGo:
-        """The session that draws the scores."""
+        """The session that charges, draws and records the private scores."""
 
     def __call__(self, params: Mapping[str, Any]) -> float:
         """The private score at `params`; larger is better.
@@ -161,7 +161,7 @@ class ObjectiveHandle(ABC):
         return self._session.submit(submitted_predictions(opened.public, columns, name, table))
 
     def best(self) -> dict[str, Any]:
-        """The best hyperparameters among those asked: not the largest noisy score, which is biased upwards.
+        """The best hyperparameters among those scored: not of the largest noisy score, which is biased upwards.
 
         By the posterior mean of a Gaussian process on the released scores; with `choice_share`, by permute-and-flip
         on the exact scores of what was asked until then, once.
@@ -204,6 +204,7 @@ class StudyObjective(ObjectiveHandle):
 
     @property
     def _session(self) -> ScoreSession:
+        """The session of the study file's objective, opened at first use."""
         if self._opened is None:
             run = Run(PrivacyLedger(ledger_url(self.ledger)), Path(self.path).parent)
             self._opened = ScoreSession(objective_of_study(read_study(Path(self.path)), run), run)

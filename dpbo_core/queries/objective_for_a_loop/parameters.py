@@ -16,7 +16,7 @@ LONGEST = 4096  # characters of hyperparameters, which the ledger keeps
 
 
 def parameters_of(values: Any) -> dict[str, Scalar]:
-    """The hyperparameters, refused unless names with numbers, texts, truth values or None.
+    """The hyperparameters in a mapping; refused unless names have numbers, texts, truth values or None.
 
     An object, an array or a function could hold what nobody checks; so hyperparameters cannot.
 
@@ -47,6 +47,7 @@ def read_parameters(text: str) -> dict[str, Scalar]:
 
 
 def _checked_scalar(name: str, value: Any) -> Scalar:
+    """A hyperparameter's value as a plain Python one; refused unless number, text, truth value or None."""
     value = value.item() if isinstance(value, np.generic) else value
     if type(value) in (bool, int, str, type(None)) or (type(value) is float and math.isfinite(value)):
         return value  # type: ignore[no-any-return]

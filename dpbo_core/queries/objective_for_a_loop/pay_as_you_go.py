@@ -69,7 +69,7 @@ class PayAsYouGo:
         return score
 
     def submit(self, submission: Submission) -> Score:
-        """The private score of a model or of predictions made elsewhere, as `ask` charges and draws it.
+        """The private score of a submitted model or predictions, charged and drawn at first, then repeated.
 
         Raises: as `ask`.
         """
@@ -79,7 +79,7 @@ class PayAsYouGo:
         return score
 
     def _session_left(self, text: str) -> ScoreSession:
-        """The one-score session for this text, drawn before or now; refused without room in the cap."""
+        """The session for the score of the parameters in `text`; a new one is refused beyond the dataset's cap."""
         session = self._session_of(text)
         if session.scores_left and not self.scores_left:
             raise no_scores_left(self.opened.price.n_scores)
@@ -87,11 +87,11 @@ class PayAsYouGo:
 
     @property
     def scores_left(self) -> int:
-        """The number of scores at this price that the dataset's cap still has room for."""
+        """The number of scores at this price for which the dataset's privacy cap still has room."""
         return max(0, self.opened.price.n_scores - len(self.releases))
 
     def best(self) -> dict[str, Any]:
-        """The hyperparameters of the largest posterior mean among those scored, at no price.
+        """The hyperparameters with the largest posterior mean among those scored, at no price.
 
         Raises:
             StudyInvalid: nothing was asked yet.
@@ -118,14 +118,14 @@ class PayAsYouGo:
 
     @property
     def trajectory(self) -> list[dict[str, Any]]:
-        """Every score drawn so far, in order: its step, hyperparameters and value."""
+        """Every private score drawn so far, in order: its step, hyperparameters and value."""
         return [
             {**release.value["trajectory"][0], "step": step} for step, release in enumerate(self.releases, start=1)
         ]
 
     @property
     def release(self) -> Release:
-        """Everything released so far as one release; not recorded, since each score's own is.
+        """All scores released so far as one release; not recorded, since each score's own release is.
 
         Raises:
             StudyInvalid: nothing was asked yet.
@@ -146,7 +146,7 @@ class PayAsYouGo:
         )
 
     def close(self) -> Release:
-        """Everything released so far; nothing is left to record."""
+        """All scores released so far as one release; nothing is left to record."""
         return self.release
 
     @property
@@ -156,10 +156,12 @@ class PayAsYouGo:
         return replace(single, epsilon=self._epsilon(max(1, len(self.releases))))
 
     def _is_mine(self, release: Release) -> bool:
+        """Whether a release is of a score that this objective drew."""
         text = canonical_text(release.value["hyperparameters"])
         return release.release_id == self._session_of(text).key.fingerprint[:16]
 
     def _session_of(self, text: str) -> ScoreSession:
+        """A session for the one score of the hyperparameters in `text`, under a ledger key of its own."""
         key = self.opened.key
         fingerprint = fingerprint_of([key.fingerprint, text])
         own = replace(key, fingerprint=fingerprint, edition=f"{key.edition}.{fingerprint[:8]}")
@@ -167,12 +169,13 @@ class PayAsYouGo:
 
     @property
     def _price(self) -> ObjectivePrice:
-        """The price of one score: an objective of n = 1 at (ε(ρ₁), δ)."""
+        """The price of a single score: an objective of n = 1 at (ε(ρ₁), δ)."""
         problem = self.opened.price.problem
         return replace(self.opened.price, problem=replace(problem, epsilon=self._epsilon(1)), n_scores=1)
 
     @property
     def _rho_of_one_score(self) -> int:
+        """The zCDP cost ρ₁ of one score in integer units: an n-th of what the study's ε buys."""
         problem = self.opened.price.problem
         units = largest_rho(problem.epsilon, problem.delta) // self.opened.price.n_scores
         if units < 1:

@@ -70,19 +70,19 @@ class ObjectivePrice:
         return tuple(DiscreteGaussian(moves, rho, unit) for rho in parts)
 
     def choice(self) -> PrivateSelection | None:
-        """The mechanism of the final choice, permute-and-flip; None where the released scores choose."""
+        """The mechanism that draws the best hyperparameters at the end; None where the released scores choose."""
         if self.choice_share == 0.0:
             return None
         return selection(self.problem, self._rho_of_choice(self._total_rho()), "permute_and_flip")
 
     def draws(self) -> Draws:
-        """Every draw of the plan with its mechanism: score 1 … score n, and the choice."""
+        """Every noise draw that is priced, with its mechanism: score 1 … score n, and the choice."""
         scores = [(mechanism.spend(score_name(t)), mechanism) for t, mechanism in enumerate(self.scores(), 1)]
         choice = self.choice()
         return tuple(scores) if choice is None else (*scores, (choice.spend(CHOICE), choice))
 
     def plan(self) -> PrivacyPlan:
-        """The price of all scores, under the assumption that queries depend on releases and public facts alone."""
+        """The price of all scores, if what is asked depends on releases and public facts alone."""
         own = () if self.problem.rowwise else (ROWWISE_PREDICTIONS.name,)
         guarantee = guarantee_of(
             self.problem,
@@ -95,7 +95,7 @@ class ObjectivePrice:
 
     @property
     def useless(self) -> str:
-        """Why the scores would be mere noise, from public facts alone; "" where they would not."""
+        """Why the scores would be mere noise, in words from public facts alone; "" where they would not."""
         scale, spread = self.scores()[0].spend(score_name(1)).noise_scale, self.problem.aggregate.spread
         if verdict_of(scale, 0.0, spread) != "useless":
             return ""
@@ -104,6 +104,7 @@ class ObjectivePrice:
         )
 
     def _total_rho(self) -> int:
+        """The zCDP cost ρ of all noise draws together, in integer units; refused where δ = 0."""
         if self.problem.delta == 0.0:
             raise StudyInvalid(
                 "scores for a search of your own need δ > 0, and delta = 0",
@@ -113,6 +114,7 @@ class ObjectivePrice:
         return largest_rho(self.problem.epsilon, self.problem.delta)
 
     def _rho_of_choice(self, total: int) -> int:
+        """The part of `total` ρ, in integer units, that the final choice costs."""
         return math.floor(total * self.choice_share)
 
 

@@ -88,7 +88,7 @@ class OpenObjective:
 
     @property
     def query(self) -> PrivateQuery:
-        """All n scores, and the choice, as one private query."""
+        """All n scores, and the final choice, as one query to charge."""
         price = self.price
         k = price.problem.max_records_per_person
         return PrivateQuery(
@@ -123,7 +123,7 @@ class ScoreSession(Opaque):
 
     @property
     def opened(self) -> OpenObjective:
-        """The open objective whose scores the session draws."""
+        """The checked objective (price, data and key) whose scores this session draws."""
         return self._open
 
     def ask(self, parameters: Any) -> Score:
@@ -173,7 +173,7 @@ class ScoreSession(Opaque):
         return text in self._draws()
 
     def best(self) -> dict[str, Any]:
-        """The best hyperparameters among those scored.
+        """The best hyperparameters scored so far, by posterior mean or, if paid for, by a final private choice.
 
         By the posterior mean of the released scores, at no price; or, where a share was kept for it, by
         permute-and-flip on the exact scores of what was asked until then, drawn once.
@@ -204,7 +204,7 @@ class ScoreSession(Opaque):
             return self._concluded(resumed(self._open.key, self._run))
 
     def _concluded(self, charge: Charged) -> Release:
-        """Record the release of every score drawn before it, safe against concurrent requests."""
+        """Record the release of every score drawn until then and return it, safe against concurrent requests."""
         while True:
             before = self._recorded()
 
@@ -226,7 +226,7 @@ class ScoreSession(Opaque):
 
     @property
     def trajectory(self) -> list[dict[str, Any]]:
-        """Every score drawn so far, in order: its step, hyperparameters and value."""
+        """Every private score drawn so far, in order: its step, hyperparameters and value."""
         return [
             {"step": t, "hyperparameters": read_parameters(text), "score": self._score_of_draw(t, draw).value}
             for text, (t, draw) in self._draws().items()
@@ -239,7 +239,7 @@ class ScoreSession(Opaque):
 
     @property
     def release(self) -> Release:
-        """Everything released so far; once closed, the recorded release.
+        """All scores released so far, not recorded yet; once closed, the recorded release.
 
         Raises:
             StudyInvalid: nothing was asked yet.
@@ -251,16 +251,17 @@ class ScoreSession(Opaque):
         return standing_of(self._run.source)
 
     def _recorded(self) -> Mapping[str, Any]:
-        """Every draw of the session in the ledger, by name, with its time."""
+        """Every noise draw of the session in the ledger, by name, with its time."""
         return self._run.ledger.drawn(self._open.key.fingerprint)
 
     def _draws(self) -> dict[str, tuple[int, int]]:
-        """The number and the draw of each score, by canonical hyperparameters, in the order of drawing."""
+        """Each score's number and noisy integer, by hyperparameters (canonical text), in the order of drawing."""
         drawn = self._recorded()
         outcomes = [(t, drawn[score_name(t)][0]) for t in range(1, len(drawn) + 1) if score_name(t) in drawn]
         return {outcome["parameters"]: (t, outcome["draw"]) for t, outcome in outcomes}
 
     def _check_left(self, draws: Mapping[str, tuple[int, int]]) -> None:
+        """Refuse another score where all n are drawn, or the session is closed."""
         n = len(self._mechanisms)
         closed = replay(self._open.key, self._run) is not None
         if closed or len(draws) >= n:
@@ -277,7 +278,7 @@ class ScoreSession(Opaque):
         return sealed(lambda: problem.train_at(parameters), failure=_untrained)
 
     def _with_score(self, text: str, scored: Callable[[Scorer], Sensitive[int]]) -> dict[str, tuple[int, int]]:
-        """Every score drawn so far, after drawing this one if it is new."""
+        """All scores drawn so far, as `_draws`, after drawing that of `text` by `scored` if it is new."""
         charge, records = self._charged()
         sums: list[Sensitive[int]] = []
 
@@ -301,7 +302,7 @@ class ScoreSession(Opaque):
         return draws
 
     def _charged(self) -> tuple[Charged, Scorer]:
-        """The charge of all scores and the scorer of the records opened after it; once a process."""
+        """The charge of all scores, and the scorer of the sensitive records opened after it; once a process."""
         with self._lock:
             if self._charge is None:
                 self._charge = charged(self._open.query, self._run)
@@ -312,12 +313,12 @@ class ScoreSession(Opaque):
             return self._charge, self._scorer
 
     def _choice_made(self) -> int | None:
-        """The index of the score that the final choice drew; None before it, or without one."""
+        """The index, in the order of drawing, of the score that the final choice drew; None if it drew none."""
         drawn = self._recorded().get(CHOICE)
         return None if drawn is None else int(drawn[0]["draw"])
 
     def _choose(self, choice: PrivateSelection, points: Sequence[Parameters]) -> int:
-        """Draw the final choice among the points on their exact scores: its index."""
+        """The index of the point that the final choice draws, now, on the points' exact scores."""
         models = [self._train(parameters) for parameters in points]
         with self._run.padded():
             charge, records = self._charged()
@@ -328,6 +329,7 @@ class ScoreSession(Opaque):
             return int(charge.draw(self._spends[CHOICE], choice, exact)["draw"])
 
     def _smoothed_scores(self, points: Sequence[Parameters], draws: Mapping[str, tuple[int, int]]) -> Smoothed:
+        """The Gaussian process posterior of the scores at these points."""
         scores = [self._score_of_draw(*place) for place in draws.values()]
         return smoothed(
             points,
@@ -337,6 +339,7 @@ class ScoreSession(Opaque):
         )
 
     def _score_of_draw(self, number: int, draw: int) -> Score:
+        """The score, with its noise and interval, that noisy integer `draw` of score `number` stands for."""
         problem = self._open.price.problem
         unit = unit_of(problem)
         value = unit.score(draw)
@@ -344,7 +347,7 @@ class ScoreSession(Opaque):
         return Score(value, noise, bounded_interval(value, noise, problem.score_range))
 
     def _release(self) -> Release:
-        """The release of the scores and the best so far, with its public facts. Nothing is drawn.
+        """A release of all scores and the best so far, with its public facts, not recorded. Nothing is drawn.
 
         Raises:
             StudyInvalid: nothing was asked yet.
@@ -387,7 +390,7 @@ class ScoreSession(Opaque):
 
 
 def no_scores_left(n: int, *, after: int | None = None) -> NoScoresLeft:
-    """The error for one score too many, or for a score after the session was closed."""
+    """The error for one score too many or, with `after` scores drawn, for a score once the session is closed."""
     return NoScoresLeft(
         f"all {n} scores of this objective were asked for"
         if after is None
@@ -399,12 +402,12 @@ def no_scores_left(n: int, *, after: int | None = None) -> NoScoresLeft:
 
 
 def nothing_scored() -> StudyInvalid:
-    """The error for a best point or a release before any score was drawn."""
+    """The error to raise where a best point or a release is asked for before any score was drawn."""
     return StudyInvalid("no score was asked for yet", remedy="ask for some first")
 
 
 def _untrained() -> StudyInvalid:
-    """The error for a public training that failed, without the estimator's own message."""
+    """The error to raise where a training on public data failed, without the estimator's own message."""
     return StudyInvalid(
         "a model could not be trained on the public rows",
         cause="the estimator refuses these hyperparameters; it is not scikit-learn's own, so its words stay here",

@@ -77,7 +77,7 @@ class Submission:
     records: Callable[[Scorer], Scorer]
 
     def check(self, guarantee: PrivacyGuarantee) -> None:
-        """Refuse a submission with assumptions that the reserved guarantee does not state.
+        """Refuse a submission that needs assumptions which the reserved guarantee does not state.
 
         Raises:
             AssumptionNotAccepted: it does not.
@@ -94,7 +94,7 @@ class Submission:
 def submitted_model(
     spec: StudySpec, split: TableSplit, public: PublicHalf, model: FinalModel | Any, digest: str
 ) -> Submission:
-    """A fitted model as a submission, tried on the public rows first.
+    """A fitted model made ready for scoring under a name, after it was tried on the public rows.
 
     Args:
         spec: the study.
@@ -127,7 +127,7 @@ def submitted_model(
 def submitted_predictions(
     public: PublicHalf, columns: PredictionColumns, name: str, table: Callable[[], Table]
 ) -> Submission:
-    """A table of predictions as a submission.
+    """A table of predictions, which `table` reads, made ready for scoring under a name.
 
     Args:
         public: the study's public half.
@@ -224,7 +224,7 @@ def predictions_in_memory(spec: StudySpec, predictions: Any, columns: Prediction
 
 
 def model_file(path: Path) -> tuple[Any, str]:
-    """A fitted model and its bytes' digest, from a skops file or a folder that dpbo saved.
+    """A fitted model, and the digest of its bytes, from a skops file or a folder that dpbo saved.
 
     Raises:
         StudyInvalid: it cannot be read, or names a type that is not trusted; nothing of it was run.
@@ -256,7 +256,7 @@ def _scorable(
     X: NDArray[np.float64],
     truth: NDArray[Any],
 ) -> tuple[ScorableModel, str]:
-    """The model checked to predict row by row, and the first part that is not on the allowlist."""
+    """The model checked to predict row by row, and its first part not on the allowlist by name ("" for none)."""
     score = public.problem.score
     if isinstance(model, LinearModel):
         if not isinstance(score, MarginScore | PairScore):
@@ -270,7 +270,7 @@ def _scorable(
 
 
 def _score_of_predictions(public: PublicHalf) -> RecordScore | PairScore:
-    """The study's score, refused if it needs a linear model's margins.
+    """The study's score, refused if it needs a linear model's margins, which predictions do not have.
 
     Raises:
         StudyInvalid: it is of a linear model's margins.

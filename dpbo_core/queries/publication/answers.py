@@ -59,7 +59,7 @@ class Curator:
     def answer(
         self, query: Query, answers: Path, *, private: PrivateAnswers | None, accepts: tuple[str, ...] = ()
     ) -> Answer:
-        """The answer to `query`, recorded before it is returned.
+        """The answer to a modeler's query, from the curator's file of answers; recorded before it is returned.
 
         Args:
             query: as the modeller wrote it.
@@ -102,7 +102,7 @@ class Curator:
         return answer
 
     def _fix_way(self, table: Release, publication: str, private: PrivateAnswers | None) -> None:
-        """Record, before the first answer, on which terms this table's rows are answered for good.
+        """Record for good, before the first answer, with which noise this table's rows are answered, or exactly.
 
         Raises:
             StudyInvalid: somebody else's first answer, given meanwhile, fixed another way.
@@ -129,7 +129,7 @@ class Curator:
     def _noised(
         self, query: Query, private: PrivateAnswers, table: Release, answers: Path, place: int
     ) -> tuple[float, float]:
-        """The row's noisy answer, drawn now or read back from the ledger, and its noise scale."""
+        """The noisy answer of the row at `place`, drawn now or read back from the ledger, and its noise scale."""
         rows = table.value["rows"]
         _check_size(answers, rows)
         plan, mechanism = private.plan(table.guarantee), private.mechanism
@@ -161,7 +161,7 @@ class Curator:
         return answer, spend.noise_scale
 
     def _public(self, answers: Path, place: int, n_rows: int) -> float:
-        """The row's exact answer, where answers are declared public.
+        """The exact answer of the row at `place`, where answers are declared public.
 
         Raises:
             StudyInvalid: it has not been measured; may say which row of the curator's own file is asked for.
@@ -179,7 +179,7 @@ class Curator:
 
 
 def _check_way(fixed: Mapping[str, Any] | None, private: PrivateAnswers | None) -> None:
-    """Refuse answers on other terms than the ledger recorded for this table.
+    """Refuse to answer with other noise than the ledger recorded (`fixed`) for this table.
 
     Raises:
         StudyInvalid: it was answered another way. Nothing was drawn.
@@ -193,11 +193,12 @@ def _check_way(fixed: Mapping[str, Any] | None, private: PrivateAnswers | None) 
 
 
 def _terms(private: PrivateAnswers | None) -> dict[str, Any]:
+    """How rows are answered, as JSON for the ledger: the noise's parameters, or that answers are public."""
     return {"public": True} if private is None else asdict(private)
 
 
 def _recorded_answer(record: dict[str, Any], query: Query) -> Answer | None:
-    """The recorded answer to this very query, if there is one.
+    """The answer that the record of answers has for this query; None if it was not answered.
 
     Raises:
         StudyInvalid: the step was answered for another row, or steps before it were never asked.
@@ -237,6 +238,7 @@ def _check_size(answers: Path, n_rows: int) -> None:
 
 
 def _answers_column(answers: Path) -> Any:
+    """The SENSITIVE answers of a file of one column, as a list; NaN where a record is broken."""
     table = read_table(answers, mode=SENSITIVE_FILE, shown_as=str(answers))
     (column,) = table.columns.values()
     return np.where(table.broken, np.nan, numbers(column)).tolist()

@@ -53,7 +53,7 @@ class Publication:
         return QueryKey(fingerprint_of(chosen), self.dataset, f"{self.dataset}: table", self.edition, self.box.kind)
 
     def query(self, data: Path, shape: tuple[int, int]) -> PrivateQuery:
-        """The private query of the table in `data`, of this shape.
+        """The query to charge for publishing the file `data`, whose `shape` is (rows, columns).
 
         Its draw is tried out on a table of one row: the price does not depend on how many there are.
         """
@@ -99,7 +99,7 @@ def publish(publication: Publication, data: Path, out: Path, run: Run, *, vaults
 def _draw(
     box: Outsourced, query: PrivateQuery, data: Path, shape: tuple[int, int], vault: Vault, charge: Charged
 ) -> Release:
-    """Draw the table into the vault, and release its digest; a recorded draw is read back."""
+    """The release of the table, which is drawn into the vault unless that was recorded before."""
     (spend,) = query.plan.spends
     gaussian = box.transform == "gaussian"
     guarantee = charge.as_published(query.plan.guarantee)
@@ -131,7 +131,7 @@ def _draw(
 
 
 def _image_of(box: Outsourced, data: Path, order: NDArray[np.int64]) -> Sensitive[Any]:
-    """The file's rows in the published order, transformed: the input of the mechanism."""
+    """The file's rows in the published `order`, transformed and sealed: what noise is added to."""
     table = read_table(data, mode=SENSITIVE_FILE, shown_as=str(data))
     d = len(table.columns)
     if box.transform == "gaussian":
@@ -140,7 +140,7 @@ def _image_of(box: Outsourced, data: Path, order: NDArray[np.int64]) -> Sensitiv
 
 
 def _hand_out(vault: Vault, release: Release, out: Path) -> None:
-    """Copy the recorded table to the path for the modeller.
+    """Copy the recorded table from the curator's vault to `out`, for the modeller.
 
     Raises:
         DpboError: the curator's copy is gone or is not what was recorded.

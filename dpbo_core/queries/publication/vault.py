@@ -31,11 +31,11 @@ class Vault:
 
     @property
     def table(self) -> Path:
-        """The path of the drawn table."""
+        """The path, in the curator's folder, of the published table as it was drawn."""
         return self.folder / "table.parquet"
 
     def make_key(self) -> None:
-        """Draw the secret key, unless there is one."""
+        """Write a new random secret key into the curator's folder, unless there is one."""
 
         def write(path: Path) -> None:
             path.write_text(secrets.token_hex(KEY_BYTES), encoding="ascii")
@@ -65,7 +65,7 @@ class Vault:
         return np.lexsort((stream[:, 1], stream[:, 0])).astype(np.int64)
 
     def answers(self) -> dict[str, Any]:
-        """The answers recorded so far; empty at first.
+        """The answers that were given so far, by row and by search step, as JSON; empty at first.
 
         Raises:
             DpboError: the record is damaged.
@@ -92,6 +92,6 @@ class Vault:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """A lock on the vault: one query at a time."""
+        """Context that holds a lock on the curator's folder: one query at a time."""
         with locked_folder(self.folder):
             yield

@@ -92,29 +92,29 @@ class StudyRun(Opaque):
 
     @property
     def public(self) -> PublicHalf:
-        """The public half of the study's data, for anyone."""
+        """The public half of the study's data: training set, preprocessing and problem."""
         return self._public
 
     @property
     def n_steps(self) -> int:
-        """The public number of steps of the search."""
+        """The public number of steps that the search makes."""
         return self._study.n_steps
 
     @property
     def tasks(self) -> Chunks:
-        """The steps, from 0, of each Prefect task: one, or a chunk of a public list."""
+        """The search steps, from 0, that each Prefect task makes: one, or several where candidates are public."""
         steps = range(self.n_steps)
         return chunks(steps) if self._is_list else tuple((step,) for step in steps)
 
     @property
     def _is_list(self) -> bool:
-        """Whether the steps are of a list, whose candidates nothing that is scored decides."""
+        """Whether the candidates of all steps are fixed in public beforehand, whatever is scored."""
         method = self._study.method
         return method.public_path and method.traits.fixed_path is not None
 
     @property
     def rereading_notice(self) -> str:
-        """A line where parts of a folder will be read at every step, and what would end that; "" where none will.
+        """A line that a folder's files will be read at every step, and what would end that; "" where they will not.
 
         All of it is public: with `n_persons`, where the number of records is not, there is none.
         """
@@ -138,7 +138,7 @@ class StudyRun(Opaque):
         return f"{line}, [search] one_pass = true trains all {N:,} candidates and reads {-(-N // together)} times"
 
     def step(self, n_steps: int = 1) -> Released | None:
-        """Make one step, or a chunk of steps that release nothing: what it released, already recorded.
+        """Make the next `n_steps` search steps: what the last one released, already recorded; None if nothing.
 
         Raises:
             Sealed: something failed; nothing of it is told. StudyInvalid: a public training failed.
@@ -162,14 +162,14 @@ class StudyRun(Opaque):
         return self.finish()
 
     def finish(self) -> StudyResult:
-        """Make the remaining draws and record the release: the study's result."""
+        """Draw what noise is left, as for the final choice, and record the release: the study's result."""
         with self._run.padded():
             release = sealed(lambda: self._search.finish(self._charge.noise))
             return StudyResult(self._charge.conclude(release), replayed=False)
 
     @property
     def _message(self) -> Message | None:
-        """The filter of error messages of a step's training: on a public path it may name λ; else None.
+        """What an error of a step's training may show: λ where the path of candidates is public; else None.
 
         Code that nobody vouches for may have kept what it scored, and put it in a message: then a message of ours.
         """
@@ -214,7 +214,7 @@ def open_study(
     data: DataSplit | None = None,
     follow_up: FollowUp | None = None,
 ) -> StudyRun | ReplayedStudy:
-    """Check, price and reserve a study, then open its sensitive half; or read its recorded release.
+    """Check, price and charge a study, ready for its steps; if it is recorded already, a run that repeats it.
 
     Args:
         study: as written, or resolved.
@@ -322,7 +322,7 @@ def run_study(
 
 
 def recorded_release(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path = ".") -> Release | None:
-    """The recorded release of this very study, from the ledger; None if there is none.
+    """The release that the ledger has of exactly this study; None if there is none.
 
     Of the data only the PUBLIC training set is read, whose content is part of the study, and only where the ledger
     has a release under the study's name and edition. Nothing is encoded, fitted or trained.
@@ -344,7 +344,7 @@ def recorded_release(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Pa
 
 
 def _new_warm_start(study: ResolvedStudy, run: Run) -> WarmStart | None:
-    """The earlier editions that a study not charged yet begins with, once it may run at all."""
+    """Releases of earlier editions (runs) that a study not charged yet begins with; None if it begins afresh."""
     check_lengthscale(study.method, study.problem)
     check_learns(study.spec, study.method)
     check_one_pass(study.spec, study.method)
@@ -354,7 +354,7 @@ def _new_warm_start(study: ResolvedStudy, run: Run) -> WarmStart | None:
 
 
 def _training_refused(error: BaseException) -> StudyInvalid | None:
-    """The error for a public training that failed, without the estimator's own message."""
+    """The error to raise for a failed public training, without the estimator's own message; None for others."""
     if type(error) is not StudyInvalid:
         return None
     return StudyInvalid(
@@ -365,7 +365,7 @@ def _training_refused(error: BaseException) -> StudyInvalid | None:
 
 
 def _trained_before_charge(method: Method, problem: Problem, trained: TrainedModels) -> Problem:
-    """The problem with every model that must be trained before anything is charged: on a private path all of Λ.
+    """The problem with every model trained that must be before the charge: where the path is private, all of Λ.
 
     Which of them is trained at which step, how long it takes and whether it fails would tell the path. What the
     flow's public tasks did (`PublicWork`) is not done again.

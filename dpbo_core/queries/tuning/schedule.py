@@ -21,7 +21,7 @@ MOST = 1_000  # editions that are counted, for which any method says "many"
 
 
 def planned_for_schedule(spec: StudySpec, folder: str | Path = ".") -> StudySpec:
-    """The study with the number of editions its cap has room for in [budget], unless it states one.
+    """The study with the number of editions (priced runs) its cap has room for in [budget], unless stated.
 
     A study without a cap of its own says nothing; one whose dataset is another for every edition has one edition.
 
@@ -46,13 +46,13 @@ def planned_for_schedule(spec: StudySpec, folder: str | Path = ".") -> StudySpec
 
 
 def planned_if_scheduled(spec: StudySpec, folder: str | Path = ".") -> StudySpec:
-    """The study, planned as for a schedule if its names hold a schedule's fields."""
+    """The study, with `planned_for_schedule` applied if its names hold a schedule's fields, as {date}."""
     names = (spec.edition, spec.privacy.dataset)
     return planned_for_schedule(spec, folder) if any(is_pattern(name) for name in names) else spec
 
 
 def editions_held(budget: PrivacyBudget, plan: PrivacyPlan) -> int:
-    """How many releases at this plan's price a new cap admits; at most `MOST`."""
+    """How many runs at this plan's price a new dataset's cap admits; at most `MOST`."""
     price, unit, editions = compose(plan.spends), plan.guarantee.unit, 0
     filtered = Filter.of(budget.epsilon_units, budget.conversion_for(unit))
     draws, total = [(spend.epsilon_units, spend.rho_units) for spend in plan.spends], NOTHING

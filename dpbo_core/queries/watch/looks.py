@@ -59,7 +59,7 @@ def look_once(
     folder: str | Path = ".",
     section: WatchSection | None = None,
 ) -> Look:
-    """Look once whether the released model's score has fallen on today's table.
+    """Check once, for the watch's price, whether the released model's score has fallen on today's table.
 
     Args:
         study: as written.
@@ -88,7 +88,7 @@ def open_look(
     section: WatchSection | None = None,
     vaults: str | Path | None = None,
 ) -> "OpenLook | Look":
-    """Check a look from public facts alone and open it; or read the recorded one.
+    """Prepare one private check of a watch from public facts alone; if it is recorded already, its result.
 
     Args, Raises: as `look_once`. Nothing is charged. Where `vaults` is given, the noise of a watch that is over is
     destroyed.
@@ -129,7 +129,7 @@ class OpenLook:
 
     @property
     def query(self) -> PrivateQuery:
-        """The private query of all looks of the watch, at its one price."""
+        """All private checks of the watch as one query to charge, at its one price."""
         watch, mechanism = self.watch, self.watch.terms.mechanism(self.watch.measure)
         return PrivateQuery(
             watch.key,
@@ -142,7 +142,7 @@ class OpenLook:
         )
 
     def finish(self, run: Run, vaults: str | Path) -> Look:
-        """Reserve, draw, read, compare and record: the look with its one bit.
+        """Charge the watch once, read today's table, and record whether its score fell: the check's result.
 
         Args, Raises: as `look_once`.
         """
@@ -161,7 +161,7 @@ class OpenLook:
                 return look
 
     def _look(self, run: Run, vault: NoiseVault, history: tuple[RecordedLook, ...]) -> Look:
-        """Take the look, after recording the bits of earlier looks that were killed."""
+        """The result of this private check, made after recording earlier ones that were killed half-way."""
         watch, public = self.watch, messages(DpboError, LedgerDamaged, StudyInvalid, WatchOver)
         check_going_on(self.name, history)
         charge = charged(self.query, run)
@@ -177,7 +177,7 @@ class OpenLook:
         return replace(look, replayed=False)
 
     def _record_pending(self, charge: Charged, run: Run, vault: NoiseVault, n: int) -> None:
-        """Record, in order after the ledger's `n`, the bits that the vault has of killed looks.
+        """Record, after the ledger's `n` checks, the yes/no results in the vault of checks killed before recording.
 
         So nobody who kills a look at its alarm can look on.
         """
@@ -193,7 +193,7 @@ class OpenLook:
             _record_bit(charge, watch, name, {"look": number, "alarm": above})
 
     def _record(self, charge: Charged, vault: NoiseVault, source: NoiseSource, number: int) -> None:
-        """Draw, compare and record this look's bit, each durable before the next."""
+        """Draw this check's noise, compare, and record its yes or no, each durable before the next."""
         name, watch = self.name, self.watch
         mechanism = watch.terms.mechanism(watch.measure)
         contents = vault.opened(lambda: mechanism.draw_threshold(source))
@@ -207,7 +207,7 @@ class OpenLook:
         _record_bit(charge, watch, name, {"look": number, "alarm": above})
 
     def _compare(self, contents: VaultContents, terms_draw: Mapping[str, Any] | None) -> bool:
-        """Whether today's score has fallen below the noisy threshold: the one place that reads today's table."""
+        """Whether today's score is below the noisy threshold: the one place that reads today's table."""
         watch, terms = self.watch, Terms.from_json(terms_draw or {})
         measure, reference = watch.measure, terms.reference
         scorer = sealed(self.table.opened(watch.public), message=messages(StudyInvalid))
@@ -221,7 +221,7 @@ class OpenLook:
 
 
 def _vault(vaults: str | Path, watch: Watching) -> NoiseVault:
-    """The noise vault of one watch."""
+    """The private folder under `vaults` that holds the secret noise of one watch."""
     return NoiseVault(Path(vaults) / watch.key.fingerprint[:16])
 
 
@@ -232,7 +232,7 @@ def _sound_contents(
     watch: Watching,
     draw: Callable[[], Sensitive[int]],
 ) -> VaultContents:
-    """The vault's contents, checked to be as new as the ledger; a new watch's are created.
+    """The watch's secret noise, refused if older than the ledger; of a new watch, drawn and stored.
 
     Raises:
         DpboError: it is not here, is older than the ledger, or newer.
@@ -262,18 +262,18 @@ def _sound_contents(
 
 
 def _record_bit(charge: Charged, watch: Watching, name: str, bit: Mapping[str, Any]) -> None:
-    """Record a look's bit; the ledger takes one at a time, and none after an alarm."""
+    """Record the yes or no of the check `name`; the ledger takes one at a time, and none after an alarm."""
     charge.record(_spend(watch, look_of(name)), lambda: bit, check=partial(check_next, name, bit["look"]))
 
 
 def _spend(watch: Watching, what: str) -> Spend:
-    """The watch's one price under a draw's name; the reservation charges it once."""
+    """The watch's one price under the name `what`, for a record of it; the reservation charges it only once."""
     (spend,) = watch.price.spends
     return replace(spend, what=what)
 
 
 def vault_missing() -> DpboError:
-    """The error where this vault is not the one that the watch was opened with."""
+    """The error to raise where this folder's secret noise is not the one that the watch was opened with."""
     return DpboError(
         "the secret threshold of this watch is not here",
         cause="the look runs on another machine or in another folder than the first, or the folder was removed",
@@ -283,7 +283,7 @@ def vault_missing() -> DpboError:
 
 
 def vault_rolled_back() -> DpboError:
-    """The error where the ledger has looks that the vault has not."""
+    """The error to raise where the ledger has checks of a watch that the secret folder has not."""
     return DpboError(
         "the secret noise of this watch is older than its last look",
         cause="an old copy of its folder was restored: noise that was used would be drawn again",
@@ -293,7 +293,7 @@ def vault_rolled_back() -> DpboError:
 
 
 def ledger_rolled_back() -> LedgerDamaged:
-    """The error where the vault has looks that the ledger has not."""
+    """The error to raise where the secret folder has checks of a watch that the ledger has not."""
     return LedgerDamaged(
         "the ledger is older than the watch's secret noise: looks that were made are not in it",
         cause="an old copy of the ledger was restored",

@@ -46,12 +46,12 @@ class Noise:
 
     @property
     def days(self) -> int:
-        """The days within which a fall should be detected: SOON, or a whole pool."""
+        """The number of daily checks within which a fall should be detected: SOON, or a whole pool of tables."""
         return max(SOON, self.pool)
 
     @property
     def mean(self) -> float:
-        """The mean of a look's noise less that of the threshold's."""
+        """The mean of one check's noise less that of the threshold's."""
         return self.of_look - self.of_threshold
 
 
@@ -87,14 +87,14 @@ def power(drop: float, noise: Noise, threshold: float | None = None) -> Power:
 
 
 def _detection_chance(threshold: float, noise: Noise, drop: float, days: int) -> float:
-    """The chance that a fall of `drop` is seen within so many days; of pools, by the last look alone."""
+    """The chance that a fall of `drop` is seen within `days` checks; of pooled tables, by the last check alone."""
     if noise.pool == 1:
         return alarms(threshold, noise, fallen=drop, looks=days)
     return alarms(threshold, noise, fallen=drop * min(days, noise.pool) / noise.pool, looks=1)
 
 
 def verdict(false_alarms: float, seen: float) -> str:
-    """The verdict on a watch, in a word, from its rates of false alarm and detection."""
+    """"good", "fair", "poor" or "useless" for a watch with these rates of false alarm and detection."""
     for word, (false, missed) in (("good", GOOD), ("fair", FAIR)):
         if false_alarms <= false and 1.0 - seen <= missed:
             return word
@@ -102,7 +102,7 @@ def verdict(false_alarms: float, seen: float) -> str:
 
 
 def smallest_drop(noise: Noise) -> float:
-    """The least fall that a watch detects fairly, to the nearest hundredth of itself."""
+    """The smallest fall of the score that a watch detects with a fair verdict, to 1% of itself."""
     low = high = max(noise.of_threshold, noise.of_look, noise.of_sampling)
     while not _is_fair(high, noise):
         low, high = high, 2.0 * high
@@ -113,6 +113,7 @@ def smallest_drop(noise: Noise) -> float:
 
 
 def _is_fair(drop: float, noise: Noise) -> bool:
+    """Whether a watch with this noise detects a fall of `drop` at least fairly."""
     return power(drop, noise).verdict in ("good", "fair")
 
 
@@ -127,7 +128,7 @@ def best_threshold(drop: float, noise: Noise) -> float:
 
 
 def alarms(threshold: float, noise: Noise, *, fallen: float, looks: int) -> float:
-    """The probability of an alarm in `looks` looks, each at new records."""
+    """The probability of an alarm in `looks` private checks, each on new records, if the score fell by `fallen`."""
     gaps = threshold + noise.of_threshold * _NODES - fallen
     return float(_within(looks, above(gaps, noise.of_look, noise.of_sampling)))
 
@@ -148,6 +149,6 @@ _WEIGHTS = np.exp(-_NODES) / np.exp(-_NODES).sum()
 
 
 def _within(looks: int, p: Reals) -> Reals:
-    """The probability 1 − E_z[(1 − p(z))ⁿ] of at least one alarm in n looks; the last axis is z."""
+    """The probability 1 − E_z[(1 − p(z))ⁿ] of an alarm in n = `looks` checks; the last axis of p is z."""
     with np.errstate(divide="ignore"):
         return np.asarray(-np.expm1(looks * np.log1p(-p)) @ _WEIGHTS)

@@ -62,7 +62,7 @@ class Look:
 
 
 def history_of(ledger: PrivacyLedger, fingerprint: str) -> tuple[RecordedLook, ...]:
-    """Every look that the ledger has under a watch's key, in order."""
+    """Every private check that the ledger has recorded of the watch with this fingerprint, in order."""
     prefix = look_of("")
     looks = [
         RecordedLook(what.removeprefix(prefix), int(outcome["look"]), bool(outcome["alarm"]), when)
@@ -73,7 +73,7 @@ def history_of(ledger: PrivacyLedger, fingerprint: str) -> tuple[RecordedLook, .
 
 
 def recorded_look(run: Run, watch: Watching, name: str, history: tuple[RecordedLook, ...]) -> Look | None:
-    """The look recorded under this name, if any; a recorded alarm's release is concluded first."""
+    """The recorded result of the check `name`, if any; the release of an alarm is recorded first."""
     over = next((look for look in history if look.alarm), None)
     release = None if over is None else _concluded(run, watch, over)
     recorded = next((look for look in history if look.name == name), None)
@@ -93,7 +93,7 @@ def recorded_look(run: Run, watch: Watching, name: str, history: tuple[RecordedL
 
 
 def _concluded(run: Run, watch: Watching, look: RecordedLook) -> Release:
-    """The release at a watch's end, that it alarmed and when; recorded now if a kill came first."""
+    """The release that ends a watch: that it alarmed, and when; recorded now if a killed run did not."""
     release = replay(watch.key, run)
     if release is not None:
         return release
@@ -105,7 +105,7 @@ def _concluded(run: Run, watch: Watching, look: RecordedLook) -> Release:
 
 
 def check_going_on(name: str, history: tuple[RecordedLook, ...]) -> None:
-    """Refuse a look after one that raised the alarm.
+    """Refuse a private check after one in `history` that raised the alarm.
 
     Raises:
         WatchOver: one has.
@@ -116,7 +116,7 @@ def check_going_on(name: str, history: tuple[RecordedLook, ...]) -> None:
 
 
 def is_over(alarmed: str, name: str) -> WatchOver:
-    """The error for a look after the one that raised the alarm."""
+    """The error to raise for a check `name` of a watch after the check `alarmed` raised the alarm."""
     return WatchOver(
         f"this watch is over: look {alarmed!r} raised the alarm, and {name!r} would be one more",
         cause="its price pays for all looks up to and including the first alarm, and for none after it",
@@ -125,7 +125,7 @@ def is_over(alarmed: str, name: str) -> WatchOver:
 
 
 def check_next(name: str, number: int, drawn: Mapping[str, Mapping[str, Any]]) -> None:
-    """Refuse a look that is not the next one, or follows an alarm, by the recording transaction's own draws.
+    """Refuse to record a check that is not the next one, or follows an alarm, by what the ledger has just then.
 
     Raises:
         WatchOver: a look has, by another copy of the noise perhaps.
@@ -144,7 +144,7 @@ def check_next(name: str, number: int, drawn: Mapping[str, Mapping[str, Any]]) -
 
 
 def newest_edition(study: StudySpec, run: Run, section: WatchSection, name: str) -> StudySpec:
-    """The study in the edition that a look of this name reads.
+    """The study in the edition (one of its scheduled runs) whose model the check `name` is for.
 
     An alarm's look is the name of the edition that was tuned after it. So from the first edition on: the one whose
     watch has a look of that name, else the last one that was released.

@@ -48,12 +48,12 @@ THRESHOLD = "noise of the threshold"
 
 
 def noise_of(name: str) -> str:
-    """The ledger's name of the draw that marks a look's beginning."""
+    """The ledger's name for the noise draw that begins the private check `name`."""
     return f"noise of {look_of(name)}"
 
 
 def look_of(name: str) -> str:
-    """The ledger's name of the draw of a look's bit."""
+    """The ledger's name for the yes or no that the private check `name` releases."""
     return f"{LOOK}{name}"
 
 
@@ -84,11 +84,11 @@ class MeanMeasure:
         return -((-min(self.counted, least_records) * GRID) // least_records)
 
     def fall(self, reference: float, n: int) -> Fall:
-        """The map from the exact sum to how far its mean is below the reference."""
+        """The map from the exact sum of n scores to how far, in steps, its mean is below the reference."""
         return Fall(start=round(reference / self.unit), times=1, over=n)
 
     def value(self, table: Scorer, model: ScorableModel, reference: float) -> Sensitive[int]:
-        """The exact sum of the table's scores."""
+        """The exact sum of the table's scores under the model, sealed."""
         del reference
         return table.evaluate(model)
 
@@ -125,12 +125,12 @@ class PairMeasure:
         return -((-2 * min(self.counted, least_records) * GRID) // least_records)
 
     def fall(self, reference: float, n: int) -> Fall:
-        """The map from C₂ − ⌊rD⌋, which is relative to the reference already, to the fall."""
+        """The map from C₂ − ⌊rD⌋, relative to the reference already, to how far, in steps, the AUC is below it."""
         del reference
         return Fall(start=0, times=GRID, over=n * n)
 
     def value(self, table: Scorer, model: ScorableModel, reference: float) -> Sensitive[int]:
-        """The exact count C₂ − ⌊rD⌋ of the table's pairs.
+        """The exact count C₂ − ⌊rD⌋ of the table's pairs under the model, sealed.
 
         Raises:
             StudyInvalid: r is outside [0, 1], where one record moves this by more than is charged.
@@ -140,7 +140,7 @@ class PairMeasure:
         return shifted(table.evaluate(model), table.pairs(), reference)
 
     def sampling(self, n: int, spread: float, reference: float) -> float:
-        """The standard deviation of an AUC (Hanley, McNeil 1982), at the public share of positives."""
+        """The standard deviation of an AUC of n records (Hanley, McNeil 1982), at the public share of positives."""
         del spread
         a = min(max(reference, 0.5), 1.0)
         positives, negatives = max(1.0, n * self.share), max(1.0, n * (1.0 - self.share))
@@ -181,11 +181,11 @@ class Terms:
     threshold: int | None = None
 
     def mechanism(self, measure: MeanMeasure | PairMeasure) -> AboveThreshold:
-        """The above-threshold mechanism of all looks, at the watch's price."""
+        """The above-threshold mechanism of all private checks, at the watch's price."""
         return AboveThreshold(measure.sensitivity(self.least_records), allowed_units(self.epsilon), measure.unit)
 
     def noise(self, measure: MeanMeasure | PairMeasure, n: int, spread: float) -> Noise:
-        """The noise in a fall, for tables of n records whose scores have this spread."""
+        """The noise in a measured fall: drawn, and of sampling n records whose scores have this spread."""
         made, h = self.mechanism(measure), measure.unit
         sampling = measure.sampling(n, spread, self.reference)
         return Noise(made.of_threshold.scale * h, made.of_comparison.scale * h, sampling, self.pool)
@@ -210,7 +210,7 @@ class Terms:
 
 
 def asked_terms(section: WatchSection, *, least_records: int, reference: float, rows: int) -> Terms:
-    """The terms of a watch that is not open yet.
+    """The terms (drop, price, reference, least size) that a new watch will be opened on.
 
     Args:
         section: what the study or the command asks for.

@@ -58,7 +58,7 @@ class TodaysTable:
 def todays_table(
     spec: StudySpec, folder: str | Path, public: PublicHalf, section: WatchSection, terms: Terms
 ) -> TodaysTable:
-    """The table of today's look, its presence and header checked.
+    """The table that today's private check reads, its presence and header checked.
 
     Args:
         spec: the study.
@@ -91,7 +91,7 @@ def todays_table(
 def _pool(
     spec: StudySpec, folder: str | Path, public: PublicHalf, section: WatchSection, terms: Terms
 ) -> TodaysTable:
-    """The newest files that a pattern names, as one table.
+    """The newest files that a pattern names, to be read as one table.
 
     Raises:
         StudyInvalid: as `todays_table`.
@@ -140,7 +140,7 @@ def tables_of(section: WatchSection, folder: str | Path) -> tuple[str, ...]:
 
 
 def rows_in_pool(problem: Problem, pool: int, accepts: Collection[str]) -> int:
-    """The most records k_w of one person that count in a pool of w tables.
+    """The most records k_w of one person that count in `pool` = w tables read as one.
 
     w·k, since who is in one table may be in every other; k where persons' records are counted over the whole pool,
     where each person counts once, or where the caller answers for it that nobody is in two tables.
@@ -150,7 +150,7 @@ def rows_in_pool(problem: Problem, pool: int, accepts: Collection[str]) -> int:
 
 
 def least_of(spec: StudySpec, section: WatchSection) -> int:
-    """The fewest records or persons of one look, by default the study's number times w.
+    """The fewest records or persons that a private check may read, by default the study's number times w.
 
     Raises:
         StudyInvalid: nobody but the user knows how many persons several tables have together.
@@ -171,7 +171,7 @@ def stated_size(spec: StudySpec) -> int:
 
 
 def counted_of(problem: Problem) -> str:
-    """The records that count, in words, as a part of the watch's key."""
+    """Which records count, in words, as a part of the watch's key."""
     if problem.n_persons is not None:
         return f"persons by {problem.person}"
     return f"{problem.max_records_per_person} of {problem.person or 'each'}"

@@ -82,12 +82,12 @@ class Watching:
 
     @property
     def measure(self) -> MeanMeasure | PairMeasure:
-        """The quantity that a look compares: a mean of scores, or a count of pairs."""
+        """What a private check compares with the threshold: a mean of scores, or a count of pairs."""
         return measure_of(self.public.problem, self.terms.rows)
 
     @property
     def price(self) -> PrivacyPlan:
-        """The watch's price: one draw of pure ε for all looks."""
+        """The watch's price: one noise draw of pure ε for all its checks."""
         problem = replace(self.public.problem, epsilon=self.terms.epsilon)
         apart = self.terms.rows < rows_in_pool(problem, self.terms.pool, ())
         assumptions = (ROWS_IN_ONE_TABLE.name,) if apart else ()
@@ -96,7 +96,7 @@ class Watching:
 
     @property
     def spread(self) -> float:
-        """The standard deviation of a public record's cross-validated score under the released model.
+        """The standard deviation of one record's score under the released model, cross-validated on public records.
 
         Of no model yet: the largest that scores from 0 to G have. Unused where pairs are counted.
         """
@@ -124,7 +124,7 @@ class Watching:
 
 
 def watching(spec: StudySpec, run: Run, section: WatchSection) -> Watching:
-    """The watch of a study's released model.
+    """The watch (model, terms, key, price) of the model that a study released.
 
     Args, Raises: as `planned_watch`, and StudyInvalid: the study released nothing yet.
     """
@@ -135,7 +135,7 @@ def watching(spec: StudySpec, run: Run, section: WatchSection) -> Watching:
 
 
 def planned_watch(spec: StudySpec, run: Run, section: WatchSection) -> Watching:
-    """The watch of the model that a study released or, where it released nothing yet, will release.
+    """The watch (model, terms, key, price) of the model that a study released or, before that, would release.
 
     Args:
         spec: the study.
@@ -200,7 +200,7 @@ class WatchPlan:
 
     @property
     def advised(self) -> int:
-        """The smallest advised pool of tables: the fewest with the best verdict."""
+        """The smallest number of tables, read as one, that has the best verdict."""
         return min(self.compared, key=lambda pool: (VERDICTS.index(self.compared[pool].verdict), pool))
 
 
@@ -231,7 +231,7 @@ def plan_watch(
 
 
 def _power_of(watch: Watching, pool: int) -> Power:
-    """The power of this watch if each look read a pool of so many tables."""
+    """The rates of false alarm and detection if each check read a pool of so many tables."""
     terms, problem = watch.terms, watch.public.problem
     rows = rows_in_pool(problem, pool, watch.spec.accepts)
     least = max(1, terms.least_records // terms.pool) * pool
@@ -240,7 +240,7 @@ def _power_of(watch: Watching, pool: int) -> Power:
 
 
 def drowned(terms: Terms, noise: Noise, expected: Power) -> str:
-    """Why a watch is useless, in words; "" where it is not."""
+    """Why a watch cannot tell a fall from noise, in words; "" where it can."""
     if expected.verdict != "useless":
         return ""
     least = f"it would find one of {smallest_drop(noise):.2g}"
@@ -248,18 +248,18 @@ def drowned(terms: Terms, noise: Noise, expected: Power) -> str:
 
 
 def section_of(study: StudySpec, section: WatchSection | None) -> WatchSection:
-    """The given watch section, or the study's [watch]."""
+    """The watch settings: `section` if given, or the study's [watch]."""
     return section or study.watch or WatchSection()
 
 
 def _released_score(tuned: Release | None, problem: Problem) -> float:
-    """The study's released score clipped to its range; the range's end before a release."""
+    """The study's released score clipped to the score's range; the top of that range before a release."""
     top = problem.aggregate.score_range
     return top if tuned is None else min(max(float(tuned.value["score"]), 0.0), top)
 
 
 def _reference(section: WatchSection, tuned: Release | None) -> float | None:
-    """The stated reference in units of the score; None where none is stated."""
+    """The score, as the section states it, below which a fall counts; None where none is stated."""
     if section.reference is None or tuned is None or "metric" not in tuned.value:
         return section.reference
     score, metric = float(tuned.value["score"]), tuned.value["metric"]
@@ -292,6 +292,7 @@ def _in_range(section: WatchSection, reference: float | None, problem: Problem) 
 
 
 def _its_trainer(problem: Problem) -> Trainer:
+    """The problem's trainer of public models; refused where the study has none."""
     if problem.trainer is None:
         raise no_model()
     return problem.trainer
