@@ -280,7 +280,7 @@ class Binary(ReportKind):
         ]
 
     def _bin_shares(self, predicted: tuple[float | None, ...], estimates: Estimates) -> list[dict[str, Any]]:
-        """The calibration table as JSON: of each bin its ends, share of positives predicted and observed, records."""
+        """The calibration table as JSON: for each bin its ends, predicted and observed share, and records."""
         ends = [None, *self.edges, None]
         return [
             {

@@ -217,7 +217,7 @@ class PublicSteps:
         return steps[0].astype(np.float64), steps[1].astype(np.float64)
 
     def _counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Positives and negatives of the public records in each finer step of each bin, (B, K); 1 where none are."""
+        """Positives and negatives of public records in each finer step of each bin, (B, K); 1 where none are."""
         counts = (np.array(of_class, dtype=np.int64) for of_class in (self.positives, self.negatives))
         positives, negatives = (np.where(one.any(axis=1, keepdims=True), one, 1) for one in counts)
         return positives, negatives

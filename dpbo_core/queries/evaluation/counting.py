@@ -196,7 +196,7 @@ class SensitiveTable(Protocol):
 
     @property
     def tells(self) -> tuple[type[DpboError], ...]:
-        """The kinds of error whose message may be shown, since it has public facts alone whatever the records hold."""
+        """The kinds of error that may be shown: their message has public facts alone, whatever the records hold."""
         ...
 
     def columns(self, public: PublicHalf) -> tuple[str, ...]:

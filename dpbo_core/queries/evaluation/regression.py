@@ -179,7 +179,7 @@ class Regression(ReportKind):
         return spreads | {f"gap {name}": np.hypot(one, rest) for name in self.of_a_group}
 
     def limits(self, name: str) -> tuple[float, float]:
-        """The least and greatest value of a metric: ±E if signed, 0 and E of absolute errors, twice that of differences."""
+        """The least and greatest value of a metric: ±E if signed, 0 and E if not, twice that of a difference."""
         E = self.bound
         if name.endswith("_share"):
             return 0.0, 1.0

@@ -104,7 +104,7 @@ class ExpectedErrors:
 
 
 def verdict(*errors: tuple[float, float, float]) -> str:
-    """"good", "poor" or "useless" for errors given as (expected, largest good one, largest usable one)."""
+    """The verdict, "good", "poor" or "useless", on errors given as (expected, largest good, largest usable)."""
     for place, word in enumerate(("good", "poor"), start=1):
         if all(one[0] <= one[place] for one in errors):
             return word

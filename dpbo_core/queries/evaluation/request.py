@@ -170,7 +170,7 @@ class EvaluationQuery:
         return LaplaceHistogram(self.moved, allowed_units(self.epsilon), size, 1.0 / self.weight)
 
     def plan(self, unlisted: str) -> PrivacyPlan:
-        """The evaluation's price and assumptions; `unlisted`: a model part that may not predict row by row, or ""."""
+        """The evaluation's price and assumptions; `unlisted` names a part that may not predict row by row."""
         assumed = bool(unlisted) and not self.spec.model.enforced
         guarantee = PrivacyGuarantee(
             epsilon=self.epsilon,

@@ -94,7 +94,7 @@ def _detection_chance(threshold: float, noise: Noise, drop: float, days: int) ->
 
 
 def verdict(false_alarms: float, seen: float) -> str:
-    """"good", "fair", "poor" or "useless" for a watch with these rates of false alarm and detection."""
+    """The verdict, "good", "fair", "poor" or "useless", on a watch with these rates of alarm and detection."""
     for word, (false, missed) in (("good", GOOD), ("fair", FAIR)):
         if false_alarms <= false and 1.0 - seen <= missed:
             return word
