@@ -63,7 +63,7 @@ class Entry:
 
     @property
     def moment(self) -> datetime:
-        """When it was charged, UTC."""
+        """When the study was charged, UTC."""
         moment = datetime.fromisoformat(self.reserved_at)
         return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
@@ -93,12 +93,12 @@ class Account:
 
     @property
     def rooms(self) -> dict[str, int]:
-        """How many more studies of each method the cap admits, at its newest price, if no others are run."""
+        """How many more studies of each method the cap admits at its newest price, if no others run, by method."""
         newest = {entry.method: entry for entry in self.entries}
         return {} if self.budget.public else {method: self.room(entry) for method, entry in newest.items()}
 
     def room(self, entry: Entry) -> int:
-        """How many more studies at the price of `entry` the cap admits, without others; at most `MOST_ROOM`."""
+        """How many more studies at the price of `entry` the cap admits, if no others run; at most `MOST_ROOM`."""
         total, filtered = self.spent, self.filtered
         more = filtered.after(entry.draws, entry.cost).units - filtered.units
         for count in range(MOST_ROOM):
@@ -126,17 +126,17 @@ class Balance:
 
     @property
     def remaining(self) -> float:
-        """ε still free, at least 0."""
+        """The ε of the dataset's cap that is not spent, at least 0."""
         return max(0.0, self.limit - self.spent) if self.spent < float("inf") else 0.0
 
     @property
     def share(self) -> float:
-        """Share of the cap that is spent, in [0, 1]; 0 for a dataset declared public."""
+        """The share of the dataset's cap that is spent, in [0, 1]; 0 for a dataset declared public."""
         return 0.0 if self.limit == float("inf") else min(1.0, self.spent / self.limit)
 
 
 def balances(account: Account) -> Iterator[Balance]:
-    """The account after each of its studies, oldest first."""
+    """The dataset's spent and left budget after each of its studies, oldest first."""
     budget, draws, only = account.budget, Counter[Draw](), 0
     limit = float("inf") if budget.public else from_units(budget.epsilon_units)
     for position, entry in enumerate(account.entries, start=1):
@@ -146,7 +146,7 @@ def balances(account: Account) -> Iterator[Balance]:
 
 
 def balance_after(account: Account, release_id: str) -> Balance | None:
-    """The account just after the study that gave `release_id`; None if the account does not know it."""
+    """The dataset's spent and left budget just after the study that released `release_id`; None if unknown."""
     return next((item for item in balances(account) if item.entry.release_id == release_id), None)
 
 
@@ -163,7 +163,7 @@ class Totals:
     filter: Filter = NOT_FILTERED
 
     def text(self) -> str:
-        """The totals as the history has them: amounts in 10⁻¹², units sorted."""
+        """What a dataset has spent so far, as its history's text: amounts in 10⁻¹², units of privacy sorted."""
         return canonical(
             {
                 "cap": None if self.cap is None else dict(self.cap),
@@ -178,7 +178,7 @@ class Totals:
 
     @classmethod
     def from_text(cls, text: str) -> "Totals":
-        """The totals in a text that `text` wrote.
+        """What a dataset has spent so far, read from the text that `text` wrote.
 
         Raises:
             ValueError, LookupError, TypeError: it is none.
@@ -189,7 +189,7 @@ class Totals:
         return cls(data["cap"], data["charges"], spent, units, data["person"], data["facts"], filtered)
 
     def after(self, about: str, row: Mapping[str, Any], facts: str | None = None) -> "Totals":
-        """The totals once `row` was written into table `about`.
+        """What the dataset has spent once `row` was written into the ledger's table `about`.
 
         Args:
             about: the table.
@@ -224,12 +224,12 @@ def canonical(row: Any) -> str:
 
 
 def cap_in(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns of a row of `datasets` that state the cap."""
+    """The budget cap (ε, δ, relation, accepted assumptions) in a row of the table `datasets`."""
     return {name: row[name] for name in CAP}
 
 
 def filter_of(cap: Mapping[str, Any]) -> Filter:
-    """The Rényi filter of a dataset before any spend, made from its cap."""
+    """A Rényi filter, which sums spends at one order, for a dataset with this cap before any spend."""
     if cap["public"]:
         return NOT_FILTERED
     budget = PrivacyBudget("", cap["epsilon_units"], cap["delta_units"], accepts=tuple(cap["accepts"]))
@@ -237,13 +237,13 @@ def filter_of(cap: Mapping[str, Any]) -> Filter:
 
 
 def facts_hash(rows: Iterable[str]) -> str | None:
-    """An order-independent hash of a dataset's facts in canonical JSON; None where there are none."""
+    """A hash of a dataset's facts in canonical JSON, whatever their order; None where there are none."""
     leaves = sorted(hashlib.sha256(row.encode()).hexdigest() for row in rows)
     return hashlib.sha256("".join(leaves).encode()).hexdigest() if leaves else None
 
 
 def dataset_of(about: str, row: Mapping[str, Any], reserved: Mapping[int, str]) -> str:
-    """The dataset that an entry about a table, or a note, is about; `reserved` has that of each reservation."""
+    """The dataset of a history entry, a row of table `about`; `reserved` has the dataset of each charge."""
     if about == "datasets":
         return str(row["name"])
     if about in ("reservations", "dataset_facts"):
@@ -254,7 +254,7 @@ def dataset_of(about: str, row: Mapping[str, Any], reserved: Mapping[int, str]) 
 
 
 def replayed(entries: Iterable[tuple[str, str]]) -> Iterator[tuple[str, Totals]]:
-    """The dataset and the running totals after each entry, recomputed from a whole history: (table, row)."""
+    """Each history entry's dataset and what that had then spent, recomputed from all entries (table, row)."""
     newest: dict[str, Totals] = {}
     facts: dict[str, list[str]] = {}
     reserved: dict[int, str] = {}

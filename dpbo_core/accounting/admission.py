@@ -24,7 +24,7 @@ from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit, whom
 
 
 def describe(budget: PrivacyBudget) -> str:
-    """A cap in a few words."""
+    """A dataset's budget cap in a few words, such as "ε = 5, δ = 1e-05, replace_one"."""
     if budget.public:
         return "declared public, no limit"
     words = f"ε = {from_units(budget.epsilon_units):g}, δ = {from_units(budget.delta_units):g}, {budget.relation}"
@@ -32,7 +32,7 @@ def describe(budget: PrivacyBudget) -> str:
 
 
 def another_cap(budget: PrivacyBudget) -> StudyInvalid:
-    """The error to raise where a cap is open and another one is asked for."""
+    """The error to raise where a dataset's cap is asked for with other numbers than it was opened with."""
     return StudyInvalid(
         f"dataset {budget.dataset!r} already has a cap ({describe(budget)}), and caps never change",
         cause="it was opened earlier with other numbers",
@@ -41,7 +41,7 @@ def another_cap(budget: PrivacyBudget) -> StudyInvalid:
 
 
 def check_cap(budget: PrivacyBudget, cap: PrivacyBudget) -> None:
-    """Refuse a study whose [budget] differs in its numbers from the dataset's cap.
+    """Refuse a [budget] that differs in its numbers from the dataset's `cap`.
 
     Raises:
         StudyInvalid: it has others.
@@ -52,7 +52,7 @@ def check_cap(budget: PrivacyBudget, cap: PrivacyBudget) -> None:
 
 
 def another_plan() -> StudyInvalid:
-    """The error to raise where a rerun would draw something else than its reservation says."""
+    """The error to raise where a rerun would make other noise draws than its charge in the ledger says."""
     return StudyInvalid(
         "this study edition was reserved with another plan",
         cause="another version of dpbo, or another noise source, started it",
@@ -87,7 +87,7 @@ def admit(
     fixed: tuple[int, ...],
     drawn: Callable[[], Counter[Draw]],
 ) -> None:
-    """Raise the refusal if a plan may not be charged to the dataset's cap. Nothing is charged here.
+    """Raise the refusal if the dataset's cap has no room for a query's whole plan. Nothing is charged here.
 
     Args:
         budget: the dataset's cap.

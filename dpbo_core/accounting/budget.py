@@ -59,22 +59,22 @@ class PrivacyBudget:
 
     @property
     def delta_only_units(self) -> int:
-        """The part of the cap's δ, in 10⁻¹², for spends that have no ρ; 0 unless the cap accepts such."""
+        """The part of the cap's δ, in 10⁻¹², for draws that have no ρ; 0 unless the cap accepts such."""
         return self.delta_units // 2 if NEEDS_ONLY_DELTA & set(self.accepts) else 0
 
     @property
     def delta_conversion(self) -> float:
-        """The part of the cap's δ that turns Σρ into ε, for every unit but training records."""
+        """The part δ_z of the cap's δ that turns the sum of zCDP prices ρ into an ε."""
         return self.conversion_for(None)
 
     def conversion_for(self, unit: PrivacyUnit | None) -> float:
-        """The part of the cap's δ that turns Σρ into ε, for guarantees about `unit`."""
+        """The part of the cap's δ that turns Σρ into ε, for guarantees about the privacy unit `unit`."""
         if unit is PrivacyUnit.TRAINING_RECORD:
             return 0.0
         return from_units(self.delta_units - self.delta_only_units)
 
     def admits(self, total: Total, unit: PrivacyUnit | None, filtered: Filter) -> bool:
-        """Whether a dataset's spends about `unit`, the one asked for included, stay under the cap.
+        """Whether what a dataset spends about the unit, the query asked for included, stays under the cap.
 
         Args:
             total: its sums.

@@ -54,7 +54,7 @@ class Recomputed:
 
 
 def read_certificate(document: Any, declared: Declared) -> Release:
-    """The release in a JSON document.
+    """The release in a JSON document whose rules `declared` names; a malformed one is refused.
 
     Raises:
         StudyInvalid: it is no release, or one of a method that declares nothing.
@@ -85,7 +85,7 @@ def read_certificate(document: Any, declared: Declared) -> Release:
 
 
 def _in_range(release: Release) -> bool:
-    """Whether all amounts of the release are small enough for double precision to add up."""
+    """Whether all amounts of the release are small enough for double precision to add up exactly."""
     amounts = [release.guarantee.epsilon, release.guarantee.delta]
     for spend in release.spends:
         amounts += [spend.epsilon, spend.delta, spend.rho, spend.sensitivity, spend.noise_scale]
@@ -93,7 +93,7 @@ def _in_range(release: Release) -> bool:
 
 
 def recompute(release: Release, declared: Declared) -> Recomputed:
-    """ε and δ from the draws alone, checked against the guarantee.
+    """The release's ε and δ computed anew from its noise draws, and checked against its guarantee.
 
     Raises:
         StudyInvalid: a method that declares nothing.
@@ -131,7 +131,7 @@ def recompute(release: Release, declared: Declared) -> Recomputed:
 
 
 def _check_price(spend: Spend, declared: Declared) -> None:
-    """Refuse a draw whose noise is smaller than its price pays for."""
+    """Refuse a noise draw that claims a lower price than its noise scale and sensitivity give."""
     worth = declared.mechanisms.get(spend.mechanism)
     scaled = spend.sensitivity > 0.0 and spend.noise_scale * LARGEST > spend.sensitivity  # the ratio is squared
     if worth is None or not spend.rho_units > 0 or not (worth.by_price or scaled):

@@ -35,7 +35,7 @@ class Total:
         return Total(pure, self.delta_units + other.delta_units, self.rho_units + other.rho_units)
 
     def epsilon(self, delta: float) -> tuple[float, float]:
-        """The smaller of the two routes as (ε, δ): (Σε, Σδ), or (ε(Σρ, δ), δ + Σδ)."""
+        """The smaller of two ways to compose draws, as (ε, δ): (Σε, Σδ), or (ε(Σρ, δ), δ + Σδ)."""
         basic = math.inf if self.epsilon_units is None else from_units(self.epsilon_units)
         concentrated = proposition_12_epsilon(rho=from_units(self.rho_units), delta=delta)
         only = from_units(self.delta_units)
@@ -46,7 +46,7 @@ NOTHING = Total(0, 0, 0)
 
 
 def compose(spends: Iterable[Spend]) -> Total:
-    """The total of spends that may each have been chosen after seeing the earlier ones."""
+    """The sums of ε, δ and ρ of priced draws, each perhaps chosen after seeing the earlier ones."""
     total = NOTHING
     for spend in spends:
         total += Total(spend.epsilon_units, spend.delta_units, spend.rho_units)

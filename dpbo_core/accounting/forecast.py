@@ -42,7 +42,7 @@ class Stream:
 
     @property
     def name(self) -> str:
-        """The name of its study."""
+        """The name of the recurring study."""
         return self.newest.study
 
 
@@ -100,7 +100,7 @@ class Forecast:
 
 
 def streams_of(account: Account, every: timedelta | None = None) -> tuple[Stream, ...]:
-    """The studies of an account that recur, each with the median gap of its newest entries or with `every`.
+    """An account's studies that recur, each with the median gap of its newest charges, or with `every`.
 
     Args:
         account: of a dataset.
@@ -157,7 +157,7 @@ def forecast(account: Account, now: datetime, every: timedelta | None = None) ->
 
 
 def _curve(account: Account, expected: list[tuple[datetime, Entry]]) -> Iterator[Point]:
-    """The ε spent after each of the expected entries, at most `DRAWN` of them evenly picked, for a plot."""
+    """The ε spent after each of the expected charges, at most `DRAWN` evenly picked points for a plot."""
     charges = [(entry.moment, entry, False) for entry in account.entries]
     charges += [(at, entry, True) for at, entry in expected]
     draws, only, delta = Counter[Draw](), 0, account.budget.conversion_for(account.unit)

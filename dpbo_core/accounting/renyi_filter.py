@@ -56,7 +56,7 @@ class Filter:
 
     @classmethod
     def of(cls, epsilon_units: int, delta: float) -> "Filter":
-        """An empty filter at the order of a cap.
+        """An empty Rényi filter (a sum of prices at one order) for a cap of ε in 10⁻¹² and δ.
 
         Args:
             epsilon_units: the cap's ε in 10⁻¹².
@@ -65,7 +65,7 @@ class Filter:
         return cls(order(epsilon_units, delta))
 
     def after(self, draws: Iterable[Draw], total: Total) -> "Filter":
-        """The filter once these draws are charged.
+        """The filter once these noise draws are charged; `total` is what they add up to.
 
         Args:
             draws: one by one.
@@ -78,11 +78,11 @@ class Filter:
         return Filter(self.alpha, self.units + (cost if _sums_to_total(draws, total) else total.rho_units))
 
     def fits(self, epsilon_units: int, delta: float) -> bool:
-        """Whether Σr_i is within what (ε, δ_z) holds at α*."""
+        """Whether the filter's summed Rényi prices stay within what (ε, δ_z) allows at its order α*."""
         return self.alpha > 0.0 and self.units <= most_units(self.alpha, epsilon_units, delta)
 
     def epsilon(self, delta: float) -> float:
-        """The ε that the filter's Σr_i comes to at α* and δ_z, rounded up; infinite where nothing is filtered."""
+        """The ε of the filter's summed Rényi prices at α* and δ_z, rounded up; infinite if nothing is filtered."""
         if self.alpha == 0.0 or delta == 0.0:
             return math.inf
         return proposition_12_worth(alpha=self.alpha, cost=self.alpha * from_units(self.units), delta=delta)
@@ -103,7 +103,7 @@ def order(epsilon_units: int, delta: float) -> float:
 
 @lru_cache(maxsize=256)
 def most_units(alpha: float, epsilon_units: int, delta: float) -> int:
-    """The most Σr_i in 10⁻¹² at `alpha` under (ε, δ_z), rounded down: ρ* itself at the cap's own order."""
+    """The largest sum of Rényi prices, in 10⁻¹², allowed at order `alpha` under (ε, δ_z), rounded down."""
     epsilon = from_units(epsilon_units)
     if alpha == order(epsilon_units, delta):
         return largest_rho(epsilon, delta)
@@ -150,7 +150,7 @@ def together(draws: Mapping[Draw, int], delta_units: int, delta: float) -> tuple
 
 
 def draws_in(spends: Iterable[Mapping[str, Any]]) -> tuple[Draw, ...]:
-    """The prices (ε_i, ρ_i) of the draws in a reservation's row."""
+    """The prices (ε_i, ρ_i) of the noise draws in the column `spends` of a charge."""
     return tuple((_as_units(spend["epsilon"]), _as_units(spend["rho"]) or 0) for spend in spends)
 
 

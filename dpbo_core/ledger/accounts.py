@@ -93,7 +93,7 @@ class DatasetAccount(Account):
 
 @row_decoding()
 def cap_of(connection: sa.Connection, dataset: str) -> PrivacyBudget | None:
-    """The dataset's cap, if it has one; the smaller of all that it ever had, where lost entries were recovered."""
+    """The dataset's budget cap, None without one; the smallest it ever had, where lost entries were recovered."""
     row = connection.execute(CAP, {"dataset": dataset}).one_or_none()
     if row is None:
         return None
@@ -109,7 +109,7 @@ def cap_of(connection: sa.Connection, dataset: str) -> PrivacyBudget | None:
 
 @row_decoding()
 def spent_of(connection: sa.Connection, dataset: str) -> tuple[Total, frozenset[PrivacyUnit], int]:
-    """The total reserved on the dataset, the units it protects, and the number of charges; summed exactly."""
+    """What a dataset's charges sum to exactly, the privacy units they protect, and how many charges there are."""
     total, units, charges = NOTHING, set(), 0
     for unit, count, pure, *sums in connection.execute(SPENT, {"dataset": dataset}):
         for bound in sums[6:]:
@@ -148,13 +148,13 @@ def check_sealed(writer: Writer, dataset: str) -> None:
 
 @row_decoding()
 def draws_of(connection: sa.Connection, dataset: str) -> Counter[Draw]:
-    """The draws reserved on the dataset, counted by price."""
+    """The noise draws that the dataset was charged for, counted by price."""
     query = sa.select(RESERVATIONS.c.spends).where(RESERVATIONS.c.dataset == dataset)
     return Counter(draw for spends in connection.scalars(query) for draw in draws_in(spends))
 
 
 def _entry(row: Any, recorded: tuple[str, ...], asked_by: str) -> Entry:
-    """A reservation's row, with the time of its release and who charged it, as an entry of the account.
+    """A charge as an entry of its account: its row, the names of draws recorded so far, and who asked for it.
 
     Raises:
         TypeError, ValueError, LookupError: a cell holds what was never written.
@@ -180,7 +180,7 @@ def _entry(row: Any, recorded: tuple[str, ...], asked_by: str) -> Entry:
 
 
 def account_of(connection: sa.Connection, budget: PrivacyBudget) -> DatasetAccount:
-    """The whole account of a cap's dataset; call it inside `row_decoding`, as every cell is checked.
+    """The whole account of the dataset with this cap; call it inside `row_decoding`, as cells are checked.
 
     Raises:
         TypeError, ValueError, LookupError: a cell holds what was never written.
@@ -222,7 +222,7 @@ def account_of(connection: sa.Connection, budget: PrivacyBudget) -> DatasetAccou
 def dataset_with_cap(
     writer: Writer, name: str, cap: PrivacyBudget | None, sources: tuple[Source, ...], caller: Caller = Caller.OWNER
 ) -> PrivacyBudget | None:
-    """The cap of a dataset, opened now if a template serves it or the owner asks for it.
+    """The dataset's budget cap, opened now if the owner asks or a name pattern serves it; None without one.
 
     Raises:
         LedgerDamaged: what the tables say of the dataset is not what the history sealed.

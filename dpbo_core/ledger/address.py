@@ -71,7 +71,7 @@ def team_address(url: str) -> sa.URL:
 
 
 def open_engine(url: str) -> tuple[sa.Engine, Path]:
-    """An engine on the ledger's database, and the file in which its rollback guard is kept.
+    """An engine on the ledger's database, and the path of the file that reveals a restored older copy.
 
     Raises:
         StudyInvalid: the URL names no database a ledger can be kept in, or its folder cannot be written.
@@ -91,6 +91,7 @@ def open_engine(url: str) -> tuple[sa.Engine, Path]:
 
 
 def _open_sqlite(address: sa.URL) -> tuple[sa.Engine, Path]:
+    """An engine on a SQLite ledger, made for its owner alone, and the path of its rollback guard's file."""
     if not address.database or address.database == ":memory:":
         raise _bad_url("names a database in memory, which would forget what was spent")
     if "uri" in address.query:
@@ -155,7 +156,7 @@ def _sqlite_to_read(path: Path) -> sa.Engine:
 
 
 def _changed_at(record: Path) -> int:
-    """The time of the rollback guard's last change; 0 where there is none yet."""
+    """The time at which the rollback guard's file `record` was last changed; 0 where there is none yet."""
     try:
         return record.stat().st_mtime_ns
     except OSError:
@@ -163,6 +164,7 @@ def _changed_at(record: Path) -> int:
 
 
 def _open_postgresql(address: sa.URL) -> tuple[sa.Engine, Path]:
+    """An engine on a team's PostgreSQL ledger, and the path of its rollback guard's file."""
     patience.make_patient_by_name()
     try:
         engine = sa.create_engine(

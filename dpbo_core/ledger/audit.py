@@ -46,7 +46,7 @@ LISTS = ("accepts", "spends")  # of the columns that hold JSON; the others hold 
 
 
 def export(url: str) -> Iterator[str]:
-    """The history of a ledger, a JSON object a line, whatever its schema."""
+    """The history of the ledger at `url`, one entry a line as JSON, whatever the ledger's schema."""
     with LedgerStore(url, restored=True).reading() as connection, row_decoding():
         rows = connection.execute(sa.text("SELECT * FROM history ORDER BY sequence")).mappings()
         lines = [json.dumps(as_exported(dict(row)), ensure_ascii=False, allow_nan=False) for row in rows]
@@ -54,7 +54,7 @@ def export(url: str) -> Iterator[str]:
 
 
 def read_export(lines: Iterable[str]) -> tuple[Link, ...]:
-    """Parse the lines that `export` wrote.
+    """The history entries in the lines that `export` wrote.
 
     Raises:
         LedgerDamaged: a line is not one that `export` wrote.
@@ -71,7 +71,7 @@ def read_export(lines: Iterable[str]) -> tuple[Link, ...]:
 
 
 def verify(url: str, copy: tuple[Link, ...] = ()) -> Place:
-    """Compare the whole ledger with its own history, with its records outside, and with an exported copy.
+    """The newest entry of a ledger that agrees with its history, its rollback guards and an exported copy.
 
     Returns:
         Its newest entry.
@@ -99,7 +99,7 @@ def verify(url: str, copy: tuple[Link, ...] = ()) -> Place:
 
 
 def opened(url: str) -> LedgerStore:
-    """The store of an existing ledger of this schema.
+    """The existing ledger at `url`, also one older than its rollback guard; another schema is refused.
 
     Raises:
         DpboError: it has another schema.
@@ -111,18 +111,18 @@ def opened(url: str) -> LedgerStore:
 
 
 def unsound_copy(copy: tuple[Link, ...]) -> list[str]:
-    """The problems of an exported copy by itself, in words."""
+    """The problems of an exported copy of a history by itself, in words; none if it is sound."""
     return [f"{problem} (in the exported copy)" for problem in unsound(copy)]
 
 
 def unsound(history: Sequence[Link], differences: Iterable[str] = ()) -> list[str]:
-    """The problems of a whole history, in words, `differences` from the tables included."""
+    """The problems of a whole history in words, after `differences` from the tables; none if it is sound."""
     problems = [*broken_links(history), *differences, *faulty(history)]
     return [*problems, *(unlike_totals(history) if not problems else ())]
 
 
 def faulty(history: Iterable[Link]) -> Iterator[str]:
-    """The entries that dpbo cannot have written, in words."""
+    """The history's entries that dpbo cannot have written, a sentence each."""
     for link in history:
         try:
             _check(link.about, json.loads(link.row))
@@ -131,7 +131,7 @@ def faulty(history: Iterable[Link]) -> Iterator[str]:
 
 
 def _check(about: str, row: Mapping[str, Any]) -> None:
-    """Refuse a row of wrong types or signs, or a reservation whose amounts are not those of its spends.
+    """Raise unless a row of table `about` has right types and signs, and a charge's total is its draws' sum.
 
     Raises:
         ValueError, TypeError, LookupError, AttributeError: it is otherwise.
@@ -169,7 +169,7 @@ def _check(about: str, row: Mapping[str, Any]) -> None:
 
 
 def _check_composed(row: Mapping[str, Any]) -> None:
-    """Refuse a reservation whose amounts are not those of its spends, up to the rounding of doubles.
+    """Raise unless the amounts of a charge are the sum of its priced draws, up to rounding of doubles.
 
     Raises:
         ValueError: an amount is not the sum of its spends'.

@@ -49,7 +49,7 @@ NAMES = sa.select(DATASETS.c.name).order_by(DATASETS.c.name)
 
 @row_decoding()
 def facts_about(connection: sa.Connection, dataset: str, about: str) -> dict[str, Mapping[str, Any]]:
-    """The facts recorded for the dataset under a heading: item → value."""
+    """The dataset's facts under a heading such as "source" or "largest_epsilon": item → value."""
     rows = connection.execute(ABOUT, {"dataset": dataset, "about": about})
     facts = {row.item: row.value for row in rows}
     if not all(isinstance(value, Mapping) for value in facts.values()):
@@ -59,12 +59,12 @@ def facts_about(connection: sa.Connection, dataset: str, about: str) -> dict[str
 
 @row_decoding()
 def records_of(connection: sa.Connection, dataset: str) -> tuple[int, ...]:
-    """Every limit k of records per person that the dataset's spends assumed, ascending."""
+    """Every limit k of records per person that the dataset's charges assumed, ascending."""
     return tuple(sorted(int(item) for item in facts_about(connection, dataset, RECORDS)))
 
 
 def write_fact(writer: Writer, dataset: str, about: str, item: str, value: Mapping[str, Any]) -> bool:
-    """Add a fact unless its item has one already; True if it was added."""
+    """Record `value` for an `item` of the dataset under a heading, unless it has one; True if it was added."""
     key = {"dataset": dataset, "about": about, "item": item}
     if writer.connection.scalar(WRITTEN, key) is not None:
         return False
@@ -73,14 +73,14 @@ def write_fact(writer: Writer, dataset: str, about: str, item: str, value: Mappi
 
 
 def templates_of(connection: sa.Connection, dataset: str) -> dict[str, Mapping[str, str]]:
-    """The datasets with a name pattern that this name fits, each with the values of the pattern's fields."""
+    """The scheduled datasets' name patterns that this name fits, each with the values of its fields."""
     values = {name: values_in(name, dataset) for name in connection.scalars(NAMES) if is_pattern(name)}
     return {name: fields for name, fields in values.items() if fields is not None}
 
 
 @row_decoding()
 def largest_of(connection: sa.Connection, dataset: str, about: str = LARGEST) -> int | None:
-    """The largest ε, in 10⁻¹², that the owner allows a study started by Prefect, or one day (`A_DAY`).
+    """The largest ε, in 10⁻¹², that the owner allows one run by Prefect, or one day (`A_DAY`); None for any.
 
     The smallest that was ever set, for the dataset or for a template that its name is of; None before any.
     """

@@ -57,7 +57,7 @@ class Link:
 
     @property
     def place(self) -> Place:
-        """The entry's place in the history: number and hash."""
+        """The entry's number and hash, by which the history is known up to it."""
         return Place(self.sequence, self.hash)
 
     def follows(self, previous: str) -> bool:
@@ -66,12 +66,12 @@ class Link:
 
     @classmethod
     def from_row(cls, row: sa.Row[Any]) -> "Link":
-        """The entry in a row of the history."""
+        """The history entry in a row of the table `history`."""
         return cls(row.sequence, row.about, row.dataset, row.content, row.totals, row.hash)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Link":
-        """The entry in a line of an export.
+        """The history entry in a line of an export.
 
         Raises:
             ValueError, LookupError, TypeError: it is none.
@@ -85,7 +85,7 @@ class Link:
 
 
 def seal(previous: str, sequence: int, about: str, dataset: str, row: str, totals: str) -> str:
-    """The hash h_n of a history entry, in hex; none of its lines may hold a line break."""
+    """The hash of a history entry, in hex, of its content and the previous hash; no part may hold a line break."""
     lines = (previous, str(sequence), about, json.dumps(dataset), row, totals)
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
@@ -113,7 +113,7 @@ def broken_links(history: Iterable[Link], after: Place = START) -> Iterator[str]
 
 
 def unlike_totals(history: Iterable[Link]) -> Iterator[str]:
-    """The entries whose totals or dataset do not follow from the rows so far, in words; of a whole history."""
+    """Entries, in words, whose totals or dataset do not follow from the rows so far; of a whole history."""
     entries = list(history)
     expected = replayed((link.about, link.row) for link in entries)
     for link, (dataset, totals) in zip(entries, expected, strict=True):
@@ -159,7 +159,7 @@ def as_exported(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def changed(problems: Sequence[str], name: str = "the ledger", *, hint: str = "") -> LedgerDamaged:
-    """The error to raise for a ledger, or an exported copy, that was changed by other means than dpbo."""
+    """The error for a ledger, or exported copy, that something else than dpbo changed, with its problems."""
     more = f"; and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
     return LedgerDamaged(
         f"{name} was tampered with: {'; '.join(problems[:SHOWN])}{more}",

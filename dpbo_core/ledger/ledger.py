@@ -74,7 +74,7 @@ class PrivacyLedger(OwnersLedger):
             policy.check_public(connection, source)
 
     def check_division(self, dataset: str, share: float, n_rows: int) -> None:
-        """Refuse another split share than earlier studies divided this dataset's table with, or a shorter table.
+        """Refuse another split share than the dataset's table was divided by before, or a shorter table.
 
         To be asked before a row of the public half is looked at, which may have been sensitive. A public dataset's
         table is divided anyhow.
@@ -95,7 +95,7 @@ class PrivacyLedger(OwnersLedger):
     def reserve(
         self, charge: Charge, *follow_ups: Charge, noise: str, caller: Caller = Caller.OWNER, asked_by: str = ""
     ) -> Reservation:
-        """Charge the whole plan of a query, or take over the reservation that this very query made before.
+        """Charge all of a query's planned draws at once, or return the charge that this very query made before.
 
         Args:
             charge: the query's.
@@ -149,7 +149,7 @@ class PrivacyLedger(OwnersLedger):
         noise: str,
         caller: Caller,
     ) -> int:
-        """The number of the query's reservation, made in this transaction or before."""
+        """The number of the query's charge in the table of reservations, made in this transaction or before."""
         key, plan, k = charge.key, charge.plan, charge.max_records_per_person
         budget = dataset_with_cap(writer, key.dataset, charge.cap, charge.sources, caller)
         if budget is None:
@@ -182,18 +182,18 @@ class PrivacyLedger(OwnersLedger):
         return number
 
     def way_of_answers(self, dataset: str, publication: str) -> Mapping[str, Any] | None:
-        """The recorded terms on which a published table's rows are answered; None before the first answer."""
+        """The recorded terms (noise, price) of answers about a published table; None before the first answer."""
         with self._store.reading() as connection:
             return facts_about(connection, dataset, ANSWERS).get(publication)
 
     def fix_answers(self, dataset: str, publication: str, way: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Record the terms on which a published table's rows are answered, unless some are: those in force."""
+        """Record the terms `way` of answers about a published table unless some are: returns those in force."""
         with self._store.writing() as writer:
             write_fact(writer, dataset, ANSWERS, publication, way)
             return facts_about(writer.connection, dataset, ANSWERS)[publication]
 
     def resumed(self, key: QueryKey) -> Reservation:
-        """The existing reservation of this very query, to conclude what was recorded.
+        """The charge that this query made before, from which its recorded draws become a release.
 
         Raises:
             LedgerDamaged: it made none, or the history is not what the tables say.

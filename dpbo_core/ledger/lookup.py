@@ -57,17 +57,18 @@ class RecordedStudies:
 
     @contextmanager
     def _reading(self) -> Iterator[sa.Connection]:
+        """Context with a connection to read the ledger's rows, checked as they are decoded."""
         with self._store.reading() as connection, row_decoding():
             yield connection
 
     def reserved(self, fingerprint: str) -> Mapping[str, Any] | None:
-        """The resolved study as it was charged, a JSON object; None if it was not charged."""
+        """The study with the choices that it was charged with, a JSON object; None if it was not charged."""
         with self._reading() as connection:
             row = connection.execute(CHARGED, {"fingerprint": fingerprint}).one_or_none()
             return None if row is None else {**row.resolved, "method": str(row.method)}
 
     def drawn(self, fingerprint: str) -> Mapping[str, tuple[Mapping[str, Any], str]]:
-        """Every draw recorded for this study, by name: its outcome and the time of recording."""
+        """Each noise draw recorded for this study, by name: its outcome and the time of recording."""
         query = sa.select(DRAWS.c.what, DRAWS.c.outcome, DRAWS.c.drawn_at).join(RESERVATIONS)
         query = query.where(RESERVATIONS.c.fingerprint == fingerprint)
         with self._reading() as connection:
@@ -82,12 +83,12 @@ class RecordedStudies:
         return self._release_where(NAMED.in_([release_id]))
 
     def warm_start(self, fingerprint: str) -> WarmStart | None:
-        """The warm start that this study was charged with; None where it had none, or is not charged."""
+        """The earlier releases that this study's search begins with; None without, or if it is not charged."""
         with self._reading() as connection:
             return warm_start_of(connection, fingerprint)
 
     def released_in(self, dataset: str, series: str, *, most: int) -> tuple[Release, ...]:
-        """The `most` newest releases of a series, oldest first, of the dataset and of others under one pattern."""
+        """The `most` newest releases, oldest first, of studies of one series: what a new edition may learn from."""
         query = (
             sa.select(RELEASES.c.release, DATASET_FACTS.c.value)
             .join(RESERVATIONS)
@@ -132,6 +133,7 @@ class RecordedStudies:
         return next((item.release for item in self._select(which)), None)
 
     def _select(self, *which: sa.ColumnElement[bool]) -> tuple[Recorded, ...]:
+        """The charged studies that meet the SQL conditions, in the order of their charges."""
         columns = [RESERVATIONS.c[name] for name in ("study", "edition", "method", "dataset")]
         query = sa.select(*columns, NAMED, RESERVATIONS.c.reserved_at, RELEASES.c.release)
         query = query.join(RELEASES, isouter=True).where(*which).order_by(RESERVATIONS.c.id)
@@ -140,13 +142,14 @@ class RecordedStudies:
 
 
 def _recorded_study(*cells: Any) -> Recorded:
+    """A charged study, with its release if there is one, from a row of `_select`."""
     study, edition, method, dataset, release_id, reserved_at = map(str, cells[:-1])
     release = None if cells[-1] is None else Release.from_json(cells[-1])
     return Recorded(study, edition, method, dataset, release_id, reserved_at, release)
 
 
 def _siblings(connection: sa.Connection, dataset: str) -> set[str]:
-    """The dataset, and all whose names fit a name pattern that this one's fits too."""
+    """The dataset, and all others whose names fit a name pattern (such as `day-{date}`) that it fits too."""
     patterns = templates_of(connection, dataset)
     names = connection.scalars(NAMES)
     return {dataset, *(name for name in names if any(values_in(pattern, name) is not None for pattern in patterns))}
@@ -154,7 +157,7 @@ def _siblings(connection: sa.Connection, dataset: str) -> set[str]:
 
 @row_decoding()
 def warm_start_of(connection: sa.Connection, fingerprint: str) -> WarmStart | None:
-    """The warm start that the study was charged with; None where it begins afresh, or is not charged."""
+    """The earlier releases that the study's search begins with; None without, or if it is not charged."""
     value = connection.scalar(WARM_START, {"fingerprint": fingerprint})
     return None if value is None else read_warm_start(value)
 

@@ -30,7 +30,7 @@ _FIELD = re.compile(r"\{([^{}]*)\}")
 
 
 def fields_of(text: str) -> tuple[str, ...]:
-    """The fields in a name pattern, in order; unknown ones too."""
+    """The fields in a name pattern such as `day-{date}`, in order; unknown ones too."""
     return tuple(_FIELD.findall(text))
 
 
@@ -40,18 +40,18 @@ def is_pattern(text: str) -> bool:
 
 
 def filled_at(text: str, moment: datetime) -> str:
-    """The name with its fields filled for a moment, UTC; unknown ones stay."""
+    """A name pattern with fields such as {date} filled for a moment, UTC; unknown ones stay."""
     return _FIELD.sub(lambda field: moment.strftime(FIELDS.get(field[1], field[0].replace("%", "%%"))), text)
 
 
 def written_anyhow(text: str) -> str:
-    """A glob that matches every name which the pattern can be filled to."""
+    """A glob that matches every name to which the pattern's fields can be filled."""
     parts = _FIELD.split(text)
     return "*".join(escape(part) for part in parts[::2])
 
 
 def filled(text: str, values: Mapping[str, str]) -> str:
-    """The name with the fields that have a value filled; the others stay."""
+    """A name pattern with the fields that have a value filled; the others stay."""
     return _FIELD.sub(lambda field: values.get(field[1], field[0]), text)
 
 

@@ -52,7 +52,7 @@ class Code:
 
     @property
     def heading(self) -> str:
-        """The heading of the ledger's facts that allow this kind of code."""
+        """The heading of the ledger's facts under which this kind of code (score, estimator) is allowed."""
         return CODE if self.key == "estimator" else SCORE
 
 
@@ -70,7 +70,7 @@ class References:
 
 
 def check_allowed(connection: sa.Connection, dataset: str, references: References) -> None:
-    """Refuse a study that names anything which the owner did not allow to operators' runs, or a missing file.
+    """Refuse a study run by an operator that names a file or code the owner did not allow, or a missing file.
 
     Raises:
         PolicyRefused: something is not, or there is no cap. Whether a file is missing or forbidden is not said.

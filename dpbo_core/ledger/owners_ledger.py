@@ -54,7 +54,7 @@ class OwnersLedger(RecordedStudies):
 
     @contextmanager
     def _owner_writing(self, dataset: str | None = None) -> Iterator[Writer]:
-        """A write transaction for what only the owner may do, about a dataset that has a cap."""
+        """Context with a write transaction for what the owner alone may do, about a dataset that has a cap."""
         with self._store.writing() as writer:
             if not self.is_ours:
                 raise PolicyRefused(
@@ -74,7 +74,7 @@ class OwnersLedger(RecordedStudies):
         largest_epsilon: float | None = None,
         a_day: float | None = None,
     ) -> bool:
-        """Open a cap; True if it is new, False if the very same cap was open already.
+        """Open a dataset's budget cap; True if it is new, False if the very same cap was open already.
 
         Args:
             budget: the cap.
@@ -106,7 +106,7 @@ class OwnersLedger(RecordedStudies):
         sources: tuple[Source, ...],
         estimators: tuple[str, ...] = (),
     ) -> None:
-        """Approve the cap, sources and estimators of studies that others will start.
+        """Record the cap, sensitive sources and estimators of studies that others will start.
 
         Raises:
             StudyInvalid: `cap` is not the cap that the dataset has.
@@ -120,7 +120,7 @@ class OwnersLedger(RecordedStudies):
                     write_fact(writer, dataset, CODE, path, {})
 
     def allow(self, dataset: str, source: Source) -> bool:
-        """Add a source to what a dataset may be scored on; False if it was its own already.
+        """Add a file or table to what a dataset may be scored on; False if it was its own already.
 
         Raises:
             PolicyRefused: the source is another dataset's.
@@ -129,7 +129,7 @@ class OwnersLedger(RecordedStudies):
             return _allow(writer, dataset, source)
 
     def allow_shared(self, dataset: str, source: Source) -> tuple[str, ...] | None:
-        """Allow a source whose people also pay other datasets: those; None if it was this one's already.
+        """Allow a source whose people pay other datasets too: returns those; None if it was allowed already.
 
         Each of the accounts says so from now on.
         """
@@ -180,7 +180,7 @@ class OwnersLedger(RecordedStudies):
             return write_source(writer, ALLOWED, Approved(dataset, source), source.files)
 
     def publish(self, dataset: str, source: Source) -> bool:
-        """State that the records of a file, or a folder of files, are public; False if that was stated before.
+        """State for ever that the records of a file, or folder, are public; False if that was stated before.
 
         It is never taken back, and every later release of the dataset lists `published_records`.
         """
@@ -189,7 +189,7 @@ class OwnersLedger(RecordedStudies):
 
 
 def _allow(writer: Writer, dataset: str, source: Source) -> bool:
-    """Add a source to the dataset's; False if it was one already.
+    """Add a sensitive source to the dataset's; False if it was one already.
 
     Raises:
         PolicyRefused: it is another dataset's.

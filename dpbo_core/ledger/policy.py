@@ -68,7 +68,7 @@ class Approved:
 
 @row_decoding()
 def sources_under(connection: sa.Connection, heading: str, sources: Iterable[Source] = ()) -> tuple[Approved, ...]:
-    """Every source recorded under a heading, with all of its marks.
+    """The files and tables recorded under a heading, for any dataset, with the marks that identify files.
 
     A recorded file that once was the very inode of one of `sources` is looked at again: it may be its hard link, or
     be gone and its inode another file's by now.
@@ -90,7 +90,7 @@ def sources_under(connection: sa.Connection, heading: str, sources: Iterable[Sou
 
 
 def write_source(writer: Writer, heading: str, item: Approved, files: Mapping[str, str]) -> bool:
-    """Record a source under a heading, once for each of its marks; True if any is new.
+    """Record a file or table under a heading, a fact for each mark (inode) of its files; True if any is new.
 
     Args:
         writer: of the transaction.
@@ -150,7 +150,7 @@ def _check_never_public(connection: sa.Connection, source: Source, dataset: str)
 def check_sources(
     writer: Writer, sources: Sequence[Source], budget: PrivacyBudget, caller: Caller = Caller.OWNER
 ) -> None:
-    """Record the study's sources: the sensitive ones, the public ones, and the division of one table.
+    """Record a study's sources, sensitive and public, and how one table is divided; refuse what may not be.
 
     Raises:
         PolicyRefused: a sensitive one is not the dataset's or its owner's, or a public one is a dataset's sensitive
@@ -224,6 +224,7 @@ def sharing(source: Source, approved: Sequence[Approved], dataset: str) -> tuple
 
 
 def _other_source(dataset: str, source: Source, earlier: Source) -> PolicyRefused:
+    """The error for a sensitive source that the dataset was not scored on before."""
     return PolicyRefused(
         f"dataset {dataset!r} is scored on {earlier}, and this study's {source.role} are {source}",
         cause="the study names another file than before, and whose people they are nobody said",
@@ -237,7 +238,7 @@ def is_published(source: Source, published: Sequence[Approved], dataset: str) ->
 
 
 def check_same_sources(connection: sa.Connection, sources: Sequence[Source], dataset: str) -> None:
-    """Refuse to continue a study on other sources than it began with.
+    """Refuse to continue a charged study on other files or tables than it began with.
 
     Raises:
         PolicyRefused: it is not.
@@ -281,7 +282,7 @@ def check_division(connection: sa.Connection, dataset: str, share: float, n_rows
 def template_of(
     connection: sa.Connection, dataset: str, sources: Iterable[Source]
 ) -> tuple[str, tuple[Approved, ...]] | None:
-    """The served template whose name pattern this dataset fits, with its sources; None if there is none.
+    """The scheduled dataset whose name pattern this one fits, with its sources; None if there is none.
 
     Every source of the run must be one of the template's, with the fields that the name has filled alike.
 
@@ -301,7 +302,7 @@ def template_of(
 
 
 def as_published(connection: sa.Connection, dataset: str, guarantee: PrivacyGuarantee) -> PrivacyGuarantee:
-    """The guarantee, with an assumption added where the owner published records of the dataset."""
+    """The guarantee, with the assumption `published_records` if the owner published any of the dataset's."""
     name = PUBLISHED_RECORDS.name
     if name in guarantee.assumptions or not facts_about(connection, dataset, PUBLISHED):
         return guarantee
@@ -320,4 +321,5 @@ def unallowed_score(path: str, dataset: str, key: str = "score") -> PolicyRefuse
 
 
 def _command(dataset: str, source: Source) -> str:
+    """The `dpbo budget allow` command that would allow a source."""
     return f"dpbo budget allow {dataset} {'memory' if source.kind == 'memory' else source.name}"

@@ -47,7 +47,7 @@ def patient_url(address: sa.URL) -> sa.URL:
 
 
 def make_patient_by_name() -> None:
-    """Make every connection of this process that is named NAMED give up on a server that is silent for too long.
+    """Make connections of this process with the application name NAMED give up on a silent server.
 
     The operating system cannot tell: a stopped server's machine acknowledges what it never reads. By name, since
     MLflow makes its engines itself.
@@ -62,6 +62,7 @@ def named(address: sa.URL) -> sa.URL:
 
 
 def _connect_named(dialect, _record, words, options) -> Any:  # type: ignore[no-untyped-def]
+    """SQLAlchemy's hook: a connection with timeouts where the application name is NAMED, else None."""
     if dialect.driver == "psycopg" and options.get("application_name") == NAMED:
         return _connection_with_timeout().connect(*words, **options)
     return None  # as the dialect would

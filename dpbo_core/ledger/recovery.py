@@ -73,7 +73,7 @@ class Recovered:
 
 
 def accept(url: str, copy: tuple[Link, ...] = ()) -> Recovered | None:
-    """Accept, as a person, a ledger older than its rollback guard, and add what an exported history still has.
+    """Accept an older ledger, as its owner, and add what an exported history still has: what was added.
 
     The acceptance itself becomes an entry of the history.
 
@@ -103,7 +103,7 @@ def accept(url: str, copy: tuple[Link, ...] = ()) -> Recovered | None:
 
 
 def recover(url: str, copy: tuple[Link, ...]) -> Recovered:
-    """Add the entries of an exported history, of this ledger or of another, that the ledger lacks.
+    """Add the entries of an exported history that the ledger at `url` lacks: what was added.
 
     Raises:
         LedgerDamaged: the copy is empty, is broken or holds what cannot be; nothing was added.
@@ -118,6 +118,7 @@ def recover(url: str, copy: tuple[Link, ...]) -> Recovered:
 
 
 def _add_missing(writer: Writer, history: list[Link], copy: tuple[Link, ...]) -> Recovered:
+    """Add to the ledger the entries of `copy` that `history` lacks: what was added."""
     ours = copy[:1] == (history[0],)
     work = _Recovery(writer, frozenset(link.hash for link in history))
     for link in copy:
@@ -169,7 +170,7 @@ class _Recovery:
     numbers: dict[int, tuple[str, int]] = field(default_factory=dict)  # in the copy → dataset, and number here
 
     def add(self, link: Link, row: Row) -> None:
-        """Add an entry of the copy, in its order, unless the ledger has it."""
+        """Add the exported entry `link`, whose content is `row`, unless the ledger has it."""
         missing = link.hash not in self.present
         if link.about == RESERVATIONS.name:
             number = self._recover_reservation(link, row) if missing else row["id"]
@@ -189,6 +190,7 @@ class _Recovery:
                 self.added.releases += 1
 
     def _recover_cap(self, link: Link, row: Row) -> None:
+        """Add a dataset's cap, or the smaller of two."""
         here = cap_of(self.writer.connection, row["name"])
         if here is None:
             self.writer.write(DATASETS, row)
@@ -204,10 +206,12 @@ class _Recovery:
             self.added.smaller_caps.append(row["name"])
 
     def _recover_reservation(self, link: Link, row: Row) -> int:
+        """Add a charge that the ledger lacks: its number in this ledger."""
         earlier = facts_about(self.writer.connection, row["dataset"], RECOVERED).get(link.hash)
         return int(earlier["reservation"]) if earlier is not None else self._charge(link, row)
 
     def _recover_draw(self, link: Link, row: Row) -> None:
+        """Add a recorded noise draw of a recovered charge."""
         dataset, number = self.numbers[row["reservation"]]
         if link.hash in facts_about(self.writer.connection, dataset, RECOVERED):
             return
@@ -223,7 +227,7 @@ class _Recovery:
         self.added.draws += 1
 
     def _charge(self, link: Link, row: Row) -> int:
-        """Add a reservation, under another name if its study was charged again since: its number."""
+        """Add a lost charge, under another name if its study was charged again since: its number."""
         taken = sa.select(RESERVATIONS.c.id).where(RESERVATIONS.c.fingerprint == row["fingerprint"])
         written = {name: cell for name, cell in row.items() if name != "id"}
         if self.writer.connection.scalar(taken) is not None:

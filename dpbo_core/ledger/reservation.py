@@ -51,7 +51,7 @@ class Reservation:
         self._until_released = until_released
 
     def recorded(self, what: str) -> Mapping[str, Any] | None:
-        """The outcome of an earlier draw of this name, if there is one."""
+        """The recorded outcome of the noise draw named `what`; None before it was drawn."""
         with self._store.reading() as connection:
             return self._outcome_of(connection, what)
 
@@ -62,7 +62,7 @@ class Reservation:
         *,
         check: Check | None = None,
     ) -> Mapping[str, Any]:
-        """The recorded draw of this spend; if there is none, draw and record both in one transaction.
+        """The recorded outcome of a priced draw; if there is none, draw and record it in one transaction.
 
         The transaction is never tried again: if it fails, the draw in it is discarded, and nobody saw it.
 
@@ -89,7 +89,7 @@ class Reservation:
         return outcome
 
     def conclude(self, release: Release, *, check: Check | None = None) -> Release:
-        """Record the finished release, or read back the one that was recorded first; `check` as of `record`."""
+        """Record the finished release, or read back the one recorded first; `check` sees it before it stays."""
         with self._store.writing() as writer:
             stored = writer.connection.scalar(RELEASED, {"reservation": self._id})
             if stored is None:
@@ -113,10 +113,12 @@ class Reservation:
 
     @row_decoding()
     def _outcome_of(self, connection: sa.Connection, what: str) -> Mapping[str, Any] | None:
+        """The recorded outcome of the draw named `what`; None before it was drawn."""
         outcome: Mapping[str, Any] | None = connection.scalar(OUTCOME, {"reservation": self._id, "what": what})
         return outcome
 
     @row_decoding()
     def _draws_by_name(self, connection: sa.Connection) -> Mapping[str, Mapping[str, Any]]:
+        """The recorded outcome of each of the charge's noise draws, by the draw's name."""
         rows = connection.execute(DRAWN, {"reservation": self._id})
         return {str(row.what): dict(row.outcome) for row in rows}

@@ -56,7 +56,7 @@ class RollbackGuard:
 
     @property
     def path_of_user(self) -> Path | None:
-        """The path of the record in the user's folder; None where there is no such folder."""
+        """The path of the copy of the ledger's newest entry in the user's folder; None without that folder."""
         named = os.environ.get(SETTING, "")
         try:
             state = Path(named) if os.path.isabs(named) else Path.home() / ".local" / "state"  # noqa: PTH117
@@ -65,7 +65,7 @@ class RollbackGuard:
         return None if self._name is None else state / "dpbo" / self._name
 
     def of_user(self) -> Place:
-        """The place in the user's record; the start where there is none, or it cannot be read."""
+        """The newest entry that the user's own record names; the start where it has none or is unreadable."""
         path = self.path_of_user
         try:
             return START if path is None else Record(path).read()
@@ -74,7 +74,7 @@ class RollbackGuard:
         return START
 
     def keep(self, reached: Place, over: Over = Over.EARLIER) -> None:
-        """Write the place reached to both records: the user's, and the one beside the ledger.
+        """Write the newest entry's number and hash outside the database: beside it, and for the user.
 
         Raises:
             DpboError: the one beside the ledger cannot be written.
@@ -102,7 +102,7 @@ class Record:
         self.path = path
 
     def read(self) -> Place:
-        """The place that the record holds; the start if there is no file.
+        """The history entry (number and hash) that the record names; the start if there is no file.
 
         Raises:
             LedgerDamaged: the file is not one that this class wrote.
@@ -125,7 +125,7 @@ class Record:
         return place
 
     def keep(self, reached: Place, over: Over = Over.EARLIER) -> None:
-        """Write the place `reached`; a crash of the machine may lose it.
+        """Write the history entry `reached` (number, hash) to the record; a crash of the machine may lose it.
 
         Raises:
             LedgerDamaged: the file is not one that this class wrote.
@@ -135,12 +135,13 @@ class Record:
             self._write_if_later(file, reached, over)
 
     def keep_durably(self, reached: Place, over: Over = Over.EARLIER) -> None:
-        """Write the place `reached`, flushed to disk when this returns."""
+        """Write the history entry `reached` (number, hash) to the record, on disk when this returns."""
         with self._locked() as file:
             self._write_if_later(file, reached, over)
             os.fsync(file)
 
     def _write_if_later(self, file: int, reached: Place, over: Over) -> None:
+        """Write the entry `reached` over an earlier one, or with `Over.ANYTHING` over whatever is there."""
         place = _parsed(os.pread(file, SIZE, 0))
         if place is None and over is Over.EARLIER:
             raise self._unreadable()
@@ -162,6 +163,7 @@ class Record:
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
+        """Context with the record's file open and locked, as a descriptor; made if it is missing."""
         self._check_kind()
         try:
             file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -189,7 +191,7 @@ def _write_content(file: int, reached: Place) -> None:
 
 
 def _parsed(text: bytes) -> Place | None:
-    """The place in a file; the start if it was made and not yet written; None if it is no record."""
+    """The history entry (number, hash) in a record's bytes; the start if still empty; None if it is no record."""
     if not text:
         return START
     try:
@@ -224,6 +226,7 @@ def older(entry: str) -> LedgerDamaged:
 
 
 def _warn_of_unwritable_record() -> None:
+    """Warn that the user's record cannot be written, so an older copy may go unnoticed."""
     warnings.warn(
         f"the newest entry of the ledger cannot be kept in your state folder ({SETTING}), so an older copy of the "
         "ledger would be noticed by its generation alone",

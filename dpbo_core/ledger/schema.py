@@ -114,7 +114,7 @@ def number_of(connection: sa.Connection) -> int:
 
 
 def make(connection: sa.Connection) -> dict[str, object]:
-    """Create the tables and their append-only triggers: the row that describes the new ledger."""
+    """Create the tables and their append-only triggers; returns the columns that describe the new ledger."""
     METADATA.create_all(connection)
     statements = _postgresql() if connection.dialect.name == "postgresql" else _sqlite()
     for statement in statements:

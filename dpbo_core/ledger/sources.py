@@ -58,7 +58,7 @@ class Source:
 
     @property
     def all_marks(self) -> frozenset[str]:
-        """The source's own marks and those of its parts."""
+        """The marks (device, inode, change) of the source's own file and of its parts."""
         return self.marks | frozenset(self.parts.values())
 
     @property
@@ -74,7 +74,7 @@ MEMORY = Source("memory")
 
 
 def file_source(path: str | Path, role: Role = "records") -> Source:
-    """The source of a file or folder of Parquet files; it need not exist, and nothing is opened."""
+    """The source (what the ledger knows a file or Parquet folder by) at a path; nothing is opened."""
     real = os.path.realpath(path)
     parts: dict[str, str] = {}
     if not is_pattern(real) and os.path.isdir(real):  # noqa: PTH112  a name too long for a file is none
@@ -98,7 +98,7 @@ def inode_of(mark: str) -> str:
 
 
 def same_records(one: Source, other: Source) -> bool:
-    """Whether two sources lead to the same records, by names, marks and folders.
+    """Whether two sources lead to the same records, by their names, inodes and folders.
 
     Tables in memory cannot be compared, and count as the same.
     """

@@ -123,13 +123,14 @@ class LedgerStore:
     @staticmethod
     @row_decoding()
     def _unchained(connection: sa.Connection, verified: Place, last: Place) -> str | None:
-        """The first break of the chain after the last verified place; None if it is whole."""
+        """The first break of the hash chain after the entry `verified`, in words; None if it is whole."""
         if last == verified:
             return None
         return next(broken_links(links(connection, verified.sequence), verified), None)
 
     @contextmanager
     def _transaction(self, *, reading: bool) -> Iterator[sa.Connection]:
+        """Context with a connection in a transaction; the driver's errors become errors of dpbo."""
         engine = self._engine.execution_options(reading=True) if reading else self._engine
         if reading and self.server:
             engine = engine.execution_options(isolation_level="REPEATABLE READ")
@@ -180,7 +181,7 @@ class LedgerStore:
         )
 
     def _last(self, connection: sa.Connection) -> tuple[Place, Place]:
-        """The newest place and the last verified one; refuses if a rollback guard is ahead.
+        """The newest history entry and the last verified one; refuses if a rollback guard names a later one.
 
         Both are read before the first statement of a reader, or after the writers' lock was taken, and written
         after a commit: they are never ahead of what a sound ledger holds.
@@ -203,7 +204,7 @@ class LedgerStore:
 
     @staticmethod
     def _check_reached(connection: sa.Connection, last: Place, reached: Place, path: Path) -> None:
-        """Refuse a history without the entry that a rollback guard names.
+        """Refuse a history without the entry `reached` that the rollback guard at `path` names.
 
         Raises:
             LedgerDamaged: it is not.

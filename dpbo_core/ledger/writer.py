@@ -50,7 +50,7 @@ class Writer:
         self._facts: dict[str, list[str]] = {}
 
     def write(self, table: sa.Table, row: Mapping[str, Any]) -> int:
-        """Add a row to a table and to the history; of a reservation, the number the database gave it.
+        """Add a row to a table and to the history; returns the number that the database gave a charge.
 
         Raises:
             LedgerDamaged: what the ledger says of the row's dataset is not what its history sealed.
@@ -67,7 +67,7 @@ class Writer:
         return int(written.get("id", 0))
 
     def reserve(self, row: Mapping[str, Any]) -> int:
-        """Add a reservation: its number."""
+        """Add a charge's row: its number."""
         return self.write(RESERVATIONS, row)
 
     def note(self, about: str, row: Mapping[str, Any]) -> None:
@@ -77,7 +77,7 @@ class Writer:
 
     @row_decoding()
     def totals_of(self, dataset: str) -> Totals:
-        """The totals in the dataset's newest entry, after a check that no newer entry is hidden.
+        """What the dataset's newest history entry says was spent, after a check that no newer one is hidden.
 
         The chain is checked from that entry to the newest of all, whose mark was: so it costs what came in between.
 
@@ -91,7 +91,7 @@ class Writer:
 
     @row_decoding()
     def facts_of(self, dataset: str) -> list[str]:
-        """The dataset's facts that its totals seal, read from the tables, in canonical JSON."""
+        """The dataset's facts (sources, permissions) in canonical JSON, as its totals have their hash."""
         return [canonical(row._asdict()) for row in self.connection.execute(FACTS, {"dataset": dataset})]
 
     @row_decoding()
@@ -111,6 +111,7 @@ class Writer:
         return changed([what], self.name)
 
     def _checked_totals(self, row: sa.Row[Any]) -> Totals:
+        """The totals in a history row, after a check of the hash chain from there to the newest entry."""
         link = Link.from_row(row)
         previous = self.connection.scalar(HASH, {"sequence": link.sequence - 1}) if link.sequence > 1 else ORIGIN
         if previous is None or not link.follows(previous):
@@ -124,7 +125,7 @@ class Writer:
         return Totals.from_text(link.totals)
 
     def _sealed_facts(self, dataset: str) -> list[str]:
-        """The dataset's facts; refused if they are not those that its totals seal."""
+        """The dataset's facts (sources, permissions); refused if they are not those that its totals hash."""
         if dataset not in self._facts:
             facts = self.facts_of(dataset)
             if facts_hash(facts) != self.totals_of(dataset).facts:
@@ -133,6 +134,7 @@ class Writer:
         return self._facts[dataset]
 
     def _dataset_of_row(self, about: str, row: Mapping[str, Any]) -> str:
+        """The dataset that a row of table `about` belongs to; "" for the ledger itself."""
         reserved = {}
         if about in ("draws", "releases"):
             number = row["reservation"]
@@ -140,6 +142,7 @@ class Writer:
         return dataset_of(about, row, reserved)
 
     def _append_entry(self, about: str, dataset: str, row: Mapping[str, Any], totals: Totals) -> None:
+        """Append a row to the hash chain, with the dataset's totals after it."""
         sequence, content, after = self.last.sequence + 1, canonical(row), totals.text()
         sealed = seal(self.last.hash, sequence, about, dataset, content, after)
         entry = {"sequence": sequence, "about": about, "dataset": dataset, "content": content, "totals": after}

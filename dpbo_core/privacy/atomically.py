@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def create_atomically(path: Path, make: Callable[[Path], None]) -> bool:
-    """Let `make` build a file beside `path`, then give it that name, unless somebody else was first.
+    """Let `make` build a file beside `path`, then give it that name; False if somebody else was first.
 
     Args:
         path: the file wanted; its folder is made if need be.
@@ -58,7 +58,7 @@ def replace_atomically(path: Path, content: bytes, *, mode: int = 0o600) -> None
 
 @contextmanager
 def locked_folder(folder: Path) -> Iterator[None]:
-    """Let one process and one thread at a time inside; the folder is made if need be, for its owner alone."""
+    """Context that one process and thread at a time may enter; the folder is made for its owner alone."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle = os.open(folder / "lock", os.O_CREAT | os.O_RDWR, 0o600)
     try:

@@ -43,7 +43,7 @@ class CertificateRules:
     score_bound: str = ""
 
     def fits(self, release: Release) -> bool:
-        """Whether the release has exactly the draws, unit and neighbours that the rules require."""
+        """Whether the release has exactly the draws, privacy unit and relation that its method's rules require."""
         guarantee, names = release.guarantee, [spend.what for spend in release.spends]
         return (
             sorted(names) == sorted(self.draws)
@@ -78,12 +78,12 @@ class Declared:
 
 
 def ratio(spend: Spend) -> float:
-    """The ratio Δ/s of a spend's sensitivity and noise scale, both positive."""
+    """The ratio Δ/s of a draw's sensitivity and noise scale, both positive."""
     return spend.sensitivity / spend.noise_scale
 
 
 def one_record_moves(release: Release) -> float:
-    """The most that one unit's records can move a mean score by: min(k, m)·G/m, or G/n_p for persons' means.
+    """By how much one unit's records can move a mean score: min(k, m)·G/m, or G/n_p for persons' means.
 
     Raises:
         KeyError, TypeError, ValueError: the facts do not say.
@@ -94,7 +94,7 @@ def one_record_moves(release: Release) -> float:
 
 
 def counted_of_one(release: Release) -> int:
-    """The most records of one unit that count: min(k, m).
+    """How many records of one unit (person or record) count in the score at most: min(k, m).
 
     Raises:
         KeyError, ValueError: the facts do not say.
@@ -132,7 +132,7 @@ def _positive_fact(release: Release, name: str) -> int:
 
 
 def _fits_averaging(release: Release) -> bool:
-    """Whether the release's unit fits what its facts state was averaged: persons' means, or records."""
+    """Whether the release's unit fits what was averaged by its facts: persons' means, or records."""
     by_person = release.guarantee.relation is NeighboringRelation.REPLACE_ONE_PERSON
     if not by_person:
         return "n_persons" not in release.facts
@@ -141,5 +141,5 @@ def _fits_averaging(release: Release) -> bool:
 
 
 def only_shows(release: Release, *names: str) -> bool:
-    """Whether the release's value has no other parts than these; a score's metric counts as its score."""
+    """Whether the release's value has no parts but those named; a score's metric counts as its score."""
     return set(release.value) - ({"metric"} if "score" in names else set()) <= set(names)

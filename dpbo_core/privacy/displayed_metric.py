@@ -37,7 +37,7 @@ class DisplayedMetric:
 
 
 def displayed_metric(release: Release) -> DisplayedMetric | None:
-    """The metric of a release's score, clipped to its range; None where it releases no score."""
+    """The released score in its metric's own terms, clipped to its range; None where none is released."""
     if "score" not in release.value:
         return None
     score, ends = release.value["score"], release.value.get("interval")

@@ -30,7 +30,7 @@ class Evidence:
 
     @property
     def refuted(self) -> bool:
-        """Whether the proof is known to be wrong, so that the guarantee is worth nothing (ε = ∞)."""
+        """Whether the guarantee's proof is known to be wrong, so that its ε is ∞."""
         return self.standing is Standing.REFUTED
 
 
@@ -73,7 +73,7 @@ class PrivacyGuarantee:
         )
 
     def as_drawn(self, standing: str) -> "PrivacyGuarantee":
-        """This guarantee, or none (ε = ∞) where the noise was not the operating system's."""
+        """This guarantee, or none (ε = ∞) where `standing` says that the noise was not the system's."""
         if standing == OPERATING_SYSTEM:
             return self
         return replace(self, epsilon=float("inf"), evidence=NOT_PRIVATE)

@@ -19,7 +19,7 @@ def text_of(value: object) -> str:
 
 
 def amount_of(value: object) -> float:
-    """The value, refused unless it is a finite number from 0: a negative price would pay for another draw.
+    """The value as a number, refused unless finite and at least 0, as a privacy price must be.
 
     Raises:
         TypeError: it is none.
@@ -30,7 +30,7 @@ def amount_of(value: object) -> float:
 
 
 def count_of(value: object) -> int:
-    """The value, refused unless it is a whole number from 0; SQLite keeps a text in a column of numbers too.
+    """The value as a whole number from 0; anything else is refused, such as a text in SQLite's column.
 
     Raises:
         TypeError: it is none.

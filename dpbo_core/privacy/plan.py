@@ -55,7 +55,7 @@ class Spend:
         return from_units(self.rho_units)
 
     def to_json(self) -> dict[str, Any]:
-        """The spend as plain JSON; an infinite ε is null."""
+        """The priced noise draw as plain JSON; an infinite ε is null."""
         return {
             "what": self.what,
             "mechanism": self.mechanism,
@@ -68,7 +68,7 @@ class Spend:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Spend":
-        """The spend that `to_json` wrote.
+        """The priced noise draw that `to_json` wrote.
 
         Raises:
             TypeError, LookupError: it is none: a price below 0, say.

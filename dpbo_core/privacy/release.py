@@ -50,12 +50,12 @@ class Release:
 
     @property
     def score_per_unit(self) -> float:
-        """The score per unit of its draws: 1, or 1 over the noised number of pairs."""
+        """The score that one unit of the noise draws stands for: 1, or 1 over the noised number of pairs."""
         return 1.0 / float(self.value[PAIRS]) if COUNTS in self.facts else 1.0
 
     @property
     def noise_of_one(self) -> float:
-        """The noise scale of the release's score in score units, without that of the number of pairs."""
+        """The noise scale of the release's score, in the score's units, without the noise of the pairs' number."""
         spend = next(spend for spend in self.spends if spend.what != ALL_PAIRS)
         return spend.noise_scale * self.score_per_unit
 

@@ -59,12 +59,12 @@ class RenyiCurve:
 
     @property
     def pure(self) -> bool:
-        """Whether the cost is a pure ε, with no δ at any order."""
+        """Whether the mechanism's cost is a pure ε, with no δ at any order."""
         return self.rho == 0.0 and not self.table
 
     @property
     def orders(self) -> tuple[float, ...]:
-        """The orders α at which a guarantee read off this curve may be the best."""
+        """The orders α to try when a guarantee (ε, δ) is read off this curve."""
         return tuple(order for order, _ in self.table) or ORDERS
 
     def at(self, alpha: float) -> float:
@@ -81,7 +81,7 @@ class RenyiCurve:
         return (pure + alpha * self.rho + self._cost_in_table(alpha)) * (1.0 + 1e-14)
 
     def delta(self, epsilon: float) -> float:
-        """The least δ over the orders at which the curve gives (ε, δ), rounded up; at most 1."""
+        """The smallest δ for which the curve gives (ε, δ), over its orders, rounded up; at most 1."""
         best = 0.0
         for alpha in self.orders:
             log_delta = (alpha - 1.0) * (self.at(alpha) - epsilon + math.log1p(-1.0 / alpha)) - math.log(alpha)
@@ -89,6 +89,7 @@ class RenyiCurve:
         return min(1.0, math.exp(best) * (1.0 + 1e-9))
 
     def _cost_in_table(self, alpha: float) -> float:
+        """The Rényi divergence in the table at the first order from `alpha` on; 0 without a table."""
         if not self.table:
             return 0.0
         return next((cost for order, cost in self.table if order >= alpha), math.inf)

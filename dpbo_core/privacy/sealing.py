@@ -31,7 +31,7 @@ def sealed(
     failure: Callable[[], BaseException] = Sealed,
     message: Message | None = None,
 ) -> T:
-    """Run `work`; whatever it raises is replaced by an error that says nothing of the data.
+    """The result of `work`; any exception of it is replaced by the error `failure`, which tells no data.
 
     Args:
         work: holds sensitive data.
@@ -54,7 +54,7 @@ def sealed(
 
 
 def messages(*kinds: type[DpboError]) -> Message:
-    """A function that recreates errors of exactly these kinds, for work that runs no foreign code."""
+    """A function that recreates an error of exactly these kinds, and gives None for any other."""
 
     def message(error: BaseException) -> BaseException | None:
         if type(error) not in kinds or not isinstance(error, DpboError):
@@ -65,7 +65,7 @@ def messages(*kinds: type[DpboError]) -> Message:
 
 
 def attempted(work: Callable[[], T], otherwise: D) -> T | D:
-    """Run `work`, and return `otherwise` in place of its result whatever it raises.
+    """The result of `work`, or `otherwise` whatever it raises.
 
     Raises:
         KeyboardInterrupt: the operator's own, made anew.
@@ -81,7 +81,7 @@ def attempted(work: Callable[[], T], otherwise: D) -> T | D:
 
 
 def each(work: Callable[[I], T], items: Iterable[I], otherwise: D) -> list[T | D]:
-    """Run `work` on every item; an item on which it raises anything gets `otherwise`.
+    """The result of `work` for each item; `otherwise` for an item on which it raises anything.
 
     Raises:
         KeyboardInterrupt: the operator's own, made anew.
@@ -104,7 +104,7 @@ def each(work: Callable[[I], T], items: Iterable[I], otherwise: D) -> list[T | D
 
 @contextmanager
 def _noting_interrupts() -> Iterator[list[int]]:
-    """A list that holds something once the operator has interrupted; afterwards Python's handler is as before.
+    """Context with a list that is no longer empty once the operator has pressed Ctrl-C.
 
     Signals reach the main thread alone. In any other, and where nobody handles the signal in Python, no
     KeyboardInterrupt is the operator's.

@@ -38,7 +38,7 @@ class Sensitive(Generic[T]):
         self.__value = value
 
     def expose(self) -> T:
-        """The value itself. Whoever calls this answers for what happens to it."""
+        """The sensitive value itself. Whoever calls this answers for what happens to it."""
         return self.__value
 
     def __repr__(self) -> str:

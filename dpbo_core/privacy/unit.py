@@ -26,7 +26,7 @@ class NeighboringRelation(StrEnum):
 
 
 def whom(unit: PrivacyUnit) -> str:
-    """The unit in plain words for pages: "each person in the validation set"."""
+    """Whom the guarantee protects, in plain words: "each person in the validation set"."""
     return {
         PrivacyUnit.VALIDATION_RECORD: "each record of the validation set",
         PrivacyUnit.PERSON: "each person in the validation set",
@@ -36,7 +36,7 @@ def whom(unit: PrivacyUnit) -> str:
 
 
 def anyone(unit: PrivacyUnit) -> str:
-    """One member of the unit in plain words for pages: "any one person in the validation set"."""
+    """One of those whom the guarantee protects, in plain words: "any one person in the validation set"."""
     return {
         PrivacyUnit.VALIDATION_RECORD: "any one record of the validation set",
         PrivacyUnit.PERSON: "any one person in the validation set",

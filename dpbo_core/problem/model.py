@@ -85,7 +85,7 @@ class LinearSection(Written):
 
     @property
     def score_name(self) -> str:
-        """The name of the score asked for, or the usual one of a margin."""
+        """The name of the score that the linear model's study asks for, or the usual one of a margin."""
         return self.score or OF_MARGINS
 
 
@@ -129,7 +129,7 @@ ModelSection = LinearSection | RecordModel
 
 
 def read_model(table: Any) -> ModelSection:
-    """The [model] section of a study, checked, as one of the kinds of models.
+    """The [model] section of a study, checked, as its kind: linear, by name or by path.
 
     Raises:
         StudyInvalid: they are none.
@@ -165,6 +165,7 @@ def read_model(table: Any) -> ModelSection:
 
 
 def _section_type(estimator: str, score: str) -> type[ModelSection]:
+    """The class of [model] section for an estimator's name and a score."""
     if "." not in estimator and ":" not in estimator:
         one_of("model.estimator", estimator, (*OUR_ESTIMATORS, PREDICTIONS))
         if estimator == PREDICTIONS:

@@ -33,7 +33,7 @@ SMALLEST = 1e-100  # range of a record's score; its square is still a number
 
 
 def score_of(model: ModelSection) -> Score:
-    """The score that a study names, without data.
+    """The score (its function, range and sort) that a study names; needs no data.
 
     Raises:
         StudyInvalid: a name or a number it cannot use.
@@ -42,19 +42,19 @@ def score_of(model: ModelSection) -> Score:
 
 
 def pair_score(model: ModelSection) -> PairScore | None:
-    """The study's score if it counts pairs; None if not, as with class shares."""
+    """The study's score if it counts pairs, as AUC does; None if it is a mean, or uses class shares."""
     shares = model.class_shares if isinstance(model, ByName) else None
     by_pairs = PAIR_SCORES.get(model.score_name)
     return None if by_pairs is None or shares is not None else by_pairs(Numbers(model.steepness))
 
 
 def margin_score(model: LinearSection) -> MarginScore | PairScore:
-    """The score of a linear model's margins."""
+    """The score of a linear model's margins y·wᵀx that the study names."""
     return pair_score(model) or MARGIN_SCORES[model.score_name](Numbers(model.steepness))
 
 
 def record_score(model: RecordModel) -> RecordScore | PairScore:
-    """The score of the predictions of any model but a linear one.
+    """The score of the predictions of a model that is not linear, as the study names it.
 
     Raises:
         StudyInvalid: its range is beyond what can be counted in, or the class shares are none.
@@ -98,7 +98,7 @@ def _shares(model: ByName) -> dict[Any, float]:
 def score_on(
     model: RecordModel, classes: tuple[Value, ...], function: Callable[[Any, Any], float] | None = None
 ) -> RecordScore | PairScore:
-    """The score checked against the training classes, with the user's function if it is one.
+    """The study's score checked against the training classes; `function` is the user's where it names one.
 
     Args:
         model: of the study.

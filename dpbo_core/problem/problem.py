@@ -45,15 +45,15 @@ class Trainer(Protocol):
         ...
 
     def train(self, point: Mapping[str, Value]) -> "Model":
-        """The model at `point`: a function of the point, the training set and the seed alone."""
+        """The model at a point of the search space: a function of point, training set and seed alone."""
         ...
 
     def public_score(self, point: Mapping[str, Value], *, seed: int) -> float:
-        """The study's score at `point`, cross-validated on the training set; `seed` deals out the folds."""
+        """The cross-validated score of the model at `point` on the training set; `seed` deals out the folds."""
         ...
 
     def public_steps(self, point: Mapping[str, Value], *, seed: int) -> NDArray[np.int64]:
-        """The cross-validated score of every public record at `point`, in steps of the grid, (n,)."""
+        """Each public record's cross-validated score at `point`, (n,), as integers of the score's grid."""
         ...
 
 
@@ -131,7 +131,7 @@ class Problem:
 
     @property
     def n_averaged(self) -> int:
-        """The divisor of the exact sum: n_p persons where each counts once, else m records."""
+        """What the exact sum is divided by: n_p persons where each counts once, else m records."""
         number = self.n_validation if self.n_persons is None else self.n_persons
         if number is None:
             raise ValueError("a problem averages over records or over persons")
@@ -139,12 +139,12 @@ class Problem:
 
     @property
     def averaged(self) -> str:
-        """The number and kind of what the score averages over, in words."""
+        """What the score averages over, in words: so many persons, or so many records."""
         return f"{self.n_averaged} {self.counted}"
 
     @property
     def counted(self) -> str:
-        """The word for what is averaged over or counted."""
+        """What the score averages over, in a word: records or persons."""
         return "records" if self.n_persons is None else "persons"
 
     @property
@@ -165,27 +165,27 @@ class Problem:
 
     @property
     def score_per_step(self) -> float:
-        """The score that one step of the exact integer stands for, as draws are priced."""
+        """The score that 1 in the exact integer sum stands for, as noise is priced."""
         return self.aggregate.score_per_step
 
     @property
     def metric_per_step(self) -> float:
-        """The metric that one step of the exact integer stands for: of pairs, AUC at the public share."""
+        """The metric that 1 in the exact integer sum stands for; for pairs, AUC at the public share."""
         return self.aggregate.metric_per_step
 
     @property
     def record_steps(self) -> int:
-        """The sensitivity of the exact integer to one person's records at a fixed model, in steps."""
+        """By how much one person's records change the exact integer sum at a fixed model, at most."""
         return self.aggregate.record_steps
 
     @property
     def range_steps(self) -> int:
-        """The whole range of the exact integer, in steps."""
+        """The width of the range of the exact integer sum of scores."""
         return self.aggregate.range_steps
 
     @property
     def scored_together(self) -> int:
-        """The number of models that are scored in one pass over the records.
+        """How many models are scored in one pass over the records.
 
         As many as their memory allows: weights are small, an estimator may be large, and so is a model's table of
         pairs. Where each record is scored in a process of its own, reading it is nothing beside that: one.
@@ -199,7 +199,7 @@ class Problem:
         return self.train_at(self.candidates.points[index])
 
     def train_at(self, point: Mapping[str, Any]) -> "Model":
-        """The model at `point`, whether it is a candidate or not."""
+        """The model trained at a point of the search space, candidate or not."""
         return self._required_trainer().train(point)
 
     def public_score(self, index: int) -> float:

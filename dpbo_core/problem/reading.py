@@ -48,7 +48,7 @@ class Section:
 
 
 def _rules(cls: type) -> dict[str, tuple[Rule, ...]]:
-    """The rules in each field's type, by field name."""
+    """The checks declared in the types of a section's fields, by field name."""
     hints = get_type_hints(cls, include_extras=True)
     rules = {
         name: tuple(rule for kind in (hint, *get_args(hint)) for rule in getattr(kind, "__metadata__", ()))
@@ -58,7 +58,7 @@ def _rules(cls: type) -> dict[str, tuple[Rule, ...]]:
 
 
 def limit(holds: Callable[[Any], object], remedy: str) -> Rule:
-    """A rule that refuses a value unless `holds` of it; the message has the value and `remedy`."""
+    """A check of a field's value: refused unless `holds` of it, with a message of value and `remedy`."""
 
     def rule(key: str, value: Any) -> None:
         require(bool(holds(value)), f"{key} = {value!r}", remedy=remedy)
@@ -67,17 +67,17 @@ def limit(holds: Callable[[Any], object], remedy: str) -> Rule:
 
 
 def at_least(least: float, remedy: str) -> Rule:
-    """A rule that refuses a number that is not finite, or smaller than `least`."""
+    """A check of a field's value: refused unless finite and at least `least`."""
     return limit(lambda value: least <= value < math.inf, remedy)
 
 
 def positive(remedy: str) -> Rule:
-    """A rule that refuses a number that is not finite, or not above 0."""
+    """A check of a field's value: refused unless finite and above 0."""
     return limit(lambda value: 0.0 < value < math.inf, remedy)
 
 
 def among(*valid: str) -> Rule:
-    """A rule that refuses a text that is not one of `valid`."""
+    """A check of a field's value: refused unless one of the texts `valid`."""
     return lambda key, value: one_of(key, value, valid)
 
 
@@ -105,7 +105,7 @@ def refuse_unknown(table: Mapping[str, Any], keys: tuple[str, ...], where: str) 
 
 
 def read_section(cls: type, table: Any, where: str) -> Any:
-    """A section dataclass from its table, after a check of keys and types."""
+    """A section dataclass `cls` from its table, keys and types checked; `where` names it in errors."""
     hints = get_type_hints(cls)
     values = typed_values({item.name: hints[item.name] for item in fields(cls)}, table, where)
     for item in fields(cls):
@@ -115,7 +115,7 @@ def read_section(cls: type, table: Any, where: str) -> Any:
 
 
 def union_hints(sections: Iterable[type]) -> dict[str, Any]:
-    """The type of every key that any of the sections has; None is allowed where a key has a default."""
+    """The type of every key that any of the section classes has; None is allowed where it has a default."""
     hints: dict[str, Any] = {}
     for cls in sections:
         types = get_type_hints(cls)
@@ -126,13 +126,14 @@ def union_hints(sections: Iterable[type]) -> dict[str, Any]:
 
 
 def typed_values(hints: Mapping[str, Any], table: Any, where: str) -> dict[str, Any]:
-    """The values of a table, after a check of keys and types."""
+    """A table's values as the types `hints` say; other keys or types are refused, named by `where`."""
     require(isinstance(table, Mapping), f"{where} is not a table")
     refuse_unknown(table, tuple(hints), where)
     return {name: _typed(table[name], hint, f"{where} {name}") for name, hint in hints.items() if name in table}
 
 
 def _plain_list(value: Any) -> bool:
+    """Whether a value is a list of texts, numbers or booleans alone."""
     return isinstance(value, list | tuple) and all(type(item) in _PLAIN for item in value)
 
 

@@ -54,7 +54,7 @@ class SearchSection(Section):
 
     @property
     def n_steps(self) -> int:
-        """The number of steps as stated, or the usual one."""
+        """The number of steps of the search as [search] states it, or the usual one."""
         return self.steps or USUAL_STEPS
 
     @property

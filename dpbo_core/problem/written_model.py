@@ -64,7 +64,7 @@ class Written(Section):
 
     @property
     def score_name(self) -> str:
-        """The name of the score asked for, or the usual one."""
+        """The name of the score that the study asks for, or the usual one for its model."""
         return self.score or OF_CLASSES
 
     @property
@@ -74,7 +74,7 @@ class Written(Section):
 
     @property
     def enforced(self) -> bool:
-        """Whether every record is scored in a process of its own."""
+        """Whether every record is scored in a process of its own, so that records cannot affect one another."""
         return False
 
     @property
@@ -84,7 +84,7 @@ class Written(Section):
 
     @property
     def takes_columns(self) -> bool:
-        """Whether the estimator is given the table's own columns as a data frame: no built-in preprocessing."""
+        """Whether the estimator gets the table's own columns as a data frame, unpreprocessed."""
         return False
 
 
@@ -142,7 +142,7 @@ class ByPath(Written):
 
     @property
     def enforced(self) -> bool:
-        """Whether every record is scored in a process of its own."""
+        """Whether every record is scored in a process of its own, so that records cannot affect one another."""
         return self.rowwise is not None
 
     @property

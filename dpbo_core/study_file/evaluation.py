@@ -18,7 +18,7 @@ THRESHOLD = re.compile(r"cost=(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)|recall=(0?\.\d+)")
 
 
 def threshold_goal(text: str) -> tuple[str, float]:
-    """The stated goal: ("cost", false alarms per missed positive) or ("recall", the least).
+    """A goal of a threshold: ("cost", false alarms per missed positive) or ("recall", the least recall).
 
     Raises:
         StudyInvalid: it is neither.
@@ -131,7 +131,7 @@ class WatchSection(Section):
     ] = None
 
     def at(self, moment: datetime) -> "WatchSection":
-        """The section with the date fields of today's file filled for `moment`, UTC; a pool's stay."""
+        """The [watch] section with date fields of today's file filled for `moment`, UTC; a pool's fields stay."""
         if self.table is None or self.pool is not None:
             return self
         return replace(self, table=filled_at(self.table, moment))
@@ -158,7 +158,7 @@ class ObjectiveSection(Section):
 
 
 def no_epsilon() -> StudyInvalid:
-    """The message for a report whose price nobody states."""
+    """The error for an evaluation whose price ε is not stated."""
     return StudyInvalid(
         "no ε is stated for the evaluation",
         cause="a report is a spend of its own, on top of [privacy]",

@@ -18,7 +18,7 @@ def problem_of(
     training: TrainingFacts | None = None,
     unlisted: str | None = None,
 ) -> Problem:
-    """The problem that a study poses; it opens no file.
+    """The problem (model, score, candidates, sizes) that a study poses; it opens no file.
 
     Args:
         spec: the study.

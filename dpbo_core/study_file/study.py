@@ -38,7 +38,7 @@ DataSection = PublicData | SensitiveData | PredictionTable
 
 
 def read_data(table: Any) -> DataSection:
-    """The [data] section of a study, as one of its kinds, keys and types checked.
+    """The [data] section of a study, keys and types checked, as its kind: files, bundled set, and so on.
 
     Raises:
         StudyInvalid: they are none.
@@ -265,7 +265,7 @@ DEFAULT_POINTS = {1: 64, 2: 16, 3: 8}  # a numeric axis, by how many numeric axe
 
 
 def space_of(spec: StudySpec) -> SearchSpace:
-    """The box of the study's [space]."""
+    """The search space that the study's [space] states: one axis for each hyperparameter."""
     conditions = {name: axis.condition for name, axis in spec.space.items() if axis.condition is not None}
     return SearchSpace({name: _axis(axis) for name, axis in spec.space.items()}, conditions)
 
