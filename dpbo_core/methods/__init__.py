@@ -80,12 +80,12 @@ def _typed(value: object, hint: type) -> bool:
 
 
 def counts_pairs(problem: Problem) -> bool:
-    """Whether the study's score is a count of pairs."""
+    """Whether the study's score counts pairs of records, as AUC does, and is no mean."""
     return in_pairs(problem) is not None
 
 
 def check_counts(method: AnyMethod, problem: Problem) -> None:
-    """Refuse a method that cannot search by the study's score, where that is a count of pairs.
+    """Refuse a method that needs a mean of record scores for a score that counts pairs, such as AUC.
 
     Raises:
         StudyInvalid: it cannot; names the methods that can.

@@ -143,11 +143,11 @@ class Search(Protocol):
     """A search under way. Its state may be sensitive; it never leaves the process."""
 
     def step(self, objective: Scorer, noise: Noise) -> Released | None:
-        """Score a model, and return what this step released (already recorded), or None."""
+        """Train and score a model: what this step released, which is recorded already, or None."""
         ...
 
     def finish(self, noise: Noise) -> Release:
-        """Make the remaining draws and return the release."""
+        """Make the plan's remaining noise draws, and return the release."""
         ...
 
 
@@ -157,7 +157,7 @@ class Method(Protocol):
 
     @property
     def kind(self) -> str:
-        """The method's name in a study."""
+        """The method's name in a study file."""
         ...
 
     traits: ClassVar[MethodTraits]
@@ -165,7 +165,7 @@ class Method(Protocol):
 
     @property
     def public_path(self) -> bool:
-        """Whether anyone may see which candidates are scored."""
+        """Whether the order in which candidates are scored is public."""
         ...
 
     @property
@@ -179,15 +179,15 @@ class Method(Protocol):
         ...
 
     def plan(self, problem: Problem) -> PrivacyPlan:
-        """The price of a study, from public facts alone: its draws and the guarantee they compose to."""
+        """The noise draws of a study and the guarantee that they compose to, from public facts alone."""
         ...
 
     def draws(self, problem: Problem) -> Draws:
-        """The draws of the plan, each with the mechanism that will make it."""
+        """The noise draws of the plan, each with its price and the mechanism that will make it."""
         ...
 
     def outlook(self, problem: Problem) -> Outlook:
-        """What to expect of the noise, in units of the score; needs no data."""
+        """The noise's scale and the expected error, in units of the score, told beforehand; needs no data."""
         ...
 
     def n_steps(self, problem: Problem) -> int:

@@ -147,17 +147,17 @@ class DpHypo:
 
     @property
     def pure(self) -> bool:
-        """Whether the whole is pure ε-DP: pure trials, a negative binomial K, no capped tail."""
+        """Whether the whole selection is pure ε-DP: pure trials, a negative binomial K, no capped tail."""
         return base_named(self.base).pure and self.stopping != "poisson" and not self.hide_duration
 
     @property
     def trains_once(self) -> bool:
-        """Whether one training is all there is."""
+        """Whether the method trains one model alone, with nothing to choose from."""
         return self.stopping == "one"
 
     @property
     def share(self) -> float:
-        """The share of a trial's cost that pays for its quality."""
+        """The share of one trial's cost that pays for its noised score (quality), not for its training."""
         if self.people == "disjoint":
             return 1.0
         usual = 0.1 if self.trains_once else 0.25
@@ -170,7 +170,7 @@ class DpHypo:
 
     @staticmethod
     def private_forms(problem: Problem) -> tuple["DpHypo", ...]:
-        """One training and the best of several, by each built-in private training: first what should lose less."""
+        """Variants that train privately, one training or the best of several, first what should lose less."""
         private = [base for base in BASES.values() if base.private]
         settled = [base for base in private if base.axes and any(axis.default for axis in base.axes.values())]
         one = tuple(DpHypo(base=base.name, stopping="one") for base in settled)
@@ -206,7 +206,7 @@ class DpHypo:
         )
 
     def draws(self, problem: Problem) -> Draws:
-        """The one draw of the plan, which is the whole search."""
+        """The plan's one noise draw with its mechanism: the whole selection among trials."""
         _, mechanism = self._calibrated(problem)
         return ((mechanism.spend("best trial"), mechanism),)
 
@@ -223,7 +223,7 @@ class DpHypo:
         return CertificateRules({"best trial": tuple(RepeatAndSelect.WORTH)}, 0.0, assumed_of(options), units)
 
     def outlook(self, problem: Problem) -> Outlook:
-        """What to expect: the quality's noise at the best of K, the training's, and the share of Λ left out."""
+        """The expected error: noise of the best of K qualities, of the training, and candidates never tried."""
         trial, mechanism = self._calibrated(problem)
         scale, mean = trial.score_scale * problem.score_per_step, mechanism.stopping.expected
         # the best of K noisy qualities is too good by about b(1 + log K); a random K sees the top 1/(K+1)
@@ -242,26 +242,26 @@ class DpHypo:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The bounds (c, C) on the densities that are paid for: (1, 1) where nothing adapts."""
+        """The least and largest ratio (c, C) of a trial's density to the prior; (1, 1) if nothing adapts."""
         return (self.c, self.C) if self.sampler == "gaussian_process" and not self.trains_once else (1.0, 1.0)
 
     @property
     def c(self) -> float:
-        """The least ratio c of a trial's density to the prior."""
+        """The least ratio c of the density that a trial's candidate is drawn from to the prior: .75 if unstated."""
         return 0.75 if self.lower is None else self.lower
 
     @property
     def C(self) -> float:  # noqa: N802  the paper's
-        """The largest ratio C of a trial's density to the prior."""
+        """The largest ratio C of the density that a trial's candidate is drawn from to the prior: 2 if unstated."""
         return 2.0 if self.upper is None else self.upper
 
     @property
     def beta(self) -> float:
-        """The inverse temperature β of the softmax of scores."""
+        """The inverse temperature β at which trials' scores become the next trial's density; 1 if unstated."""
         return 1.0 if self.inverse_temperature is None else self.inverse_temperature
 
     def law(self, problem: Problem) -> Stopping:
-        """The law of the number of trials K, with the study's `steps` as its mean.
+        """The distribution of the number of trials K, with the study's `steps` as its mean.
 
         Raises:
             StudyInvalid: no such law has the study's `steps` as its mean.
@@ -271,7 +271,7 @@ class DpHypo:
     def _calibrated(
         self, problem: Problem, bounds: tuple[float, float] | None = None
     ) -> tuple[Trial, RepeatAndSelect]:
-        """The most accurate trial, and its selection, that the study's (ε, δ) pays for."""
+        """The trial with the least noise that the study's (ε, δ) pays for, and the selection among such trials."""
         refuse_persons(problem, self.kind, "its price is proved for neighbours of equally many records alone")
         check_base(base_named(self.base), problem)
         if self.people == "disjoint" and (problem.training is None or problem.training.scored):
@@ -344,7 +344,7 @@ class DpHypo:
             )
 
     def _sampler(self, problem: Problem, trial: Trial, prior: NDArray[np.float64]) -> Sampler:
-        """The sampler of Algorithm 2 or 3 before the first trial."""
+        """What proposes each trial's candidate (Algorithm 2 or 3), before the first trial."""
         G = problem.score_range
         lower, upper = self.bounds
         if lower == 1.0 or upper == 1.0:  # the only density in the box is the prior
@@ -377,7 +377,7 @@ class DpHypo:
         )
 
     def _why(self, problem: Problem, trial: Trial) -> str:
-        """A sentence for whoever chooses a method: the cost of a trial, and what the other sampler would leave."""
+        """A sentence for whoever chooses a method: a trial's cost, and what the other sampler would leave."""
         law, mean = self.law(problem), problem.search.n_steps
         if self.trains_once:
             point = problem.candidates.points[self._only(problem, informed(self.prior, problem))]

@@ -29,7 +29,7 @@ EQUAL = 1e-9  # relative: two numbers that were computed alike
 
 
 def chosen_and_scored(release: Release, *, choice: str, score: str) -> ReleasedScores:
-    """The choice and the score in a release of one candidate; no choice if none of its draws made it.
+    """The choice and its score in a release of one candidate; no choice where no noise draw made it.
 
     Args:
         release: of one candidate.
@@ -42,7 +42,7 @@ def chosen_and_scored(release: Release, *, choice: str, score: str) -> ReleasedS
 
 
 def steps_and_look(release: Release, look: str) -> ReleasedScores:
-    """Every step's score of a released trajectory, its choice, and the fresh look where the interval is the look's.
+    """Each step's score, the choice, and the fresh look (one more noised score of it) of a released path.
 
     Args:
         release: the trajectory.
@@ -64,7 +64,7 @@ def steps_and_look(release: Release, look: str) -> ReleasedScores:
 def followed(
     problem: Problem, listed: Sequence[int], choices: Sequence[int | None], measure: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """The law π over the listed candidates: the prior π₀ moved towards earlier editions' choices.
+    """A prior over the listed candidates: `measure` moved towards what earlier editions (runs) chose.
 
     Args:
         problem: whose candidates are listed.

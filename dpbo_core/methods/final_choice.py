@@ -47,7 +47,7 @@ MIXED_EVIDENCE = Evidence(
 
 
 def check_shares(final: float, look: float, by: FinalChoice) -> None:
-    """Refuse shares of a budget that leave none for the path, or nothing for a choice that has to be paid for.
+    """Refuse shares of a budget that leave none for the search's steps, or nothing for a paid final choice.
 
     Args:
         final: s.
@@ -72,7 +72,7 @@ def check_shares(final: float, look: float, by: FinalChoice) -> None:
 
 
 def selection(problem: Problem, share: int, by: FinalChoice) -> PrivateSelection:
-    """The mechanism of a final choice: the largest ε_c whose zCDP price is within its share of ρ*.
+    """The mechanism that chooses privately at the end, at the largest ε within its share of the zCDP.
 
     Args:
         problem: with the study's (ε, δ).

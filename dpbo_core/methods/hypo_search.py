@@ -61,7 +61,7 @@ Law = Literal["negative_binomial", "poisson", "one"]
 
 
 def law_of(name: Law, shape: float, mean: int) -> Stopping:
-    """The law of the number of trials K that has this shape and mean.
+    """The distribution `name` of the number of trials K with this shape and mean.
 
     Args:
         name: which family.
@@ -86,7 +86,7 @@ def law_of(name: Law, shape: float, mean: int) -> Stopping:
 
 
 def _law(name: Law, shape: float, mean: int) -> Stopping | None:
-    """The law of the number of trials K, or None where there is none of this shape and mean."""
+    """The distribution of the number of trials K, or None where there is none of this shape and mean."""
     try:
         return PoissonStopping(float(mean)) if name == "poisson" else NegativeBinomialStopping(shape, float(mean))
     except ValueError:
@@ -139,13 +139,13 @@ def informed(prior: Sequence[Any], problem: Problem) -> NDArray[np.float64]:
 
 
 def assumed_of(options: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names of the assumptions that options rest on: a prior made of scores, and people who are disjoint."""
+    """Names of the assumptions that [method] options rest on: a prior made of scores, disjoint people."""
     informed = any(isinstance(one, Mapping) for one in options.get("prior", ()))
     return (PUBLIC_PRIOR.name,) * informed + (DISJOINT_PEOPLE.name,) * (options.get("people") == "disjoint")
 
 
 def _of_weights(weights: Sequence[Any], problem: Problem) -> NDArray[np.float64]:
-    """The prior of a study that states a weight for each candidate, (N,)."""
+    """The prior π₀ (N,) of a study that states a weight for each candidate."""
     N = len(problem.candidates)
     numbers = all(type(one) in (int, float) and 0.0 < one < np.inf for one in weights)
     if not numbers or len(weights) != N or max(weights) > MOST * min(weights):
@@ -159,7 +159,7 @@ def _of_weights(weights: Sequence[Any], problem: Problem) -> NDArray[np.float64]
 
 
 def _of_public_study(tables: Sequence[Mapping[str, Any]], problem: Problem) -> NDArray[np.float64]:
-    """The prior that a Gaussian process makes of a public study's scores, (N,)."""
+    """The prior π₀ (N,) that a Gaussian process makes of a public study's scores."""
     points, scores = [], []
     for table in tables:
         point = {name: value for name, value in table.items() if name != SCORE}
@@ -188,7 +188,7 @@ def _of_public_study(tables: Sequence[Mapping[str, Any]], problem: Problem) -> N
 
 
 def _place(point: Mapping[str, Any], problem: Problem) -> NDArray[np.float64] | None:
-    """The point in the unit cube, (d,); None where it is no point of the space."""
+    """The point's coordinates in the unit cube, (d,); None where it is no point of the search space."""
     if set(point) != set(problem.candidates.space.axes):
         return None
     try:
@@ -237,12 +237,12 @@ class HypoSearch(Opaque):
         self._trial, self._mechanism, self._make_sampler = trials.trial, trials.mechanism, trials.sampler
 
     def step(self, objective: Scorer, noise: Noise) -> None:
-        """Run every trial; nothing is shown before the best one is recorded."""
+        """Run every trial, and show nothing; the best one is recorded by `finish`."""
         procedure = Sensitive(lambda source: self._select(objective, source))
         noise.rehearse(self._plan.spends[0], self._mechanism, procedure)
 
     def finish(self, noise: Noise) -> Release:
-        """Record the best trial, and return the release of it."""
+        """Record the best trial, found in `step`, and return its release."""
         never: Sensitive[Procedure] = Sensitive(_not_rehearsed)
         done = noise.release(self._plan.spends[0], self._mechanism, never)["draw"]
         value = {
@@ -254,7 +254,7 @@ class HypoSearch(Opaque):
         return make_release(self._method, self._problem, self._plan, noise, value)
 
     def _select(self, objective: Scorer, source: NoiseSource) -> dict[str, Any]:
-        """Run K trials of Framework 1 and return the best one."""
+        """Run K trials of Framework 1: the best one's candidate, quality and model."""
         sampler = self._make_sampler()  # Framework 1, line 1: nothing was tried, it knows nothing of any record
         K = self._mechanism.stopping.draw(source)  # Framework 1, line 3
         runs = K if self._mechanism.cap is None else self._mechanism.cap
@@ -276,7 +276,7 @@ class HypoSearch(Opaque):
         return {"candidate": best[1], "quality": best[0], "model": model_json(model, self._problem)}  # line 8
 
     def _try(self, index: int, objective: Scorer, source: NoiseSource) -> tuple[int, ScorableModel | None]:
-        """Run one trial (x, q) ~ M_λ; a trial that fails is the worst, and counts."""
+        """One trial (x, q) ~ M_λ: its quality and private model; a trial that fails is the worst, and counts."""
 
         def trial() -> tuple[int, ScorableModel | None]:
             with np.errstate(all="ignore"):  # a warning that depends on a record must not be seen either
@@ -296,7 +296,7 @@ class HypoSearch(Opaque):
         return self._trial.training.train(records.expose(), self._problem.candidates.points[index], source)
 
     def _draw_candidate(self, sampler: Sampler, source: NoiseSource) -> int:
-        """Draw a candidate by the prior, or by integer weights whose ratio to it lies between c and C, exactly.
+        """The index of a trial's candidate, drawn exactly by the prior or by the sampler's integer weights.
 
         A density that cannot be computed is the prior: any in the box is as private as any other.
         """
@@ -320,7 +320,7 @@ class HypoSearch(Opaque):
         return None if max(self._prior) == min(self._prior) else self._prior
 
     def _tell(self, sampler: Sampler, index: int, quality: int) -> None:
-        """Tell the sampler a trial's quality as a share of its range; errors of the sampler are dropped."""
+        """Tell the sampler a trial's quality, as a share of its range; an error of the sampler is dropped."""
         share = min(max(quality / self._problem.range_steps, 0.0), 1.0)
         attempted(lambda: sampler.tell(index, share), None)
 

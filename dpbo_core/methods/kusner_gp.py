@@ -90,7 +90,7 @@ class NoisyGP(pricing.OnThePrior):
         _ = self.scale
 
     def proof(self, problem: Problem, uncapped: Sequence[pricing.Output]) -> tuple[Evidence, tuple[str, ...]]:
-        """The evidence for what is released, and what it assumes, given the outputs that rest on a theorem.
+        """The proof's standing and its assumptions; `uncapped` outputs rest on a theorem, not on the range.
 
         Raises:
             StudyInvalid: an acquisition that Theorem 3 does not speak of.
@@ -123,7 +123,7 @@ class NoisyGP(pricing.OnThePrior):
         )
 
     def outlook(self, problem: Problem) -> Outlook:
-        """What to expect: Theorem 2's loss of the choice or Theorem 4's error of the score, the larger."""
+        """The expected error: Theorem 2's loss of the choice or Theorem 4's of the score, the larger."""
         spends, error = self.plan(problem).spends, 0.0
         words = pricing.score_noise_words(problem, spends[-1])
         if self.outputs != "score":
@@ -144,7 +144,7 @@ class NoisyGP(pricing.OnThePrior):
         return UCB(delta=self.last_delta(problem) / events)  # Alg. 1, line 4
 
     def score_sensitivity(self, problem: Problem) -> float:
-        """Theorem 3's Δ of max_t v_t, on the prior's scale."""
+        """Theorem 3's bound Δ on how far one data set moves max_t v_t, on the prior's scale."""
         return kusner_2015.theorem_3_sensitivity(
             n_candidates=len(problem.candidates),
             n_steps=problem.search.n_steps,
@@ -157,7 +157,7 @@ class NoisyGP(pricing.OnThePrior):
         )
 
     def score_draw(self, problem: Problem, sensitivity: float, epsilon_units: int) -> tuple[Spend, DiscreteLaplace]:
-        """The noise on max_t v_t with its spend, in steps of the grid that real scores are rounded on."""
+        """The noise draw on max_t v_t with its price, in steps of the grid that scores are rounded to."""
         steps = self.scale.sensitivity_steps(sensitivity)
         mechanism = DiscreteLaplace(steps, epsilon_units, problem.score_range / GRID)
         return mechanism.spend("best score"), mechanism
@@ -234,7 +234,7 @@ class ExactGP(pricing.OnThePrior):
         _ = self.scale
 
     def proof(self, problem: Problem, uncapped: Sequence[pricing.Output]) -> tuple[Evidence, tuple[str, ...]]:
-        """The evidence for what is released, and what it assumes, given the outputs that rest on a theorem."""
+        """The proof's standing and its assumptions; `uncapped` outputs rest on a theorem, not on the range."""
         del problem
         assumptions = (GP_PRIOR.name,) * bool(uncapped) + (DE_FREITAS_CONSTANTS.name,) * ("score" in uncapped)
         choice = self.outputs != "score"
@@ -257,7 +257,7 @@ class ExactGP(pricing.OnThePrior):
         return CertificateRules(draws, 0.0, assumed, relations=MEANS)
 
     def outlook(self, problem: Problem) -> Outlook:
-        """What to expect: Theorem 6's error of the score or Theorem 2's loss of the choice, the larger."""
+        """The expected error: Theorem 6's of the score or Theorem 2's loss of the choice, the larger."""
         spends = [spend for spend, _ in self.draws(problem)]
         spend, error, words = spends[-1], 0.0, list[str]()
         if self.outputs != "score":
@@ -281,7 +281,7 @@ class ExactGP(pricing.OnThePrior):
         return ExactGPSearch(self, problem, plan)
 
     def score_sensitivity(self, problem: Problem) -> float:
-        """Theorem 5's Δ of f_V(λ_T), on the prior's scale.
+        """Theorem 5's bound Δ on how far one data set moves f_V(λ_T), on the prior's scale.
 
         Raises:
             StudyInvalid: no constants or no theorem for the score that is asked for.
@@ -308,7 +308,7 @@ class ExactGP(pricing.OnThePrior):
         return bound
 
     def score_draw(self, problem: Problem, sensitivity: float, epsilon_units: int) -> tuple[Spend, DiscreteLaplace]:
-        """The noise on f_V(λ_T) with its spend, in steps of the exact sum; Δ is rounded up."""
+        """The noise draw on f_V(λ_T) with its price, in steps of the exact sum; Δ is rounded up."""
         steps = problem.range_steps
         if not self.scale.binds(sensitivity):
             steps = math.ceil(sensitivity * self.score_spread * problem.range_steps) + 1
@@ -391,7 +391,7 @@ class ExactGPSearch(Opaque):
 def _release(
     search: NoisyGPSearch | ExactGPSearch, noise: Noise, mean: NDArray[np.float64], score: Sensitive[int]
 ) -> Release:
-    """Make the draws of a search that ended, from its posterior mean μ_T, (N,), and its score in steps."""
+    """The release of a search that ended: its choice drawn by the mean μ_T, (N,), or its noised score."""
     method, problem, value = search._method, search._problem, dict[str, object]()
     for spend, mechanism in method.draws(problem):
         if isinstance(mechanism, DiscreteLaplace):  # Alg. 1, lines 14 and 15; Alg. 2, lines 4 and 5

@@ -117,17 +117,17 @@ class PriorScale:
         return 1.0 / self.spread
 
     def to_prior(self, total: int, range_steps: int) -> float:
-        """The score z of an exact integer sum, on the prior's scale."""
+        """The score that an exact integer sum stands for, in standard units of the Gaussian process prior."""
         return ScoreMap(self.center, self.spread, 1.0).mapped(total / range_steps)
 
     def to_steps(self, z: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Scores z as whole steps of h above a, shape of `z`; clipped to [0, 2²⁴] where the range caps."""
+        """Scores z as whole steps of the grid width h above a; clipped to [0, 2²⁴] where the range caps."""
         steps = np.rint((z - self.low) / self.width * GRID)
         limits = (0.0, float(GRID)) if self.capped else (-(2.0**52), 2.0**52)
         return np.asarray(np.clip(steps, *limits), dtype=np.int64)
 
     def binds(self, sensitivity: float) -> bool:
-        """Whether the score's range bounds the query's sensitivity at least as well as a theorem does."""
+        """Whether the score's range bounds a query's sensitivity at least as well as a theorem does."""
         return self.capped and sensitivity >= self.width
 
     def sensitivity_steps(self, sensitivity: float) -> int:
@@ -169,13 +169,13 @@ def check_prior(dataset_similarity: float, noise_variance: float) -> None:
 
 
 def _up_to(delta_units: int, spend: Spend) -> Spend:
-    """The spend with a δ up to which its ε holds, priced ε²/2 in zCDP, rounded up."""
+    """A priced draw whose ε holds up to a δ, priced ε²/2 in zCDP, rounded up."""
     epsilon = from_units(spend.epsilon_units or 0)
     return replace(spend, delta_units=delta_units, rho_units=spent_units(0.5 * epsilon**2 * (1.0 + 1e-12)))
 
 
 def certified_draws(release: Release, score: str) -> tuple[dict[str, tuple[str, ...]], set[str]]:
-    """The draws, with their mechanisms, that a certificate must state, and those that rest on the prior.
+    """The noise draws with their mechanisms that a certificate must state, and which rest on the prior.
 
     Raises:
         ValueError, KeyError: the release is none of these two methods.
@@ -192,7 +192,7 @@ def certified_draws(release: Release, score: str) -> tuple[dict[str, tuple[str, 
 
 
 def choice_outlook(problem: Problem, scale: PriorScale, spend: Spend) -> tuple[float, str]:
-    """Theorem 2's loss of the selection at a = 1, in units of the score and as a sentence."""
+    """Theorem 2's expected loss of the private choice at a = 1, in units of the score and as a sentence."""
     loss = kusner_2015.theorem_2_utility_bound(
         n_candidates=len(problem.candidates),
         sensitivity=spend.sensitivity,
@@ -275,7 +275,7 @@ class OnThePrior(ABC):
         return problem.search.n_steps
 
     def plan(self, problem: Problem) -> PrivacyPlan:
-        """The price of a study: at most one selection and one Laplace draw, with their guarantee.
+        """The noise draws of a study, at most a selection and a Laplace draw, with their guarantee.
 
         Raises:
             StudyInvalid: an ε or δ too small to be split, or a score that no theorem speaks of: after another
@@ -290,7 +290,7 @@ class OnThePrior(ABC):
         return PrivacyPlan(guarantee, tuple(spend for spend, _ in self.draws(problem)))
 
     def draws(self, problem: Problem) -> Draws:
-        """The draws of the plan, each with its δ where the range does not cap it."""
+        """The noise draws of the plan with their mechanisms, each with a δ where the range does not cap it."""
         sensitivities, draws = self.sensitivities(problem), list[tuple[Spend, Mechanism[Any]]]()
         epsilons = split_epsilon(problem, (1.0,) * len(sensitivities))
         for (output, bound), epsilon, delta in zip(
@@ -307,7 +307,7 @@ class OnThePrior(ABC):
         return tuple(draws)
 
     def sensitivities(self, problem: Problem) -> dict[Output, float]:
-        """The sensitivity Δ of each output, in order, on the prior's scale.
+        """The sensitivity Δ of each released output (choice, score), in order, on the prior's scale.
 
         Raises:
             StudyInvalid: no constants or no theorem for the score that is asked for.
@@ -327,16 +327,16 @@ class OnThePrior(ABC):
         return bounds
 
     def last_delta(self, problem: Problem) -> float:
-        """The δ of the last output, which is the score where there is one."""
+        """The δ of the last released output, which is the score where one is released."""
         return from_units(self._deltas(problem)[-1])
 
     def _deltas(self, problem: Problem) -> tuple[int, ...]:
-        """The δ of each output, in the ledger's units."""
+        """The δ of each released output, in 10⁻¹²."""
         return split_delta(problem, (1.0, 1.0) if self.outputs == "both" else (1.0,))
 
     @abstractmethod
     def proof(self, problem: Problem, uncapped: Sequence[Output]) -> tuple[Evidence, tuple[str, ...]]:
-        """The evidence for what is released, and what it assumes, given the outputs that rest on a theorem."""
+        """The proof's standing and its assumptions; `uncapped` outputs rest on a theorem, not on the range."""
 
     @abstractmethod
     def score_sensitivity(self, problem: Problem) -> float:
@@ -344,4 +344,4 @@ class OnThePrior(ABC):
 
     @abstractmethod
     def score_draw(self, problem: Problem, sensitivity: float, epsilon_units: int) -> tuple[Spend, DiscreteLaplace]:
-        """The noise on the score with its spend, at its sensitivity on the prior's scale and its ε in 10⁻¹²."""
+        """The noise draw on the score with its price, at this sensitivity on the prior's scale and ε in 10⁻¹²."""

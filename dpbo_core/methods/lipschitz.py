@@ -118,11 +118,11 @@ class Lipschitz:
         return min(steps, len(problem.candidates)) if self.scores_all else steps
 
     def fixed_path(self, problem: Problem) -> tuple[int, ...]:
-        """The candidates that are trained in any case: all of Λ, in either form."""
+        """Indices of the candidates that are trained in any case: all of Λ, for either variant."""
         return tuple(range(len(problem.candidates)))
 
     def plan(self, problem: Problem) -> PrivacyPlan:
-        """The price of a study: one draw of discrete Laplace noise at Δ/ε, with its guarantee.
+        """The noise draws of a study: one discrete Laplace draw at scale Δ/ε, with its guarantee.
 
         Raises:
             StudyInvalid: a score that is not Lipschitz, or another estimator.
@@ -134,7 +134,7 @@ class Lipschitz:
         return PrivacyPlan(guarantee, tuple(spend for spend, _ in self.draws(problem)))
 
     def draws(self, problem: Problem) -> Draws:
-        """The one draw of the plan: the best score."""
+        """The plan's one noise draw with its mechanism: on the best score."""
         mechanism = self._mechanism(problem)
         return ((mechanism.spend("best score"), mechanism),)
 
@@ -149,7 +149,7 @@ class Lipschitz:
         return CertificateRules(draws, 0.0, assumed, relations=MEANS, score_bound=_score_bound(spend))
 
     def outlook(self, problem: Problem) -> Outlook:
-        """What to expect: the mean absolute value of the Laplace noise, which is its scale."""
+        """The expected error: the mean absolute value of the Laplace noise, which is its scale."""
         ((spend, _),) = self.draws(problem)
         scale = spend.noise_scale
         published = kusner_2015.corollary_4_scale(sensitivity=self._as_printed(problem), epsilon=problem.epsilon)
@@ -172,7 +172,7 @@ class Lipschitz:
         return DiscreteLaplace(self._sensitivity_steps(problem), epsilon, problem.score_per_step)
 
     def _sensitivity_steps(self, problem: Problem) -> int:
-        """The sensitivity Δ of the best sum in integer steps; as published, the real-valued Δ rounded up to steps.
+        """The sensitivity Δ of the best score, in whole steps of the integer sum, rounded up.
 
         Where each person counts once the two ends of a path differ for every person present, how many these are is
         private, and the clamp at n_p does not bound it. All of Λ moves by R: an absent person scores φ(0).
@@ -314,7 +314,7 @@ def _score_bound(spend: Spend) -> str:
 
 
 def _ends(problem: Problem) -> tuple[float, float]:
-    """The ends λ_min and λ_max of Λ; refuses a study that Theorem 7 does not cover."""
+    """The least and largest λ of the candidates; a study that Theorem 7 does not cover is refused."""
     if not problem.model.linear:
         raise StudyInvalid(
             f"lipschitz cannot tune {problem.model.estimator}",
@@ -334,7 +334,7 @@ def _ends(problem: Problem) -> tuple[float, float]:
 
 
 def _tolerance(problem: Problem) -> float:
-    """The largest certificate τ that any model of Λ is trained to."""
+    """The largest distance τ from its optimum that any candidate's model is certified to be trained within."""
     if problem.model.tolerance is not None:
         return problem.model.tolerance
     lambdas = {float(point["lambda"]) for point in problem.candidates.points}

@@ -53,11 +53,11 @@ class Unit:
     error: float = 0.0
 
     def score(self, draw: int) -> float:
-        """The score that a draw stands for."""
+        """The score that a noised integer (draw) stands for."""
         return self.offset + draw * self.per_step
 
     def deviation(self, scale: float, score: float) -> float:
-        """The standard deviation of a score's noise, from that of its draw in steps and the score itself."""
+        """The standard deviation of a score's noise, from its draw's noise in steps and the score itself."""
         return (
             math.hypot(scale * self.per_step, self.error * (score - self.offset))
             if self.error
@@ -66,17 +66,17 @@ class Unit:
 
 
 def in_pairs(problem: Problem) -> PairCount | None:
-    """The count of pairs that the study's score is; None where it is a mean."""
+    """What counts the study's score's pairs, with their bounds; None where the score is a mean."""
     return problem.aggregate if isinstance(problem.aggregate, PairCount) else None
 
 
 def unit_of(problem: Problem) -> Unit:
-    """The map from a draw to a score, with the public share of positives where pairs are counted."""
+    """The linear map from a noised integer to a score, at the public share of positives for pairs."""
     return Unit(problem.metric_per_step)
 
 
 def unit_drawn(pairs: PairCount, drawn: int, deviation: float, beside: float) -> Unit:
-    """The map from a draw to a score, once the number of pairs was drawn with noise of this deviation."""
+    """The linear map from a noised integer to a score, by a number of pairs `drawn` with this deviation."""
     n_pairs = min(max(drawn, pairs.fewest_likely), pairs.range_steps)
     return Unit(1.0 / n_pairs, beside, deviation / n_pairs)
 
@@ -89,7 +89,7 @@ def shares_of(problem: Problem, whole: float) -> tuple[float, ...]:
 
 
 def score_caption(problem: Problem, noise: Noise, index: int, score: Drawn, number: Drawn | None) -> dict[str, Any]:
-    """Draw the score of one candidate: the score, its interval and, of pairs, their number.
+    """One candidate's noised score, its interval and, of pairs, their number: a part of the release.
 
     Args:
         problem: whose candidate it is.
@@ -117,7 +117,7 @@ def score_caption(problem: Problem, noise: Noise, index: int, score: Drawn, numb
 
 
 def beside(problem: Problem, index: int) -> float:
-    """The public score r of a candidate as a reference, or the usual one without it. Never raises."""
+    """A candidate's public score r, beside which its pairs are counted; the usual one without it."""
     public = attempted(lambda: problem.public_score(index), USUAL)
     return on_grid(min(max(public, 0.0), 1.0))
 
@@ -128,7 +128,7 @@ def on_grid(share: float) -> float:
 
 
 def one_unit_moves(release: Release) -> float:
-    """The sensitivity of each of a release's draws, in the unit of the draws.
+    """The sensitivity of each of a release's noise draws to one unit, in whole steps of the draw.
 
     Raises:
         KeyError, TypeError, ValueError: the facts do not say.

@@ -51,7 +51,7 @@ def guarantee_of(
 
 
 def split_epsilon(problem: Problem, shares: tuple[float, ...]) -> tuple[int, ...]:
-    """The study's ε in 10⁻¹² (rounded down: never above the guarantee), split so that the parts sum exactly to it.
+    """The study's ε in 10⁻¹², rounded down, split by `shares` into whole parts that sum exactly to it.
 
     Raises:
         StudyInvalid: ε is too small for the ledger's unit.
@@ -60,7 +60,7 @@ def split_epsilon(problem: Problem, shares: tuple[float, ...]) -> tuple[int, ...
 
 
 def split_delta(problem: Problem, shares: tuple[float, ...]) -> tuple[int, ...]:
-    """The study's δ in 10⁻¹² (rounded down: never above the guarantee), split so that the parts sum exactly to it.
+    """The study's δ in 10⁻¹², rounded down, split by `shares` into whole parts that sum exactly to it.
 
     Raises:
         StudyInvalid: δ is too small for the ledger's unit.

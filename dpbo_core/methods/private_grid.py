@@ -119,13 +119,13 @@ class PrivateGrid:
             )
 
     def n_steps(self, problem: Problem) -> int:
-        """The number of candidates that are scored, |Λ′|."""
+        """The number of candidates that are scored, |Λ′|: one step of the search each."""
         sizes = {"all": len(problem.candidates), "tried": self.public_trials}
         return min(sizes.get(self.evaluate, problem.search.n_steps), len(problem.candidates))
 
     @staticmethod
     def forms(problem: Problem) -> tuple["PrivateGrid", ...]:
-        """The form that the advice compares: all cross-validated candidates, or a shortlist where scoring is slow.
+        """The variants that the advice compares: all cross-validated candidates, or a shortlist if scoring is slow.
 
         Where every record is scored in a process of its own scoring is the cost: then as many as there are steps.
         """
@@ -152,12 +152,12 @@ class PrivateGrid:
         )
 
     def fixed_path(self, problem: Problem) -> tuple[int, ...]:
-        """The candidates Λ′ in order; empty where the public scores decide which they are."""
+        """Indices of the candidates Λ′ to score, in order; empty where public scores decide which."""
         fixed = self.evaluate in ("all", "sobol") or self.n_steps(problem) == len(problem.candidates)
         return self._spread(problem) if fixed and self.evaluate != "public_shortlist" else ()
 
     def plan(self, problem: Problem) -> PrivacyPlan:
-        """The price of a study: one selection and one score, which is two draws where pairs are counted."""
+        """The noise draws of a study, a selection and a score (of pairs also their number), and its guarantee."""
         spends = tuple(spend for spend, _ in self.draws(problem))
         if self.paired:
             check_unpaired(problem)
@@ -166,7 +166,7 @@ class PrivateGrid:
         return PrivacyPlan(guarantee, spends)
 
     def draws(self, problem: Problem) -> Draws:
-        """The draws of the plan: the choice, the number of pairs where such are counted, and the score."""
+        """The plan's noise draws with their mechanisms: the choice, the number of pairs if any, the score."""
         (selection, laplace), number = self._mechanisms(problem), self.number(problem)
         drawn = ((selection.spend(CHOICE), selection), (laplace.spend(SCORE), laplace))
         return drawn if number is None else (drawn[0], (number.spend(ALL_PAIRS), number), drawn[1])
@@ -182,11 +182,11 @@ class PrivateGrid:
 
     @staticmethod
     def released_scores(release: Release) -> ReleasedScores:
-        """The choice of a release, and the score of it."""
+        """The chosen candidate in a release, and its score."""
         return chosen_and_scored(release, choice=CHOICE, score=SCORE)
 
     def outlook(self, problem: Problem) -> Outlook:
-        """What to expect: the selection's expected regret (a bound) plus the mean absolute error of the score."""
+        """The expected error: a bound on the selection's regret, plus the mean absolute error of the score."""
         selection, laplace = self._mechanisms(problem)
         scale, n = laplace.scale * problem.metric_per_step, self.n_steps(problem)
         regret = theorem_2_expected_error(
@@ -216,7 +216,7 @@ class PrivateGrid:
         return GridSearch(self, problem, plan, *self._mechanisms(problem))
 
     def subset(self, problem: Problem) -> tuple[tuple[int, ...], Pairing | None, NDArray[np.int64]]:
-        """The candidates to score, in order; how they are paired; their head start in steps of the sum.
+        """The candidates to score, what they are compared with (None: nothing), and their public head start.
 
         All of it is public. The head start is what the public training set has to say in the choice; no record
         moves it.
@@ -247,7 +247,7 @@ class PrivateGrid:
         return listed, pair, self._moved(problem, listed, start)
 
     def _moved(self, problem: Problem, listed: tuple[int, ...], start: NDArray[np.float64]) -> NDArray[np.int64]:
-        """The candidates' head start in whole steps, shifted towards earlier editions' choices."""
+        """The candidates' head start in whole steps of the sum, moved towards what earlier editions chose."""
         choices = [edition.choice for edition in problem.earlier or ()]
         if any(choice is not None for choice in choices):
             scale = self._mechanisms(problem)[0].scale
@@ -279,7 +279,7 @@ class PrivateGrid:
         return DiscreteLaplace(problem.record_steps, epsilon, problem.score_per_step)
 
     def _mechanisms(self, problem: Problem) -> tuple[PrivateSelection, DiscreteLaplace]:
-        """The mechanisms of the choice and of its score."""
+        """The mechanisms that choose a candidate privately, and that noise its score."""
         select, *_, score = self._parts(problem)
         steps, per_step = problem.record_steps, problem.score_per_step
         selection = PrivateSelection(

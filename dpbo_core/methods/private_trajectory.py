@@ -109,7 +109,7 @@ class PrivateTrajectory:
 
     @property
     def shares(self) -> tuple[float, float]:
-        """The shares of ρ for the final choice and for the fresh look, as stated or as usual."""
+        """The shares of the zCDP budget for the final choice, and for one more noised score of it (look)."""
         final, look, _ = ENDS[self.final_choice]
         return (
             final if self.final_share is None else self.final_share,
@@ -122,7 +122,7 @@ class PrivateTrajectory:
 
     @staticmethod
     def forms(problem: Problem) -> tuple["PrivateTrajectory", ...]:  # noqa: ARG004  the same on every problem
-        """The forms that the advice compares: with the public prior, and without."""
+        """The variants that the advice compares: with the public scores as prior, and without."""
         return PrivateTrajectory(prior="public"), PrivateTrajectory()
 
     def simulated(self, problem: Problem) -> Simulated:
@@ -138,7 +138,7 @@ class PrivateTrajectory:
         return Simulated(f"{self.kind}/{self.prior}", records, records)
 
     def plan(self, problem: Problem) -> PrivacyPlan:
-        """The price of a study: T draws of Gaussian noise, perhaps a final choice, and the fresh look.
+        """The noise draws of a study with its guarantee: T Gaussian scores, perhaps a choice, and its fresh look.
 
         Raises:
             StudyInvalid: δ = 0, or an ε too small for the ledger's unit.
@@ -149,7 +149,7 @@ class PrivateTrajectory:
         return PrivacyPlan(guarantee, spends)
 
     def draws(self, problem: Problem) -> Draws:
-        """The draws of the plan, of those that there are: number of pairs, observations, final choice, look."""
+        """The plan's noise draws with their mechanisms: number of pairs, T scores, final choice, fresh look."""
         drawn: list[tuple[Spend, Mechanism[Any]]] = []
         if (number := self.number(problem)) is not None:
             drawn.append((number.spend(ALL_PAIRS), number))
@@ -180,11 +180,11 @@ class PrivateTrajectory:
 
     @staticmethod
     def released_scores(release: Release) -> ReleasedScores:
-        """Every released step's score, the choice, and the fresh look at it."""
+        """Every step's score in a release, the choice, and its fresh look (one more noised score)."""
         return steps_and_look(release, LOOK)
 
     def outlook(self, problem: Problem) -> Outlook:
-        """What to expect: the mean absolute error of the posterior mean at T evenly spread candidates."""
+        """The expected error: the posterior mean's mean absolute error at T evenly spread candidates."""
         sigma = self.observations(problem)[0].scale * problem.metric_per_step
         T, scale = self.n_steps(problem), SPREAD * problem.score_range
         spread = np.unique(np.linspace(0, len(problem.candidates) - 1, T).round().astype(int))
@@ -212,7 +212,7 @@ class PrivateTrajectory:
         return required_trials(problem, self.public_trials) if self.prior == "public" else ()
 
     def guess(self, problem: Problem) -> NDArray[np.float64] | None:
-        """The public score of every candidate as the prior mean, (N,); None without the public prior."""
+        """The public score of each candidate as prior mean, (N,); None where the prior is flat."""
         return search_on_public_data(problem, self.public_trials).mean if self.prior == "public" else None
 
     def deviation(self, problem: Problem, public: NDArray[np.float64] | None, scale: float) -> float | None:
@@ -224,7 +224,7 @@ class PrivateTrajectory:
         return TrajectorySearch(self, problem, plan)
 
     def observations(self, problem: Problem) -> tuple[DiscreteGaussian, ...]:
-        """The mechanism of each of the T observations."""
+        """The mechanism that noises the score in each of the T steps."""
         T, whole = self.n_steps(problem), self._rho(problem)[0]
         try:
             parts = split_units(whole, (1.0,) * T)
@@ -241,7 +241,7 @@ class PrivateTrajectory:
         return selection(problem, self._rho(problem)[1], self.final_choice)
 
     def look(self, problem: Problem) -> DiscreteGaussian | None:
-        """The mechanism of the fresh look at the choice's score; None without one."""
+        """The mechanism of the fresh look (one more noised score of the choice); None where none is paid for."""
         return None if self.shares[1] == 0.0 else _gaussian(problem, self._rho(problem)[2])
 
     def number(self, problem: Problem) -> DiscreteGaussian | None:
@@ -249,7 +249,7 @@ class PrivateTrajectory:
         return None if in_pairs(problem) is None else _gaussian(problem, self._rho(problem)[3])
 
     def _rho(self, problem: Problem) -> tuple[int, int, int, int]:
-        """The largest ρ that the study holds in 10⁻¹², split: observations, final choice, look, number of pairs."""
+        """The study's zCDP budget in 10⁻¹², split: steps' scores, final choice, fresh look, number of pairs."""
         if problem.delta == 0.0:
             raise StudyInvalid(
                 "private_trajectory needs δ > 0, and the study says delta = 0",
@@ -325,7 +325,7 @@ class TrajectorySearch(Opaque):
         self._map, self._bo = self._search()
 
     def step(self, objective: Scorer, noise: Noise) -> Released:
-        """One noised observation, recorded before it is used or shown; a recorded one is read back, not redrawn."""
+        """One step: a candidate's noised score, recorded before it is used or shown; or the recorded one."""
         t, self._objective = len(self._path), objective
         if t == 0:
             self._count_pairs(objective, noise)
@@ -384,7 +384,7 @@ class TrajectorySearch(Opaque):
         self._map, self._bo = self._search()
 
     def _total(self, objective: Scorer, index: int) -> Sensitive[int]:
-        """The exact integer of a candidate: scored now, or with one_pass looked up, once all of Λ was scored."""
+        """A candidate's exact sum: scored now, or with one_pass looked up once all of Λ were scored together."""
         if not self._problem.search.one_pass:
             return objective.evaluate(self._problem.train(index))
         if not self._scored:

@@ -61,7 +61,7 @@ class Public:
 
     @staticmethod
     def forms(problem: Problem) -> tuple["Public", ...]:  # noqa: ARG004  the same on every problem
-        """The form that the advice compares, on every problem."""
+        """The one variant that the advice compares, on every problem."""
         return (Public(),)
 
     def simulated(self, problem: Problem) -> Simulated:
@@ -71,13 +71,13 @@ class Public:
         return Simulated(self.kind, records, records)
 
     def plan(self, problem: Problem) -> PrivacyPlan:
-        """The price of a study: one draw, for the score; two where pairs are counted."""
+        """The noise draws of a study with its guarantee: one for the score, two where pairs are counted."""
         spends = tuple(spend for spend, _ in self.draws(problem))
         guarantee = guarantee_of(problem, delta=0.0, evidence=EVIDENCE, scope=self.traits.scope)
         return PrivacyPlan(guarantee, spends)
 
     def draws(self, problem: Problem) -> Draws:
-        """The draws of the plan: the number of pairs where such are counted, and the score."""
+        """The plan's noise draws with their mechanisms: the number of pairs if they are counted, and the score."""
         names = (SCORE,) if in_pairs(problem) is None else (ALL_PAIRS, SCORE)
         return tuple((m.spend(name), m) for name, m in zip(names, self.laplaces(problem), strict=True))
 
@@ -94,7 +94,7 @@ class Public:
         return chosen_and_scored(release, choice="", score=SCORE)
 
     def outlook(self, problem: Problem) -> Outlook:
-        """What to expect of the score's noise; the public choice's own loss is not noise."""
+        """The expected error of the score's noise; the loss of choosing by public data alone is not in it."""
         scale = self.laplaces(problem)[-1].scale * problem.metric_per_step
         why = (
             "chooses by the public score alone, which costs no privacy and is as good as the public set is like "
@@ -158,7 +158,7 @@ class PublicChoice(Opaque):
         self._drawn: list[Sensitive[int]] = []  # in the order of the plan
 
     def step(self, objective: Scorer, noise: Noise) -> None:  # noqa: ARG002  no noise before the end
-        """Score the public choice, and count all pairs where such are counted."""
+        """Score the candidate that is best on public data, exactly; nothing is released before `finish`."""
         if in_pairs(self._problem) is not None:
             self._drawn.append(objective.pairs())
         self._drawn.append(objective.evaluate(self._problem.train(self._choice)))

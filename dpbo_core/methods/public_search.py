@@ -47,7 +47,7 @@ DOUBT_LENGTHSCALE = 0.3  # times √d: over what distance that difference change
 
 
 def searched(problem: Problem, trials: int) -> Problem:
-    """The problem with a public search of so many trials attached.
+    """The problem with the results of cross-validating `trials` candidates on public data.
 
     Raises:
         StudyInvalid: a public training failed.
@@ -56,7 +56,7 @@ def searched(problem: Problem, trials: int) -> Problem:
 
 
 def search_on_public_data(problem: Problem, trials: int) -> PublicSearch:
-    """Cross-validate R candidates: half of them spread evenly, the others proposed by the search.
+    """Cross-validate `trials` candidates, half spread evenly and half proposed by a search: all results.
 
     Where the problem has this public search already it is that, and nothing is trained.
 
@@ -102,7 +102,7 @@ def required_trials(problem: Problem, trials: int) -> tuple[int, ...]:
 
 
 def check_trials(trials: int) -> None:
-    """Refuse a number of public trials that no search can make.
+    """Refuse a number of public trials (candidates to cross-validate) that no search can make.
 
     Raises:
         StudyInvalid: fewer than 1.
@@ -142,7 +142,7 @@ def public_shortlist(problem: Problem, n_chosen: int, public_search: PublicSearc
 def head_start(
     problem: Problem, listed: tuple[int, ...], public_search: PublicSearch, noise_scale: float
 ) -> NDArray[np.int64]:
-    """Public handicaps b, in steps of the exact sum, for candidates that the public score thinks worse.
+    """Public handicaps, in steps of the exact sum, of candidates that the public score thinks worse.
 
     A noisy score and a public one, off by ν and e, are best added with weights 1/ν² and 1/e². So a choice whose
     noise drowns the scores follows the public score, and one with little noise hardly looks at it. Being a public
@@ -177,7 +177,7 @@ def base_measure(problem: Problem, scores: NDArray[np.float64], noise_scale: flo
 
 
 def pairing(problem: Problem, public_search: PublicSearch, noise_scale: float) -> Pairing | None:
-    """The reference candidate λ₀ and the clip of differences to it; None where pairing gains nothing.
+    """The candidate that others are compared with, and the clip of differences; None where it gains nothing.
 
     A bound makes the noise smaller, and moves a mean difference of heavy-tailed scores. Taken is the bound with the
     least sum of the two, on public records and among the candidates that are best there. Where the noise is small

@@ -78,7 +78,7 @@ def acquisition_of(search: SearchSection) -> Acquisition:
 
 
 def _checked(function: Callable[..., Any], candidates: Arrays, mean: Arrays, deviation: Arrays) -> Arrays:
-    """What a user's acquisition returned, as (N,) finite numbers; raises on anything else.
+    """A user's acquisition, called: (N,) finite numbers; anything else that it returns is refused.
 
     Raises:
         Exception: anything; there is none.

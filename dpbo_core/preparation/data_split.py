@@ -90,11 +90,11 @@ class FileSplit:
 
     @classmethod
     def of(cls, spec: StudySpec, run: Run) -> "FileSplit":
-        """The files of a study under `run`, with its folder, workers and the score that its ledger allows."""
+        """The public and sensitive files of a study, with the folder, workers and score that `run` allows."""
         return cls(spec, run.folder, run.workers, allowed_score(spec, run.ledger))
 
     def public(self, problem: Problem) -> "PublicHalf":
-        """Read the training set and fit the preprocessing to it."""
+        """The public half: the training set, read, with the preprocessing fitted to it and a trainer."""
         return public_half(self.spec, self.folder, problem, allowed_score=self.allowed_score)
 
     def public_table(self) -> Table:
@@ -115,11 +115,11 @@ class FileSplit:
         return sources_of(self.spec, self.folder)
 
     def check(self, public: "PublicHalf") -> None:
-        """Refuse sensitive files by presence, header and number of records."""
+        """Refuse sensitive files that are missing, or have another header or number of records than stated."""
         check_presence(self.spec, self.folder, public)
 
     def sensitive(self, public: "PublicHalf") -> Scorer:
-        """Read the validation records as a sealed scorer."""
+        """The validation records, read, as a sealed scorer of models."""
         return sensitive_half(self.spec, self.folder, public, self.workers)
 
 
@@ -165,7 +165,7 @@ def allowed_score(spec: StudySpec, ledger: PrivacyLedger) -> str | None:
 def public_half(
     spec: StudySpec, folder: str | Path, problem: Problem | None = None, *, allowed_score: str | None = None
 ) -> PublicHalf:
-    """Read and fit the public training set.
+    """The public training set, read, with the preprocessing fitted to it and a trainer of models.
 
     Args:
         spec: the study.
@@ -255,7 +255,7 @@ def is_partitioned(spec: StudySpec, folder: str | Path) -> bool:
 
 
 def validation_parts(spec: StudySpec, folder: str | Path) -> tuple[Part, ...]:
-    """The files of a folder of validation records, or a store's objects; none is opened."""
+    """The files (or objects of a store) that a validation set of many files consists of; none is opened."""
     section = spec.data
     if not isinstance(section, PublicFiles | PersonFiles):
         return ()
@@ -263,7 +263,7 @@ def validation_parts(spec: StudySpec, folder: str | Path) -> tuple[Part, ...]:
 
 
 def each_file(spec: StudySpec, names: tuple[str, ...]) -> tuple[StudySpec, ...]:
-    """The study once for each of several validation files; the study itself where none is named."""
+    """The study once for each of the validation files `names`; the study itself where none is named."""
     files = spec.data
     if not isinstance(files, PublicFiles | PersonFiles) or not names:
         return (spec,)
@@ -278,7 +278,7 @@ def sensitive_half(
     *,
     pooled: tuple[str, ...] = (),
 ) -> Scorer:
-    """Read the sensitive records, whatever their bytes, and seal them. Call it only after reserving.
+    """A sealed scorer of the sensitive records, read whatever their bytes. Call it only after reserving.
 
     A folder of Parquet files is not read here: its parts are, one by one or by `workers`, when they are scored.
 
@@ -311,7 +311,7 @@ def sensitive_half(
 
 
 def _both_sensitive(spec: StudySpec, section: SensitiveData, folder: str | Path, public: PublicHalf) -> Objective:
-    """The objective where training records are sensitive too; without a validation file they are scored."""
+    """The scorer where training records are sensitive too; without a validation file they are scored."""
     encode, score, n = public.preprocessing.transform, public.problem.score, facts_of(section).n_records
     trained_on, _ = training_table(spec, folder)
     data.check_record_count(trained_on.n_records, n, shown_as="the training set", key="n_training")
@@ -324,7 +324,7 @@ def _both_sensitive(spec: StudySpec, section: SensitiveData, folder: str | Path,
 
 
 def _declared_half(spec: StudySpec, section: SensitiveData, folder: str | Path, problem: Problem) -> PublicHalf:
-    """The public part of a study whose training set is sensitive: its header and what the study declares."""
+    """The public half of a study whose training set is sensitive: its header and what the study declares."""
     match section:
         case SensitiveBundled():
             columns, target = tuple(training_table(spec, folder)[0].columns), BUNDLED_TARGET
@@ -348,7 +348,7 @@ def _declared_half(spec: StudySpec, section: SensitiveData, folder: str | Path, 
 def records_of(
     spec: StudySpec, folder: str | Path, fitted: Preprocessing | None = None
 ) -> tuple[Table, tuple[Person, ...] | None]:
-    """The SENSITIVE records and each one's person, fetched once. Call it only after reserving."""
+    """The SENSITIVE records, and the person of each (None without persons). Call it only after reserving."""
     section = spec.data
     if isinstance(section, SensitiveTraining):
         raise TypeError("there is no validation set")

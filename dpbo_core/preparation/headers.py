@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def training_parts(spec: StudySpec, folder: str | Path) -> tuple[TableParts, str] | None:
-    """The PUBLIC training records in a folder of Parquet files, by their headers; None for one file.
+    """The PUBLIC training records in many Parquet files, by their headers, and their target; None for one file.
 
     Returns:
         They and the column to predict; None where it names no folder.
@@ -169,7 +169,7 @@ def check_distinct(training: Sequence[Path], validation: Sequence[Path], *, show
 def check_names(
     spec: StudySpec, columns: Sequence[str], public: "PublicHalf | PublicHeader", *, shown_as: str
 ) -> None:
-    """Refuse a validation header other than the training columns, with the column of persons if one is named.
+    """Refuse a validation header other than the training columns, plus the column of persons if one is named.
 
     Raises:
         StudyInvalid: it is not so.

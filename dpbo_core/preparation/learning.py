@@ -29,7 +29,7 @@ MOST = 8  # editions that a search begins with: at a slow drift older ones add l
 
 
 def learns(spec: StudySpec, method: Method, run: Run) -> bool:
-    """Whether the study's search begins with the releases of earlier editions, if there are any.
+    """Whether the study's search begins with what its earlier editions (runs with own data and spend) released.
 
     Args:
         spec: the study.
@@ -56,7 +56,7 @@ def check_learns(spec: StudySpec, method: Method) -> None:
 
 
 def series_of(spec: StudySpec) -> str:
-    """The name under which a study's editions share scores: a hash of what they have in common."""
+    """A hash of what a study's editions have in common, so that one can learn from another's scores."""
     tables = spec.tuned.to_dict()
     identity = [
         spec.name,
@@ -70,7 +70,7 @@ def series_of(spec: StudySpec) -> str:
 
 
 def to_learn_from(spec: StudySpec, method: Method, ledger: PrivacyLedger) -> WarmStart:
-    """The warm start of a study that is not charged yet: the newest releases of its series.
+    """The ids of earlier editions' newest releases that a study, not charged yet, will learn from.
 
     None of them where the method only tells later editions something.
     """
@@ -83,7 +83,7 @@ def to_learn_from(spec: StudySpec, method: Method, ledger: PrivacyLedger) -> War
 def with_earlier(
     problem: Problem, warm_start: WarmStart | None, ledger: PrivacyLedger
 ) -> tuple[EarlierEdition, ...] | None:
-    """The editions that a study begins with, read from their releases; None without a warm start.
+    """The earlier editions (runs with own data and spend) that a search begins with; None for no warm start.
 
     Args:
         problem: whose candidates they are about.
@@ -100,7 +100,7 @@ def with_earlier(
 
 
 def places_in(problem: Problem) -> dict[str, int]:
-    """The index of each point of Λ, by its canonical text."""
+    """The index of each candidate, by its hyperparameters' canonical text."""
     return {_canonical_text(point): index for index, point in enumerate(problem.candidates.points)}
 
 
@@ -109,7 +109,7 @@ def _can_learn(method: Method) -> bool:
 
 
 def edition_of(release: Release, places: Mapping[str, int]) -> EarlierEdition:
-    """The scores that a release has for this edition's candidates; none where it cannot be read."""
+    """What an earlier edition's release says of today's candidates: scores and choice; none if unreadable."""
     method = METHODS.get(release.method)
     choice, scores = None, []
     if method is not None and method.traits.released_scores is not None:

@@ -10,12 +10,12 @@ from dpbo_core.ledger.sources import MEMORY, Role, Source, file_source
 
 
 def place_source(place: Place, role: Role = "records") -> Source:
-    """The source at a path or an address; nothing is opened or asked."""
+    """What the ledger knows a path or an address by; nothing is opened or asked."""
     return file_source(place, role) if isinstance(place, Path) else Source("table", place.identity, role)
 
 
 def named_source(text: str, bundled: Iterable[str] = ()) -> Source:
-    """The source that a person names: `memory`, a bundled set, an address, a URL with `#table`, or a file.
+    """What the ledger knows a source by, from a text: `memory`, a bundled set, an address, URL#table, a file.
 
     Raises:
         StudyInvalid: an address that cannot be read.
@@ -33,6 +33,7 @@ def named_source(text: str, bundled: Iterable[str] = ()) -> Source:
 
 
 def _without_credentials(url: str) -> str:
+    """The URL without user and password."""
     try:
         address = sa.engine.make_url(url)
         parts = {name: getattr(address, name) for name in ("drivername", "host", "port", "database")}

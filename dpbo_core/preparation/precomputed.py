@@ -62,7 +62,7 @@ class Precomputed:
 
 
 def required_trainings(study: ResolvedStudy) -> tuple[int, ...]:
-    """Indices of the candidates that the study will train whatever the data says; opens no file.
+    """Indices of candidates that the study trains in any case, whatever the records say; opens no file.
 
     None where the training set is sensitive: its models are trained inside one private step alone.
     """
@@ -121,7 +121,7 @@ def cross_validate_candidates(
 
 
 def first_trained(method: Method, problem: Problem) -> int:
-    """The candidate to train as a trial: one that a step will need, where that is determined."""
+    """The index of the candidate to train as a trial: one that a step will need, where that is determined."""
     path = () if method.traits.fixed_path is None else method.traits.fixed_path(method, problem)
     return path[0] if path else 0
 
@@ -142,7 +142,7 @@ class Remembering:
         return self.trainer.n_records
 
     def train(self, point: Mapping[str, Value]) -> Model:
-        """The model at `point`: precomputed, copied from one trained before, or trained now."""
+        """The model of a point's hyperparameters: precomputed, copied from an earlier one, or trained now."""
         name = named(point)
         model = self.models.get(name) or self.trained.get(name)
         if model is None:
@@ -151,14 +151,14 @@ class Remembering:
         return model
 
     def public_score(self, point: Mapping[str, Value], *, seed: int) -> float:
-        """The public score at `point` under this seed, computed once."""
+        """The cross-validated public score of a point's hyperparameters under this seed, computed once."""
         key = named(point), seed
         if key not in self.scores:
             self.scores[key] = self.trainer.public_score(point, seed=seed)
         return self.scores[key]
 
     def public_steps(self, point: Mapping[str, Value], *, seed: int) -> NDArray[np.int64]:
-        """Each public record's score at `point` under this seed, computed once."""
+        """Each public record's score, in whole steps, at a point under this seed; computed once."""
         key = named(point), seed
         if key not in self.steps:
             self.steps[key] = self.trainer.public_steps(point, seed=seed)
@@ -166,7 +166,7 @@ class Remembering:
 
 
 def remembering(problem: Problem, precomputed: Precomputed | None) -> Problem:
-    """The problem with a trainer that looks up the precomputed work first; its models are for scoring.
+    """The problem with a trainer that looks up precomputed models and public scores before it trains.
 
     What nobody vouches for is trained again where it is published: who knows what it remembers of what it scored.
     """
@@ -184,12 +184,12 @@ def remembering(problem: Problem, precomputed: Precomputed | None) -> Problem:
 
 
 def publishing(problem: Problem, trained: TrainedModels) -> Problem:
-    """The problem whose trainer returns models that have scored no sensitive record, to be published."""
+    """The problem with a trainer whose models never scored a sensitive record, so that they may be published."""
     return remembering(problem, Precomputed(trained=trained))
 
 
 def named(point: Mapping[str, Value]) -> str:
-    """The canonical text of a point, the same in every process."""
+    """The canonical text of a point's hyperparameters, the same in every process."""
     return repr(sorted(point.items()))
 
 
@@ -232,29 +232,29 @@ class PublicWork:
 
     @property
     def to_cross_validate(self) -> Chunks:
-        """The candidates to cross-validate, in chunks."""
+        """Indices of the candidates to cross-validate, in chunks, one for a task."""
         return chunks([index for index in required_public_scores(self._study) if index not in self._scores])
 
     @property
     def searches(self) -> bool:
-        """Whether the study has a public search."""
+        """Whether the study cross-validates candidates on public data."""
         return bool(required_public_scores(self._study))
 
     @property
     def to_train(self) -> Chunks:
-        """The candidates to train before any step, in chunks; empty where the steps train."""
+        """Indices of the candidates to train before any step, in chunks; empty where the steps train."""
         first = trained_first(self._study.method, self._problem) if self._problem.model.trained else ()
         return chunks([index for index in first if index not in self._models])
 
     @property
     def tries_out(self) -> bool:
-        """Whether one training is tried first, since the steps train."""
+        """Whether one candidate is trained as a trial first, since the others are trained in the steps."""
         if self._problem.training is not None or not self._problem.model.trained:
             return False
         return not trained_first(self._study.method, self._problem)
 
     def cross_validate(self, indices: Sequence[int]) -> int:
-        """Cross-validate a chunk of candidates: the number of scores so far."""
+        """Cross-validate the candidates `indices`: the number of scores so far."""
         self._scores |= self._shared(self._problem.public_score, cross_validate_candidates, indices)
         return len(self._scores)
 
@@ -272,18 +272,18 @@ class PublicWork:
         return len(self._scores)
 
     def train(self, indices: Sequence[int]) -> int:
-        """Train a chunk of candidates: the number of models so far."""
+        """Train the candidates `indices`: the number of models so far."""
         self._models |= self._shared(self._problem.train, train_candidates, indices)
         return len(self._models)
 
     def try_out(self) -> bool:
-        """Train one candidate as a trial: whether the study has any."""
+        """Train one candidate as a trial: whether it gave a model."""
         return self._problem.train(first_trained(self._study.method, self._problem)) is not None
 
     def _shared(
         self, one: Callable[[int], T], many: Callable[..., dict[int, T]], indices: Sequence[int]
     ) -> dict[int, T]:
-        """The result of `one` for each candidate; `many` is the same work, for any process."""
+        """`one(index)` for each candidate, here or, where that takes long, in other processes by `many`."""
         begun = time.monotonic()
         if self._processes is None or self._seconds < LONG:
             done = {index: one(index) for index in indices}
@@ -297,7 +297,7 @@ class PublicWork:
         return done
 
     def done(self) -> Precomputed:
-        """The precomputed work, with which a study is opened."""
+        """The models and public scores so far, with which the study is opened."""
         return Precomputed(self._models, self._scores, self._steps, tried=True, trained=self._trained)
 
 

@@ -27,7 +27,7 @@ from dpbo_core.study_file.study import relation_of
 
 
 def opening_cap(spec: StudySpec) -> PrivacyBudget | None:
-    """The cap that a study opens at its dataset's first use; it accepts the study's assumptions."""
+    """The budget cap that a study opens at its dataset's first use, with the assumptions it accepts."""
     if spec.budget is None:
         return None
     budget = spec.budget
@@ -41,7 +41,7 @@ def opening_cap(spec: StudySpec) -> PrivacyBudget | None:
 
 
 def check_accepted(spec: StudySpec, plan: PrivacyPlan, unlisted: str) -> None:
-    """Refuse a study that does not accept an assumption of the plan's guarantee by name.
+    """Refuse a study that does not accept by name an assumption of its guarantee.
 
     Raises:
         AssumptionNotAccepted: it does not.
@@ -74,7 +74,7 @@ def approve_study(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path)
 
 
 def references_of(spec: StudySpec, folder: str | Path, *beside: Source) -> References:
-    """The files and code that a study names; nothing is opened or imported.
+    """The files, score functions and estimators that a study names; nothing is opened or imported.
 
     Args:
         spec: the study.

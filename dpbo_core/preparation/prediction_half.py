@@ -28,7 +28,7 @@ PAIR = 2
 
 
 def columns_of(spec: StudySpec) -> dict[str, tuple[str, ...]]:
-    """Each candidate's columns: its name, or `candidate:class` for probabilities of more than two classes."""
+    """Each candidate's columns of predictions: its name, or `candidate:class` if there are more than two."""
     section, model = spec.data, spec.model
     if not isinstance(section, PredictionTable) or not isinstance(model, PredictionsSection):
         raise TypeError("no table of predictions")
@@ -38,7 +38,7 @@ def columns_of(spec: StudySpec) -> dict[str, tuple[str, ...]]:
 
 
 def candidate_columns(names: Sequence[str], classes: tuple[Value, ...], score: Score) -> dict[str, tuple[str, ...]]:
-    """The columns that the score needs of each of these candidates."""
+    """The columns of predictions that the score needs of each candidate in `names`."""
     if isinstance(score, RecordScore) and score.needs == "predict_proba" and len(classes) > PAIR:
         return {name: tuple(f"{name}:{shown(value)}" for value in classes) for name in names}
     return {name: (name,) for name in names}
@@ -50,7 +50,7 @@ def names_classes(classes: tuple[Value, ...], score: Score) -> bool:
 
 
 def check_prediction_columns(public: PublicHalf | PublicHeader, columns: Sequence[str], *, shown_as: str) -> None:
-    """Refuse a table with other columns than the study's.
+    """Refuse a table of predictions that has other columns than the study's.
 
     Raises:
         StudyInvalid: it has not; of what it has beside them says how many.
@@ -61,7 +61,7 @@ def check_prediction_columns(public: PublicHalf | PublicHeader, columns: Sequenc
 
 
 def prediction_half(spec: StudySpec, problem: Problem, table: Table | None) -> PublicHalf:
-    """The public half of a study of predictions: columns, and its public table if any.
+    """The public half of a study of predictions made elsewhere: its columns, and its public table if any.
 
     Args:
         spec: the study.

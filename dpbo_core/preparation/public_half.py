@@ -53,19 +53,19 @@ class DataSplit(Protocol):
     """Where a study's two halves come from: files, or tables in memory."""
 
     def public(self, problem: Problem) -> PublicHalf:
-        """Fit the public half of the problem: preprocessing and trainer."""
+        """The public half for the problem: the preprocessing fitted, and a trainer of models."""
         ...
 
     def sources(self) -> tuple[Source, ...]:
-        """The sources of the records that the study is charged for."""
+        """The files or tables that the study is charged for, as the ledger knows them."""
         ...
 
     def check(self, public: PublicHalf) -> None:
-        """Refuse everything that can be refused without a record's content."""
+        """Refuse what can be refused by headers, sizes and names, without a record's content."""
         ...
 
     def sensitive(self, public: PublicHalf) -> Scorer:
-        """A sealed scorer of the sensitive half. Call it only after reserving."""
+        """A sealed scorer of the sensitive records. Call it only after reserving."""
         ...
 
 
@@ -73,7 +73,7 @@ class TableSplit(DataSplit, Protocol):
     """A split whose public half is a table of features, to try a model of somebody else's on."""
 
     def public_table(self) -> Table:
-        """The public records with raw cells of the columns whose sensitive cells are read too.
+        """The public records in one table, with raw cells wherever the sensitive cells are read as they are.
 
         Raises:
             StudyInvalid: they are not in one table in memory.
@@ -155,7 +155,7 @@ def fitted_half(
 
 
 def _weighed(problem: Problem, table: Table) -> tuple[Problem, NDArray[np.float64]]:
-    """The problem and each PUBLIC record's weight in its baseline: per person where persons are averaged."""
+    """The problem, and each PUBLIC record's weight in the baseline: equal, or 1 per person divided."""
     name, weights = problem.person, None
     if problem.n_persons is not None and name is not None and name in table.columns:
         weights = person_weights([person_of(cell) for cell in table.cells_of(name)])
@@ -165,7 +165,7 @@ def _weighed(problem: Problem, table: Table) -> tuple[Problem, NDArray[np.float6
 
 
 def named_map(spec: StudySpec, table: Table, target: str, hints: Mapping[str, Any] | None = None) -> Preprocessing:
-    """The preprocessing of a study whose estimator takes the public `table`'s own columns.
+    """The preprocessing for an estimator that takes the public `table`'s own columns as a data frame.
 
     Raises:
         StudyInvalid: the training data cannot be used as the study says.
@@ -213,7 +213,7 @@ def linear_problem(
 
 
 def sealed_half(spec: StudySpec, table: Table, people: Sequence[Person] | None, public: PublicHalf) -> Scorer:
-    """The sealed scorer of the validation `table`.
+    """A sealed scorer of the validation `table`, with the person of each record in `people`.
 
     With `people` a person's surplus records score a constant; or each person counts once, where the study says so.
     """

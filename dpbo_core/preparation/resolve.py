@@ -58,7 +58,7 @@ class ResolvedStudy:
 
     @cached_property
     def plan(self) -> PrivacyPlan:
-        """The study's price.
+        """The study's price: the noise draws that it will make, and the guarantee of all together.
 
         Raises:
             StudyInvalid: the method cannot run on this problem, or this machine cannot score as the study says.
@@ -69,7 +69,7 @@ class ResolvedStudy:
         return self.method.plan(self.problem)
 
     def to_json(self) -> dict[str, Any]:
-        """The choices that a rerun must repeat: the method's options, and the planned number of editions."""
+        """The resolved choices that a rerun must repeat: the method's options, and the number of editions."""
         options = {
             item.name: getattr(self.method, item.name) for item in fields(self.method) if item.name != "kind"
         }
@@ -79,7 +79,7 @@ class ResolvedStudy:
         }
 
     def as_charged(self, reserved: Mapping[str, Any]) -> "ResolvedStudy":
-        """The study with the choices recorded when it was charged, whatever the advice is today.
+        """The study with the choices that the ledger recorded when it was charged, whatever is advised today.
 
         Args:
             reserved: `to_json` of then, with the method's name under "method".
@@ -93,7 +93,7 @@ class ResolvedStudy:
         return self.method.n_steps(self.problem)
 
     def key(self, training: str) -> QueryKey:
-        """The study's key in the ledger: fingerprint and names, never sensitive data.
+        """What the ledger knows the study by: its fingerprint and names, never sensitive data.
 
         What "auto" became is named beside it and is no part of it: a later version that
         advises otherwise still gives the same study its release.
@@ -107,7 +107,7 @@ class ResolvedStudy:
 
 
 def resolve(spec: StudySpec, folder: str | Path = ".", *, unlisted: str | None = None) -> ResolvedStudy:
-    """Resolve a study file: its problem and its method, "auto" replaced by the advised one.
+    """A study with its problem and method, where "auto" is replaced by the advised one; opens no data.
 
     Args:
         spec: as written.
@@ -124,7 +124,7 @@ def resolve(spec: StudySpec, folder: str | Path = ".", *, unlisted: str | None =
 
 
 def _check_asks(spec: StudySpec, method: AnyMethod) -> None:
-    """Refuse to fetch a store's parts at each evaluation for a method that hides the number of evaluations.
+    """Refuse a method that hides its number of evaluations where each one fetches files from a store.
 
     Raises:
         StudyInvalid: it would.
@@ -150,7 +150,7 @@ def planning_problem(spec: StudySpec, folder: str | Path = ".", *, unlisted: str
 
 
 def plan_study(spec: StudySpec, folder: str | Path = ".") -> PrivacyPlan:
-    """The price of a study. Opens no data file.
+    """The noise draws and the guarantee that a study pays for. Opens no data file.
 
     Example:
         >>> from dpbo_core import StudySpec, plan_study
@@ -179,7 +179,7 @@ def advise_study(
     n_public: int | None = None,
     spread: float | None = None,
 ) -> Advice:
-    """The price and the expected error of every method on this study. Opens no data file.
+    """Every method's price and expected error on this study, and which to choose. Opens no data file.
 
     Args:
         spec: the study.
@@ -201,6 +201,7 @@ def advise_study(
 
 
 def _try_building_estimator(spec: StudySpec, folder: str | Path, problem: Problem) -> None:
+    """Raise unless the study's estimator can be built with a candidate's hyperparameters."""
     point, named = problem.candidates.points[0], named_prototype(spec, folder)
     if named is not None:
         named.build(point)
@@ -239,7 +240,7 @@ def _one_pass_methods() -> list[str]:
 
 
 def facts_of(data: SensitiveData) -> TrainingFacts:
-    """The declared facts of a sensitive training set."""
+    """The declared sizes and bounds of a sensitive training set, as the problem holds them."""
     match data:
         case SensitiveFiles(n_training=n, labels=labels) | SensitiveTraining(n_training=n, labels=labels):
             return TrainingFacts(n, labels, scored=isinstance(data, SensitiveTraining))

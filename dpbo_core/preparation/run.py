@@ -18,7 +18,7 @@ LONGEST_QUANTUM = 3600.0  # seconds: a task of any size ends
 
 
 def at_once() -> None:
-    """Wait for nothing before a first charge: the default in place of a confirmation."""
+    """Do nothing before a first charge: the default in place of a confirmation."""
 
 
 def warn(useless: str) -> None:
@@ -68,7 +68,7 @@ class Run:
 
     @contextmanager
     def padded(self) -> Iterator[None]:
-        """Context that takes a whole number of time quanta, however it ends."""
+        """Context that lasts a whole number of time quanta (seconds), however it ends."""
         begun = time.monotonic()
         try:
             yield

@@ -26,7 +26,7 @@ class TrainedModels(Mapping[str, Model]):
         self._left = limit
 
     def keep(self, name: str, model: Model) -> None:
-        """Add a model that has scored no sensitive record, while there is room."""
+        """Cache a model that has scored no sensitive record, under its point's `name`, while there is room."""
         if name in self._pickled:
             return
         with suppress(Exception):  # whatever a foreign estimator raises: it is trained again
@@ -54,7 +54,7 @@ class TrainedModels(Mapping[str, Model]):
 
 
 def memory_limit(spec: StudySpec) -> int:
-    """The bytes of each kind that may be in memory: encoded records, public rows, models."""
+    """The bytes that each of encoded records, public rows and models may take in memory."""
     section = spec.data
     stated = section.memory_limit if isinstance(section, PublicFiles | PersonFiles) else None
     return int((CACHE_GIGABYTES if stated is None else stated) * 1e9)

@@ -19,7 +19,7 @@ from dpbo_core.study_file import Bundled, PredictionTable, SensitiveData, StudyS
 
 
 def training_table(spec: StudySpec, folder: str | Path, fitted: Preprocessing | None = None) -> tuple[Table, str]:
-    """The training records and the target column; of a study of predictions its public table.
+    """The training records and the target's name; of a study of predictions its public table.
 
     Args:
         spec: the study.
@@ -66,7 +66,7 @@ def training_digest(spec: StudySpec, folder: str | Path) -> str:
 
 
 def fingerprint_with(table: str, prototype: Prototype | None) -> str:
-    """A public table's fingerprint with that of the estimator by example, where there is one."""
+    """A public table's fingerprint, joined with that of an estimator given as an object, if any."""
     if prototype is None:
         return table
     return hashlib.sha256(f"{table}\n{prototype.identity()}".encode()).hexdigest()

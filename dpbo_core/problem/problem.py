@@ -207,7 +207,7 @@ class Problem:
         return self._required_trainer().public_score(self.candidates.points[index], seed=self.search.seed)
 
     def public_steps(self, index: int) -> NDArray[np.int64]:
-        """Each public record's cross-validated score under candidate `index`, in steps of the grid, (n,)."""
+        """Each public record's cross-validated score of candidate `index`, (n,), as whole steps of its grid."""
         return self._required_trainer().public_steps(self.candidates.points[index], seed=self.search.seed)
 
     @property

@@ -99,7 +99,7 @@ class Outsourced:
 
     @property
     def neighbours(self) -> Neighbours:
-        """The neighbouring relation of tables, with the bound on their rows.
+        """Which tables count as neighbours, with the bound on their rows' lengths.
 
         Raises:
             StudyInvalid: a row may become any other, of whatever length.
@@ -149,7 +149,7 @@ class Outsourced:
         return CertificateRules(made, 0.0, (), (PrivacyUnit.CANDIDATE_ROW,), (BY_ONE, REPLACE))
 
     def spend(self, n_rows: int, n_columns: int) -> Spend:
-        """The spend of the one draw, which makes the published table."""
+        """The price of the one noise draw, which makes the published table."""
         if self.transform == "gaussian":
             return self.mechanism(n_rows, n_columns).spend(TABLE)
         claimed = spent_units(self.epsilon)
@@ -164,7 +164,7 @@ class Outsourced:
         )
 
     def plan(self, n_rows: int, n_columns: int) -> PrivacyPlan:
-        """The price of a publication: ρ_Z once for all rows, since neighbours differ in one.
+        """The noise draw and guarantee of a publication: paid once for all rows, since neighbours differ in one.
 
         Raises:
             StudyInvalid: sizes or amounts that no noise fits.
@@ -205,7 +205,7 @@ def _check_guarantee(epsilon: float, delta: float) -> None:
 
 
 def _rho(epsilon: float, delta: float) -> int:
-    """The largest zCDP that (ε, δ) holds, in the ledger's units."""
+    """The largest zCDP price ρ whose guarantee is within (ε, δ), in 10⁻¹²."""
     rho = largest_rho(epsilon, delta)
     if rho < 1:
         raise StudyInvalid(
@@ -239,7 +239,7 @@ class PrivateAnswers:
         return DiscreteGaussian(STEPS, _rho(self.epsilon, self.delta), (self.high - self.low) / STEPS)
 
     def plan(self, table: PrivacyGuarantee) -> PrivacyPlan:
-        """The price of all answers there can be, under the neighbouring relation of the table."""
+        """The price of all answers there can be, about the neighbouring tables of the guarantee `table`."""
         guarantee = PrivacyGuarantee(self.epsilon, self.delta, table.unit, table.relation, (), ANSWERS_EVIDENCE)
         return PrivacyPlan(guarantee, (self.mechanism.spend(ANSWERS),))
 
