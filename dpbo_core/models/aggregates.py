@@ -52,22 +52,22 @@ class MeanOfRecords:
 
     @property
     def record_steps(self) -> int:
-        """The sensitivity Δ of the sum to one person, with k records at once, in steps."""
+        """The sensitivity Δ of the integer sum of scores to one person, who has k records at once."""
         return min(self.counted, self.n_records) * GRID
 
     @property
     def range_steps(self) -> int:
-        """The whole range of the sum."""
+        """The largest possible integer sum of scores."""
         return self.n_records * GRID
 
     @property
     def score_per_step(self) -> float:
-        """The score that one step of a draw stands for."""
+        """The mean score that 1 of the noisy integer sum stands for."""
         return self.score_range / (self.n_records * GRID)
 
     @property
     def metric_per_step(self) -> float:
-        """The metric that one step of a draw stands for, which for a mean is the score."""
+        """The metric that 1 of the noisy integer sum stands for, which for a mean is the score."""
         return self.score_per_step
 
     @property
@@ -76,7 +76,7 @@ class MeanOfRecords:
         return self.score_range
 
     def doubt(self, best: float, n_public: int) -> float:
-        """A standard error of a public score near `best` on so many public records, in units of the score."""
+        """The standard error of a public mean score near `best` on `n_public` records, in units of the score."""
         G = self.score_range
         return math.sqrt(max(best * (G - best), G**2 / n_public) / n_public)
 
@@ -109,12 +109,12 @@ class PairCount:
 
     @property
     def score_per_step(self) -> float:
-        """The score that one step of a draw stands for: a function of m alone, so that a plan needs no data."""
+        """The score that 1 of the noisy count of pairs stands for: a function of m alone, so plans need no data."""
         return 2.0 / self.n_records**2
 
     @property
     def metric_per_step(self) -> float:
-        """The AUC that one step of a draw stands for, at the public share of positives."""
+        """The AUC that 1 of the noisy count of pairs stands for, at the public share of positives."""
         share = EVEN if self.share is None else self.share
         return 1.0 / (2.0 * self.n_records**2 * share * (1.0 - share))
 
@@ -130,7 +130,7 @@ class PairCount:
         return max(least, int(0.5 * self.n_records**2 * self.share * (1.0 - self.share)))
 
     def doubt(self, best: float, n_public: int) -> float:
-        """A standard error of a public AUC near `best`: as if its rarer class were all the records."""
+        """The standard error of a public AUC near `best`, as if its rarer class were all of `n_public` records."""
         share = EVEN if self.share is None else self.share
         rarer = max(1.0, n_public * min(share, 1.0 - share))
         return math.sqrt(max(best * (1.0 - best), 1.0 / rarer) / rarer)

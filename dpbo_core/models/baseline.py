@@ -25,12 +25,12 @@ CHANCE = 0.5  # of the pairs are ranked right by whoever says the same of every 
 
 
 def even_weights(n_records: int) -> NDArray[np.float64]:
-    """The weight of each record where every record counts alike, (n,)."""
+    """Weights (n,) that count every record alike."""
     return np.ones(n_records)
 
 
 def person_weights(people: Sequence[Person]) -> NDArray[np.float64] | None:
-    """The weight (n,) of each record where every person counts once, 0 without a person; None without persons."""
+    """Weights (n,) that count every person once, 0 for a record of nobody; None where nobody is named."""
     records_of = Counter(person for person in people if person is not None)
     if not records_of:
         return None
@@ -40,7 +40,7 @@ def person_weights(people: Sequence[Person]) -> NDArray[np.float64] | None:
 def constant_margin(
     score: MarginScore | PairScore, labels: NDArray[np.int64], weights: NDArray[np.float64]
 ) -> float:
-    """The score of always predicting the largest class with a large margin."""
+    """The mean score of always predicting the largest class with a large margin."""
     if isinstance(score, PairScore):
         return CHANCE
     return score.score_range * float(np.bincount(labels, weights).max() / weights.sum())

@@ -22,7 +22,7 @@ class _Silence(io.StringIO):
 
 @contextmanager
 def contained() -> Iterator[None]:
-    """Context in which everything printed, logged or warned is dropped; one thread at a time.
+    """Context in which all output, logs and warnings of foreign code are dropped; one thread at a time.
 
     joblib's workers would be handed the rows through shared memory, and OpenMP has one thread. Inside another one
     that still holds there is nothing to do: to silence every logger of a process that has loaded many takes longer
@@ -52,11 +52,11 @@ def one_thread() -> Any:
 
 @cache
 def _threads() -> ThreadpoolController:
-    """The thread pools of what is loaded, looked up once: that takes as long as a small prediction."""
+    """The controller of the thread pools of all loaded libraries, looked up once since that is slow."""
     return ThreadpoolController()
 
 
 def _holds() -> bool:
-    """Whether both streams and every logger are silenced by this module. Warnings go to a stream."""
+    """Whether standard output, standard error and every logger are silenced by this module at the moment."""
     streams = isinstance(sys.stdout, _Silence) and isinstance(sys.stderr, _Silence)
     return streams and logging.root.manager.disable == sys.maxsize

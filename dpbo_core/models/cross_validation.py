@@ -21,8 +21,7 @@ FOLDS = 5
 
 
 def fold_of(labels: NDArray[np.int64], *, seed: int) -> NDArray[np.int64]:
-    """Stratified folds: shuffled by `seed`, then dealt out class by class, so that no two folds differ by two
-    records, nor by two records of one class.
+    """The fold of each record, (n,): shuffled, then dealt class by class; no two folds differ by two records.
 
     Args:
         labels: class of each public record, (n,).
@@ -49,5 +48,5 @@ def fold_of(labels: NDArray[np.int64], *, seed: int) -> NDArray[np.int64]:
 
 
 def one_class(truth: NDArray[Any], out: NDArray[np.bool_]) -> bool:
-    """Whether a fold, or the rest without it, lacks a pair of two classes."""
+    """Whether the records in the fold `out`, or the rest, are all of one class and so form no pair."""
     return any(len(np.unique(part)) < 2 for part in (truth[out], truth[~out]))

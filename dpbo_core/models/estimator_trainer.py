@@ -35,7 +35,7 @@ class Factory(Protocol):
 
     @property
     def columns(self) -> tuple[NamedColumn, ...] | None:
-        """The columns of the data frame that estimators are given; None where they are given numbers."""
+        """The columns of the data frame that estimators are fitted on; None where they are fitted on numbers."""
         ...
 
     def train(
@@ -46,7 +46,7 @@ class Factory(Protocol):
         /,
         **hyperparameters: Any,
     ) -> FittedEstimator:
-        """Train the model of λ from a cold start, whatever was trained before."""
+        """A new estimator with these hyperparameters fitted on rows X (n, d), whatever was trained before."""
         ...
 
 
@@ -76,7 +76,7 @@ class EstimatorTrainer:
         return len(self.X)
 
     def train(self, point: Mapping[str, Any]) -> FittedEstimator:
-        """The estimator at `point`, fitted from scratch, after checking that it predicts row by row.
+        """The estimator at hyperparameters `point`, fitted from scratch and checked to predict row by row.
 
         Raises:
             StudyInvalid: it cannot be built or trained, or as `held`.
@@ -89,12 +89,12 @@ class EstimatorTrainer:
         return self.held(FittedEstimator(estimator, stand_in, columns=columns))
 
     def fitted(self, rows: "slice | NDArray[np.bool_]", point: Mapping[str, Any]) -> FittedEstimator:
-        """The estimator at `point`, fitted from scratch on some of the rows, in this process."""
+        """The estimator at hyperparameters `point`, fitted from scratch on some public rows, in this process."""
         weights = None if self.weights is None else self.weights[rows]
         return self.factory.train(self.X[rows], self.truth[rows], weights, **point)
 
     def held(self, fitted: FittedEstimator) -> FittedEstimator:
-        """The fitted estimator, refused unless it predicts row by row on the public rows; or made to.
+        """The fitted estimator, made to predict row by row in processes of its own, or refused unless it does.
 
         Raises:
             StudyInvalid: it does not, it is not the listed estimator that it was taken for, or the score fails on
@@ -120,7 +120,7 @@ class EstimatorTrainer:
         return fitted
 
     def public_score(self, point: Mapping[str, Any], *, seed: int) -> float:
-        """The cross-validated score of the public records; pairs are formed within a fold."""
+        """The cross-validated score at `point` on the public records; pairs are formed within a fold."""
         key = _key(point, seed)
         if key not in self._public_scores:
             if isinstance(self.score, PairScore):
@@ -132,7 +132,7 @@ class EstimatorTrainer:
         return self._public_scores[key]
 
     def public_steps(self, point: Mapping[str, Any], *, seed: int) -> NDArray[np.int64]:
-        """Each public record's cross-validated score in whole steps, (n,)."""
+        """Each public record's cross-validated score at `point`, (n,), as an integer from 0 to 2²⁴."""
         key = _key(point, seed)
         if self._newest is None or self._newest[0] != key:
             steps = self.numbers(cross_validated_steps, point, seed, shape=(len(self.X),))
@@ -140,7 +140,7 @@ class EstimatorTrainer:
         return self._newest[1]
 
     def numbers(self, work: "Work", point: Mapping[str, Any], seed: int, *, shape: tuple[int, ...]) -> NDArray[Any]:
-        """The array that `work` computes of this trainer, in a child process for foreign estimators.
+        """The array that the function `work` computes of this trainer, in a child process for foreign estimators.
 
         Raises:
             StudyInvalid: the process gave no numbers of that shape.
@@ -157,6 +157,7 @@ class EstimatorTrainer:
         return numbers
 
     def _in_child_process(self, work: "Work", point: Mapping[str, Any], seed: int) -> NDArray[Any]:
+        """The array that the function `work` computes of this trainer, point and seed in a child process."""
         pickled_form(self.factory, "the estimator")
         check_importable(modules_of(self.factory))
         plain = EstimatorTrainer(self.X, self.truth, self.factory, self.score, weights=self.weights)
@@ -167,7 +168,7 @@ Work = Callable[[EstimatorTrainer, Mapping[str, Any], int], NDArray[Any]]
 
 
 def cross_validated_steps(trainer: EstimatorTrainer, point: Mapping[str, Any], seed: int) -> NDArray[np.int64]:
-    """Each public record's cross-validated score in whole steps, (n,), computed in this process."""
+    """Each public record's cross-validated score at `point`, (n,), as an integer; computed in this process."""
     score, truth = trainer.score, trainer.truth
     if isinstance(score, PairScore):
         raise TypeError(OF_PAIRS)
@@ -181,12 +182,12 @@ def cross_validated_steps(trainer: EstimatorTrainer, point: Mapping[str, Any], s
 
 
 def isolated_training(trainer: EstimatorTrainer, point: Mapping[str, Any], _seed: int) -> NDArray[np.uint8]:
-    """The estimator at `point`, fitted from scratch in this process, as bytes."""
+    """The estimator at `point`, fitted from scratch in this process, as bytes for another process."""
     return IsolatedEstimator.of(trainer.fitted(slice(None), point).by_rows()).to_bytes()
 
 
 def _public_area(trainer: EstimatorTrainer, point: Mapping[str, Any], seed: int) -> NDArray[np.float64]:
-    """The cross-validated area under the curve of public pairs, (1,), computed in this process."""
+    """The cross-validated area under the ROC curve of public records, (1,), computed in this process."""
     score, X, truth = trainer.score, trainer.X, trainer.truth
     if not isinstance(score, PairScore):
         raise TypeError(OF_PAIRS)
@@ -207,7 +208,7 @@ def _key(point: Mapping[str, Any], seed: int) -> tuple[Any, ...]:
 def with_cells(
     fitted: FittedEstimator, score: PairScore, X_public: NDArray[np.float64]
 ) -> tuple[FittedEstimator, RecordScore]:
-    """The estimator with a map from decision values to histogram cells, made from public rows; and the map.
+    """The estimator with a map, made from public rows, of decision values to histogram cells; and that map.
 
     Raises:
         StudyInvalid: it gives none.

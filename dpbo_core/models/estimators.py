@@ -94,7 +94,7 @@ class EstimatorFactory:
     def train(
         self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None, /, **hyperparameters: Any
     ) -> "FittedEstimator":
-        """Fit a new estimator (a cold start) on public rows X (n, d), classes or targets y and weights (n,) if any.
+        """A new estimator fitted on public rows X (n, d), classes or targets y and weights (n,) if any.
 
         Raises:
             StudyInvalid: anything `build` refuses, rows that are not a numeric table, or a failing fit.
@@ -226,7 +226,7 @@ class FittedEstimator(ScorableModel):
         return f"FittedEstimator(d={len(self.stand_in)})"
 
     def scores(self, X: ArrayLike, truth: ArrayLike, score: RecordScore) -> NDArray[np.float64]:
-        """Each record's score. Never raises or warns whatever the rows hold.
+        """Each record's score in [0, G], (m,). Never raises or warns whatever the rows hold.
 
         A row that is not finite in single precision (trees cast to it), or that cannot be predicted, scores 0.
 
@@ -260,7 +260,7 @@ class FittedEstimator(ScorableModel):
     def scores_by_content(
         self, X: NDArray[np.float64], truth: NDArray[Any], score: RecordScore
     ) -> NDArray[np.float64]:
-        """Each record's score; element i depends on row i and truth i alone, not even on m."""
+        """Each record's score in [0, G], (m,); element i depends on row i and truth i alone, not even on m."""
         if self.alone is not None or not len(X):
             return self.scores(X, truth, score)
         return scores_by_content(
@@ -268,27 +268,28 @@ class FittedEstimator(ScorableModel):
         )
 
     def steps(self, records: Encoded, score: Score) -> Integers:
-        """Each record's score in whole steps, (m,): 0 for an unreadable record."""
+        """Each record's score as an integer from 0 to 2²⁴, (m,): 0 for an unreadable record."""
         return self._scores_on_grid(records, score, FittedEstimator.scores)
 
     def order_independent_steps(self, records: Encoded, score: Score) -> Integers:
-        """Each record's score in whole steps, (m,), whatever the records' order."""
+        """Each record's score as an integer from 0 to 2²⁴, (m,), the same whatever the records' order."""
         return self._scores_on_grid(records, score, FittedEstimator.scores_by_content)
 
     def _scores_on_grid(self, records: Encoded, score: Score, scores: "Scores") -> Integers:
+        """Each record's score as an integer from 0 to 2²⁴, (m,), from the floats that `scores` computes."""
         if isinstance(score, MarginScore | PairScore):
             raise refusal(score, "an estimator has no margin: it is scored by what it predicts")
         numbers = np.where(usable(records), scores(self, records.X, records.truth, score), 0.0)
         return to_grid(numbers, score.score_range, broken_score=0.0)
 
     def pair_table(self, records: Encoded, score: PairScore) -> Integers:
-        """Records of each class in each histogram cell, (2, B); without a prediction in the lowest."""
+        """The number of records of each class in each histogram cell, (2, B); without a prediction the lowest."""
         return self.table(records.X, records.labels, score, usable(records))
 
     def table(
         self, X: NDArray[Any], labels: NDArray[Any], score: PairScore, counted: NDArray[np.bool_] | None = None
     ) -> Integers:
-        """Rows of each class in each histogram cell, (2, B); without a prediction in the lowest.
+        """The number of `counted` rows of each class in each histogram cell, (2, B); without a prediction the lowest.
 
         Args:
             X: (m, d) rows.
@@ -304,7 +305,7 @@ class FittedEstimator(ScorableModel):
 
     @classmethod
     def steps_of_all(cls, models: Sequence[Self], records: Encoded, score: Score) -> Integers:
-        """The scores in whole steps of several models, (m, L); shared preparation is done once."""
+        """Each record's score under several models, (m, L), as integers from 0 to 2²⁴; rows are prepared once."""
         if isinstance(score, MarginScore | PairScore) or not all(map(models[0].prepares_like, models)):
             return super().steps_of_all(models, records, score)
         rows = models[0].prepared(records.X)
@@ -325,17 +326,17 @@ class FittedEstimator(ScorableModel):
 
     @property
     def together(self) -> int:
-        """The number of rows in one batch of predictions."""
+        """The number of rows that one call of the estimator predicts."""
         if not self.of_trees:
             return _BLOCK_ROWS
         return max(_BLOCK_ROWS, min(_ROWS_OF_TREES, _CELLS_OF_TREES // len(self.stand_in)))
 
     def batches(self, m: int) -> Iterator[slice]:
-        """The slices of m rows that are predicted together."""
+        """The slices of m rows, each of which one call of the estimator predicts."""
         return (slice(start, start + self.together) for start in range(0, m, self.together))
 
     def prepared(self, X: NDArray[Any]) -> "PreparedRows":
-        """Rows (m, d) for this and like models: one that is not finite becomes the stand-in, marked unsound."""
+        """Rows (m, d) ready to predict: one that is not finite becomes a public stand-in row, marked unsound."""
         if not self.of_trees:
             sound = _sound(X)
             return PreparedRows(np.where(sound[:, None], X, self.stand_in), sound)
@@ -356,7 +357,7 @@ class FittedEstimator(ScorableModel):
         )
 
     def scores_of(self, prepared: "PreparedRows", truth: NDArray[Any], score: RecordScore) -> NDArray[np.float64]:
-        """Each record's score, (m,), from rows prepared for several models: as `scores`, bit for bit."""
+        """Each record's score in [0, G], (m,), from rows that `prepared` made: as `scores`, bit for bit."""
         result = np.zeros(len(truth))
         for block in self.batches(len(truth)):
             result[block] = self._batch_scores(prepared.rows[block], prepared.sound[block], truth[block], score)
@@ -389,7 +390,7 @@ class FittedEstimator(ScorableModel):
         return result
 
     def outcome(self, rows: NDArray[np.float64], verb: Verb) -> NDArray[Any] | None:
-        """The estimator's predictions by `verb` for rows (k, d); None where it fails. Output is contained."""
+        """What the estimator's method `verb` gives for rows (k, d), nothing printed; None where it fails."""
 
         def predicted() -> NDArray[Any] | None:
             with contained():
@@ -398,7 +399,7 @@ class FittedEstimator(ScorableModel):
         return attempted(predicted, None)  # whatever it raised may quote a record
 
     def by_rows(self) -> Any:
-        """The estimator as an object that takes arrays (k, d), and makes its data frame itself if it needs one."""
+        """The estimator as an object whose methods take arrays (k, d), made into its data frame if it needs one."""
         if self.columns is None or isinstance(self.estimator, IsolatedEstimator):
             return self.estimator
         return OfRows(self.estimator, self.columns)

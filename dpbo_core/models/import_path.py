@@ -29,7 +29,7 @@ EXAMPLE = 'estimator = "risk_model:pipeline", and in risk_model.py: pipeline = m
 def function_at(
     path: str, key: str = "[model] score", of: str = "one record: its truth and its prediction"
 ) -> Callable[..., Any]:
-    """The function at an import path, such as "ourpackage.scores.utility".
+    """The function at an import path, such as "ourpackage.scores.utility"; an error names the study's `key`.
 
     Args:
         path: as the study has it.
@@ -71,7 +71,7 @@ def estimator_class(path: str) -> type[Any]:
 
 
 def check_verbs(estimator_class: Any, path: str) -> None:
-    """Refuse a class without fit, predict and parameters.
+    """Refuse a class without the methods fit, predict, get_params and set_params.
 
     Raises:
         StudyInvalid: it cannot.
@@ -97,7 +97,7 @@ def named_object(
     example: str = "sklearn.ensemble.RandomForestClassifier",
     key: str = "[model] estimator",
 ) -> Any:
-    """The object at an import path.
+    """The object at an import path; an error says `what` it should be, an `example`, and the study's `key`.
 
     Raises:
         StudyInvalid: a malformed path, a package that is not installed, an import that fails, or nothing there.
@@ -145,7 +145,7 @@ def file_beside(path: str, folder: str | Path) -> Path | None:
 
 
 def estimator_named(path: str, folder: str | Path) -> Any:
-    """The object at `path`; it was made when its module was imported, and is cloned before it is used.
+    """The estimator object at import path `path`, from a package or a Python file beside the study.
 
     Args:
         path: "module:name". The module is a file beside the study; else one of an installed package.
@@ -190,6 +190,7 @@ def estimator_named(path: str, folder: str | Path) -> Any:
 
 
 def _import_file(file: Path) -> ModuleType:
+    """The module of a Python file beside a study, imported once for each content."""
     text, failed = file.read_bytes(), ""
     name = BESIDE + hashlib.sha256(text).hexdigest()[:16]
     if name in sys.modules:
@@ -222,7 +223,7 @@ def distributions_of_packages() -> Mapping[str, list[str]]:
 
 
 def _changed(folder: str) -> int:
-    """When a folder's listing last changed, in nanoseconds; 0 where there is none."""
+    """When a folder's listing last changed, in nanoseconds since 1970; 0 where there is no folder."""
     try:
         return Path(folder).stat().st_mtime_ns
     except (OSError, TypeError, ValueError):  # no folder, or nothing that could name one
@@ -233,7 +234,7 @@ def _changed(folder: str) -> int:
 def _look_up(
     look: Callable[[], Mapping[str, list[str]]], _: tuple[tuple[str, int], ...]
 ) -> Mapping[str, list[str]]:
-    """The result of `look`, cached until a folder of the path changes."""
+    """The result of `look`, cached while the second argument, the states of Python's folders, is the same."""
     return look()
 
 

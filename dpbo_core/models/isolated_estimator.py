@@ -52,7 +52,7 @@ class IsolatedEstimator:
 
     @classmethod
     def of(cls, estimator: Any) -> "IsolatedEstimator":
-        """A fitted estimator as its pickle, made in the process that trained it.
+        """A fitted estimator as bytes that only a confined process unpickles, made where it was trained.
 
         Raises:
             StudyInvalid: it cannot be pickled.
@@ -62,7 +62,7 @@ class IsolatedEstimator:
         return cls(pickled, type(inner).__name__, verbs, tuple(sorted(modules_of(estimator))))
 
     def to_bytes(self) -> NDArray[np.uint8]:
-        """One line of JSON, then the pickle: the form in which a process hands it over."""
+        """The isolated estimator as bytes to hand to another process: a line of JSON, then the pickle."""
         line = json.dumps({"name": self.name, "verbs": self.verbs, "modules": self.modules}).encode()
         return np.frombuffer(line + b"\n" + self.pickled, dtype=np.uint8)
 
@@ -88,7 +88,7 @@ class IsolatedEstimator:
 
 
 def predictions(estimator: Any, verb: str, rows: Any) -> NDArray[Any]:
-    """The estimator's output of `verb` for PUBLIC rows, computed in this process."""
+    """What the estimator's method `verb` gives for PUBLIC rows, computed in this process."""
     return np.asarray(getattr(opened(estimator), verb)(rows))
 
 

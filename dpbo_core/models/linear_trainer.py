@@ -46,7 +46,7 @@ class LinearTrainer:
         score: MarginScore | PairScore,
         tolerance: float | None,
     ) -> "LinearTrainer":
-        """A trainer for rows of class indices 0 and 1; the larger class is +1.
+        """A trainer of linear models on rows of class indices 0 and 1; the larger class is +1.
 
         Raises:
             StudyInvalid: more than two classes.
@@ -78,10 +78,11 @@ class LinearTrainer:
 
     @cached_property
     def _warm_path(self) -> LogisticPath | None:
+        """Starting points of Newton's descent for every λ; None for the hinge loss or too many features."""
         return LogisticPath(self._signed_rows) if self.loss == "logistic" and self.X.shape[1] <= LARGEST else None
 
     def public_score(self, point: Mapping[str, Any], *, seed: int) -> float:
-        """Cross-validated score at point["lambda"], in [0, G]; folds are cold starts, pairs within a fold."""
+        """The cross-validated score at point["lambda"], in [0, G], of models trained cold; pairs within a fold."""
         key = (float(point["lambda"]), seed)
         if key not in self._public_scores:
             if isinstance(self.score, PairScore):
@@ -91,7 +92,7 @@ class LinearTrainer:
         return self._public_scores[key]
 
     def public_steps(self, point: Mapping[str, Any], *, seed: int) -> NDArray[np.int64]:
-        """Each public record's margin score in whole steps, (n,), under the model trained without its fold."""
+        """Each public record's margin score, (n,), as an integer, under the model trained without its fold."""
         if isinstance(self.score, PairScore):
             raise TypeError(OF_PAIRS)
         scores = self.score.phi(self.public_margins(point, seed=seed))
@@ -110,6 +111,7 @@ class LinearTrainer:
         return self._newest[1]
 
     def _cross_validated_auc(self, score: PairScore, point: Mapping[str, Any], seed: int) -> float:
+        """The cross-validated AUC at point["lambda"] of the public records; pairs are formed within a fold."""
         folds, tables = (
             fold_of(self.signs.astype(np.int64), seed=seed),
             [np.zeros((2, score.n_cells), dtype=np.int64)],
@@ -124,7 +126,7 @@ class LinearTrainer:
         return auc_of(np.array(tables))
 
     def _without(self, out: NDArray[np.bool_], point: Mapping[str, Any]) -> LinearModel:
-        """The model trained from scratch without the records in `out`."""
+        """The model at `point` trained from scratch without the records of the mask `out`."""
         l2 = float(point["lambda"])
         if isinstance(self.X, StoredRows):
             rest = self.X.signed_where(~out)
@@ -132,7 +134,7 @@ class LinearTrainer:
         return train(self.X[~out], self.signs[~out], loss=self.loss, regularization=l2, tolerance=self.tolerance)
 
     def _margins(self, model: LinearModel, out: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """The margins y·ŵᵀx of the records in `out`."""
+        """The margins y·ŵᵀx of the records in the mask `out` under the model."""
         if isinstance(self.X, StoredRows):
             return np.concatenate([model.margins(X, signs) for X, signs in self.X.unsigned_where(out)])
         return model.margins(self.X[out], self.signs[out])

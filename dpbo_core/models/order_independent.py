@@ -50,7 +50,7 @@ def scores_by_content(
 
 
 def _keys(X: NDArray[Any], truth: NDArray[Any]) -> NDArray[Any]:
-    """The bytes of each row and its truth, (m,) of one width; a hash for rows of mixed cells."""
+    """A key for each row with its truth, (m,): their bytes, or a hash for rows of mixed cells."""
     parts = np.frombuffer(b"".join(map(_row_hash, X)), dtype=np.uint8) if X.dtype == object else None
     raw = np.ascontiguousarray(X, dtype=np.float64).view(np.uint8) if parts is None else parts
     both = (raw.reshape(len(X), -1), truth.view(np.uint8).reshape(len(X), -1))
@@ -68,12 +68,13 @@ def _row_hash(row: NDArray[Any]) -> bytes:
 
 
 def _batch_places(keys: NDArray[Any]) -> NDArray[np.intp]:
+    """The place of each row in a batch, (m,), by a hash of its key alone."""
     hashed = b"".join(hashlib.blake2b(key.tobytes(), digest_size=2).digest() for key in keys)
     return np.frombuffer(hashed, dtype="<u2").astype(np.intp) % PLACES
 
 
 def _batches(places: NDArray[np.intp]) -> list[NDArray[np.intp]]:
-    """The row indices, divided into batches in which no two rows have the same place."""
+    """The row indices of each batch; no two rows of one batch have the same place in it."""
     order = np.argsort(places, kind="stable")
     arranged = places[order]
     turn = np.arange(len(order)) - np.searchsorted(arranged, arranged)  # how many before it have its place

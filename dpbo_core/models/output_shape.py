@@ -10,7 +10,7 @@ Verb = Literal["predict", "predict_proba", "decision_function"]
 
 
 def shaped(prediction: Any, verb: Verb, n_rows: int) -> NDArray[Any] | None:
-    """A prediction as float64 (k,) or (k, C); None where its shape does not fit the verb."""
+    """The output of estimator method `verb` as an array (k,) or (k, C); None where it has another shape."""
     outcome = np.asarray(prediction)
     outcome = outcome if verb == "predict" else outcome.astype(np.float64)
     if verb == "predict_proba":

@@ -38,19 +38,19 @@ class PredictedColumns:
     regression: bool
 
     def predict(self, rows: NDArray[np.float64]) -> NDArray[Any]:
-        """The predicted classes' indices, or numbers, in the candidate's columns, (k,)."""
+        """The candidate's predictions, (k,), from its columns of a table: class indices, or numbers."""
         values = rows[:, self.columns[0]]
         return values if self.regression else values.astype(np.int64)
 
     def predict_proba(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The probabilities (k, C) in the candidate's columns; a single one is the second class's."""
+        """The candidate's probabilities, (k, C), from its columns of a table; one column is the second class's."""
         if len(self.columns) > 1:
             return rows[:, list(self.columns)]
         second = np.clip(rows[:, self.columns[0]], 0.0, 1.0)
         return np.column_stack([1.0 - second, second])
 
     def decision_function(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The numbers to rank by in the candidate's column, (k,)."""
+        """The candidate's decision values, (k,), from its column of a table."""
         return rows[:, self.columns[0]]
 
 
@@ -59,13 +59,13 @@ class Predicted(FittedEstimator):
     """One candidate. Its `estimator` is a `PredictedColumns`."""
 
     def prepares_like(self, other: FittedEstimator) -> bool:  # noqa: ARG002  each has columns of its own
-        """False: which rows are usable depends on each candidate's own columns."""
+        """False: rows prepared for one candidate do not serve another, which has other columns."""
         return False
 
     def batch_scores(
         self, rows: NDArray[np.float64], truth: NDArray[Any], score: RecordScore
     ) -> NDArray[np.float64]:
-        """Each record's score, (k,): 0 where a cell of this candidate's is unusable."""
+        """The candidate's score of each record, (k,): 0 where one of its cells is unusable."""
         sound = np.isfinite(rows[:, list(self.estimator.columns)]).all(axis=1)
         outcome = self.outcome(np.where(np.isfinite(rows), rows, 0.0), score.needs)
         if outcome is None:
@@ -100,7 +100,7 @@ class PredictionsTrainer:
         return len(self.X)
 
     def train(self, point: Mapping[str, Any]) -> Predicted:
-        """The candidate of `point`; nothing is trained."""
+        """The candidate that `point` names, whose predictions are columns of a table; nothing is trained."""
         (name,) = point.values()
         model = Predicted(PredictedColumns(self.columns[name], self.regression), np.zeros(self.width))
         if isinstance(self.score, PairScore):
@@ -118,7 +118,7 @@ class PredictionsTrainer:
         return int(steps.sum()) * self.score.score_range / (GRID * len(steps))
 
     def public_steps(self, point: Mapping[str, Any], *, seed: int) -> NDArray[np.int64]:  # noqa: ARG002  no folds
-        """Each public record's score in whole steps, (n,)."""
+        """Each public record's score by the candidate, (n,), as an integer from 0 to 2²⁴; `seed` has no effect."""
         if isinstance(self.score, PairScore):
             raise TypeError(OF_PAIRS)
         self._require_public_records()
@@ -127,12 +127,13 @@ class PredictionsTrainer:
         )
 
     def baseline(self, n_classes: int) -> float | None:
-        """The best constant prediction's score on the public records; None without records."""
+        """The best constant prediction's mean score on the public records; None without such records."""
         if not self.n_records:
             return None
         return constant_score(self.score, self.truth, even_weights(self.n_records), n_classes=n_classes)
 
     def _require_public_records(self) -> None:
+        """Refuse a question about public scores where the study has no public predictions."""
         if not self.n_records:
             raise StudyInvalid(
                 "there are no public predictions, and this asks what each candidate scores in public",

@@ -40,7 +40,7 @@ class Prototype:
 
     @property
     def takes_columns(self) -> bool:
-        """Whether the estimator selects columns itself, as a Pipeline may, and so is given a table's own."""
+        """Whether the estimator is fitted on a data frame, since it selects columns itself, as a Pipeline may."""
         from sklearn import compose, pipeline
 
         parts = [self.estimator, *_parts(list(self.estimator.get_params(deep=True).values()))]
@@ -52,11 +52,11 @@ class Prototype:
         return type(self.estimator).__name__
 
     def decoded(self, hyperparameters: Mapping[str, Any]) -> dict[str, Any]:
-        """The hyperparameters as the estimator takes them, with objects for the names that the search uses."""
+        """Hyperparameters as the estimator takes them, objects in the place of names that a study has for them."""
         return {name: self.decode.get(name, {}).get(value, value) for name, value in hyperparameters.items()}
 
     def build(self, hyperparameters: Mapping[str, Any]) -> Any:
-        """A clone with the decoded `hyperparameters`.
+        """An unfitted clone of the estimator with these hyperparameters.
 
         Raises:
             StudyInvalid: a name it does not have, or a value it refuses.
@@ -70,16 +70,16 @@ class Prototype:
     def train(
         self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None, /, **hyperparameters: Any
     ) -> FittedEstimator:
-        """An estimator fitted from scratch on public rows, with weights (n,) if any."""
+        """A clone fitted on public rows, with weights (n,) if any, at these hyperparameters."""
         return fitted(self.build(hyperparameters), X, y, weights, shown_as=self.name, columns=self.columns)
 
     def unlisted(self) -> str:
-        """The first part, values of an axis included, that is not on the allowlist; "" for none."""
+        """The first part of the estimator, or of an axis's values, that is not on the allowlist; "" for none."""
         values = [value for names in self.decode.values() for value in names.values()]
         return next(filter(None, map(unlisted_part, [cloned(self.estimator), *values])), "")
 
     def identity(self) -> str:
-        """A hash of class and parameters, the same in every process.
+        """A hash of the estimator's class and parameters, the same in every process.
 
         Raises:
             StudyInvalid: a parameter cannot be pickled.
@@ -120,7 +120,7 @@ def _body(code: CodeType) -> str:
 
 
 def _parts(values: list[Any]) -> list[Any]:
-    """Estimators and functions in parameter values, nested in lists, tuples and dicts too."""
+    """The estimators and functions among these parameter values, in lists, tuples and dicts too."""
     nested = []
     for value in values:
         if isinstance(value, list | tuple):

@@ -37,7 +37,7 @@ class Pickle(bytes):
 
 
 def numbers_of(work: Callable[..., NDArray[Any]], *arguments: Any) -> NDArray[Any]:
-    """The array that a module's function returns for public arguments, computed in a child process.
+    """The array that the function `work` returns for public arguments, computed in a child process.
 
     Raises:
         StudyInvalid: the work's own message, which is of public rows, or the process ended without a result.
@@ -78,7 +78,7 @@ def numbers_of(work: Callable[..., NDArray[Any]], *arguments: Any) -> NDArray[An
 
 
 def answer(result: int) -> None:
-    """Run as the child process: do the work in a forked copy, then end everything that it started.
+    """Do the work as a child process, the array written to the file `result`, then end all it started.
 
     On Linux what outlives its parent becomes a child of this process, in whichever session it is.
     """
@@ -98,14 +98,14 @@ def answer(result: int) -> None:
 
 
 def _words_of(file: Path) -> list[str]:
-    """The words of a file of /proc; none if its thread has ended."""
+    """The words in a file of /proc; none if the thread it is about has ended."""
     with contextlib.suppress(OSError):  # a thread that has ended
         return file.read_text(encoding="ascii").split()
     return []
 
 
 def _work(result: int) -> None:
-    """Read the function and its arguments, call it, and write its array or its error to an open file."""
+    """Call the function that was sent with its arguments; its array, or its error, goes to the file `result`."""
     try:
         work, arguments = pickle.load(sys.stdin.buffer)  # noqa: S301  of the process that started this one
         opened = [pickle.loads(one) if isinstance(one, Pickle) else one for one in arguments]  # noqa: S301

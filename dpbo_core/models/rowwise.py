@@ -27,7 +27,7 @@ _FEW = 7  # rows that go together where not all are tried alone
 def check_rowwise(
     model: FittedEstimator, X_public: ArrayLike, *, needs: Verb = "predict", rows_alone: int = ROWS_TRIED
 ) -> NDArray[Any]:
-    """Predict up to 64 public rows as a batch, in reverse, one at a time and beside other rows; all must agree.
+    """Public rows' outcome, refused unless batch, reversed, single and mixed predictions of up to 64 agree.
 
     Numbers may differ in their last digits where the SHAPE of the batch differs (linear algebra then adds in
     another order), never where the other rows of a batch of one shape do.
@@ -74,13 +74,13 @@ def check_rowwise(
 
 
 def _pieces(n: int, n_alone: int) -> Iterator[slice]:
-    """Slices of the first n rows to predict separately: single rows, then a few at once."""
+    """Slices of the first n rows to predict separately: `n_alone` single rows, then a few at once."""
     yield from (slice(i, i + 1) for i in range(n_alone))
     yield from (slice(i, i + _FEW) for i in range(n_alone, n, _FEW))
 
 
 def _extremes(rows: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-    """Test tables (k, d) of rows far from all public ones."""
+    """Tables (k, d) of made-up rows far from all public ones, to predict beside these."""
     d = rows.shape[1]
     axis = np.eye(d)[np.arange(len(rows)) % d]
     return [1e8 * axis, 1e20 * axis, 1e6 * np.abs(rows).max(axis=0, initial=1.0) * np.ones_like(rows)]
@@ -114,12 +114,12 @@ def _check_beside_extremes(
 
 
 def _same_rows(a: NDArray[Any], b: NDArray[Any]) -> bool:
-    """Whether two outcomes are the same to the last bit, NaN being itself."""
+    """Whether two arrays of outcomes are the same to the last bit, NaN being itself."""
     if a.dtype.kind == "f" and b.dtype.kind == "f":
         return bool(np.array_equal(a, b, equal_nan=True))
     return bool(equal(a.ravel(), b.ravel()).all())
 
 
 def _are_close(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.bool_]:
-    """Equal but for the last digits, elementwise."""
+    """Where two arrays of outcomes are equal but for the last digits, elementwise."""
     return np.asarray(np.isclose(a, b, rtol=1e-6, atol=1e-9, equal_nan=True))

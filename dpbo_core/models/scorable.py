@@ -25,14 +25,14 @@ class ScorableModel(ABC):
 
     @abstractmethod
     def steps(self, records: Encoded, score: Score) -> Integers:
-        """Each record's score in whole steps, (m,).
+        """Each record's score as an integer from 0 to 2²⁴, (m,).
 
         Raises:
             TypeError: the score is of pairs, or not one of the model's; never on account of a record.
         """
 
     def order_independent_steps(self, records: Encoded, score: Score) -> Integers:  # noqa: ARG002
-        """Each record's score in whole steps, (m,), whatever its place among others.
+        """Each record's score as an integer from 0 to 2²⁴, (m,), whatever its place among others.
 
         Raises:
             TypeError: as `steps`; or the model has none.
@@ -40,7 +40,7 @@ class ScorableModel(ABC):
         raise TypeError(f"a {type(self).__name__} scores records, not persons")
 
     def pair_table(self, records: Encoded, score: PairScore) -> Integers:  # noqa: ARG002
-        """Records of each class in each histogram cell of the model's decision values, (2, B).
+        """The number of records of each class in each histogram cell of the model's decision values, (2, B).
 
         Raises:
             TypeError: the model ranks nothing.
@@ -49,17 +49,17 @@ class ScorableModel(ABC):
 
     @classmethod
     def steps_of_all(cls, models: Sequence[Self], records: Encoded, score: Score) -> Integers:
-        """The scores in whole steps of several models at once, (m, L)."""
+        """Each record's score under several models, (m, L), as integers from 0 to 2²⁴."""
         return np.stack([model.steps(records, score) for model in models], axis=1)
 
     @classmethod
     def block_rows(cls, models: Sequence[Self], n_records: int) -> int:  # noqa: ARG003
-        """The number of records that several models score in one block, so that batches stay the same."""
+        """The number of records to score in one block, always the same, so that batches are."""
         return ROWS
 
     @classmethod
     def signed_steps(cls, models: Sequence[Self], records: Encoded, score: Score) -> Iterator[SignedSteps]:
-        """Blocks of steps (r, L) with a sign: +1 to add them to the sum, −1 to subtract them.
+        """Blocks of integer scores (r, L), each with a sign: +1 to add it to the sum, −1 to subtract it.
 
         All together are `steps_of_all` of every record once. A block is good until the next.
         """
@@ -69,7 +69,7 @@ class ScorableModel(ABC):
 
 
 def common_class(models: Sequence[ScorableModel]) -> type[ScorableModel]:
-    """The models' common class, which scores all of them together."""
+    """The class of all these models, whose methods score several of them together."""
     classes = {type(model) for model in models}
     return classes.pop() if len(classes) == 1 else ScorableModel
 
@@ -80,5 +80,5 @@ def usable(records: Encoded) -> NDArray[np.bool_]:
 
 
 def refusal(score: Score, scored_by: str) -> TypeError:
-    """The error of a score that a model cannot compute, with the models that can."""
+    """The error to raise for a score that a model cannot compute; `scored_by` says which models can."""
     return TypeError(OF_PAIRS if isinstance(score, PairScore) else scored_by)

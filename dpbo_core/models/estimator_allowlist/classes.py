@@ -49,7 +49,7 @@ class Listed:
     package: str = SCIKIT_LEARN
 
     def refusal(self, parameters: Mapping[str, Any]) -> str | None:
-        """What is wrong with these parameters; None where the row-by-row guarantee holds with them."""
+        """What is wrong with these estimator parameters, in words; None where each row is predicted by itself."""
         for name, allowed in self.only.items():
             if name in parameters and not any(_is(parameters[name], value) for value in allowed):
                 return f"{name} = {_value_in_words(parameters[name])}"
@@ -60,7 +60,7 @@ class Listed:
 
 
 def _is(argument: object, value: object) -> bool:
-    """Whether two are the same plain value: exact types first, so that no foreign code is called."""
+    """Whether two are the same plain value, types compared exactly first, so that no foreign code is called."""
     return type(argument) is type(value) and bool(argument == value)
 
 

@@ -37,7 +37,7 @@ _CALLED = (FunctionType, BuiltinFunctionType, MethodType, ModuleType, np.ufunc)
 
 
 def unlisted_part(estimator: Any) -> str:
-    """The first part of `estimator` that is not on the allowlist, in words; "" if there is none.
+    """The first part of an estimator that is not on the allowlist of row-by-row classes, in words; "" if none.
 
     Args:
         estimator: fitted or not. It is walked, never called.
@@ -51,7 +51,7 @@ def unlisted_part(estimator: Any) -> str:
 
 
 def check_listed(estimator: Any) -> None:
-    """Refuse a fitted estimator that is no longer what the allowlist vouched for before fitting.
+    """Refuse a fitted estimator that no longer is what the allowlist admitted before it was fitted.
 
     Raises:
         StudyInvalid: it holds something that is not on the list.
@@ -66,6 +66,7 @@ def check_listed(estimator: Any) -> None:
 
 
 def _unlisted_parts(item: Any, seen: dict[int, Any], checked: set[int]) -> Iterator[str]:
+    """Every part of `item`, in words and at any depth, that is not on the allowlist; `seen` ends cycles."""
     kind = type(item)
     if _among(kind, _PLAIN) or _plain_of_numpy(item) or id(item) in seen:
         return
@@ -115,7 +116,7 @@ def _unlisted_parts(item: Any, seen: dict[int, Any], checked: set[int]) -> Itera
 
 
 def _plain_of_numpy(item: Any) -> bool:
-    """Whether it is a NumPy number or array of numbers, texts or dates, by exact type."""
+    """Whether `item` is a NumPy number or array of numbers, texts or dates, by exact type."""
     kind = type(item)
     if kind is np.ndarray:
         return not item.dtype.hasobject
@@ -130,7 +131,7 @@ def _numbers_of_numpy() -> tuple[type, ...]:
 
 
 def _among(kind: object, kinds: Iterable[object]) -> bool:
-    """Whether it is one of `kinds`, by identity: a metaclass's equality is not called."""
+    """Whether `kind` is one of `kinds`, by identity, so that no metaclass's equality is called."""
     return any(kind is other for other in kinds)
 
 
@@ -150,7 +151,7 @@ def _held(item: Any, entry: Listed) -> dict[str, Any]:
 
 @cache
 def _paths() -> Mapping[str, Mapping[str, Listed]]:
-    """The allowlist by module and class name."""
+    """The allowlist: by module, then by class name, the conditions of each listed class."""
     entries: dict[str, dict[str, Listed]] = defaultdict(dict)
     for path, entry in {**PREDICTORS, **TRANSFORMERS, **PARTS}.items():
         module, _, name = path.rpartition(".")
@@ -166,19 +167,20 @@ def _listed_in(module: str) -> tuple[tuple[type, Listed], ...]:
 
 
 def _entry(kind: object) -> Listed | None:
-    """The allowlist's entry of a class, by identity, if its module is imported."""
+    """The conditions that the allowlist has for a class, found by identity; None where it is not listed."""
     loaded = (module for module in _paths() if module in sys.modules)
     return next((entry for module in loaded for listed, entry in _listed_in(module) if listed is kind), None)
 
 
 @cache
 def _listed_functions() -> tuple[Any, ...]:
+    """The installed functions that are on the allowlist."""
     return tuple(function for path in FUNCTIONS if (function := imported(path)) is not None)
 
 
 @cache
 def imported(path: str) -> Any:
-    """The object at an import path of the allowlist; None where this version has none."""
+    """The object at an import path of the allowlist; None where the installed version has none."""
     module, _, name = path.rpartition(".")
     try:
         return getattr(importlib.import_module(module), name, None)
@@ -196,7 +198,7 @@ def _is_listed(item: Any) -> bool:
 
 
 def _replaced(kind: type) -> str:
-    """The name of a method whose code does not lie where its class does, as somebody replaced it; "" if none."""
+    """The name of a method of `kind` that somebody replaced, as its code lies elsewhere; "" if there is none."""
     for owner in kind.__mro__:
         home = _home(owner.__module__.partition(".")[0])
         if home is None:
@@ -252,7 +254,7 @@ def _name_in_words(item: Any) -> str:
 
 
 def version_was_read(package: str = SCIKIT_LEARN) -> str:
-    """Why the allowlist does not vouch for the installed package's version; "" where it does."""
+    """Why the allowlist does not hold for the installed version of a package, in words; "" where it does."""
     installed = next(filter(None, map(_installed, DISTRIBUTIONS.get(package, (package,)))), "")
     try:
         number = tuple(int(part) for part in installed.split(".")[:2])

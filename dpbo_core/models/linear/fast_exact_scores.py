@@ -66,7 +66,7 @@ class NearSteps:
 
     @classmethod
     def of(cls, slopes: NDArray[np.float64], score: object) -> "NearSteps | None":
-        """Fast scores of L linear models from weights (d, L); None for few models or many doubtful records."""
+        """A fast scorer for L linear models of weights (d, L); None for few models or many doubtful records."""
         n_models = slopes.shape[1]
         if n_models < MODELS_AT_LEAST or not isinstance(score, Steep | Accuracy):
             return None
@@ -80,7 +80,7 @@ class NearSteps:
     def blocks(
         self, records: Encoded, exact: Exact
     ) -> Iterator[tuple[int, NDArray[np.float64] | NDArray[np.int64]]]:
-        """Steps of some records, (r, L) whole numbers, with +1 where they count or −1 where they are taken back.
+        """Integer scores (r, L) block by block, with +1 to add them to the sum or −1 to take them back from it.
 
         All together are the steps of every record once, by `exact`. What is yielded is good until the next.
         """
@@ -111,7 +111,7 @@ class NearSteps:
                 yield 1, exact(span.part(padded[at : at + size]))[: max(0, len(again) - at)]
 
     def _near(self, records: Encoded, scratch: list[NDArray[Any]]) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-        """Approximate steps (r, L), and the records of which one is too near a rounding edge."""
+        """Approximate integer scores (r, L), and which records are too near a rounding edge to trust them."""
         scaled, steps, doubtful = (array[: records.n_records] for array in scratch)
         with np.errstate(all="ignore"):
             np.matmul(records.X, self.slopes, out=scaled)

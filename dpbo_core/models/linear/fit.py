@@ -90,35 +90,35 @@ class LinearModel(ScorableModel):
         return margins
 
     def steps(self, records: Encoded, score: Score) -> Integers:
-        """Each record's margin score in whole steps, (m,)."""
+        """Each record's margin score as an integer from 0 to 2²⁴, (m,)."""
         if not isinstance(score, MarginScore):
             raise refusal(score, "a linear model is scored by its margin")
         return _margin_steps(self.margins(records.X, records.signs), score)
 
     def order_independent_steps(self, records: Encoded, score: Score) -> Integers:
-        """Each record's steps, (m,), whatever the order: a margin depends on its own row alone."""
+        """Each record's score as an integer, (m,), whatever the order: a margin depends on its own row alone."""
         return self.steps(records, score)
 
     def pair_table(self, records: Encoded, score: PairScore) -> Integers:
-        """Records of each class in each histogram cell of wᵀx, (2, B)."""
+        """The number of records of each class in each histogram cell of wᵀx, (2, B)."""
         cells = score.of_margins(self.margins(records.X, np.ones(records.n_records)), self.norm)
         return counts(records.labels, usable(records), cells, score.n_cells)
 
     @classmethod
     def steps_of_all(cls, models: Sequence[Self], records: Encoded, score: Score) -> Integers:
-        """The scores in whole steps of several models, (m, L); each row is read once for all of them."""
+        """Each record's score under several models, (m, L), as integers from 0 to 2²⁴; each row is read once."""
         if len(models) == 1 or not isinstance(score, MarginScore):
             return super().steps_of_all(models, records, score)
         return _margin_steps(margins_of(models, records.X, records.signs), score)
 
     @classmethod
     def block_rows(cls, models: Sequence[Self], n_records: int) -> int:  # noqa: ARG003
-        """Records of a block, so that about `BLOCK` scores are in memory at once."""
+        """The number of records to score in one block, so that about `BLOCK` scores are in memory at once."""
         return max(FEWEST, BLOCK // len(models))
 
     @classmethod
     def signed_steps(cls, models: Sequence[Self], records: Encoded, score: Score) -> Iterator[SignedSteps]:
-        """Signed blocks of steps (r, L), by one matrix product where its rounding cannot change a step."""
+        """Blocks of integer scores (r, L), +1 to add or −1 to subtract, by one exact enough matrix product."""
         near = NearSteps.of(np.stack([model.weights for model in models], axis=1), score)
         if near is None:
             return super().signed_steps(models, records, score)
@@ -126,6 +126,7 @@ class LinearModel(ScorableModel):
 
 
 def _margin_steps(margins: NDArray[np.float64], score: MarginScore) -> Integers:
+    """The score of each margin as an integer from 0 to 2²⁴, (m,)."""
     return to_grid(score.phi(margins), score.score_range, broken_score=score.broken_score)
 
 
@@ -177,7 +178,7 @@ def train(
     regularization: float,
     tolerance: float | None = None,
 ) -> LinearModel:
-    """ŵ ≈ argmin (λ/2)‖w‖² + (1/n) Σ ℓ(y_i wᵀx_i), always from w = 0, with its certificate.
+    """The model ŵ ≈ argmin (λ/2)‖w‖² + (1/n) Σ ℓ(y_i wᵀx_i), always from w = 0, with its certificate.
 
     Args:
         X: (n, d) public rows, finite, n ≥ 1, d ≥ 1.
@@ -203,7 +204,7 @@ def minimise(
     tolerance: float | None = None,
     start: Start | None = None,
 ) -> LinearModel:
-    """`train` on rows prepared before, from a `start` on the regularisation path where one is given.
+    """The certified linear model, as `train` makes it, of rows prepared before, from `start` if given.
 
     The certificate is computed at what is returned, so it does not depend on the start.
     """
@@ -253,7 +254,7 @@ class SoftmaxModel(ScorableModel):
         return f"SoftmaxModel(d={d}, K={K})"
 
     def steps(self, records: Encoded, score: Score) -> Integers:
-        """Each record's score in whole steps, (m,): all 2²⁴ where its class is predicted right, else 0."""
+        """Each record's score as an integer, (m,): 2²⁴ where its class is predicted right, else 0."""
         if not isinstance(score, Correct | Accuracy):
             raise refusal(score, "a softmax model has no margin: it is scored by whether its class is right")
         right = self.predicted(records.X) == records.labels

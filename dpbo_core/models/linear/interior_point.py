@@ -48,11 +48,11 @@ class _Point:
         return float(self.alpha @ self.s + self.beta @ self.xi) / (2 * len(self.s))
 
     def moved(self, by: "_Point", length: float) -> "_Point":
-        """The point at distance `length` along the step `by`."""
+        """The point reached by going `length` times the step `by` from this one."""
         return _Point(**{name: value + length * vars(by)[name] for name, value in vars(self).items()})
 
     def room(self, by: "_Point") -> float:
-        """The longest step along `by` that keeps ξ, s, α, β ≥ 0; ∞ if unbounded."""
+        """The largest multiple of the step `by` that keeps ξ, s, α, β ≥ 0; ∞ if unbounded."""
         pairs = ((self.xi, by.xi), (self.s, by.s), (self.alpha, by.alpha), (self.beta, by.beta))
         worst = max(float(np.max(-d / v)) for v, d in pairs)
         return 1.0 / worst if worst > 0.0 else math.inf
@@ -85,7 +85,7 @@ def minimise_hinge(rows: SignedRows, regularization: float, tolerance: float) ->
 
 
 def _iterate(Z: NDArray[np.float64], at: _Point, regularization: float) -> _Point | None:
-    """One predictor and corrector step; None where rounding leaves no step to take."""
+    """The point after one predictor and corrector step from `at`; None where rounding leaves no step to take."""
     n = len(Z)
     theta = at.xi / at.beta + at.s / at.alpha
     solve = _factor(hessian(Z, 1.0 / theta, regularization))
@@ -122,7 +122,7 @@ def _iterate(Z: NDArray[np.float64], at: _Point, regularization: float) -> _Poin
 
 
 def _factor(matrix: NDArray[np.float64]) -> Callable[[NDArray[np.float64]], NDArray[np.float64]] | None:
-    """Solves with a symmetric positive definite matrix, (d,) → (d,); None where it is not one, even jittered."""
+    """A function b (d,) → matrix⁻¹b for a positive definite matrix; None where it is not one, even jittered."""
     from scipy.linalg import cho_factor, cho_solve
 
     scale = float(np.trace(matrix))

@@ -88,7 +88,7 @@ class Place:
 def descend(
     rows: SignedRows, regularization: float, tolerance: float, start: Start | None = None
 ) -> tuple[Place, float]:
-    """Newton's descent: the point where it ends, with margins and gradient, and its certificate."""
+    """The point w where Newton's descent ends, with margins and gradient there, and its certificate."""
     d = rows.Z.shape[1]
     place = visit(rows, np.zeros(d) if start is None else start.w, regularization)
     factor = None if start is None else start.factor
@@ -163,7 +163,7 @@ def solved(factor: Factor, b: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _needs_new_factor(following: Place, place: Place, certificate: float, tolerance: float) -> bool:
-    """Whether a new factor and two steps with it end sooner than going on at the rate of the step just made."""
+    """Whether a new Cholesky factor reaches the tolerance sooner than steps with the present one."""
     rate = following.steepness / max(place.steepness, 1e-300)
     if not rate < 0.5:
         return True
@@ -231,7 +231,7 @@ class LogisticPath:
         return _start(self._flat, regularization, self._pull)
 
     def _anchor(self, j: int) -> _Anchor | None:
-        """Anchor j of the regularisation path, made from the one before; None if rounding stops the chain."""
+        """Anchor j (the model of a fixed λ_j) of the path, made from the one before; None if rounding stops it."""
         while len(self._anchors) <= j:
             penalty = float(np.trace(self._flat)) * self._ratio ** -len(self._anchors)
             if self._anchors:
@@ -247,6 +247,7 @@ class LogisticPath:
         return self._anchors[j]
 
     def _new_anchor(self, penalty: float, start: Start | None) -> _Anchor | None:
+        """The anchor of the path at `penalty`, a rough minimiser and its Hessian; None if rounding leaves none."""
         enough = _NEAR * float(np.linalg.norm(self._pull)) / penalty
         place, _ = descend(self._rows, penalty, enough, start)
         S = curvature(self._rows, place)

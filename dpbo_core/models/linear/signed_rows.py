@@ -45,7 +45,7 @@ class SignedRows:
 
     @classmethod
     def of(cls, X: ArrayLike, signs: ArrayLike) -> "SignedRows":
-        """Each row of X (n, d) times its sign (n,).
+        """Each row of X (n, d) times its sign ±1 (n,), as the solvers need them.
 
         Raises:
             StudyInvalid: no rows, shapes that differ, a number that is not finite, a sign that is not −1 or +1.
@@ -66,7 +66,7 @@ class SignedRows:
 
     @property
     def summands(self) -> int:
-        """The number of products that each entry of a matrix-vector product sums, for its rounding bound."""
+        """How many products each entry of a matrix-vector product adds up, from which its rounding is bounded."""
         return int(self.blocks[0].stop) + len(self.blocks)
 
 
@@ -95,12 +95,12 @@ class StoredRows:
         return SignedRows(self.Z)
 
     def signed_where(self, chosen: NDArray[np.bool_]) -> SignedRows:
-        """The `chosen` (n,) rows times their signs."""
+        """The rows where the mask `chosen` (n,) is True, times their signs."""
         blocks = (self.Z[block][chosen[block]] for block in row_blocks(*self.shape))
         return SignedRows(stored(blocks, (int(chosen.sum()), self.shape[1]), self.limit))
 
     def unsigned_where(self, chosen: NDArray[np.bool_]) -> Iterator[tuple[Rows, Rows]]:
-        """The rows x_i and labels y_i of the `chosen` (n,) records, a block at a time."""
+        """The rows x_i and labels y_i where the mask `chosen` (n,) is True, a block at a time."""
         for block in row_blocks(*self.shape):
             in_block = chosen[block]
             signs = self.signs[block][in_block]
@@ -108,7 +108,7 @@ class StoredRows:
 
 
 def stored(blocks: Iterable[Rows], shape: tuple[int, int], limit: int) -> Rows:
-    """Blocks of rows stacked to one matrix of `shape` (n, d).
+    """Blocks of rows stacked to one matrix of `shape` (n, d), in a file beyond `limit` bytes.
 
     Raises:
         StudyInvalid: there is no room for the file.

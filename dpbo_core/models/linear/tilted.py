@@ -49,7 +49,7 @@ def minimise_tilted(Z: NDArray[np.float64], regularization: float, tilt: Vector,
 
 
 def descent_steps(regularization: float, tilt_norm: float, n_records: int, tolerance: float) -> int:
-    """Accelerated steps from w = 0 after which ‖w − argmin O‖ ≤ τ/2; M = ¼ + λ bounds the curvature.
+    """How many accelerated steps from w = 0 make ‖w − argmin O‖ ≤ τ/2; M = ¼ + λ bounds the curvature.
 
     O(w_k) − O* ≤ (1 − √(λ/M))^k (M + λ)/2 ‖w*‖² (Nesterov 2018, Theorem 2.2.3), O(w) − O* ≥ (λ/2)‖w − w*‖², and
     ‖w*‖ ≤ (1 + ‖b‖/n)/λ as λw* = −(mean of gradients of norm ≤ 1) − b/n.
@@ -90,7 +90,7 @@ def _accelerated_descent(Z: NDArray[np.float64], regularization: float, tilt: Ve
 def _visit(
     Z: NDArray[np.float64], w: Vector, regularization: float, tilt: Vector
 ) -> tuple[float, Vector, Vector, float]:
-    """The objective, its gradient, ℓ″ of each record, and the certificate at w."""
+    """The tilted objective at w, its gradient, ℓ″ of each record, and the certificate."""
     n = len(Z)
     values, slopes, curvatures = logistic(Z @ w)
     value = 0.5 * regularization * float(w @ w) + float(values.mean()) + float(tilt @ w) / n

@@ -28,7 +28,7 @@ def check_enforceable() -> None:
 
 @lru_cache(maxsize=1)
 def _obstacle(process: int) -> str:  # noqa: ARG001  a copy of this process asks again
-    """Why no child process can be confined on this machine; "" if one can."""
+    """Why no child process can be confined on this machine, in words; "" if one can."""
     if not sys.platform.startswith("linux"):
         return f"{sys.platform} has no seccomp"
     from dpbo_core.models.one_by_one.child import ATTEMPTS, Probe, Record, model_bytes

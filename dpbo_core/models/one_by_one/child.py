@@ -44,7 +44,7 @@ class Probe:
 
 
 def _read_clock() -> None:
-    """Raise an error if the clock was stopped: a step of the probe that must not succeed in a child."""
+    """Raise an error unless the clock runs: a step of the probe that must fail in a confined child."""
     if datetime.datetime.now(tz=datetime.UTC).year == 1970:
         raise ValueError
 
@@ -77,7 +77,7 @@ class Record:
     truth: NDArray[Any]
 
     def to_bytes(self) -> bytes:
-        """The record in bytes; numbers take a length that d alone decides."""
+        """The record as bytes for a child process; numbers take a length that d alone decides."""
         number = self.truth.dtype.kind == "f"
         if (
             self.x.dtype == object
@@ -88,7 +88,7 @@ class Record:
 
     @classmethod
     def of_file(cls, fd: int) -> "Record":
-        """The record read from a pipe."""
+        """The record that another process wrote to the pipe `fd`."""
         d, number, truth = _HEAD.unpack(_read_exactly(fd, _HEAD.size))
         if number & _CELLS:
             x = as_cells(pickle.loads(_read_exactly(fd, d)))  # noqa: S301  pickled by the curator
@@ -103,7 +103,7 @@ def model_bytes(estimator: bytes, score: bytes) -> bytes:
 
 
 def read_model(fd: int) -> tuple[bytes, bytes]:
-    """The pickles of the estimator and the score, read by position, as processes share the file's offset."""
+    """The pickles of the estimator and the score in the file `fd`, read without moving the shared offset."""
     size, parts, at = os.fstat(fd).st_size, [], 0
     while at < size:
         parts.append(os.pread(fd, size - at, at))
@@ -114,7 +114,7 @@ def read_model(fd: int) -> tuple[bytes, bytes]:
 
 
 def result_of(answer: bytes, most: int) -> int | None:
-    """The score's steps in what a child wrote; None for anything but one number from 0 to `most`."""
+    """The integer score in what a child wrote; None for anything but one number from 0 to `most`."""
     if len(answer) != _RESULT.size:
         return None
     steps: int = _RESULT.unpack(answer)[0]
@@ -133,7 +133,7 @@ def live(record_fd: int, model_fd: int, result_fd: int, confine: Callable[[], bo
 
 
 def steps(record: Record, estimator: bytes, score: bytes) -> int:
-    """The record's score on the grid; 0 if the estimator or the score raises."""
+    """The record's score as an integer from 0 to 2²⁴; 0 if the estimator or the score raises."""
     how: RecordScore = pickle.loads(score)  # noqa: S301  pickled by the curator
     model = pickle.loads(estimator)  # noqa: S301  as above; what it runs runs here
     with sequential():

@@ -45,7 +45,7 @@ class Alone:
     limits: Limits = field(default_factory=Limits)
 
     def scores(self, rows: NDArray[np.float64], truth: NDArray[Any], score: RecordScore) -> NDArray[np.float64]:
-        """Each record's score in [0, G], (m,), on the grid, computed in its own process; 0 where that failed.
+        """Each record's score in [0, G], (m,), computed in a process of its own; 0 where that failed.
 
         Args:
             rows: (m, d).
@@ -70,7 +70,7 @@ def alone(
     needed_by: ModulesNeeded,
     limits: Limits | None = None,
 ) -> Alone:
-    """The estimator confined to a process per record, tried on up to `ROWS_TRIED` PUBLIC rows.
+    """The estimator confined to one process per record, after a trial on up to `ROWS_TRIED` PUBLIC rows.
 
     Args:
         estimator: fitted, or isolated.
@@ -116,6 +116,7 @@ def alone(
 
 
 def _exit_in_words(code: int) -> str:
+    """Why a child ended, in words, from its exit code."""
     if code in (signal.SIGSYS, -signal.SIGSYS):
         return "it waits, communicates or calls what it may not"
     if code == -signal.SIGKILL:

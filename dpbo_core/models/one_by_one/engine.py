@@ -50,7 +50,7 @@ class Engine:
             raise not_to_be_had(next(message for message in messages if message))
 
     def steps(self, model: bytes, rows: NDArray[np.float64], truth: NDArray[Any]) -> NDArray[np.int64]:
-        """Each record's score on the grid, (m,).
+        """Each record's score, (m,), as an integer from 0 to 2²⁴, computed in a child process of its own.
 
         Raises:
             Sealed: an image is gone, for lack of memory say.
@@ -77,7 +77,7 @@ class Engine:
         return scores
 
     def trial(self, model: bytes, record: Record) -> tuple[int | None, int, float]:
-        """A PUBLIC record's steps (None without a result), how its child ended, and its CPU seconds."""
+        """A PUBLIC record's integer score (None without one), how its child ended, and its CPU seconds."""
         with self._lock, in_memory(model) as file:
             try:
                 answer, ending, seconds = self._handles[0].trial(file, record)
@@ -88,16 +88,16 @@ class Engine:
 
     @property
     def running(self) -> bool:
-        """Whether the engine is not closed."""
+        """Whether the image processes (those that child processes are forked from) still serve."""
         return self._finalizer.alive
 
     def close(self) -> None:
-        """End the image processes and every child they still have."""
+        """End the image processes, which child processes are forked from, and every child they still have."""
         self._finalizer()
 
 
 def engine(modules: tuple[str, ...], needed: tuple[str, ...], limits: Limits, process: int) -> Engine:
-    """The cached engine whose image processes have these modules imported, and nothing that is not public."""
+    """The engine whose image processes, to be forked per record, imported these public modules; cached."""
     current = _engine(modules, needed, limits, process)
     if not current.running:
         _engine.cache_clear()
@@ -107,7 +107,7 @@ def engine(modules: tuple[str, ...], needed: tuple[str, ...], limits: Limits, pr
 
 @lru_cache(maxsize=2)
 def _engine(modules: tuple[str, ...], needed: tuple[str, ...], limits: Limits, process: int) -> Engine:  # noqa: ARG001
-    """The engine of these modules in this process, cached."""
+    """The engine for these modules and limits in this process, cached."""
     return Engine(modules, needed, limits)
 
 
@@ -128,7 +128,7 @@ def cores() -> list[int]:
 
 
 def not_to_be_had(why: str) -> StudyInvalid:
-    """The error where records cannot be scored in processes of their own."""
+    """The error to raise where records cannot be scored in processes of their own, and `why`."""
     return StudyInvalid(
         'rowwise = "enforced" is not to be had here',
         cause=why,
@@ -138,7 +138,7 @@ def not_to_be_had(why: str) -> StudyInvalid:
 
 @contextmanager
 def in_memory(content: bytes) -> Iterator[int]:
-    """A read-only open file without a name that has this content."""
+    """Context with the descriptor of a read-only file in memory that has this content."""
     file = os.memfd_create("model", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         left = memoryview(content)
@@ -152,7 +152,7 @@ def in_memory(content: bytes) -> Iterator[int]:
 
 
 def _close_in_owner(handles: list[Handle], process: int) -> None:
-    """End the image processes, unless this process is a forked copy of the one that started them."""
+    """End the image processes, unless this one is a forked copy of `process`, which started them."""
     if os.getpid() == process:  # a copy of this process has no business with them
         for handle in handles:
             handle.close()

@@ -45,7 +45,7 @@ _INHERITED = ("LD_LIBRARY_PATH", "SYSTEMROOT", "PATH")
 
 
 def hidden_beside(modules: Collection[str]) -> list[str]:
-    """Large packages that images must not import, since none of the `modules` belongs to them."""
+    """The large packages to which none of the `modules` belongs, so that images must not import them."""
     wanted = {name.partition(".")[0] for name in modules}
     return [name for name in _OPTIONAL if name not in wanted]
 
@@ -71,7 +71,7 @@ class Handle:
         self._control = ours
 
     def load(self, modules: Collection[str], needed: Collection[str], limits: Limits) -> str:
-        """Have the image import the modules and prepare to fork; "" or why it could not."""
+        """Have the image process import the modules and prepare to fork; "", or why it could not."""
         hidden = hidden_beside(modules)
         message = {"modules": [*modules], "needed": [*needed], "hidden": hidden, **vars(limits)}
         try:
@@ -84,7 +84,7 @@ class Handle:
         return answer.decode() if self.process.poll() is None else "the process for it ended"
 
     def scores(self, model: int, records: Iterable[Record]) -> Iterator[bytes]:
-        """The bytes that each record's child wrote, in the records' order.
+        """What the child of each record wrote, as bytes in the records' order; `model` is an open file.
 
         The next are sent while one is predicted, and wait in their pipes: the image takes one up, without
         waiting for this process to wake, when the child before it is dead.
@@ -131,13 +131,13 @@ class Handle:
         return modules_and_failure
 
     def close(self) -> None:
-        """End the image process."""
+        """End the image process, which child processes are forked from."""
         self._control.close()
         self.process.kill()
         self.process.wait()
 
     def _begin(self, message: bytes, model: int, record: Record) -> int:
-        """Send a record to a new child: the pipe that its result will be in."""
+        """Send a record to a newly forked child; returns the pipe that its result will be in."""
         result = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             self._send_record(message, model, record, result)
@@ -160,7 +160,7 @@ class Handle:
         return result_bytes
 
     def _answered(self, result: int) -> tuple[bytes, bytes]:
-        """The child's result and the image's report of its end; closes the pipe."""
+        """What the child wrote and the image's report of how it ended; closes the pipe."""
         try:
             try:
                 ending = self._control.recv(LARGEST_MESSAGE)
@@ -175,7 +175,7 @@ class Handle:
         return result_bytes, ending
 
     def _send_record(self, message: bytes, model: int, record: Record, result: Sequence[int]) -> None:
-        """Pass the files to the image, then write the record, which the child alone reads."""
+        """Pass the open files to the image, then write the record, which the child alone reads."""
         source, sink = os.pipe()
         try:
             with os.fdopen(sink, "wb", buffering=0) as pipe:

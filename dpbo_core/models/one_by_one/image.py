@@ -72,7 +72,7 @@ class Image:
                 self._load(json.loads(message))
 
     def _load(self, wanted: dict[str, Any]) -> None:
-        """Import the modules and prepare to fork; replies "" or why it could not, which is public."""
+        """Import the modules `wanted` and prepare to fork; replies "" or why it could not, which is public."""
         sys.meta_path.insert(0, _Hidden(wanted["hidden"]))
         for name in wanted["modules"]:
             try:
@@ -107,7 +107,7 @@ class Image:
         return ""
 
     def _record(self, *files: int) -> None:
-        """Fork one child for one record, and wait for its end."""
+        """Fork one child for the record, model and result in these open files, and wait for its end."""
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps, and forgets how it ended
         if self._copier.copy():
             self._be_a_child(*files)
@@ -118,7 +118,7 @@ class Image:
         self._control.send(b"done")
 
     def _trial(self, *files: int) -> None:
-        """Score a PUBLIC record in a forked copy, and report how the copy ended."""
+        """Score a PUBLIC record, given as open files, in a forked copy, and report how the copy ended."""
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         if self._copier.copy():
             self._be_a_child(*files)
@@ -129,6 +129,7 @@ class Image:
         self._control.send(json.dumps(ending).encode())
 
     def _be_a_child(self, record: int, model: int, result: int) -> NoReturn:
+        """Score the record as a confined child, and exit without a word, whatever happens."""
         try:
             child.live(record, model, result, self._confine)
             self._exit(0)
@@ -138,6 +139,7 @@ class Image:
             self._exit(1)
 
     def _confine(self) -> bool:
+        """Limit this child's time and system calls; whether the kernel took the filter."""
         limits.bound_time(self._seconds, self._libc)
         return self._filter is not None and self._filter.install()
 

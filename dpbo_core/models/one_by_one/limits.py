@@ -62,7 +62,7 @@ def _constant(value: Any) -> Callable[[], Any]:
 
 
 def take_the_clocks_away(libc: ctypes.PyDLL) -> bool:
-    """Replace the kernel's clock pages, so that only a filtered system call tells the time: whether it worked."""
+    """Replace the kernel's clock pages, so that only a filtered system call tells the time; True if it worked."""
     place = libc.mmap
     place.restype = ctypes.c_void_p
     place.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
@@ -95,11 +95,12 @@ def threads() -> int:
 
 
 def memory_in_use() -> int:
-    """Address space of this process, in bytes."""
+    """The address space that this process uses, in bytes."""
     return int(Path("/proc/self/statm").read_text().split()[0]) * mmap.PAGESIZE
 
 
 def _memory_mappings() -> list[tuple[int, int, str]]:
+    """The (start, end, name) of every range of memory that this process maps."""
     mappings = []
     for line in Path("/proc/self/maps").read_text().splitlines():
         ends, *rest = line.split()
@@ -144,13 +145,13 @@ def bound(memory: int) -> None:
 
 
 def bound_memory(memory: int) -> None:
-    """Limit the address space to so many bytes beyond what is in use."""
+    """Limit the address space to `memory` bytes beyond what is in use."""
     most = memory_in_use() + memory
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
 def bound_time(seconds: int, libc: ctypes.PyDLL) -> None:
-    """Limit a copy's CPU seconds, and end it when its parent ends."""
+    """Limit this child to so many CPU seconds, and have it end when its parent ends."""
     libc.prctl(_PR_SET_PDEATHSIG, _KILL, 0, 0, 0)
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
 
@@ -171,7 +172,7 @@ class Copier:
         self._call.argtypes, self._call.restype = [ctypes.c_long] * 6, None
 
     def copy(self) -> bool:
-        """Fork this process: True in the copy.
+        """Fork this process: True in the child, False in the parent.
 
         Raises:
             OSError: the machine refused another process.

@@ -136,7 +136,7 @@ class Filter:
         self._address = ctypes.addressof(self._fprog)
 
     def install(self) -> bool:
-        """Restrict this process to the allowed system calls for good: whether the kernel took the filter."""
+        """Restrict this process to the allowed system calls for good; True if the kernel took the filter."""
         done = self._prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
         return bool(done == 0 and self._prctl(_PR_SET_SECCOMP, _NR_SECCOMP_MODE_FILTER, self._address, 0, 0) == 0)
 
@@ -166,7 +166,7 @@ def program(machine: str) -> bytes:
 
 
 def _checked() -> dict[str, list[bytes]]:
-    """System calls allowed with some arguments, each with the instructions that check these."""
+    """The system calls allowed with some arguments only, each with the BPF instructions that check these."""
     fd, n_bytes = _argument(0), _argument(2)
     write = [
         *fd,
@@ -200,19 +200,22 @@ def _call_numbers(names: Iterable[str], machine: str) -> list[int]:
 
 
 def _instruction(code: int, k: int, jump: int = 0, otherwise: int = 0) -> bytes:
+    """One BPF instruction, 8 bytes."""
     return struct.pack("HBBI", code, jump, otherwise, k)
 
 
 def _load_at(offset: int) -> list[bytes]:
+    """The BPF instruction that loads the word at `offset` of a system call's data."""
     return [_instruction(_LOAD, offset)]
 
 
 def _argument(index: int) -> list[bytes]:
-    """Load the low half of an argument: sizes and flags are ints, and a larger `write` fills its own pipe alone."""
+    """BPF instructions that load the low half of argument `index`: sizes and flags are ints."""
     return _load_at(_ARGUMENTS + 8 * index)
 
 
 def _return(answer: int) -> bytes:
+    """The BPF instruction that ends the filter with this answer."""
     return _instruction(_RETURN, answer)
 
 

@@ -26,11 +26,11 @@ class Accuracy:
         return math.inf
 
     def phi(self, margins: ArrayLike) -> NDArray[np.float64]:
-        """The score of each margin, (m,): 1.0 above 0, else 0.0."""
+        """The score of each margin, (m,): 1.0 for a margin above 0, else 0.0."""
         return (np.asarray(margins, dtype=np.float64) > 0.0).astype(np.float64)
 
     def span(self, norm: float) -> float:
-        """The range G of scores at weights of this norm, 0 where w = 0: then every margin is 0."""
+        """The range of scores at weights of this norm: G, or 0 where w = 0, since every margin is 0 then."""
         return 0.0 if norm == 0.0 else 1.0
 
 

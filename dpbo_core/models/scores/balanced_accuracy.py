@@ -46,7 +46,7 @@ class PredictedClass(RecordScore):
     score_range: ClassVar[float] = 2.0  # B = 2, a cell a class
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
-        """Each record's histogram cell by its predicted class, plus 1, (k,)."""
+        """Each record's histogram cell, (k,): its predicted class, plus 1."""
         return 1.0 + equal(outcome, np.ones(len(truth), dtype=np.int64)).astype(np.float64)
 
 
@@ -67,7 +67,7 @@ class PairedBalancedAccuracy(PairScore):
         return PredictedClass()
 
     def of_margins(self, margins: Scores, norm: float) -> Integers:  # noqa: ARG002  a sign needs no scale
-        """Each margin's histogram cell: the upper one above 0."""
+        """The histogram cell of each margin, (k,): the upper one of two for a margin above 0."""
         with np.errstate(all="ignore"):
             return (margins > 0.0).astype(np.int64)
 

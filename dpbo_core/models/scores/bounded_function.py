@@ -51,14 +51,14 @@ class BoundedFunction(RecordScore):
         return NaturalUnit(self.low)
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
-        """Each record's function value less `low`, NaN for no number; its errors and output are dropped."""
+        """Each record's score (k,): the function's value less `low`, NaN for no number; its errors are dropped."""
         with contained():
             return np.array(
                 each(self._value, _pairs(outcome, truth), math.nan)
             )  # what it raised may quote a record
 
     def values(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
-        """Each record's function value, errors not contained: for a confined process, whose failure scores 0."""
+        """Each record's score (k,), with errors raised: for a confined process, whose failure scores 0."""
         return np.array([self._value(pair) for pair in _pairs(outcome, truth)])
 
     def check(self, outcome: NDArray[Any], truth: NDArray[Any]) -> None:
@@ -76,6 +76,7 @@ class BoundedFunction(RecordScore):
             )
 
     def _value(self, pair: tuple[Any, Any]) -> float:
+        """The function's value less `low` for one (truth, prediction)."""
         truth, prediction = pair
         return float(self.function(truth, type(truth)(prediction))) - self.low  # an estimator may predict texts
 

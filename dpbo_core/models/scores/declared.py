@@ -96,11 +96,11 @@ class NaturalUnit:
     greater_is_better: bool = True
 
     def of(self, score: float) -> float:
-        """The score in its natural unit."""
+        """A mean score converted to the unit in which people read it: where that is a loss, the loss."""
         return self.zero + (score if self.greater_is_better else -score)
 
     def metric(self, name: str, score: float, interval: Sequence[float] | None) -> dict[str, Any]:
-        """The metric that a release states beside its score, as plain JSON.
+        """The metric (a loss, say) that a release states beside its score, with its interval, as plain JSON.
 
         Args:
             name: of the metric.

@@ -72,4 +72,4 @@ class Steep(ABC):
 
     @abstractmethod
     def overwrite(self, margins: NDArray[np.float64]) -> None:
-        """Replace finite margins, of any shape, by φ of them, in place."""
+        """Replace finite margins, in an array of any shape, by the score φ of each, in place."""

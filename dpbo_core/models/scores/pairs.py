@@ -42,7 +42,7 @@ class PairScore(Jumps, ABC):
 
     @abstractmethod
     def cells(self, name: str, asked: Asked) -> RecordScore:
-        """The public map from one estimator's predictions to histogram cells, each given as 1 + its index.
+        """The public map from one estimator's predictions to histogram cells, as 1 + the cell's index.
 
         Args:
             name: of its class, for messages.
@@ -54,7 +54,7 @@ class PairScore(Jumps, ABC):
 
     @abstractmethod
     def of_margins(self, margins: Scores, norm: float) -> Integers:
-        """The cell of each margin (k,) of a linear model whose weights have this norm."""
+        """The histogram cell of each margin (k,) of a linear model whose weights have this norm."""
 
 
 def check_two_classes(name: str, n_classes: int, *, instead: tuple[str, ...], also: str = "") -> None:
@@ -72,7 +72,7 @@ def check_two_classes(name: str, n_classes: int, *, instead: tuple[str, ...], al
 
 
 def counts(classes: NDArray[Any], usable: NDArray[np.bool_], cells: Integers, n_cells: int) -> Integers:
-    """The number of records of each class in each cell, (2, B): as sensitive as the records.
+    """The number of usable records of each class in each histogram cell, (2, B): as sensitive as the records.
 
     Args:
         classes: (m,) index of the class.

@@ -19,12 +19,12 @@ class Ramp(Steep):
     # s·t errs by 2⁻⁵³ of itself and matters up to ±1 alone, its half by half of that, the sum by 2⁻⁵³
 
     def phi(self, margins: ArrayLike) -> NDArray[np.float64]:
-        """The ramp φ of each margin, (m,)."""
+        """The score of each margin, (m,): the ramp φ, linear between 0 and 1."""
         with np.errstate(under="ignore"):
             return np.clip(0.5 + 0.5 * steep(margins, self.steepness), 0.0, 1.0)
 
     def overwrite(self, margins: NDArray[np.float64]) -> None:
-        """Replace finite margins by φ of them, in place."""
+        """Replace finite margins by the ramp φ of them, in place."""
         margins *= self.steepness
         margins *= 0.5
         margins += 0.5

@@ -39,7 +39,7 @@ class Jumps:
 
     @property
     def needs(self) -> Verb:
-        """The verb of the estimator whose output is scored; "predict" unless a score overrides it."""
+        """The estimator method whose output is scored: "predict", unless a score overrides it."""
         return "predict"
 
     @property
@@ -49,7 +49,7 @@ class Jumps:
 
     @property
     def natural_unit(self) -> NaturalUnit:
-        """The unit in which people read the mean score; the score itself unless a score overrides it."""
+        """The unit in which people read the mean score: itself, unless a score overrides it by a loss."""
         return NaturalUnit()
 
     def span(self, norm: float) -> float:  # noqa: ARG002  without certified weights nothing narrows it
@@ -62,17 +62,18 @@ class RecordScore(Jumps, ABC):
 
     @abstractmethod
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
-        """The score of each record in [0, G], (k,); element i depends on row i alone."""
+        """The score of each record in [0, G], (k,), from the estimator's outcome and the truth of that row."""
 
 
 def equal(predicted: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.bool_]:
-    """Elementwise equality, (k,) bool, for any two types."""
+    """Where predicted classes equal labels, elementwise, (k,), for any two types."""
     if predicted.dtype.kind in "biuf" and labels.dtype.kind in "biuf":
         return np.asarray(predicted == labels)
     return np.array([_is_equal(a, b) for a, b in zip(predicted.tolist(), labels.tolist(), strict=True)], dtype=bool)
 
 
 def _is_equal(a: object, b: object) -> bool:
+    """Whether two labels are equal; False where comparing them raises."""
     try:
         return bool(a == b)
     except Exception:  # noqa: BLE001  a label may be anything, pandas.NA say, whose equality has no truth value

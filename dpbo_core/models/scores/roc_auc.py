@@ -30,7 +30,7 @@ LARGEST = 1e300  # of a decision value: beyond it every number is as large
 
 
 def _squashed(t: Scores) -> Scores:
-    """Numbers mapped to (−1, 1), nondecreasing also in double precision: each operation is rounded to nearest."""
+    """Numbers mapped to (−1, 1) by a function that never decreases, rounding included."""
     return np.copysign(1.0 - 1.0 / (1.0 + np.abs(t)), t)
 
 
@@ -56,7 +56,7 @@ class Decisions(RecordScore):
 
     @property
     def needs(self) -> Verb:
-        """The estimator's verb: decision values, or probabilities."""
+        """The estimator method needed: `decision_function`, or `predict_proba` where the estimator has none."""
         return self.verb
 
     @property
@@ -65,7 +65,7 @@ class Decisions(RecordScore):
         return float(N_CELLS)
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:  # noqa: ARG002  a rank needs no label
-        """Each record's histogram cell by its decision value, plus 1, (k,)."""
+        """Each record's histogram cell, (k,), by its decision value, plus 1."""
         with np.errstate(all="ignore"):
             values = _values(outcome)
             own = _squashed(np.clip((values - self.centre) / self.scale, -LARGEST, LARGEST))
@@ -75,7 +75,7 @@ class Decisions(RecordScore):
 
 
 def _values(outcome: NDArray[Any]) -> Scores:
-    """Decision values (k,), of probabilities (k, 2) the second class's log-odds."""
+    """Decision values (k,): as they are or, of probabilities (k, 2), the second class's log-odds."""
     if outcome.ndim == 2:
         outcome = outcome[:, -1] if outcome.shape[1] else np.full(len(outcome), np.nan)
     return np.asarray(outcome, dtype=np.float64)
@@ -114,7 +114,7 @@ class RocAuc(PairScore):
         )
 
     def of_margins(self, margins: Scores, norm: float) -> Integers:
-        """Each margin's histogram cell, of equal width from −‖w‖ to ‖w‖, beyond which no margin lies."""
+        """The histogram cell of each margin, (k,), of equal width from −‖w‖ to ‖w‖, beyond which none lies."""
         with np.errstate(all="ignore"):
             share = margins / norm if norm > 0.0 else np.zeros(len(margins))
             return np.where(np.isfinite(share), _cell(np.clip(share, -1.0, 1.0)), 0)

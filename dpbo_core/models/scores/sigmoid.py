@@ -22,18 +22,18 @@ class Sigmoid(Steep):
     # by one or two
 
     def phi(self, margins: ArrayLike) -> NDArray[np.float64]:
-        """The sigmoid φ of each margin, (m,); where e^(−s·t) overflows, 0."""
+        """The score of each margin, (m,): the sigmoid φ, 0 where e^(−s·t) overflows."""
         t = steep(margins, -self.steepness)
         _overwrite(t)
         return t
 
     def overwrite(self, margins: NDArray[np.float64]) -> None:
-        """Replace finite margins by φ of them, in place."""
+        """Replace finite margins by the sigmoid φ of them, in place."""
         margins *= -self.steepness
         _overwrite(margins)
 
     def span(self, norm: float) -> float:
-        """The largest difference φ(‖w‖) − φ(−‖w‖) = tanh(s·‖w‖/2) of two scores, without cancellation."""
+        """The largest difference φ(‖w‖) − φ(−‖w‖) = tanh(s·‖w‖/2) of two records' scores, without cancellation."""
         reach = 0.5 * self.steepness * norm
         return 1.0 if math.isnan(reach) else math.tanh(reach)
 
