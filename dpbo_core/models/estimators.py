@@ -289,7 +289,7 @@ class FittedEstimator(ScorableModel):
     def table(
         self, X: NDArray[Any], labels: NDArray[Any], score: PairScore, counted: NDArray[np.bool_] | None = None
     ) -> Integers:
-        """The number of `counted` rows of each class in each histogram cell, (2, B); without a prediction the lowest.
+        """The number of `counted` rows of each class in each histogram cell, (2, B); the lowest if unpredicted.
 
         Args:
             X: (m, d) rows.
