@@ -54,7 +54,7 @@ def verdict_of(noise_scale: float, expected_error: float, score_range: float, ga
 
 
 def beside_spread(verdict: Verdict, regret: float, spread: float) -> tuple[Verdict, str]:
-    """The verdict once the spread of public scores is known, poor where regret eats it; and why, in words."""
+    """The verdict and why, beside the spread of public scores: poor where the expected regret eats it."""
     caption = f"the best public score is {one_digit(spread):g} above that of a middling candidate"
     if regret >= spread:
         worst: Verdict = "poor" if verdict == "good" else verdict
@@ -63,7 +63,7 @@ def beside_spread(verdict: Verdict, regret: float, spread: float) -> tuple[Verdi
 
 
 def useful_from(method: AnyMethod, problem: Problem) -> int | None:
-    """The least number of records, to two digits, for which this method's verdict would be good; None for none."""
+    """From how many records on this method's verdict would be good, to two digits; None if never."""
 
     def useful(n_records: int) -> bool:
         asked = replace(problem, n_validation=n_records)
@@ -79,7 +79,7 @@ def useful_from(method: AnyMethod, problem: Problem) -> int | None:
 
 
 def useful_in_words(problem: Problem, least: int | None) -> str:
-    """A clause about the least number of records, for the reader: of pairs it is a count of pairs."""
+    """A clause that states from how many records (or pairs) on a method is useful."""
     share = problem.positives
     where = "with as many positives as negatives, and later the rarer one of them is"
     if share is not None:
@@ -90,7 +90,7 @@ def useful_in_words(problem: Problem, least: int | None) -> str:
 
 
 def whole_error(loss: Expected) -> float:
-    """The expected distance of the released score from the best score of Λ: regret and noise, to one digit."""
+    """The released score's expected distance from the best score: regret and noise, to one digit."""
     return one_digit(loss.regret + loss.score_error)
 
 
@@ -174,7 +174,7 @@ class Advice:
 
 
 def advise(problem: Problem, own_kind: str, options: Mapping[str, Any]) -> Advice:
-    """Price every method; the study's own method with its own options, the others as they serve best.
+    """Every method's price and expected error; the study's own with its options, others as they serve best.
 
     Args:
         problem: the study's.
@@ -206,7 +206,7 @@ def advise(problem: Problem, own_kind: str, options: Mapping[str, Any]) -> Advic
 
 
 def why_useless(method: AnyMethod, problem: Problem) -> str:
-    """Why `dpbo plan` calls a method useless on a problem, by the same numbers; "" where it does not."""
+    """Why `dpbo plan` calls a method useless on a problem, in a sentence; "" where it does not."""
     line = _method_advice(method, problem, None)
     if line.verdict != "useless":
         return ""
@@ -228,6 +228,7 @@ def check_scoring(problem: Problem) -> None:
 
 
 def _method_advice(method: AnyMethod, problem: Problem, beside: Expected | None) -> MethodAdvice:
+    """One method's price, expected error and verdict on the problem; or why it cannot run."""
     G, options = problem.score_range, changed_options(method)
     try:
         check_counts(method, problem)

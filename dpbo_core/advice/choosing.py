@@ -53,7 +53,7 @@ def choose(problem: Problem, kind: str, options: Mapping[str, Any]) -> tuple[Any
 
 
 def recommendation(problem: Problem) -> Choice | None:
-    """The method that "auto" chooses on this problem; None if nothing calibrated would run."""
+    """The method that "auto" chooses on this problem, and why; None if no simulated one would run."""
     return choice_of(forms_of(problem), problem)
 
 
@@ -72,7 +72,7 @@ def check_auto(kind: str, options: Mapping[str, Any]) -> None:
 
 
 def forms_of(problem: Problem) -> list[tuple[AnyMethod, Expected]]:
-    """The forms of methods that can run on the problem and are not drowned in noise, best first.
+    """The variants of methods that can run here and are not drowned in noise, best first, with expected loss.
 
     A pure one that expects at most `TIE` times the least regret, which is all that the simulation can tell, comes
     first; among those the smaller score error, then the order of METHODS. What is chosen for all that it shows, and
@@ -106,7 +106,7 @@ def _drowned(form: AnyMethod, problem: Problem) -> bool:
 
 
 def choice_of(forms: list[tuple[AnyMethod, Expected]], problem: Problem) -> Choice | None:
-    """The first of the forms, and why; None if nothing would run.
+    """The first of the variants, and why; None if nothing would run.
 
     Args:
         forms: as `forms_of` orders them.
@@ -138,7 +138,7 @@ def choice_of(forms: list[tuple[AnyMethod, Expected]], problem: Problem) -> Choi
 
 
 def privately_trained(problem: Problem) -> AnyMethod | None:
-    """The first private-training method, in its default forms, that can plan this problem; None if none can."""
+    """The first method that trains privately and can plan this problem, as variant; None if none can."""
     for cls in METHODS.values():
         forms: tuple[AnyMethod, ...] = () if cls.traits.private_forms is None else cls.traits.private_forms(problem)
         for form in forms:

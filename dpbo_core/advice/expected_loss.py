@@ -66,7 +66,7 @@ class Expected:
 
     @property
     def range(self) -> tuple[float, float] | None:
-        """Both ends of the simulated loss; None for a form whose range failed on tasks held out."""
+        """The least and largest simulated loss; None for a variant whose range failed on tasks held out."""
         return None if self.form.rpartition("/")[2] in UNHELD else (self.low, self.high)
 
     @property
@@ -93,7 +93,7 @@ class Expected:
 
 
 def expected(method: AnyMethod, problem: Problem) -> Expected | None:
-    """The loss that the table of simulations gives for `method` on this problem; None for an uncalibrated method.
+    """The loss that the table of simulations gives for `method` on this problem; None if not simulated.
 
     Raises:
         StudyInvalid: the method cannot run on this problem.
@@ -161,7 +161,7 @@ def rows() -> tuple[Row, ...]:
 
 @cache
 def _table(form: str, degree: str, which: int) -> dict[Node, float]:
-    """The simulated losses of a form at each node of its grid."""
+    """The simulated losses of a method's variant `form` at each node of its grid."""
     return {
         (row.dimensions, row.trainings, row.public, records): (row.regret, row.score_error)[which][i]
         for row in rows()
@@ -171,7 +171,7 @@ def _table(form: str, degree: str, which: int) -> dict[Node, float]:
 
 
 def _interpolated(form: str, which: int, degree: str, *at: float) -> float:
-    """A simulated loss between the nodes: linear in the logarithms, axis after axis; clamped to the grid."""
+    """A simulated loss at a point of the grid: linear in the logarithms, clamped to the grid's ends."""
     table, total = _table(form, degree, which), 0.0
     for corner, weight in _corners([sorted({node[axis] for node in table}) for axis in range(4)], at):
         total += weight * math.log(max(table[corner], LEAST))

@@ -47,7 +47,7 @@ class Surrogate(Protocol):
         ...
 
     def joint_draw(self, rng: np.random.Generator, indices: NDArray[np.int64]) -> NDArray[np.float64]:
-        """One joint draw of the scores at some candidates."""
+        """One joint draw of the scores at the candidates `indices`, (m,)."""
         ...
 
 

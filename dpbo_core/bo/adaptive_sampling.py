@@ -24,7 +24,7 @@ _STEPS, _HALVED = 400, 8  # every eighth step halves the bracket: enough for any
 
 
 def project(density: Vector, *, prior: Vector, lower: float, upper: float) -> Vector:
-    """argmin ‖f − π‖₂ over {cπ₀ ≤ f ≤ Cπ₀, Σf = 1}, exactly: f = clip(π − ν, cπ₀, Cπ₀).
+    """The density f nearest to `density` π with c·prior ≤ f ≤ C·prior and Σf = 1: clip(π − ν, cπ₀, Cπ₀).
 
     Σ clip(π − ν, …) falls in ν, linearly while the same coordinates rest at the same ends, so a Newton step from
     there ends at the root; a bracket of ν, halved where a step would leave it, sees that it gets there. O(N) a
@@ -51,7 +51,7 @@ def project(density: Vector, *, prior: Vector, lower: float, upper: float) -> Ve
 
 
 def softmax(scores: Vector, *, inverse_temperature: float) -> Vector:
-    """The density π ∝ exp(βs) of scores s, (N,): Algorithm 3."""
+    """The density ∝ exp(βs) of scores s, (N,), from which Algorithm 3 draws the next trial."""
     weights = np.exp(inverse_temperature * (scores - scores.max()))
     return np.asarray(weights / weights.sum(), dtype=np.float64)
 
@@ -63,7 +63,7 @@ class UniformSampler:
         self._prior = prior
 
     def density(self) -> Vector:
-        """π₀, the density that every trial is drawn from, over the N candidates; sums to 1."""
+        """The density that every trial's candidate is drawn from, which is the prior π₀, (N,); sums to 1."""
         return self._prior
 
     def tell(self, index: int, quality: float) -> None:
@@ -96,7 +96,7 @@ class GaussianProcessSampler:
         self._tau, self._beta = exploration, inverse_temperature
 
     def density(self) -> Vector:
-        """π̃_j: the density that trial j is drawn from, within [c, C] times π₀; over the N candidates, sums to 1."""
+        """The density π̃_j that the next trial's candidate is drawn from, within [c, C] times π₀, (N,)."""
         if len(self._posterior) == 0:
             return self._prior  # Alg. 3, statement 1: π⁽⁰⁾
         s = self._posterior.mean + self._tau * self._posterior.std  # statement 6
@@ -105,7 +105,7 @@ class GaussianProcessSampler:
         return project(target, prior=self._prior, lower=self._lower, upper=self._upper)  # statement 4
 
     def tell(self, index: int, quality: float) -> None:
-        """Add a trial's candidate and quality to the posterior."""
+        """Add a trial's candidate and quality (its noised score) to the posterior."""
         self._posterior.observe(index, quality)
 
 

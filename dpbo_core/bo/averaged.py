@@ -45,7 +45,7 @@ class SearchDomain:
     def moments(
         self, mixture: Mixture, indices: NDArray[np.int64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Each component's mean and standard deviation of the score at some candidates, (C, n) twice."""
+        """The score's mean and standard deviation at some candidates, under each component: (C, n) twice."""
         return mixture.moments(self.encoded[indices], self.guess[indices])
 
 
@@ -65,7 +65,7 @@ class AveragedSearch:
         self._path = self._with_fixed_kernel(prior.lengthscale, start, trust * domain.guess)
 
     def ask(self) -> int:
-        """The candidate to try next; before any value the maximum of the guess, where there is one."""
+        """The candidate to try next; before any value that with the best guess, if there is a guess."""
         if not self._observations and self.domain.prior.guessed:
             return int(np.argmax(self.domain.guess))
         return self._path.ask()
@@ -91,6 +91,7 @@ class AveragedSearch:
         )
 
     def _with_fixed_kernel(self, lengthscale: float, variance: float, mean: NDArray[np.float64]) -> BayesianSearch:
+        """A search over all candidates by one kernel, given every value so far."""
         domain, kernel = self.domain, kernel_named(self.domain.prior.kernel, lengthscale, variance)
         posterior = Posterior(domain.encoded, kernel, domain.noise_variance, mean)
         return BayesianSearch(posterior, self._acquisition, self._seed)
@@ -109,7 +110,7 @@ def averages(
 def prior_of(
     *, kernel: str, lengthscale: float | str, dimensions: int, guessed: bool, deviation: float | None = None
 ) -> Prior:
-    """The public prior over kernels, for a score mapped to [−2, 2].
+    """The public prior over kernels, for a score mapped to [−2, 2]; `guessed` if public scores are its mean.
 
     Args:
         kernel: "matern52" or "se".

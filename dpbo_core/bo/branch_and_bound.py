@@ -79,7 +79,7 @@ class BranchAndBound:
         return self._posterior.mean
 
     def ask(self) -> int:
-        """The next candidate on the lattice; once every one of R was evaluated, the best of R again and again."""
+        """The next candidate to evaluate in the region R, by lattice; later the best of R again and again."""
         if self._n_evaluated:
             self._shrink()
         while True:
@@ -103,6 +103,7 @@ class BranchAndBound:
             self._n_evaluated += 1
 
     def _deviation_bound(self) -> NDArray[np.float64]:
+        """√β_t times each candidate's posterior standard deviation, (N,)."""
         t, N = max(1, self._n_evaluated), len(self._region)
         beta = 2.0 * math.log(N * t**2 * math.pi**2 / (6.0 * self._delta))
         return np.asarray(math.sqrt(beta) * self._posterior.std)

@@ -56,7 +56,7 @@ class Beliefs:
 
     @property
     def followed(self) -> "Beliefs":
-        """The posterior reduced to the few components that hold most of the weight."""
+        """The posterior reduced to the few mixture components that hold most of the weight."""
         order = np.argsort(-self.weights, kind="stable")
         enough = int(np.searchsorted(np.cumsum(self.weights[order]), FOLLOWED)) + 1
         chosen = np.sort(order[: min(enough, MOST_FOLLOWED)])
@@ -116,7 +116,7 @@ class LearningSearch:
         self._observations: list[tuple[int, float]] = []
 
     def ask(self) -> int:
-        """The candidate to try next; before any value of this edition, the best by earlier editions."""
+        """The candidate to try next; before any value of this run, the best by earlier runs (editions)."""
         followed = PresentSurrogate(self.mixture().followed, self.domain.encoded, self.domain.guess)
         if not self._observations:
             return int(np.argmax(followed.mean))
@@ -125,11 +125,11 @@ class LearningSearch:
         return int(np.argmax(scores))
 
     def tell(self, index: int, value: float) -> None:
-        """Add the value observed at `index` in this edition."""
+        """Add the value observed at candidate `index` in this run (edition)."""
         self._observations.append((index, value))
 
     def mixture(self) -> Beliefs:
-        """The posterior of the present score given the past and every value of this edition."""
+        """The posterior of the present score, given earlier runs (editions) and every value of this one."""
         if not self._observations:
             return Beliefs(self._past, None, self._past.weights)
         visited, values, times = averages(self._observations)
@@ -145,7 +145,7 @@ class LearningSearch:
         return Beliefs(learned, fresh, weights / weights.sum())
 
     def _past_observations(self, past: Sequence[Edition]) -> Observations:
-        """The newest past values, those of one candidate in one edition averaged by their precision."""
+        """The newest scores of earlier runs (editions), averaged by precision where one has several."""
         editions: list[Observations] = []
         left = MOST_PAST
         for age, edition in enumerate(reversed([edition for edition in past if edition]), start=1):

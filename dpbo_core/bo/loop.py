@@ -61,7 +61,7 @@ class BayesianSearch:
         return tuple(self._visited)
 
     def ask(self, among: NDArray[np.int64] | None = None) -> int:
-        """The candidate λ_t with the largest acquisition, the first of equals.
+        """The candidate with the largest acquisition, the first of equals; one of `among` where that is stated.
 
         With nothing told yet, the candidate nearest to the centre of the cube.
 

@@ -37,7 +37,7 @@ class ScoreMap:
     top: float
 
     def mapped(self, score: float) -> float:
-        """A score, converted to the prior's units."""
+        """The score in standard units of the Gaussian process prior."""
         return (score - self.centre) / self.scale
 
     def unmapped(self, value: float) -> float:
@@ -59,7 +59,7 @@ class ScoreMap:
         return self.unmapped(mean), (self.unmapped(low), self.unmapped(high))
 
     def with_look(self, observed: float, deviation: float, posterior: ScoreInterval) -> ScoreInterval:
-        """Combine the search's posterior of a score with one fresh noisy observation, and its interval.
+        """A score's mean and interval from the search's posterior and one more noised score of the choice.
 
         The two are weighted by their precisions. Where they are further apart than noise puts them nine times in
         ten, the path's variance grows by the excess τ² = max(0, (m − y)² − 1.645²·(s² + σ²)), so that a path whose

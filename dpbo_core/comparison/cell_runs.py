@@ -80,12 +80,12 @@ class Cell:
     covered: float | None
 
     def to_json(self) -> dict[str, Any]:
-        """One cell of `dpbo compare --json`: task, ε, contender, its regret and error of the score."""
+        """A result for `dpbo compare --json`: task, ε, method or rival, its regret and error of the score."""
         return asdict(self)
 
 
 def cells_of(task: str, problem: Problem, table: ScoreTable, epsilon: float, repetitions: int) -> list[Cell]:
-    """The cells of every contender that can run on one task at one ε; repetition i of each has seed i.
+    """The results of every method and rival that can run on one task at one ε; repetition i has seed i.
 
     Args:
         task: its name.
@@ -106,7 +106,7 @@ def cells_of(task: str, problem: Problem, table: ScoreTable, epsilon: float, rep
 
 
 def auto_of(problem: Problem) -> str | None:
-    """The contender's name of the method that "auto" chooses; None where no method would run."""
+    """The name, among those compared, of the method that "auto" chooses; None if none would run."""
     choice = recommendation(problem)
     if choice is None:
         return None
@@ -115,7 +115,7 @@ def auto_of(problem: Problem) -> str | None:
 
 
 def _runs(problem: Problem, scorer: TableScorer, scores: NDArray[np.float64]) -> list[tuple[str, Run]]:
-    """The contenders on one task, each a name and a function of a seed."""
+    """The methods and rivals on one task: each a name, and a function from a seed to a run's outcome."""
     runs: list[tuple[str, Run]] = [(NOT_PRIVATE, lambda seed: rivals.gp_ucb(problem, scores, seed=seed))]
     runs.append(
         (
@@ -142,7 +142,7 @@ def _runs(problem: Problem, scorer: TableScorer, scores: NDArray[np.float64]) ->
 
 
 def run_of(method: Method, problem: Problem, scorer: TableScorer) -> Run:
-    """A function of a seed that runs `method` on a table; its public work is done once."""
+    """A function from a seed to the outcome of a run of `method` on a table; its public work is done once."""
     if method == SPREAD:  # a design of its own each time: one may be lucky
         return lambda seed: run_on(method, with_seed(problem, seed), scorer, seed=seed)
     search = method.traits.prepare
@@ -156,6 +156,7 @@ def with_seed(problem: Problem, seed: int) -> Problem:
 
 
 def _cell(task: str, problem: Problem, name: str, scores: NDArray[np.float64], outcomes: list[Outcome]) -> Cell:
+    """The result of one method or rival: its outcomes' mean regret and error of the score."""
     regrets = [float(scores.max() - scores[o.index]) for o in outcomes if o.index is not None]
     truths = [float(scores.max() if o.index is None else scores[o.index]) for o in outcomes]
     errors = [abs(o.score - f) for o, f in zip(outcomes, truths, strict=True) if o.score is not None]

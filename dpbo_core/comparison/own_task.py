@@ -45,7 +45,7 @@ LEAST_CANDIDATES = 2
 
 
 def read_task(file: Path) -> tuple[Problem, ScoreTable]:
-    """The problem and the score table in a user's .npz file.
+    """The problem, and the table of each record's scores under each candidate, in a user's .npz file.
 
     Raises:
         StudyInvalid: there is no such file, or it is no task; the message names the array and what is wrong.
@@ -150,6 +150,7 @@ def _score_range(array: NDArray[Any]) -> float:
 
 
 def _scores_in(name: str, array: NDArray[Any], G: float) -> NDArray[np.float64]:
+    """The array `name` of scores, one row a record, refused unless they lie in [0, G]."""
     scores = _checked(name, array, 2)
     if len(scores) == 0:
         raise _bad(name, "no rows", "a row a record")

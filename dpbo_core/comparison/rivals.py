@@ -65,20 +65,20 @@ class Forgetful:
         return self._draws.get(what)
 
     def record(self, spend: Spend, draw: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
-        """Draw and remember it for this run only; a draw under a recorded name is read back."""
+        """The noise draw of this name: made now, or in this run before; nothing is kept longer."""
         if spend.what not in self._draws:
             self._draws[spend.what] = draw()
         return self._draws[spend.what]
 
 
 def run_on(method: Method, problem: Problem, scorer: TableScorer, *, seed: int) -> Outcome:
-    """One run of `method`, from its plan to its release."""
+    """The outcome of one run of `method`, from its plan to its release: its choice, score and interval."""
     (outcome,) = ends_on(method, problem, scorer, seeds=(seed,))
     return outcome
 
 
 def ends_on(method: Method, problem: Problem, scorer: TableScorer, *, seeds: Sequence[int]) -> list[Outcome]:
-    """The releases of one run, whose last draws are made with each of the seeds and its others with the first."""
+    """The outcomes of one run whose final draws are made anew with each seed; its others with the first."""
     noises = [Noise(InjectedNoise(np.random.default_rng(seed)), Forgetful()) for seed in seeds]
     search = method.start(problem, method.plan(problem))
     for _ in range(method.n_steps(problem)):
@@ -87,7 +87,7 @@ def ends_on(method: Method, problem: Problem, scorer: TableScorer, *, seeds: Seq
 
 
 def _outcome(value: Mapping[str, Any], scorer: TableScorer) -> Outcome:
-    """What a release says, with its choice as an index."""
+    """A release's choice as a candidate's index, with its score and interval."""
     index = None
     if "hyperparameters" in value:
         index = scorer.place_of(value["hyperparameters"])
@@ -111,7 +111,7 @@ def gp_ucb(problem: Problem, scores: NDArray[np.float64], *, seed: int) -> Outco
 
 
 def random_search_with_laplace(problem: Problem, scores: NDArray[np.float64], *, seed: int) -> Outcome:
-    """T random candidates, each score with Laplace noise at ε/T; the largest."""
+    """The largest of T random candidates' scores, each with Laplace noise at ε/T, and its candidate."""
     rng, T = np.random.default_rng(seed), problem.search.n_steps
     tried = rng.choice(len(scores), size=min(T, len(scores)), replace=False)
     noisy = scores[tried] + rng.laplace(scale=change(problem) * len(tried) / problem.epsilon, size=len(tried))
@@ -139,12 +139,12 @@ def uniform_selection(problem: Problem, scores: NDArray[np.float64], *, sigma: f
 
 
 def change(problem: Problem) -> float:
-    """The sensitivity Δ of the score to one person's records: k·G/m of a mean."""
+    """By how much one person's records change the score at most: k·G/m of a mean."""
     return problem.record_steps * problem.metric_per_step
 
 
 def selection_noise(problem: Problem) -> float:
-    """The least σ, to one part in 10⁴ and rounded up, at which `uniform_selection` is (ε, δ)-private."""
+    """The least noise σ, rounded up to one part in 10⁴, at which `uniform_selection` is (ε, δ)-private."""
 
     def epsilon_at(ratio: float) -> float:
         event = RepeatAndSelectDpEvent(GaussianDpEvent(ratio), float(problem.search.n_steps), math.inf)

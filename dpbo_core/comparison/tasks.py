@@ -47,11 +47,11 @@ class ScoreTable:
     def of(
         cls, steps: NDArray[np.int32], public_steps: NDArray[np.int32], public: NDArray[np.float64]
     ) -> "ScoreTable":
-        """The table of every candidate's scores, from the steps of each record and the public scores."""
+        """A table of candidates' scores, from each record's scores as whole steps (1/2²⁴ of the range each)."""
         return cls(steps.sum(axis=0, dtype=np.int64), public, steps, public_steps)
 
     def by_record(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Each record's steps of every candidate: of the half that plays sensitive, and of the public half.
+        """Each record's score under every candidate, in whole steps: of the sensitive half, of the public.
 
         Raises:
             ValueError: the table is of sums alone, and has no paired contender.
@@ -81,7 +81,7 @@ class TableTrainer:
     n_records: int
 
     def train(self, point: Mapping[str, Value]) -> Any:
-        """The point's place in the score table, in place of a model: nothing is trained."""
+        """The place of a point's scores in the table, in place of a model: nothing is trained."""
         return Place(self.places[tuple(point.items())])
 
     def public_score(self, point: Mapping[str, Value], *, seed: int) -> float:  # noqa: ARG002
@@ -89,7 +89,7 @@ class TableTrainer:
         return float(self.table.public[self.places[tuple(point.items())]])
 
     def public_steps(self, point: Mapping[str, Value], *, seed: int) -> NDArray[np.int64]:  # noqa: ARG002
-        """Each public record's score at a point, looked up under the seed that the table was made with."""
+        """Each public record's score at a point, in whole steps, looked up under the table's own seed."""
         _, public = self.table.by_record()
         return public[:, self.places[tuple(point.items())]].astype(np.int64)
 
@@ -107,7 +107,7 @@ class TableScorer:
         return
 
     def evaluate(self, model: ScorableModel | Place) -> Sensitive[int]:
-        """The sum of the sensitive records' scores of the candidate at a place of the table."""
+        """The sensitive half's sum of scores of a candidate, looked up in the table."""
         return Sensitive(int(self.table.sums[_index_of(model)]))
 
     def paired(
@@ -117,7 +117,7 @@ class TableScorer:
         return Sensitive(_paired_sums(self.table, _index_of(reference), clipped)[_index_of(model)])
 
     def pairs(self) -> Sensitive[int]:
-        """The number D of pairs in the half that plays sensitive.
+        """The number of pairs of a positive and a negative in the half that plays sensitive.
 
         Raises:
             TypeError: each record has a score alone.
@@ -153,7 +153,7 @@ class Task:
     make: Callable[[], tuple[Problem, Encoded]]
 
     def table(self, problem: Problem, records: Encoded) -> ScoreTable:
-        """Train every candidate, on the whole public half and without each fold; score it on the other half."""
+        """Train every candidate on the public half and on its folds: the table of all records' scores."""
         N = range(len(problem.candidates))
         steps = [problem.train(i).steps(records, problem.score).astype(np.int32) for i in N]
         public_steps = [problem.public_steps(i).astype(np.int32) for i in N]

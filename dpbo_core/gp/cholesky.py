@@ -48,7 +48,7 @@ class GrowingCholesky:
     def append(
         self, index: int, column: NDArray[np.float64], scratch: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], float]:
-        """Add an observation of a candidate: compute row t of V and the pivot of L.
+        """Add an observation of candidate `index`: the new row t of V, and the new pivot of the factor L.
 
         Args:
             index: which candidate, from 0 to N − 1.

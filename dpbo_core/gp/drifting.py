@@ -54,7 +54,7 @@ class Observations:
     guess: NDArray[np.float64]
 
     def followed_by(self, other: "Observations") -> "Observations":
-        """These observations and then the others, as one."""
+        """These observations (noisy scores) and then the others, as one."""
         pairs = (
             (getattr(self, name), getattr(other, name)) for name in ("points", "ages", "values", "noise", "guess")
         )
@@ -78,11 +78,11 @@ class Drifting(Components):
 
     @property
     def log_likelihoods(self) -> NDArray[np.float64]:
-        """log N(ȳ; a·h, A) of each component, without u/2·log 2π, (C,)."""
+        """The log-likelihood log N(ȳ; a·h, A) of each mixture component, without u/2·log 2π, (C,)."""
         return _log_likelihood(self.factors, self.whitened)
 
     def conditioned_on(self, observations: Observations) -> "Drifting":
-        """The posterior of the same kernels, in their order, given other observations.
+        """The mixture of the same kernels, in their order, given other observations (noisy scores).
 
         A component that explains what is new weighs more by its probability of that, given the old.
         """
@@ -100,6 +100,7 @@ class Drifting(Components):
         return self.prior.offset_deviation**2 + LEVEL**2
 
     def _solved(self, candidates: NDArray[np.float64]) -> NDArray[np.float64]:
+        """L⁻¹ k(X, candidates) of each component for the present edition, (C, u, n)."""
         now = np.zeros(len(candidates), dtype=np.int64)
         K = self.variances[:, None, None] * correlations(
             self.prior.kernel, self.lengthscales, self.observations.points, candidates
@@ -110,7 +111,7 @@ class Drifting(Components):
 
 
 def of_the_past(past: Observations, prior: Prior) -> Drifting:
-    """The mixture of kernels, drifts and changes given earlier editions' values, the most probable ones alone.
+    """The likeliest Gaussian processes that drift between runs, as a mixture, given earlier runs' scores.
 
     Args:
         past: at least one observation, all of age 1 or more.
@@ -154,7 +155,7 @@ def of_the_past(past: Observations, prior: Prior) -> Drifting:
 
 
 def _shared(prior: Prior, observations: Observations) -> NDArray[np.float64]:
-    """The covariance that all components have in common, (u, u): the levels and the noise."""
+    """The covariance of observations, (u, u), that all mixture components share: the levels and the noise."""
     same = LEVEL**2 * (observations.ages[:, None] == observations.ages)
     shared: NDArray[np.float64] = prior.offset_deviation**2 + same + np.diag(np.maximum(observations.noise, JITTER))
     return shared

@@ -45,7 +45,7 @@ class Spectrum:
     rotated: NDArray[np.float64]
 
     def means(self, weights: NDArray[np.float64], precision: float = 0.0) -> NDArray[np.float64]:
-        """The best m at each of k kernels, (k,), where `precision` is that of m ~ N(0, 1/precision); 0 for none."""
+        """The most probable mean m at each of k kernels, (k,); `precision` is that of its prior, 0 for none."""
         return np.asarray((weights @ (self.one * self.rotated)) / (weights @ self.one**2 + precision))
 
     def residuals(self, means: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -54,7 +54,7 @@ class Spectrum:
 
 
 def spectrum(correlations: NDArray[np.float64], values: NDArray[np.float64]) -> Spectrum:
-    """The spectrum of correlations R (t, t) with the values y (t,). O(t³)."""
+    """The eigenvalues and eigenvectors' products of a correlation matrix R, (t, t), with values y, (t,). O(t³)."""
     omega, Q = np.linalg.eigh(correlations)
     return Spectrum(np.maximum(omega, 0.0), Q.sum(axis=0), values @ Q)
 
@@ -78,7 +78,7 @@ class Fitted:
 def fit(
     points: NDArray[np.float64], values: NDArray[np.float64], noise_variance: float, kernel_name: str
 ) -> Fitted:
-    """The most probable ℓ, s² and m given y, under the public priors on them. O(t³); about 25 ms at t = 50.
+    """The most probable lengthscale ℓ, variance s² and mean m given y. O(t³); about 25 ms at t = 50.
 
     Args:
         points: X in the unit cube, shape (t, d); repeats allowed.
@@ -113,7 +113,7 @@ def _profile(
     log_lengthscale: float,
     root_d: float,
 ) -> tuple[float, Fitted]:
-    """The best s² and m at one ℓ, with the objective there, up to a constant."""
+    """The best variance s² and mean m at one lengthscale, with the objective there, up to a constant."""
     spectral = spectrum(kernel_named(kernel_name, math.exp(log_lengthscale)).matrix(X, X), y)
     log_v, best = np.log(np.geomspace(*_VARIANCES, 12)), 0
     for refinement in range(_REFINEMENTS + 1):

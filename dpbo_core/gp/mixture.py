@@ -108,7 +108,7 @@ class Components(ABC):
         return means, deviations
 
     def of(self, chosen: NDArray[np.int64]) -> Self:
-        """The mixture of some of the components only, their weights unchanged."""
+        """The mixture of the components `chosen` alone, their weights unchanged."""
         return replace(self, **{name: getattr(self, name)[chosen] for name in self._by_component})
 
     def covariance(self, component: int, candidates: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -157,7 +157,7 @@ class KernelMixture(Components):
 
     @property
     def offset(self) -> float:
-        """Posterior mean of c under the heaviest component."""
+        """The posterior mean of the constant c, the score's level, under the heaviest component."""
         one = np.linalg.solve(self.factors[0], np.ones(len(self.points)))
         return float(self.prior.offset_deviation**2 * one @ self.whitened[0])
 
@@ -174,7 +174,7 @@ def within(
     ends: tuple[float, float],
     level: float,
 ) -> tuple[float, tuple[float, float]]:
-    """The mean and the central interval of one candidate's score, given that it lies between `ends`.
+    """The mean and central interval of one candidate's score under a mixture, given that it lies in `ends`.
 
     Args:
         weights: of each component, (C,).
@@ -225,7 +225,7 @@ def average(
     guess: NDArray[np.float64],
     prior: Prior,
 ) -> KernelMixture:
-    """The posterior over kernels from (X, ȳ, S) and the guess there. O(C·u³); about 4 ms at u = 20.
+    """The posterior, a mixture over kernels, given scores at points with their noise. O(C·u³); 4 ms at u = 20.
 
     Args:
         points: X in the unit cube, (u, d), all different.
@@ -264,7 +264,7 @@ def average(
 
 
 def grid_of(prior: Prior) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """The grid's ℓ and s, and the log of their prior probability: (ℓ,), (s,), (ℓ, s)."""
+    """The grid of lengthscales ℓ and deviations s, and each pair's log prior probability: (ℓ,), (s,), (ℓ, s)."""
     lengthscales = _spread(prior.lengthscale, prior.lengthscale_spread)
     deviations = _spread(prior.deviation, prior.deviation_spread)
     log_prior = _log_weight(lengthscales, prior.lengthscale, prior.lengthscale_spread)[:, None]
@@ -282,7 +282,7 @@ def correlations(
 
 
 def _spread(median: float, spread: float) -> NDArray[np.float64]:
-    """A grid of `STEPS` values over two standard deviations of the logarithm; the median alone if it is fixed."""
+    """`STEPS` values around `median`, two standard deviations of the logarithm each way; one if it is fixed."""
     if spread == 0.0:
         return np.array([median])
     return median * np.exp(spread * np.linspace(-2.0, 2.0, STEPS))

@@ -36,6 +36,7 @@ from dpbo_core.theorems.lyu_su_li_2017 import theorem_4_epsilon, theorem_4_epsil
 
 
 def _mechanism_cost(spend: Spend) -> tuple[float, float]:
+    """The (ε, ρ) that comparisons with a threshold cost, from their noise scale and sensitivity."""
     epsilon = theorem_4_epsilon(sensitivity=spend.sensitivity, comparison_scale=spend.noise_scale)
     return epsilon, epsilon**2 / 2.0
 
@@ -52,7 +53,7 @@ class Fall:
     over: int
 
     def of(self, value: int) -> int:
-        """The fall u of a query's exact value, as sensitive as the value."""
+        """How far a query's exact `value` has fallen, as a whole number u; it is as sensitive as the value."""
         return self.start - (self.times * value) // self.over
 
 
@@ -87,7 +88,7 @@ class AboveThreshold:
         return DiscreteLaplace(2 * self.sensitivity, second, self.unit)
 
     def spend(self, what: str) -> Spend:
-        """The price of all comparisons together: pure ε, ρ = ε²/2, the noise scale of one comparison."""
+        """The price of all comparisons of a watch together, named `what`: pure ε, ρ = ε²/2, and a noise scale."""
         return Spend(
             what=what,
             mechanism="above threshold",
@@ -99,18 +100,18 @@ class AboveThreshold:
         )
 
     def draw_threshold(self, source: NoiseSource) -> Sensitive[int]:
-        """Draw the threshold's noise z, once for all looks."""
+        """Draw the threshold's noise z, once for all looks (private checks) of a watch."""
         return _drawn(self.of_threshold, source)
 
     def draw_comparison(self, source: NoiseSource) -> Sensitive[int]:
-        """Draw the noise ν_t of one look's comparison."""
+        """Draw the noise ν_t of one look's (private check's) comparison with the threshold."""
         return _drawn(self.of_comparison, source)
 
 
 def alarm(
     value: Sensitive[int], *, fall: Fall, threshold: int, of_threshold: Sensitive[int], of_look: Sensitive[int]
 ) -> bool:
-    """Whether the noisy fall reaches the noisy threshold, u_t + ν_t ≥ θ + z, in exact integers: a look's one bit.
+    """A look's one answer: whether the noisy fall reaches the noisy threshold, u_t + ν_t ≥ θ + z, exactly.
 
     Raises:
         MechanismRefused: a value that is not an exact integer in range.

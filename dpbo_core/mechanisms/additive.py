@@ -28,7 +28,7 @@ def draw_each(
     imitated: Sampler,
     source: NoiseSource,
 ) -> list[Callable[[Sensitive[int]], int]]:
-    """Draw noise for each planned price: functions that each add one draw to a value.
+    """Draw one noise for each planned price: functions that each add theirs to a sensitive integer.
 
     Args:
         measurement: OpenDP's, on vectors of integers, its metric the norm in which the price is stated.
@@ -49,7 +49,7 @@ def draw_each(
 
 
 def rounded(imitated: Sampler) -> Imitation:
-    """A test's sampler of integer noise: real noise times a factor, rounded."""
+    """A sampler of integer noise for tests: that of real noise `imitated`, times a factor, rounded."""
 
     def imitation(rng: np.random.Generator, factor: float, size: int) -> NDArray[np.int64]:
         drawn: NDArray[np.int64] = np.rint(factor * imitated(rng, size)).astype(np.int64)

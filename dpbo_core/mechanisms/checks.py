@@ -70,13 +70,13 @@ def within_range(drawn: int) -> int:
 
 
 def check_price(price: float, planned_units: int | None) -> None:
-    """Refuse a price above the plan's, as the mechanism's own privacy map gives it at the sensitivity."""
+    """Refuse an ε or ρ, of the mechanism's own privacy map, above the planned one (in 10⁻¹²)."""
     if planned_units is None or not math.isfinite(price) or spent_units(price) > planned_units:
         raise _price_above_plan()
 
 
 def check_cost(price: float, planned: float) -> None:
-    """Refuse a cost above its plan that is no ε or ρ of the ledger, as a δ."""
+    """Refuse a price above the planned one where it is neither ε nor ρ of the ledger, but a δ."""
     if not price <= planned:
         raise _price_above_plan()
 

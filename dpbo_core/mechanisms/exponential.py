@@ -60,7 +60,7 @@ class PrivateSelection:
         return selection_scale(sensitivity=float(self.sensitivity), epsilon=epsilon) * (1.0 + 1e-12)
 
     def spend(self, what: str) -> Spend:
-        """The price of one selection: pure ε, and ρ rounded up."""
+        """The price of one private choice, named `what`: pure ε, and ρ rounded up."""
         divisor = 2.0 if self.kind == PERMUTE_AND_FLIP else 8.0
         return Spend(
             what=what,
@@ -73,7 +73,7 @@ class PrivateSelection:
         )
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[NDArray[np.int64]]], int]:
-        """A function that privately chooses the index of a large utility.
+        """A function that privately chooses the index of a large one among sensitive utilities.
 
         The draw cannot be made before the utilities, so choosing takes a whole number of `PAUSE`s.
 

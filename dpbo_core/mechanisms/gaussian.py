@@ -57,7 +57,7 @@ class DiscreteGaussian:
         return theorem_14_sigma(rho=from_units(self.rho_units), sensitivity=float(self.sensitivity))
 
     def spend(self, what: str) -> Spend:
-        """The price of one draw: ρ alone, as a Gaussian has no pure ε."""
+        """The price of one noise draw, named `what`: ρ alone, as a Gaussian has no pure ε."""
         return Spend(
             what=what,
             mechanism="discrete Gaussian",
@@ -69,11 +69,11 @@ class DiscreteGaussian:
         )
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[int]], int]:
-        """Draw noise once: a function that adds it to a value."""
+        """Draw noise now: a function that adds it, once, to a sensitive integer."""
         return self.prepare_each((spend,), source)[0]
 
     def prepare_each(self, spends: Sequence[Spend], source: NoiseSource) -> list[Callable[[Sensitive[int]], int]]:
-        """Draw independent noise for each spend: functions that each add one draw to a value.
+        """Draw independent noise for each price: functions that each add theirs to a sensitive integer.
 
         Raises:
             MechanismRefused: a privacy map above one of `spends`, and nothing was drawn; or, when a draw is

@@ -53,7 +53,7 @@ class GaussianRows:
         return theorem_14_sigma(rho=from_units(self.rho_units), sensitivity=self.sensitivity)
 
     def spend(self, what: str) -> Spend:
-        """The price of a noised table: ρ alone, as a Gaussian has no pure ε."""
+        """The price of a noised table, named `what`: ρ alone, as a Gaussian has no pure ε."""
         return Spend(
             what=what,
             mechanism="discrete Gaussian rows",
@@ -65,7 +65,7 @@ class GaussianRows:
         )
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[Rows]], Rows]:
-        """Draw noise for all n·r entries: a function that adds it to a table.
+        """Draw noise for all n·r entries now: a function that adds it, once, to a sensitive table.
 
         Raises:
             MechanismRefused: a privacy map above `spend`, and nothing was drawn; or, when it is applied, a table
@@ -97,6 +97,6 @@ class StoredRows:
         return self.rows.spend(what)
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[Rows]], str]:
-        """Draw the rows' noise: a function that adds it, stores the table and returns its digest."""
+        """Draw noise for all rows: a function that adds it to a table, stores that and returns its digest."""
         apply = self.rows.prepare(spend, source)
         return lambda value: self.keep(apply(value))

@@ -52,15 +52,16 @@ class LaplaceHistogram:
         return self._laplace_of_one_count.scale
 
     def spend(self, what: str) -> Spend:
-        """The price of the whole histogram, paid once: one count's at the ℓ₁ sensitivity of all counts."""
+        """The price of all counts of the histogram together, named `what`, at their ℓ₁ sensitivity."""
         return replace(self._laplace_of_one_count.spend(what), mechanism="discrete Laplace histogram")
 
     @property
     def _laplace_of_one_count(self) -> DiscreteLaplace:
+        """The discrete Laplace noise on one count, at the ℓ₁ sensitivity of all counts."""
         return DiscreteLaplace(self.sensitivity, self.epsilon_units, self.unit)
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[Cells]], list[int]]:
-        """Draw noise for all C counts: a function that adds it to a table.
+        """Draw noise for all C counts now: a function that adds it, once, to sensitive counts.
 
         Raises:
             MechanismRefused: a privacy map above `spend`, and nothing was drawn; or, when it is applied, a table

@@ -43,7 +43,7 @@ class DiscreteLaplace:
         return self.sensitivity / from_units(self.epsilon_units) * (1.0 + 1e-12)
 
     def spend(self, what: str) -> Spend:
-        """The price of one draw: pure ε; ρ = ε²/2, rounded up."""
+        """The price of one noise draw, named `what`: pure ε; ρ = ε²/2, rounded up."""
         return Spend(
             what=what,
             mechanism="discrete Laplace",
@@ -55,11 +55,11 @@ class DiscreteLaplace:
         )
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[int]], int]:
-        """Draw noise once: a function that adds it to a value."""
+        """Draw noise now: a function that adds it, once, to a sensitive integer."""
         return self.prepare_each((spend,), source)[0]
 
     def prepare_each(self, spends: Sequence[Spend], source: NoiseSource) -> list[Callable[[Sensitive[int]], int]]:
-        """Draw independent noise for each spend: functions that each add one draw to a value.
+        """Draw independent noise for each price: functions that each add theirs to a sensitive integer.
 
         Raises:
             MechanismRefused: a privacy map above one of `spends`, and nothing was drawn; or, when a draw is

@@ -31,11 +31,11 @@ class NoiseSource(Protocol):
     def draw(
         self, measurement: Callable[[Any], D], value: Any, imitation: Callable[[np.random.Generator, float], D]
     ) -> D:
-        """One draw of a measurement at `value`, or of its imitation in tests."""
+        """One draw of OpenDP's `measurement` at `value`, or in tests of its `imitation`."""
         ...
 
     def draw_many(self, measurement: Callable[[Any], Any], size: int, imitation: Imitation) -> NDArray[np.int64]:
-        """Independent noise draws of a measurement at zero, shape (size,)."""
+        """`size` independent draws of OpenDP's `measurement` at zero, or in tests of its `imitation`."""
         ...
 
 
@@ -45,12 +45,12 @@ class OperatingSystemNoise:
     def draw(
         self, measurement: Callable[[Any], D], value: Any, imitation: Callable[[np.random.Generator, float], D]
     ) -> D:
-        """The measurement's own draw; the imitation is not called."""
+        """One draw of OpenDP's `measurement` at `value`; the `imitation` for tests is not called."""
         del imitation
         return measurement(value)
 
     def draw_many(self, measurement: Callable[[Any], Any], size: int, imitation: Imitation) -> NDArray[np.int64]:
-        """The measurement's own draws in blocks, since it returns them as Python numbers."""
+        """`size` independent draws of OpenDP's `measurement` at zero, made in blocks to save memory."""
         del imitation
         drawn = np.empty(size, dtype=np.int64)
         for start in range(0, size, _BLOCK):
@@ -69,18 +69,18 @@ class InjectedNoise:
     def draw(
         self, measurement: Callable[[Any], D], value: Any, imitation: Callable[[np.random.Generator, float], D]
     ) -> D:
-        """The imitation's draw; the measurement, already checked by its mechanism, is not called."""
+        """Not private: one draw of the `imitation` from a seeded generator; `measurement` is not called."""
         del measurement, value
         return imitation(self.generator, self.factor)
 
     def draw_many(self, measurement: Callable[[Any], Any], size: int, imitation: Imitation) -> NDArray[np.int64]:
-        """The draws of the injected source, one for each mechanism."""
+        """Not private: `size` draws of the `imitation` from a seeded generator; `measurement` is not called."""
         del measurement
         return imitation(self.generator, self.factor, size)
 
 
 def standing_of(source: NoiseSource) -> str:
-    """Whether a source's noise is the operating system's, in a word: by its class, whatever it says of itself."""
+    """Whether a source's noise is the operating system's, or injected by a test: by its class alone."""
     return OPERATING_SYSTEM if type(source) is OperatingSystemNoise else INJECTED
 
 
@@ -92,7 +92,7 @@ class Mechanism(Protocol[T]):
         ...
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[T]], Any]:
-        """Recheck the privacy map against `spend` and draw the noise: a function that applies it to a value.
+        """Check the price `spend` anew and draw the noise: a function that applies it to a sensitive value, once.
 
         What is returned serves once, and gives plain JSON: an integer, a table of what one draw releases, or the
         digest of one too large for the ledger.
@@ -105,7 +105,7 @@ class Additive(Mechanism[T], Protocol[T]):
     """A mechanism whose draws do not wait for a value, so that many cost little more than one."""
 
     def prepare_each(self, spends: Sequence[Spend], source: NoiseSource) -> list[Callable[[Sensitive[T]], Any]]:
-        """Draw noise for each spend at once: functions that each add one draw to a value."""
+        """Draw noise for each price at once: functions that each add theirs to a sensitive value."""
         ...
 
 
@@ -113,11 +113,11 @@ class Recorder(Protocol):
     """Keeps draws: reads one back, or makes it and writes it durably, in one transaction."""
 
     def recorded(self, what: str) -> Mapping[str, Any] | None:
-        """The outcome recorded under the name `what`; None if there is none."""
+        """The recorded outcome of the noise draw named `what`; None if it was not drawn."""
         ...
 
     def record(self, spend: Spend, draw: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
-        """The recorded outcome of this spend; if there is none, that of `draw`, recorded first."""
+        """The recorded outcome of this priced draw; if there is none, that of `draw`, recorded first."""
         ...
 
 
@@ -135,7 +135,7 @@ class Noise(Opaque):
         self._prepared: dict[str, Callable[[Sensitive[Any]], Any]] = {}
 
     def prepare_draws(self, draws: Iterable[tuple[Spend, Mechanism[Any]]]) -> None:
-        """Prepare the draws of a plan before the first step, those of one mechanism together."""
+        """Draw the noise of a whole plan before the first step, that of one mechanism together."""
         for mechanism, run in groupby(draws, key=itemgetter(1)):
             spends = [spend for spend, _ in run]
             if isinstance(mechanism, Additive):
@@ -146,19 +146,19 @@ class Noise(Opaque):
 
     @property
     def standing(self) -> str:
-        """The standing of the noise source: the operating system's or another."""
+        """Whether noise is the operating system's, or injected by a test, in a word."""
         return standing_of(self._source)
 
     def unreleased(self, draw: Callable[[NoiseSource], T]) -> T:
-        """Draws that stay in the curator's process: nothing is recorded, nothing is charged, a rerun draws anew."""
+        """The result of a draw that is neither released nor recorded nor charged; a rerun draws anew."""
         return draw(self._source)
 
     def recorded(self, spend: Spend) -> Mapping[str, Any] | None:
-        """The recorded outcome of a spend's draw, with the public facts beside it; None if there is none."""
+        """The recorded outcome of a priced draw, with the public facts beside it; None if there is none."""
         return self._recorder.recorded(spend.what)
 
     def rehearse(self, spend: Spend, mechanism: Mechanism[T], value: Sensitive[T]) -> None:
-        """Make a slow draw before the transaction that records it; `release` then applies it.
+        """Make a slow noise draw before the transaction that records it; `release` then takes its result.
 
         Nothing is shown, and a kill discards it. What was recorded or rehearsed before is not drawn again.
         """
@@ -170,7 +170,7 @@ class Noise(Opaque):
     def release(
         self, spend: Spend, mechanism: Mechanism[T], value: Sensitive[T], **public: int | str
     ) -> Mapping[str, Any]:
-        """Draw once, record, and only then return {"draw": what was drawn, **public}.
+        """Noise `value` once, record that, and only then return {"draw": the noised value, **public}.
 
         Args:
             spend: the planned spend; its name is the key of the record.
@@ -183,7 +183,7 @@ class Noise(Opaque):
 
 
 def try_out(draws: Iterable[tuple[Spend, Mechanism[Any]]]) -> None:
-    """Check that every draw of a plan can be prepared, with a source that draws nothing, before any charge.
+    """Check, before any charge, that every draw of a plan can be made at its price; nothing is drawn.
 
     A library that is missing, a scale that it cannot sample and a price above the plan fail here, where it is free.
     """

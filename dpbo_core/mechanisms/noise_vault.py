@@ -60,12 +60,12 @@ class NoiseVault:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """A lock on the vault, so that one look is taken at a time."""
+        """Context with a lock on a watch's secret noise, so that one look (private check) is taken at a time."""
         with locked_folder(self.folder):
             yield
 
     def contents(self) -> VaultContents | None:
-        """The contents of the vault's file; None before there is one.
+        """The secret noise of a watch as its file has it; None before there is one.
 
         Raises:
             DpboError: it cannot be read.
@@ -92,17 +92,17 @@ class NoiseVault:
         return contents
 
     def opened(self, draw: Callable[[], Sensitive[int]]) -> VaultContents:
-        """The vault's contents, created with the threshold's noise alone, durably, if there are none."""
+        """The watch's secret noise, begun on disk with the threshold's noise alone if there is none."""
         return self.contents() or self._save(VaultContents(_random_identity(), draw()))
 
     def begun(self, contents: VaultContents, name: str, draw: Callable[[], Sensitive[int]]) -> VaultContents:
-        """The contents with the noise of the look `name`, drawn now, durably, if it has none."""
+        """The secret noise with that of the look (check) `name`, drawn and on disk now if it has none."""
         if name in contents.looks:
             return contents
         return self._save(replace(contents, looks={**contents.looks, name: LookNoise(_random_identity(), draw())}))
 
     def compared(self, contents: VaultContents, name: str, *, above: bool) -> VaultContents:
-        """The contents with the result of the look `name`, durable when this returns."""
+        """The secret noise with the result of the look (check) `name`, on disk when this returns."""
         look = replace(contents.looks[name], above=above)
         return self._save(replace(contents, looks={**contents.looks, name: look}))
 
@@ -147,7 +147,7 @@ def _overwrite(handle: int) -> None:
 
 
 def _random_identity() -> str:
-    """A random name in hex that tells one noise from another."""
+    """A random name in hex for a draw of noise."""
     return secrets.token_hex(IDENTITY)
 
 

@@ -42,7 +42,7 @@ class _Law(ABC):
 
     @abstractmethod
     def masses(self) -> Iterator[tuple[int, Decimal]]:
-        """The pairs (k, Pr[K = k]) from the least k on, under the caller's decimal context."""
+        """Pairs (k, Pr[K = k]) of the number of trials K, from the least k on, in the caller's decimal context."""
 
     @property
     @abstractmethod
@@ -50,7 +50,7 @@ class _Law(ABC):
         """The mean E[K] of the number of trials."""
 
     def quantile(self, bits: int) -> int:
-        """The quantile of K at U = (bits + ½)/2²⁵⁶."""
+        """The quantile of the number of trials K at U = (bits + ½)/2²⁵⁶."""
         with localcontext(Context(prec=_DIGITS)):
             U = (Decimal(bits) + Decimal("0.5")) / Decimal(2**BITS)
             reached = Decimal(0)
@@ -63,22 +63,22 @@ class _Law(ABC):
     @property
     @abstractmethod
     def log_tail(self) -> float:
-        """Log of a bound on Pr[K > 10⁷]."""
+        """The log of a bound on the probability of more than 10⁷ trials."""
 
     @property
     def drawable(self) -> bool:
-        """Whether a K above 10⁷ is so unlikely (at most 2⁻¹⁰⁰) that the law can be drawn from."""
+        """Whether more than 10⁷ trials are so unlikely (at most 2⁻¹⁰⁰) that their number can be drawn."""
         return self.log_tail <= -100.0 * math.log(2.0)
 
     def tail(self, cap: int) -> float:
-        """Pr[K > cap], rounded up."""
+        """The probability of more than `cap` trials, rounded up."""
         with localcontext(Context(prec=_DIGITS)):
             reached = sum((mass for _, mass in self._masses_to(cap)), Decimal(0))
             above = max(Decimal(0), 1 - reached) + Decimal("1e-90")
             return math.nextafter(float(above), math.inf)
 
     def cap(self, tail: float) -> int:
-        """The least cap with Pr[K > cap] at most `tail` > 0.
+        """The smallest number of trials that is exceeded with probability at most `tail` > 0.
 
         Raises:
             ValueError: it would be beyond ten million trials.
@@ -135,11 +135,11 @@ class NegativeBinomialStopping(_Law):
 
     @property
     def log_tail(self) -> float:
-        """Log of a bound on Pr[K > 10⁷], by the first mass beyond and the largest ratio of two."""
+        """The log of a bound on the probability of more than 10⁷ trials, by the first mass beyond."""
         return papernot_steinke_2022.negative_binomial_log_tail(_LARGEST_K, shape=self.shape, gamma=self.gamma)
 
     def masses(self) -> Iterator[tuple[int, Decimal]]:
-        """(k, Pr[K = k]) from the least k on, by Pr[K = k+1] = Pr[K = k]·(1−γ)(k+η)/(k+1)."""
+        """Pairs (k, Pr[K = k]) from the least k on, by Pr[K = k+1] = Pr[K = k]·(1−γ)(k+η)/(k+1)."""
         gamma, eta = Decimal(self.gamma), Decimal(self.shape if abs(self.shape) >= _NO_SHAPE else 0.0)
         mass, k = _probability_of_one(gamma, eta), 1
         while True:
@@ -170,11 +170,11 @@ class PoissonStopping(_Law):
 
     @property
     def log_tail(self) -> float:
-        """Log of a bound on Pr[K > 10⁷], Chernoff's: Pr[K ≥ x] ≤ e^{−μ}(eμ/x)^x for x > μ."""
+        """The log of Chernoff's bound on more than 10⁷ trials: Pr[K ≥ x] ≤ e^{−μ}(eμ/x)^x for x > μ."""
         return _LARGEST_K * (1.0 + math.log(self.mean / _LARGEST_K)) - self.mean
 
     def masses(self) -> Iterator[tuple[int, Decimal]]:
-        """(k, Pr[K = k]) from the least k on, by Pr[K = k+1] = Pr[K = k]·μ/(k+1)."""
+        """Pairs (k, Pr[K = k]) from the least k on, by Pr[K = k+1] = Pr[K = k]·μ/(k+1)."""
         mean = Decimal(self.mean)
         mass, k = (-mean).exp(), 0
         while True:
@@ -189,12 +189,12 @@ class OneTrial(_Law):
 
     @property
     def expected(self) -> float:
-        """E[K], which is 1: one training."""
+        """The mean number of trials, which is 1: one training."""
         return 1.0
 
     @property
     def log_tail(self) -> float:
-        """Log of 0: no mass lies beyond 1."""
+        """The log of the probability of more than 10⁷ trials: −∞, as there is one."""
         return -math.inf
 
     def masses(self) -> Iterator[tuple[int, Decimal]]:
@@ -223,7 +223,7 @@ def draw_index(weights: list[int], source: NoiseSource) -> int:
 
 
 def prior_weights(prior: list[float]) -> list[int]:
-    """Positive integers P nearest to N·2⁶⁰·π₀, from which trials are drawn exactly.
+    """Positive integers in proportion to the prior π₀, near N·2⁶⁰·π₀, from which trials are drawn exactly.
 
     Args:
         prior: π₀, (N,), positive, summing to 1.

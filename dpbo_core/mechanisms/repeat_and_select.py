@@ -32,7 +32,7 @@ _EVERY = 6  # of the orders, where each asks for a minimum over all of them
 
 
 def trial_epsilon(curve: RenyiCurve, delta: float) -> float:
-    """The ε of one trial at δ, rounded up; its pure ε where it has one."""
+    """The ε at `delta` of one trial with this Rényi cost, rounded up; its pure ε where it has one."""
     if curve.pure:
         return curve.epsilon
     return wang_2023.best_epsilon(curve.at, curve.orders, delta=delta) if delta > 0.0 else math.inf
@@ -47,7 +47,7 @@ def selection_epsilon(
     delta: float,
     calibration: wang_2023.Calibration = "corrected",
 ) -> float:
-    """The ε at δ of selecting the best of K random trials, rounded up."""
+    """The ε at `delta` of choosing the best of a random number K of trials, rounded up."""
     if isinstance(stopping, OneTrial):  # nothing is selected, and the first density is fixed beforehand
         return trial_epsilon(trial, delta)
     if isinstance(stopping, NegativeBinomialStopping):
@@ -136,7 +136,7 @@ class RepeatAndSelect:
         )
 
     def price(self) -> float:
-        """ε of the whole by the theorems, from the trial's cost, after paying for the cap."""
+        """The ε of the whole choice among K trials by the theorems, with what its cap on K costs."""
         delta = from_units(self.delta_units)
         if self.cap is not None:
             tail = self.stopping.tail(self.cap)
@@ -153,7 +153,7 @@ class RepeatAndSelect:
         )
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[Procedure]], Any]:
-        """A function that runs the procedure, whose every random choice comes from `source`.
+        """A function that runs the sensitive procedure (all trials), its every random choice from `source`.
 
         Raises:
             MechanismRefused: the theorems' price is above `spend`, and nothing was drawn.

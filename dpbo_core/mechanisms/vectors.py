@@ -65,7 +65,7 @@ class DiscreteGaussianVector:
         return theorem_14_sigma(rho=self.rho, sensitivity=self.sensitivity)
 
     def measurement(self) -> Any:
-        """OpenDP's measurement, its own privacy map checked against ρ.
+        """OpenDP's measurement of this noise, once its own privacy map agrees with ρ.
 
         Raises:
             MechanismRefused: a scale that cannot be sampled, or a price above ρ.
@@ -100,7 +100,7 @@ class DiscreteLaplaceVector:
         return self.sensitivity / self.epsilon * (1.0 + 1e-12)
 
     def measurement(self) -> Any:
-        """OpenDP's measurement, its own privacy map checked against ε.
+        """OpenDP's measurement of this noise, once its own privacy map agrees with ε.
 
         Raises:
             MechanismRefused: a scale that cannot be sampled, or a price above ε.
@@ -142,5 +142,5 @@ def check_vector(vector: DiscreteGaussianVector | DiscreteLaplaceVector) -> None
 
 
 def _drawn(source: NoiseSource, measurement: Any, size: int, imitated: Sampler) -> Integers:
-    """One vector of noise, clamped like every saturated draw: at the end of 64 bits its sum would overflow."""
+    """One vector of noise, clamped, since at the end of 64 bits its sum with a value would overflow."""
     return np.clip(source.draw_many(measurement, size, rounded(imitated)), -LARGEST_NOISE, LARGEST_NOISE)

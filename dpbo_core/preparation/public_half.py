@@ -155,7 +155,7 @@ def fitted_half(
 
 
 def _weighed(problem: Problem, table: Table) -> tuple[Problem, NDArray[np.float64]]:
-    """The problem, and each PUBLIC record's weight in the baseline: equal, or 1 per person divided."""
+    """The problem, and each PUBLIC record's weight in the baseline: equal, or shared by a person's records."""
     name, weights = problem.person, None
     if problem.n_persons is not None and name is not None and name in table.columns:
         weights = person_weights([person_of(cell) for cell in table.cells_of(name)])

@@ -30,7 +30,7 @@ def proposition_12_epsilon(*, rho: float, delta: float) -> float:
 
 
 def proposition_12_converted(cost: Callable[[float], float], *, delta: float) -> tuple[float, float]:
-    """The smallest ε that a Rényi cost at every order gives at δ, rounded up, and the order α that gives it.
+    """The smallest ε at δ of a mechanism with this Rényi cost by order, rounded up, and the order that gives it.
 
     ε = inf_{α>1} cost(α) + log(1 − 1/α) − log(αδ)/(α − 1), at least 0; infinite, at α = ∞, where δ = 0.
 
@@ -49,19 +49,19 @@ def proposition_12_converted(cost: Callable[[float], float], *, delta: float) ->
 
 
 def proposition_12_cost(*, alpha: float, epsilon: float, delta: float) -> float:
-    """The most Rényi cost at ONE order α that is worth (ε, δ) by Proposition 12, rounded down; at least 0."""
+    """The largest Rényi cost at the one order α that gives (ε, δ) by Proposition 12, rounded down; at least 0."""
     most = epsilon - _converted(alpha - 1.0, 0.0, delta)
     return max(0.0, most - _ROUNDING * (1.0 + abs(epsilon) + abs(most)))
 
 
 def proposition_12_worth(*, alpha: float, cost: float, delta: float) -> float:
-    """The ε that a Rényi cost at ONE order α is worth at δ by Proposition 12, rounded up; at least 0."""
+    """The ε at δ of a Rényi cost at the one order α, by Proposition 12, rounded up; at least 0."""
     epsilon = _converted(alpha - 1.0, cost, delta)
     return max(0.0, epsilon + _ROUNDING * (1.0 + abs(cost) + abs(epsilon)))
 
 
 def _converted(excess: float, cost: float, delta: float) -> float:
-    """cost + log(1 − 1/α) − log(αδ)/(α − 1), with α = 1 + `excess`."""
+    """The ε of a Rényi `cost` at order α = 1 + `excess`: cost + log(1 − 1/α) − log(αδ)/(α − 1)."""
     alpha = 1.0 + excess
     return cost + math.log(excess / alpha) - math.log(alpha * delta) / excess
 
@@ -88,7 +88,7 @@ def proposition_12_rho(*, epsilon: float, delta: float) -> float:
 
 
 def theorem_14_sigma(*, rho: float, sensitivity: float) -> float:
-    """σ = Δ/√(2ρ), rounded up: adding N_ℤ(0, σ²) to an integer query is ρ-zCDP.
+    """The σ = Δ/√(2ρ), rounded up, at which adding N_ℤ(0, σ²) to an integer query is ρ-zCDP.
 
     Source: Theorem 14 (multivariate; here one coordinate, Theorem 4).
     """
@@ -96,7 +96,7 @@ def theorem_14_sigma(*, rho: float, sensitivity: float) -> float:
 
 
 def _golden_section_minimum(function: Callable[[float], float], low: float, high: float) -> tuple[float, float]:
-    """The least value of a unimodal function on [low, high] and where it is, as (place, value)."""
+    """Where a unimodal function on [low, high] is least, and its value there, as (place, value)."""
     ratio = (math.sqrt(5.0) - 1.0) / 2.0
     a, b = high - ratio * (high - low), low + ratio * (high - low)
     fa, fb = function(a), function(b)

@@ -18,7 +18,7 @@ import math
 
 
 def corollary_8_sensitivity(*, n_records: int, regularization: float, solver_tolerance: float) -> float:
-    """‖ŵ − ŵ′‖₂ ≤ 2/(nλ) + 2τ for a loss whose gradient is at most 1, rounded up.
+    """How far one record moves fitted weights: ‖ŵ − ŵ′‖₂ ≤ 2/(nλ) + 2τ for gradients of at most 1, rounded up.
 
     Source: Lemma 7 and Corollary 8, with the solver's tolerance on both sides.
     """
@@ -26,7 +26,7 @@ def corollary_8_sensitivity(*, n_records: int, regularization: float, solver_tol
 
 
 def theorem_9_jacobian(*, n_records: int, regularization: float, curvature: float) -> float:
-    """log(1 + κ/(nλ)): the part of ε that the change of variables from noise to weights costs, rounded up.
+    """The part log(1 + κ/(nλ)) of ε that the change of variables from noise to weights costs, rounded up.
 
     Source: Theorem 9, tightened as above.
     """

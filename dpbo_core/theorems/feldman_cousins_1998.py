@@ -53,14 +53,14 @@ def bounded_laplace_interval(observed: float, scale: float, top: float) -> tuple
 
 
 def _likelier(f: float, observed: float, deviation: float, top: float) -> float:
-    """The probability under f of values whose likelihood ratio is above that of y."""
+    """The probability under N(f, σ²) of values whose likelihood ratio is above that of `observed`."""
     best = min(max(observed, 0.0), top)
     fall = (observed - f) ** 2 - (observed - best) ** 2  # −2σ² times the logarithm of y's ratio
     return _normal_cdf(_reach(top - f, fall) / deviation) - _normal_cdf(-_reach(f, fall) / deviation)
 
 
 def _reach(room: float, fall: float) -> float:
-    """How far from f the ratio has fallen by `fall`, on a side where f is `room` from its bound."""
+    """How far from f the log likelihood ratio falls by `fall`, on a side where f is `room` from its bound."""
     straight = math.sqrt(fall)
     if straight <= room:
         return straight

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 
 def singular_value_floor(*, epsilon: float, delta: float, projection_dim: int) -> float:
-    """ω = 16 √(r log(2/δ)) ε⁻¹ log(16r/δ).
+    """The floor for singular values that the published transform needs: ω = 16 √(r log(2/δ)) ε⁻¹ log(16r/δ).
 
     Holds when: never as a privacy statement; see the erratum above. Neighbours: one row moves by at most 1.
     Source: Algorithm 1, line 5.
@@ -73,7 +73,7 @@ def lemma_1_projection_dim(*, n_rows: int, failure_probability: float, distortio
 
 
 def lemma_1_distortion(*, n_rows: int, failure_probability: float, projection_dim: int) -> float:
-    """The least ν whose `lemma_1_projection_dim` is at most r; ∞ where Lemma 1 says nothing of so few columns.
+    """The least distortion ν that r columns give by Lemma 1; ∞ where it says nothing of so few columns.
 
     Source: Lemma 1, solved for ν.
     """
@@ -82,7 +82,7 @@ def lemma_1_distortion(*, n_rows: int, failure_probability: float, projection_di
 
 
 def theorem_2_distance_bounds(*, distortion: float, singular_value: float, floor: float) -> tuple[float, float]:
-    """(1 − ν, (1 + ν)C′): bounds on ‖z − z′‖²/‖x − x′‖² for every pair, C′ = 1 + 1[σ_min < ω] ω²/σ_min².
+    """Bounds (1 − ν, (1 + ν)C′) on ‖z − z′‖²/‖x − x′‖² of every pair, C′ = 1 + 1[σ_min < ω] ω²/σ_min².
 
     Holds when: r is at least `lemma_1_projection_dim`, with its probability. Source: Theorem 2.
     """
@@ -93,7 +93,7 @@ def theorem_2_distance_bounds(*, distortion: float, singular_value: float, floor
 
 
 def theorem_3_distortion(*, approximation: float, scaled_diameter: float, answer_bound: float) -> float:
-    """ν = min(ε_ucb/(2√3 d² L), 2/d², ½): the distortion that Theorem 3 asks of the projection.
+    """The distortion that Theorem 3 asks of the projection: ν = min(ε_ucb/(2√3 d² L), 2/d², ½).
 
     Source: Theorem 3. A distortion of exactly ½ is outside Lemma 1; the smaller of this and just below ½ serves.
     """
@@ -104,7 +104,7 @@ def theorem_3_distortion(*, approximation: float, scaled_diameter: float, answer
 def remark_2_approximation(
     *, distortion: float, singular_value: float, floor: float, scaled_diameter: float, answer_bound: float
 ) -> float:
-    """2√3 L max(d²ν, 1 − exp(−(d²/2)((1 + ν)C′ − 1))): what takes ε_ucb's place in Theorem 3 where σ_min < ω.
+    """What takes ε_ucb's place in Theorem 3 where σ_min < ω: 2√3 L max(d²ν, 1 − exp(−(d²/2)((1 + ν)C′ − 1))).
 
     Theorem 3's ε_ucb is 2√3 L times d²ν, a bound on the relative change of every covariance of the squared
     exponential: a = ‖x − x′‖²/2l² ≤ d²/2, and e^{aν} − 1 ≤ 2aν as long as aν ≤ 1. Raised singular values shrink it
@@ -120,7 +120,7 @@ def remark_2_approximation(
 
 
 def definition_3_diagonally_dominant(gram: NDArray[np.float64]) -> bool:
-    """Whether k_xx ≥ (√(t − 1) + 1) Σ_{x′ ≠ x} k_xx′ for every row: the hypothesis of Theorem 3.
+    """Whether k_xx ≥ (√(t − 1) + 1) Σ_{x′ ≠ x} k_xx′ for every row of a covariance, as Theorem 3 assumes.
 
     Args:
         gram: K, (t, t), of the rows asked about. A row asked about twice breaks it.

@@ -46,7 +46,7 @@ _UP = 1.0 + 2.0**-44  # past the rounding of the sums and roots below: a sensiti
 def similarity_bound(
     *, n_events: float, delta: float, dataset_similarity: float, score_change: float = math.inf
 ) -> float:
-    """c = min(2√((1 − k₁) log(`n_events`/δ)), `score_change`): |f_V(λ) − f_V′(λ)| ≤ c on all of Λ.
+    """How far one data set can move a score: c = min(2√((1 − k₁) log(`n_events`/δ)), `score_change`) on all of Λ.
 
     The difference is N(0, 2(1 − k₁)), so one λ exceeds 2√((1 − k₁)x) with probability at most 2·½e^{−x}; `n_events`
     is N times the number of parts that δ is divided into.
@@ -65,7 +65,7 @@ def theorem_1_sensitivity(
     calibration: Calibration,
     score_change: float = math.inf,
 ) -> float:
-    """|μ_T(λ) − μ′_T(λ)| ≤ Δ at every λ, with probability at least 1 − δ.
+    """The sensitivity Δ of the posterior mean: |μ_T(λ) − μ′_T(λ)| ≤ Δ at every λ, with probability 1 − δ.
 
     Published: Δ = 2√β_{T+1} + c, β_t = 2 log(N t² π²/(3δ)), c = 2√((1 − k₁) log(3N/δ)).
     Corrected (tightened): Δ = 2√(2 log(3N/δ)) + c: the posterior at time T alone is released, so no union over t is
@@ -96,7 +96,7 @@ def theorem_1_sensitivity(
 def corollary_1_weights(
     *, utilities: NDArray[np.float64], sensitivity: float, epsilon: float
 ) -> NDArray[np.float64]:
-    """Pr[λ̃ = λ] ∝ exp(ε μ_T(λ)/(2Δ)): (ε, δ)-private selection, shape (N,), summing to 1.
+    """The probabilities of an (ε, δ)-private choice, Pr[λ̃ = λ] ∝ exp(ε μ_T(λ)/(2Δ)), shape (N,).
 
     Holds when: `sensitivity` bounds every utility's move, as Theorem 1 does. Source: Corollary 1, Algorithm 1, line
     12.
@@ -109,7 +109,7 @@ def corollary_1_weights(
 def theorem_2_utility_bound(
     *, n_candidates: int, sensitivity: float, epsilon: float, failure_probability: float
 ) -> float:
-    """max μ_T − μ_T(λ̃) ≤ (2Δ/ε)(log N + a) with probability 1 − e^{−a}, e^{−a} = `failure_probability`.
+    """The choice's loss: max μ_T − μ_T(λ̃) ≤ (2Δ/ε)(log N + a), but with e^{−a} = `failure_probability`.
 
     Holds when: λ̃ is drawn by `corollary_1_weights` (verified by code). Source: Theorem 2, equation (5), whose
     further δ is that of Theorem 1 and is not needed for utility.
@@ -129,7 +129,7 @@ def theorem_3_sensitivity(
     calibration: Calibration,
     score_change: float = math.inf,
 ) -> float:
-    """|max_t v_t − max_t v′_t| ≤ Δ with probability at least 1 − δ (with the corrected calibration).
+    """The sensitivity Δ of the best observation: |max_t v_t − max_t v′_t| ≤ Δ with probability 1 − δ (corrected).
 
     Δ = √(C₁ β_T γ_T/T) + c + q, C₁ = 8/log(1 + σ⁻²).
     Published: β_t = 2 log(N t² π²/(3δ)), c = 2√((1 − k₁) log(3N/δ)), q = σ√(8 log(3/δ)).
@@ -163,7 +163,7 @@ def theorem_3_sensitivity(
 
 
 def theorem_3_beta(*, n_candidates: int, step: int, delta: float, calibration: Calibration) -> float:
-    """β_t of Algorithm 1: 2 log(N t² π²/(3δ)) as published, 2 log(5N t² π²/(6δ)) corrected.
+    """The weight β_t of Algorithm 1's UCB: 2 log(N t² π²/(3δ)) as published, 2 log(5N t² π²/(6δ)) corrected.
 
     Source: Algorithm 1, line 4: Srinivas et al. (2010) at δ/2, and at δ/5 for each of five events.
     """
@@ -172,7 +172,7 @@ def theorem_3_beta(*, n_candidates: int, step: int, delta: float, calibration: C
 
 
 def noise_bound(*, n_steps: int, delta: float, noise_variance: float, calibration: Calibration) -> float:
-    """q: how far the noise at the two best observations can be apart.
+    """The bound q on how far the noise at two neighbouring data sets' best observations can be apart.
 
     Published: σ√(8 log(3/δ)). Corrected: 2σ√(2 log(5T/δ)), for the index is chosen by the data (δ/5 for each side).
     Source: the proof of Theorem 3; Algorithm 1, line 10.
@@ -192,7 +192,7 @@ def average_regret(
     information_gain: float,
     calibration: Calibration,
 ) -> float:
-    """Ω/T = √(C₁ β_T γ_T/T), the average regret of Algorithm 1.
+    """The average regret of Algorithm 1, Ω/T = √(C₁ β_T γ_T/T).
 
     Holds when: Assumption 1 (taken on by the caller). Not a privacy statement. Source: the proof of Theorem 3.
     """
@@ -202,7 +202,7 @@ def average_regret(
 
 
 def corollary_2_scale(*, sensitivity: float, epsilon: float) -> float:
-    """Laplace scale b = Δ/ε: ṽ = max_t v_t + Lap(b) is (ε, δ)-private; with λ̃ (2ε, 2δ).
+    """The Laplace scale b = Δ/ε at which ṽ = max_t v_t + Lap(b) is (ε, δ)-private; with λ̃ (2ε, 2δ).
 
     Holds when: `sensitivity` bounds max_t v_t, as Theorem 3 does. Source: Corollary 2 and Algorithm 1, line 16.
     Erratum: as printed it compares Pr[A(V) = ṽ] with Pr[A(V′) = ṽ], which are both 0.
@@ -211,7 +211,7 @@ def corollary_2_scale(*, sensitivity: float, epsilon: float) -> float:
 
 
 def theorem_4_noise_bound(*, n_steps: int, delta: float, noise_variance: float, calibration: Calibration) -> float:
-    """q₁: how far the noise takes the best observation from its score.
+    """The bound q₁ on how far the noise takes the best observation from its candidate's score.
 
     Published: σ√(8 log(1/δ)). Corrected: σ√(2 log(5T/δ)), the union over T; one noise, not two.
     Source: the proof of Theorem 4.
@@ -225,7 +225,7 @@ def theorem_4_noise_bound(*, n_steps: int, delta: float, noise_variance: float, 
 
 
 def theorem_4_error_bound(*, noise: float, regret: float, scale: float, failure_probability: float) -> float:
-    """|ṽ − f(λ*)| ≤ q₁ + Ω/T + a·Δ/ε with probability 1 − (δ + e^{−a}), e^{−a} = `failure_probability`.
+    """The released error |ṽ − f(λ*)| ≤ q₁ + Ω/T + a·Δ/ε, but with δ + e^{−a}, e^{−a} = `failure_probability`.
 
     Holds when: Assumption 1 (taken on by the caller); `noise` is q₁ (`theorem_4_noise_bound`), `regret` is Ω/T
         (`average_regret`) and `scale` is Δ/ε (`corollary_2_scale`), of one δ. Not a privacy statement.
@@ -235,7 +235,7 @@ def theorem_4_error_bound(*, noise: float, regret: float, scale: float, failure_
 
 
 def theorem_5_rate(*, n_steps: int, dimension: int, rate_constant: float, decay_constant: float) -> float:
-    """A·e^{−Tτ/(log T)^{d/4}}: how far the T-th sample of branch and bound is from the maximum, T ≥ 2.
+    """How far the T-th sample of branch and bound is from the maximum, T ≥ 2: A·e^{−Tτ/(log T)^{d/4}}.
 
     Holds when: A and τ are those of this f (they depend on its curvature and gap: taken on by the caller).
     Source: de Freitas, Smola and Zoghi (2012), Theorem 2.
@@ -278,7 +278,7 @@ def theorem_5_sensitivity(
 
 
 def corollary_3_scale(*, sensitivity: float, epsilon: float) -> float:
-    """Laplace scale b = Δ/ε: f̃ = f_V(λ_T) + Lap(b) is (ε, δ)-private.
+    """The Laplace scale b = Δ/ε at which f̃ = f_V(λ_T) + Lap(b) is (ε, δ)-private.
 
     Holds when: `sensitivity` bounds the query, as Theorem 5 does. Source: Corollary 3 and Algorithm 2.
     """
@@ -286,7 +286,7 @@ def corollary_3_scale(*, sensitivity: float, epsilon: float) -> float:
 
 
 def theorem_6_error_bound(*, rate: float, sensitivity: float, epsilon: float, failure_probability: float) -> float:
-    """|f̃ − f(λ*)| ≤ Ω + a·Δ/ε, Ω = `rate` of Theorem 5, with probability 1 − (δ + e^{−a}).
+    """The released score's error: |f̃ − f(λ*)| ≤ Ω + a·Δ/ε, Ω = `rate`, with probability 1 − (δ + e^{−a}).
 
     Holds when: as for Theorem 5. Not a privacy statement. Source: Theorem 6, Δ = Ω + c.
     """
@@ -336,7 +336,7 @@ def theorem_7_sensitivity(
 
 
 def record_range(*, score_range: float, lipschitz: float, weight_norm: float, range_at_zero: float) -> float:
-    """R = min(g*, r₀ + 2L‖w‖): how far apart two records' scores can be at a model of norm ‖w‖ at most.
+    """How far apart two records' scores can be at a model of norm ‖w‖ at most: R = min(g*, r₀ + 2L‖w‖).
 
     Holds when: g is L-Lipschitz in w, and r₀ bounds the range of g(0; ·). Source: the triangle inequality through
     w = 0, which the proof of Theorem 7 leaves out.
@@ -345,7 +345,7 @@ def record_range(*, score_range: float, lipschitz: float, weight_norm: float, ra
 
 
 def weight_norm_bound(*, lambda_min: float, initial_loss: float) -> float:
-    """B = min(1/λ_min, √(2ℓ₀/λ_min)) ≥ ‖w_λ‖ for every λ ≥ λ_min, rounded up.
+    """A bound on trained models' norms, B = min(1/λ_min, √(2ℓ₀/λ_min)) ≥ ‖w_λ‖ for λ ≥ λ_min, rounded up.
 
     Holds when: the loss is nonnegative and 1-Lipschitz in w. Source: λ‖w_λ‖ ≤ 1 from the gradient at the optimum;
     (λ/2)‖w_λ‖² ≤ O_λ(0) = ℓ₀ from its value.
@@ -357,7 +357,7 @@ def weight_norm_bound(*, lambda_min: float, initial_loss: float) -> float:
 def path_length_bound(
     *, lambda_min: float, lambda_max: float, solver_tolerance: float, initial_loss: float
 ) -> float:
-    """D = min(1/λ_min − 1/λ_max, 2B) + 2τ ≥ ‖ŵ_λ − ŵ_λ′‖ for all λ, λ′ in [λ_min, λ_max].
+    """How far apart models at λ, λ′ in [λ_min, λ_max] are: ‖ŵ_λ − ŵ_λ′‖ ≤ D = min(1/λ_min − 1/λ_max, 2B) + 2τ.
 
     Holds when: as for `weight_norm_bound`, and ‖ŵ_λ − w_λ‖ ≤ τ (verified by the solver's certificate).
     Source: the proof of Theorem 7 (Chaudhuri and Vinterbo 2013, Theorem 4), with the solver's tolerance added.
@@ -405,7 +405,7 @@ def theorem_7_fixed_set_integer_sensitivity(
 
 
 def corollary_4_scale(*, sensitivity: float, epsilon: float) -> float:
-    """Laplace scale b = Δ/ε: f̃_L = f_BO + Lap(b) is ε-differentially private.
+    """The Laplace scale b = Δ/ε at which f̃_L = f_BO + Lap(b) is ε-differentially private.
 
     Holds when: `sensitivity` bounds the query, as Theorem 7 does. Neighbours: those of Theorem 7.
     Source: Corollary 4 and Algorithm 3, line 5.
@@ -414,7 +414,7 @@ def corollary_4_scale(*, sensitivity: float, epsilon: float) -> float:
 
 
 def theorem_8_error_bound(*, sensitivity: float, epsilon: float, failure_probability: float) -> float:
-    """|f̃_L − f_BO| ≤ a·Δ/ε with probability at least 1 − e^{−a}, where e^{−a} = `failure_probability`.
+    """The noise: |f̃_L − f_BO| ≤ a·Δ/ε with probability at least 1 − e^{−a}, e^{−a} = `failure_probability`.
 
     Holds when: the noise is Laplace at scale Δ/ε (verified by code). Neighbours: not a privacy statement.
     Source: Theorem 8.

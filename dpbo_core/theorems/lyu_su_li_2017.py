@@ -20,7 +20,7 @@ COMPARISONS = 2.0 ** (2.0 / 3.0)  # ε₂/ε₁ at c = 1
 
 
 def theorem_4_epsilons(*, epsilon_units: int) -> tuple[int, int]:
-    """Algorithm 7, stopped at the first query above, is (ε₁ + ε₂)-DP: ε in 10⁻¹² as (ε₁, ε₂).
+    """How ε splits into (ε₁, ε₂), in 10⁻¹²: Algorithm 7, stopped at the first query above, is (ε₁ + ε₂)-DP.
 
     However many queries were below before it. ε₂/ε₁ = (2c)^(2/3) makes the variance of ρ − ν_i least.
     Holds when: the queries may be chosen after seeing earlier answers; every answer is one bit, and after the first
@@ -31,5 +31,5 @@ def theorem_4_epsilons(*, epsilon_units: int) -> tuple[int, int]:
 
 
 def theorem_4_epsilon(*, sensitivity: float, comparison_scale: float) -> float:
-    """ε₁ + ε₂ of comparisons with noise of scale 2Δ/ε₂, where ε is split as `theorem_4_epsilons` has it."""
+    """The ε₁ + ε₂ of comparisons with noise of scale 2Δ/ε₂, where ε is split by `theorem_4_epsilons`."""
     return 2.0 * sensitivity / comparison_scale * (1.0 + 1.0 / COMPARISONS)

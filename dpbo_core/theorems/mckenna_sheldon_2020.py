@@ -11,7 +11,7 @@ import math
 
 
 def selection_scale(*, sensitivity: float, epsilon: float) -> float:
-    """s = 2Δ/ε: both permute-and-flip and the exponential mechanism weigh a candidate by exp(u/s).
+    """The scale s = 2Δ/ε of permute-and-flip and the exponential mechanism, which weigh utilities by exp(u/s).
 
     Holds when: every utility moves by at most Δ, in either direction. Source: section 2 and Algorithm 1.
     """
@@ -19,7 +19,7 @@ def selection_scale(*, sensitivity: float, epsilon: float) -> float:
 
 
 def theorem_2_expected_error(*, n_candidates: int, sensitivity: float, epsilon: float) -> float:
-    """E[max u − u(chosen)] ≤ s·log n, s = 2Δ/ε, for the exponential mechanism and for permute-and-flip.
+    """The expected loss of a private choice, E[max u − u(chosen)] ≤ s·log n with s = 2Δ/ε, for either mechanism.
 
     The exponential mechanism's weights maximise E[u]/s + H over all distributions, so max u ≤ E[u] + s·H and
     the entropy H is at most log n. Permute-and-flip is never worse in expectation (Theorem 2).

@@ -21,7 +21,7 @@ _NEARLY_ZERO = 1e-200  # |η| below which η log γ might underflow; expm1 is ex
 
 
 def negative_binomial_mean(*, shape: float, gamma: float) -> float:
-    """E[K] = η(1−γ)/(γ(1−γ^η)); for η = 0, (1/γ − 1)/log(1/γ). Source: Definition 1."""
+    """The mean number of trials E[K] = η(1−γ)/(γ(1−γ^η)); for η = 0, (1/γ − 1)/log(1/γ). Source: Definition 1."""
     odds = (1.0 - gamma) / gamma
     if _is_logarithmic(shape, gamma):
         return odds / -math.log(gamma)
@@ -29,7 +29,7 @@ def negative_binomial_mean(*, shape: float, gamma: float) -> float:
 
 
 def negative_binomial_gamma(*, shape: float, mean: float) -> float:
-    """The γ whose E[K] is `mean`, by bisection on log γ.
+    """The γ at which the truncated negative binomial law has the mean `mean`, by bisection on log γ.
 
     Raises:
         ValueError: η ≤ −1, a mean of 1 or less, or one that no γ above 1e-300 reaches (η near −1).
@@ -49,7 +49,7 @@ def negative_binomial_gamma(*, shape: float, mean: float) -> float:
 
 
 def negative_binomial_log_tail(k: int, *, shape: float, gamma: float) -> float:
-    """Log of a bound on Pr[K > k], rounded up; 0 where the bound says nothing.
+    """The log of a bound on the probability of more than k trials, rounded up; 0 if it says nothing.
 
     Pr[K > k] ≤ Pr[K = k+1]/(1 − r), r = (1−γ)·max(1, (k+1+η)/(k+2)) the largest ratio of two masses from there on.
     Source: Definition 1.
@@ -72,13 +72,13 @@ def negative_binomial_log_tail(k: int, *, shape: float, gamma: float) -> float:
 
 
 def with_default(renyi: float, *, alpha: float, mean: float) -> float:
-    """Log(e^{−μ} + e^{(α−1)ε′})/(α−1): the Rényi cost once the default outcome of K = 0 is counted."""
+    """The Rényi cost once the default outcome of K = 0 is counted: log(e^{−μ} + e^{(α−1)ε′})/(α−1)."""
     larger = max(-mean, (alpha - 1.0) * renyi)
     return (larger + math.log1p(math.exp(min(-mean, (alpha - 1.0) * renyi) - larger))) / (alpha - 1.0)
 
 
 def capped_delta(*, epsilon: float, tail: float) -> float:
-    """(1 + e^ε)·Pr[K > cap]: what running at most `cap` trials adds to δ. infinite ε gives 1.
+    """What a cap on trials adds to δ: (1 + e^ε)·Pr[K > cap], with `tail` that probability; 1 for an infinite ε.
 
     Both runs are within `tail` of their uncapped forms in total variation: P(E) ≤ P̃(E) + tail ≤ e^ε P̃′(E) + tail
     ≤ e^ε (P′(E) + tail) + tail.

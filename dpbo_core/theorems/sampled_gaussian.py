@@ -30,7 +30,7 @@ _UP = 2.0**-50
 
 
 def replace_one_renyi(*, alpha: float, rate: float, noise_multiplier: float) -> float:
-    """D_α(P‖Q) = D_α(Q‖P) of one step with the CONTINUOUS Gaussian, rounded up.
+    """The Rényi cost D_α(P‖Q) = D_α(Q‖P) of one DP-SGD step with the CONTINUOUS Gaussian, rounded up.
 
     By the trapezoidal rule on f = P^α Q^{1−α}, in units of σ, s = 1/σ. In the strip |Im x| ≤ a, as ≤ α^−½, a ≤ 1,
     |1 − q + qe^{w+iθ}| is at most its value at θ = 0 and at least cos(θ/2) of it, so the rule is off by at most
@@ -62,7 +62,7 @@ def replace_one_renyi(*, alpha: float, rate: float, noise_multiplier: float) -> 
 def discrete_replace_one_renyi(
     *, alpha: float, rate: float, noise_multiplier: float, sensitivity: float, coordinates: float, tau: float = 3.0
 ) -> float:
-    """D_α of one step with the DISCRETE Gaussian of σ·`sensitivity` grid steps in each coordinate, rounded up.
+    """The Rényi cost of a DP-SGD step with the DISCRETE Gaussian, σ·`sensitivity` grid steps a coordinate.
 
     For it the pair is false (σ = 0.7, q = 0.01, α = 3: .0021831, where the pair has .0021811). With X of variance
     σ² − τ² about an integer and z given X ∝ exp(−(z−X)²/2τ²) on ℤ, which is post-processing, z has the discrete

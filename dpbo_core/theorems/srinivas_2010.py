@@ -33,7 +33,7 @@ _LARGEST = 2**26  # entries of V, half a gigabyte
 
 
 def beta(*, n_candidates: int, step: int, delta: float) -> float:
-    """β_t = 2 log(N t² π²/(6δ)): |f − μ_{t−1}| ≤ √β_t·σ_{t−1} on all of D and at all t, with probability 1 − δ.
+    """The weight β_t = 2 log(N t² π²/(6δ)): |f − μ_{t−1}| ≤ √β_t·σ_{t−1} on D at all t, with probability 1 − δ.
 
     Holds when: f is a draw of the Gaussian process whose kernel is used (taken on by the caller).
     Neighbours: none; not a privacy statement. Source: Theorem 1; Lemma 5.1 with π_t = π²t²/6. Erratum: none.
@@ -42,7 +42,7 @@ def beta(*, n_candidates: int, step: int, delta: float) -> float:
 
 
 def regret_constant(*, noise_variance: float) -> float:
-    """C₁ = 8/log(1 + σ⁻²): R_T ≤ √(C₁ T β_T γ_T) with probability 1 − δ.
+    """The constant C₁ = 8/log(1 + σ⁻²) of the regret bound R_T ≤ √(C₁ T β_T γ_T), with probability 1 − δ.
 
     Holds when: as for `beta`, k(λ, λ) ≤ 1, and the acquisition is UCB with that β_t (verified by code).
     Neighbours: none; not a privacy statement. Source: Theorem 1. Erratum: none.
@@ -51,7 +51,7 @@ def regret_constant(*, noise_variance: float) -> float:
 
 
 def information_gain_bound(*, column: Column, n_steps: int, noise_variance: float) -> float:
-    """An upper bound on γ_T = max F(n) over whole numbers n ≥ 0 with Σn = T, rounded up.
+    """An upper bound, rounded up, on the information gain γ_T = max F(n) over whole n ≥ 0 with Σn = T.
 
     Greedy observes where the posterior variance is largest, repeats allowed; F_t is its gain after t observations
     and δ_t = F_t − F_{t−1}. The smallest of
@@ -113,7 +113,7 @@ def _greedy(
     *,
     share: float,
 ) -> Iterator[tuple[float, float, float]]:
-    """Greedily observe where the variance is largest; yields (gain in F, max s², Σ n s²) after each.
+    """Observe where the variance is largest, time after time; yields (gain in F, max s², Σ n s²) after each.
 
     Each observation is a share of a whole one.
     """

@@ -36,7 +36,7 @@ Calibration = Literal["published", "corrected"]
 def first_part(
     *, alpha: float, base_epsilon: float, log_mean: float, bounds: tuple[float, float], calibration: Calibration
 ) -> float:
-    """The terms of Theorem 1 that depend on α: ε + the trial's own density ratio + log E[K]/(α−1).
+    """The terms of Theorem 1's ε that depend on α: ε + the trial's own density ratio + log E[K]/(α−1).
 
     Theorem 1, the Rényi cost at α of adaptive selection among K ~ NegBin(θ, γ) trials, is this and `second_part`:
     Published: ε′ = ε + (1+θ)(1−1/α̂)ε̂ + (α/(α−1) + 1+θ) log(C/c) + (1+θ) log(1/γ)/α̂ + log E[K]/(α−1).
@@ -62,7 +62,7 @@ def second_part(
     bounds: tuple[float, float],
     calibration: Calibration,
 ) -> float:
-    """The terms of Theorem 1 that depend on α̂: (1+θ) times those of the other trials.
+    """The terms of Theorem 1's ε that depend on α̂: (1+θ) times those of the other trials.
 
     α and α̂ can be optimised one by one; `bounds` are (c, C).
     """
@@ -73,7 +73,7 @@ def second_part(
 
 
 def theorem_2_epsilon(*, base_epsilon: float, shape: float, lower: float, upper: float) -> float:
-    """ε′ = (2+θ)(ε + log(C/c)), pure, when every trial is ε-DP. Source: Theorem 2."""
+    """The pure ε of the whole selection when every trial is ε-DP: ε′ = (2+θ)(ε + log(C/c)). Source: Theorem 2."""
     _check_bounds(lower, upper)
     return (2.0 + shape) * (base_epsilon + math.log(upper / lower))
 
@@ -81,7 +81,7 @@ def theorem_2_epsilon(*, base_epsilon: float, shape: float, lower: float, upper:
 def poisson_renyi(
     *, alpha: float, base_epsilon: float, base_delta_hat: float, mean: float, lower: float, upper: float
 ) -> float:
-    """Rényi cost at α of adaptive selection among K ~ Poisson(μ) trials, K = 0 giving a fixed default.
+    """The Rényi cost at α of adaptive selection among K ~ Poisson(μ) trials; K = 0 gives a fixed default.
 
     B = ε + α/(α−1) log C + log(1/c) + μCδ̂ + log μ/(α−1), and ε′ = log(e^{−μ} + e^{(α−1)B})/(α−1).
 
@@ -103,12 +103,12 @@ def poisson_renyi(
 
 
 def poisson_epsilon_hat(*, alpha: float, lower: float, upper: float) -> float:
-    """ε̂ = log(αc/((α−1)C)): where δ̂ of `poisson_renyi` is taken; negative where α > C/(C−c)."""
+    """The ε̂ = log(αc/((α−1)C)) at which `poisson_renyi` needs a trial's δ̂; negative where α > C/(C−c)."""
     return math.log(alpha * lower / ((alpha - 1.0) * upper))
 
 
 def best_epsilon(renyi: Callable[[float], float], orders: Iterable[float], *, delta: float) -> float:
-    """The smallest ε at δ over a grid of orders: ε′(α) + log(1−1/α) − log(δα)/(α−1), at least 0.
+    """The smallest ε at δ over the orders α: renyi(α) + log(1−1/α) − log(δα)/(α−1), at least 0.
 
     Source: Canonne, Kamath, Steinke (2020), Proposition 12. Any order is valid, so a coarse grid costs accuracy and
     never privacy. Rounded up past the error of the arithmetic.
