@@ -106,7 +106,7 @@ class Select:
 
     @property
     def source(self) -> str:
-        """The query's text from FROM on."""
+        """The end of the query, from FROM on, before which any list of columns is put."""
         return f"FROM {_quoted(self.schema)}.{_quoted(self.table)}{self.order}"
 
     def texts(self, columns: tuple[str, ...]) -> str:
@@ -114,7 +114,7 @@ class Select:
         return f"SELECT {', '.join(f'{_quoted(name)}::text' for name in columns)} {self.source}"
 
     def names(self) -> str:
-        """The SQL that selects no row, for the columns' names."""
+        """The SQL that selects no row, to learn the columns' names."""
         listed = ", ".join(map(_quoted, self.columns)) or "*"
         return f"SELECT {listed} FROM {_quoted(self.schema)}.{_quoted(self.table)} LIMIT 0"  # noqa: S608  quoted
 
@@ -151,6 +151,7 @@ def _select(query: str, shown_as: str) -> Select:
 
 
 def _unquoted_name(text: str) -> str:
+    """The name that a quoted or unquoted SQL identifier stands for."""
     return text[1:-1].replace('""', '"') if text.startswith('"') else text.lower()
 
 
@@ -186,11 +187,11 @@ class RowGroup:
     suffix: ClassVar[str] = ".parquet"
 
     def resolve(self) -> "RowGroup":
-        """The same group of the file without links."""
+        """The same row group of the Parquet file, its path without symbolic links."""
         return RowGroup(self.path.resolve(), self.index)
 
     def open(self, mode: Literal["rb"] = "rb") -> BinaryIO:
-        """The whole file's bytes, as a stream."""
+        """The bytes of the whole Parquet file that the row group is in, as a stream."""
         return self.path.open(mode)
 
 
@@ -200,6 +201,7 @@ Part = Path | RowGroup | ObjectAddress  # one file of several
 
 
 def _object_identity(bucket: str, key: str, settings: tuple[tuple[str, str], ...]) -> str:
+    """The address by which the ledger compares objects: bucket and key, with the endpoint if there is one."""
     where = {name: value.lower() for name, value in settings if name != "region" and value not in ("", "https")}
     return f"{S3}://{bucket}/{key}" + (f"?{urlencode(where, safe=':/')}" if where else "")
 
@@ -265,6 +267,7 @@ def address_of(text: str, *, shown_as: str = "data.validation") -> Address:
 
 
 def _object_address(bucket: str, key: str, query: str, shown_as: str) -> ObjectAddress | FolderAddress:
+    """The address of an object or, with a key that ends in "/", of a folder of objects."""
     settings: Mapping[str, str] = dict(parse_qsl(query, keep_blank_values=True))
     unknown = [name for name in settings if name not in SETTINGS]
     if not bucket or not key.strip("/") or unknown or settings.get("scheme", "https") not in ("http", "https"):
@@ -279,6 +282,7 @@ def _object_address(bucket: str, key: str, query: str, shown_as: str) -> ObjectA
 
 
 def _refuse_address(shown_as: str, what: str) -> NoReturn:
+    """Raise the error for a URL of a table; `what` says what is wrong with it."""
     raise StudyInvalid(
         f"{shown_as} {what}", cause="a table is a file, objects of a store, or rows of one table", remedy=SHAPES
     )

@@ -58,6 +58,7 @@ def _memory(tables: list[Any]) -> Iterator[Memory]:
 
 
 def _memory_of_table(table: Any) -> Iterator[Memory]:
+    """The memory ranges in which the values of a table (data frame, series or array) lie."""
     arrow = nw.dependencies.get_pyarrow()
     try:
         frame = nw.from_native(table, allow_series=True, eager_only=True, pass_through=True)
@@ -77,7 +78,7 @@ def _memory_of_table(table: Any) -> Iterator[Memory]:
 
 
 def _memory_of_column(column: Any) -> Iterator[Memory]:
-    """One column of pandas, polars or Arrow."""
+    """The memory ranges in which the values of one column of pandas, polars or Arrow lie."""
     arrow, polars = nw.dependencies.get_pyarrow(), nw.dependencies.get_polars()
     if isinstance(column, np.ndarray):
         yield np.asarray(column)
@@ -104,7 +105,7 @@ def _memory_of_polars(column: Any, polars: Any) -> Iterator[Memory]:
 
 
 def _memory_of_chunk(chunk: Any) -> Iterator[Memory]:
-    """The part of an Arrow array's buffers that belongs to it: a slice keeps the buffers of the whole."""
+    """The memory range of an Arrow array's own values: a slice keeps the buffers of the whole."""
     import pyarrow as pa
 
     if isinstance(chunk.type, pa.BaseExtensionType):
@@ -121,7 +122,7 @@ def _memory_of_chunk(chunk: Any) -> Iterator[Memory]:
 
 
 def _bits(kind: Any) -> int:
-    """Bits of the second Arrow buffer that one record takes: its value, its view, or its offset."""
+    """How many bits a record of this Arrow type takes in the array's second buffer: value, view or offset."""
     import pyarrow as pa
 
     if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
@@ -135,7 +136,7 @@ def _bits(kind: Any) -> int:
 
 
 def _overlap(ours: list[Memory], theirs: list[Memory]) -> bool:
-    """Whether any two arrays have an element in common; bounds first, since most lie apart."""
+    """Whether an array of ours and one of theirs share an element; bounds first, since most lie apart."""
     ends = sorted(
         (*np.lib.array_utils.byte_bounds(array), side, number)
         for side, arrays in enumerate((ours, theirs))
@@ -154,6 +155,7 @@ def _overlap(ours: list[Memory], theirs: list[Memory]) -> bool:
 
 
 def _share_an_element(one: Memory, other: Memory) -> bool:
+    """Whether two arrays share an element of memory; True where that is too hard to tell."""
     work: Any = WORK  # NumPy's annotation knows two of the numbers it takes
     try:
         return bool(np.shares_memory(one, other, max_work=work))

@@ -59,7 +59,7 @@ FEATURES = {
 
 
 def n_records(name: str) -> int:
-    """Records of the bundled set `name`, from a literal table.
+    """The number of records of the bundled data set `name`.
 
     Raises:
         StudyInvalid: there is no such set; names the nearest.
@@ -75,7 +75,7 @@ def n_records(name: str) -> int:
 
 
 def public_facts(name: str) -> tuple[tuple[float, ...], Mapping[str, tuple[float, ...]]]:
-    """The class labels of a bundled set, and the bounds of its columns where its documentation states them."""
+    """The class labels of a bundled data set, and by name the bounds of its columns where they are documented."""
     n_records(name)
     classes = {"breast_cancer": 2, "digits": 10, "iris": 3, "two_scanners": 10, "wine": 3}[name]
     return tuple(map(float, range(classes))), {"*": INK[name]} if name in INK else {}
@@ -99,7 +99,7 @@ def validation_size(name: str, share: float) -> int:
 
 
 def load(name: str, share: float) -> tuple[Table, Table]:
-    """The (training, validation) tables; features under scikit-learn's names, the class under "target".
+    """The training and validation tables of a bundled data set, columns named as scikit-learn's and "target".
 
     Raises:
         StudyInvalid: as `validation_size`.
@@ -118,7 +118,7 @@ def load(name: str, share: float) -> tuple[Table, Table]:
 
 
 def _validation_records(n: int, share: float) -> NDArray[np.bool_]:
-    """Which of n records go to the validation half, (n,)."""
+    """A mask (n,), True for the records that go to the validation half."""
     steps = [math.ceil(i * _exact(share)) for i in range(n + 1)]
     return np.diff(np.array(steps)) > 0
 
@@ -129,7 +129,7 @@ def _exact(share: float) -> Fraction:
 
 
 def _values_of(name: str) -> NDArray[np.float64]:
-    """The bundled set `name`: (n, d + 1), its features in the order of FEATURES and then its class.
+    """The features and then the class of each record of a bundled data set, (n, d + 1).
 
     Raises:
         StudyInvalid: scikit-learn is not installed with its data.

@@ -60,7 +60,7 @@ def separator_of(header: bytes) -> str:
 
 
 def csv_names(file: BinaryIO, *, mode: ReadMode, shown_as: str) -> tuple[str, tuple[str, ...]]:
-    """Read the header line: the separator and the columns' names.
+    """The separator and the columns' names in a CSV file's header line.
 
     Raises:
         StudyInvalid: it is no CSV header.
@@ -78,7 +78,7 @@ def csv_names(file: BinaryIO, *, mode: ReadMode, shown_as: str) -> tuple[str, tu
 
 
 def csv_header(file: BinaryIO, *, mode: ReadMode, shown_as: str) -> Header:
-    """The columns' names and the number of lines after the header; no record is looked at.
+    """The columns' names and the number of lines after the header of a CSV file; no record is looked at.
 
     Raises:
         StudyInvalid: the first line is no CSV header.
@@ -92,7 +92,7 @@ def csv_header(file: BinaryIO, *, mode: ReadMode, shown_as: str) -> Header:
 
 
 def read_csv(file: BinaryIO, *, mode: ReadMode, shown_as: str) -> Table:
-    """All records of `file`, as many as it has lines after the header.
+    """All records of a CSV file as a table, as many as it has lines after the header.
 
     Args:
         file: positioned at its first byte.
@@ -126,6 +126,7 @@ def read_csv(file: BinaryIO, *, mode: ReadMode, shown_as: str) -> Table:
 def _refuse_broken_rows(
     rows: Iterable[list[str] | None], width: int, separator: str, *, first_line: int, shown_as: str
 ) -> None:
+    """Refuse a PUBLIC CSV file with a line that is no record, or has another number of fields than `width`."""
     for line, fields in enumerate(rows, start=first_line):
         if fields is None:
             raise StudyInvalid(

@@ -48,7 +48,7 @@ class Number:
         return (self.mean, self.deviation) if self.deviation > 0 else (0.0, 1.0)
 
     def fill(self, column: Column, out: NDArray[np.float64], broken: NDArray[np.bool_]) -> None:
-        """Write the column's numbers to `out` (1, r); records without a finite one are marked in `broken` (r,)."""
+        """Write a column's numbers to `out` (1, r); records without a finite one are marked in `broken` (r,)."""
         values = numbers(column)
         if self.stand_in is not None:
             values = np.where(np.isfinite(values), values, self.stand_in)
@@ -65,7 +65,7 @@ class Category:
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """One name a category, as `colour=red`."""
+        """The names of the one-hot columns that this feature makes, as `colour=red`."""
         return tuple(f"{self.name}={shown(value)}" for value in self.values)
 
     @property
@@ -74,7 +74,7 @@ class Category:
         return (0.0, 1.0)
 
     def fill(self, column: Column, out: NDArray[np.float64], broken: NDArray[np.bool_]) -> None:  # noqa: ARG002
-        """Write one-hot indicators to `out` (width, r), all 0 for an unknown category; no record is broken."""
+        """Write one-hot indicators of a column to `out` (width, r): all 0 for an unknown category, none broken."""
         out[:] = 0.0
         at = positions(column, self.values)
         records = np.flatnonzero(at >= 0)
@@ -86,7 +86,7 @@ Missing = Literal["refuse", "mean"]
 
 
 def fit_feature(name: str, table: Table, *, standardize: bool, missing: Missing = "refuse") -> Feature:
-    """The feature of column `name` of the PUBLIC `table`.
+    """The feature, numeric or categorical, that column `name` of the PUBLIC `table` makes.
 
     Args:
         name: the column.
@@ -119,7 +119,7 @@ def fit_feature(name: str, table: Table, *, standardize: bool, missing: Missing 
 
 
 def class_values(target: str, table: Table) -> tuple[Value, ...]:
-    """The training classes, sorted: numbers before texts.
+    """The distinct classes in the PUBLIC table's `target` column, sorted: numbers before texts.
 
     Raises:
         StudyInvalid: a label is missing or infinite, or all are the same.

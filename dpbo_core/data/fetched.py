@@ -43,7 +43,7 @@ class StoredObject:
     suffix: str
 
     def open(self, mode: Literal["rb"] = "rb") -> BinaryIO:  # noqa: ARG002  as a path is opened
-        """The object's bytes as a stream from their first."""
+        """The downloaded bytes of the object, as a stream."""
         return io.BytesIO(self.content)
 
 
@@ -66,7 +66,7 @@ class QueryRows:
         return Table(columns, np.zeros(self.n_records, dtype=np.bool_), shown_as)
 
     def cells(self, column: str) -> tuple[bytes | None, ...]:
-        """The cells of one column as bytes, None for NULL."""
+        """The values of one column as the database's texts, None for NULL."""
         return self.columns[[name.strip() for name in self.names].index(column)]
 
 
@@ -74,7 +74,7 @@ Contents = Path | RowGroup | StoredObject | QueryRows
 
 
 def fetched(place: Place | RowGroup, *, shown_as: str) -> Contents:
-    """Download the table at an address; a path is returned as it is.
+    """The downloaded table at an address, ready to be read; a path is returned as it is.
 
     Raises:
         StudyInvalid: it could not be fetched; why is not said.
@@ -99,7 +99,7 @@ def fetched(place: Place | RowGroup, *, shown_as: str) -> Contents:
 
 
 def object_header(place: ObjectAddress, *, shown_as: str) -> StoredObject:
-    """Download as much of an object as its header needs: of Parquet the footer.
+    """The part of an object that its column names and size are in: of Parquet the footer.
 
     Raises:
         StudyInvalid: as `fetched`.
@@ -120,7 +120,7 @@ def parts_in(folder: FolderAddress, *, shown_as: str) -> tuple[ObjectAddress, ..
 
 
 def _stored(place: ObjectAddress, read: Callable[[ObjectAddress], bytes], shown_as: str) -> StoredObject:
-    """The object with what `read` downloads of it."""
+    """The bytes of an object that `read` downloads, to be read as a file."""
     content = attempted(lambda: read(place), None)
     if content is None:
         raise unreachable(shown_as)
@@ -201,6 +201,7 @@ def _column_names(connection: Any, place: QueryAddress) -> tuple[str, ...]:
 
 
 def _names_encoding_and_count(place: QueryAddress) -> tuple[tuple[str, ...], bytes, int]:
+    """The column names, the server's encoding and the number of rows of a query."""
     connection = _connected(place)
     try:
         encoding = connection.pgconn.parameter_status(b"server_encoding") or b""
@@ -211,6 +212,7 @@ def _names_encoding_and_count(place: QueryAddress) -> tuple[tuple[str, ...], byt
 
 
 def _fetch_rows(place: QueryAddress) -> QueryRows:
+    """All rows of a query, as texts by column."""
     connection = _connected(place)
     try:
         names = _column_names(connection, place)
@@ -256,7 +258,7 @@ def parquet_objects(folder: FolderAddress) -> tuple[ObjectAddress, ...]:
 
 
 def state_of(place: ObjectAddress) -> ObjectState:
-    """The marks of an object (as size and entity tag) by which a change is noticed.
+    """What changes when an object does, as its size and entity tag.
 
     Raises:
         OSError: there is no such object.
@@ -268,6 +270,7 @@ def state_of(place: ObjectAddress) -> ObjectState:
 
 
 def _open_object(place: ObjectAddress) -> Any:
+    """An open file that reads an object from its store."""
     return _store(place.settings).open_input_file(_store_path(place))
 
 

@@ -25,7 +25,7 @@ FILTER = Path("/proc/self/coredump_filter")  # what of the memory a dump holds; 
 
 
 def parts_of(path: Place, *, shown_as: str = "data.validation") -> tuple[Part, ...]:
-    """The Parquet files of a folder, or objects under a prefix, sorted; empty for anything else.
+    """The Parquet files of a folder, or objects under a prefix, sorted; empty for a single table.
 
     Raises:
         StudyInvalid: the store of such a prefix could not be asked.
@@ -34,7 +34,7 @@ def parts_of(path: Place, *, shown_as: str = "data.validation") -> tuple[Part, .
 
 
 def files_of(path: Place) -> tuple[Path, ...]:
-    """The Parquet files of a folder, sorted; empty for anything else."""
+    """The Parquet files of a local folder, sorted; empty for a single table."""
     if not isinstance(path, Path):
         return ()
     try:
@@ -44,7 +44,7 @@ def files_of(path: Place) -> tuple[Path, ...]:
 
 
 def read_header(path: str | Place | RowGroup, *, mode: ReadMode, shown_as: str) -> Header:
-    """Column names and the number of records. Looks at no record's content.
+    """The column names and the number of records of a table. Looks at no record's content.
 
     Args:
         path: where the file is, or its address; of a query no row is asked for.
@@ -100,6 +100,7 @@ def read_table(path: str | Contents, *, mode: ReadMode, shown_as: str) -> Table:
 
 @contextmanager
 def _errors_of_reading(path: Path | RowGroup | StoredObject, shown_as: str) -> Iterator[None]:
+    """Context in which a file that cannot be read raises an error without its content; `shown_as` names it."""
     if path.suffix.lower() not in (".csv", ".parquet"):
         raise StudyInvalid(
             f"{shown_as} is neither .csv nor .parquet",

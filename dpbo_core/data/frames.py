@@ -52,18 +52,18 @@ class Frame:
 
     @property
     def named(self) -> bool:
-        """Whether the table is a data frame, whose columns have names of their own."""
+        """Whether the table in memory is a data frame, whose columns have names of their own."""
         return hasattr(self.native, "get_column")
 
     def hints(self) -> dict[str, Any]:
-        """The type that the library gives to each column of a data frame, by name (public); else empty."""
+        """The library's type of each column of a data frame, by name (public); empty for an array."""
         if not self.named:
             return {}
         columns = zip(self.names, self.native.columns, strict=True)
         return {name: getattr(self.native.get_column(own).to_native(), "dtype", None) for name, own in columns}
 
     def cells(self) -> dict[str, Cells]:
-        """The raw cells of a data frame, by name; nothing a record holds raises."""
+        """The values of a data frame as they were passed (raw cells), by column; nothing in them raises."""
         return {
             name: series_cells(self.native.get_column(own))
             for name, own in zip(self.names, self.native.columns, strict=True)
@@ -77,7 +77,7 @@ class Frame:
         return table_of(columns, source=source)
 
     def table_with_cells(self, *, target_name: str, source: str) -> Table:
-        """The records as a table, of a data frame with its raw cells; nothing that a record holds raises."""
+        """The records as a table, of a data frame with the values as passed; nothing that a record holds raises."""
         table = self.table(target_name=target_name, source=source)
         return replace(table, cells=self.cells()) if self.named else table
 
@@ -104,7 +104,7 @@ class Count(Enum):
 
 
 def frame_of(X: Any, y: Any, *, shown_as: str, width: int | None = None, count: Count = Count.PUBLIC) -> Frame:
-    """Wrap in-memory X and y after checking shape, column names and number of records, no value.
+    """In-memory X and y as one frame, after checking shape, column names and number of records, no value.
 
     Args:
         X: a data frame, an Arrow table, or an array (n, d) or list of rows; arrays get the names x0, x1, …
@@ -250,7 +250,7 @@ class RowList:
         return f"<RowList: {self.width} columns, {len(self)} records>"
 
     def column(self, place: int) -> list[object]:
-        """The values in one column, (m,); None where a row cannot be read."""
+        """The values (m,) in column number `place`; None where a row cannot be read."""
         return [row[place] for row in self._cells_by_row]
 
     @cached_property

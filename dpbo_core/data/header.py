@@ -57,7 +57,7 @@ def column_names(fields: Sequence[str], *, mode: ReadMode, shown_as: str) -> tup
 def check_columns(
     training: Collection[str], validation: Collection[str], target: str, *, shown_as: str = "the validation file"
 ) -> None:
-    """Refuse a validation header whose columns are not the training columns, target included, in any order.
+    """Refuse a validation table whose columns are not the training columns, target included, in any order.
 
     Args:
         training: names of the public table's columns.
@@ -111,11 +111,13 @@ def check_record_count(
 
 
 def _quoted(names: Collection[str]) -> str:
+    """The names in quotes, at most so many, and how many more there are."""
     listed = sorted(names)
     more = f" and {len(listed) - _AT_MOST} more" if len(listed) > _AT_MOST else ""
     return ", ".join(repr(name) for name in listed[:_AT_MOST]) + more
 
 
 def _nearest_column(name: str, names: Collection[str]) -> str:
+    """A hint, in parentheses, at the column name nearest to a wrong one; "" where none is near."""
     close = difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
     return f" (the nearest name is {close[0]!r})" if close else ""

@@ -66,11 +66,11 @@ class NamedColumn:
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """The column's own name, as the only feature."""
+        """The column's own name, as the name of the one feature it makes."""
         return (self.name,)
 
     def cell(self, raw: object) -> object:
-        """The raw cell converted to this column's type; `CANNOT` where it does not convert. Never raises."""
+        """A value of a table converted to this column's type; `CANNOT` where it does not convert. Never raises."""
         if raw is None:
             return CANNOT if self.kind == "truth" else GAP
         if self.kind == "number":
@@ -86,6 +86,7 @@ class NamedColumn:
         return meant if any(type(meant) is type(value) and meant == value for value in self.values) else CANNOT
 
     def _time_cell(self, raw: object) -> object:
+        """A time, or its text, as microseconds since 1970; `CANNOT` where it does not fit the column."""
         moment = time_of_text(raw) if type(raw) is str else raw
         if type(moment) is not (dt.datetime if "," in self.dtype else np.datetime64):
             return CANNOT
@@ -95,7 +96,7 @@ class NamedColumn:
         return at
 
     def held(self, cells: NDArray[Any]) -> Any:
-        """Cells (r,) as a data frame's column: an array, or a series where the type is pandas'."""
+        """Converted values (r,) as a data frame's column: an array, or a series where the type is pandas'."""
         import pandas as pd
 
         if self.kind == "number":
@@ -114,6 +115,7 @@ class NamedColumn:
 
 
 def _number_cell(raw: object) -> object:
+    """A value as a number that single precision holds; `CANNOT` where it is none."""
     number = canonical(raw)
     if not isinstance(number, float) or abs(number) > LARGEST:  # trees and neighbours compute in single precision
         return CANNOT
@@ -121,6 +123,7 @@ def _number_cell(raw: object) -> object:
 
 
 def _text_cell(raw: object) -> object:
+    """A value as a text; `CANNOT` where it has none that can be encoded."""
     if isinstance(raw, bool):
         return str(raw)
     if isinstance(raw, float):
@@ -135,7 +138,7 @@ def _text_cell(raw: object) -> object:
 
 
 def data_frame(columns: tuple[NamedColumn, ...], rows: NDArray[Any]) -> "pd.DataFrame":
-    """Rows (r, d) of cells as a data frame; each of its rows depends on the cells of that row alone."""
+    """Rows (r, d) of converted values as a data frame; each of its rows depends on that row alone."""
     import pandas as pd
 
     return pd.DataFrame({column.name: column.held(rows[:, j]) for j, column in enumerate(columns)})
@@ -162,7 +165,7 @@ class OfRows:
 
 
 def extreme_cells(columns: tuple[NamedColumn, ...], rows: NDArray[Any]) -> list[NDArray[Any]]:
-    """Test tables (k, d) made of PUBLIC rows in which one column is far out of range, or missing."""
+    """Made-up tables (k, d) of PUBLIC rows in which one column is far out of range, or missing."""
     tables = []
     for turn in range(4):
         far = rows.copy()
@@ -182,7 +185,7 @@ def extreme_cells(columns: tuple[NamedColumn, ...], rows: NDArray[Any]) -> list[
 
 
 def fit_columns(table: Table, target: str, hints: Mapping[str, Any] | None = None) -> tuple[NamedColumn, ...]:
-    """The columns of the PUBLIC `table` but its target.
+    """The type of every column but the target in the PUBLIC `table`; `hints` are the pandas types.
 
     Args:
         table: with its cells.
@@ -198,6 +201,7 @@ def fit_columns(table: Table, target: str, hints: Mapping[str, Any] | None = Non
 
 
 def _fit_column(name: str, table: Table, hint: Any) -> NamedColumn:
+    """The type of column `name` in the PUBLIC `table`; refused where a value does not fit it."""
     cells = table.cells_of(name)
     of_csv = table.source.lower().endswith(".csv")  # everywhere else a text is a text whatever it says
     made = kind_of(name, in_csv(cells) if of_csv else cells, hint)
@@ -219,12 +223,12 @@ def _fit_column(name: str, table: Table, hint: Any) -> NamedColumn:
 
 
 def in_csv(cells: Cells) -> Cells:
-    """Cells (n,) with texts of a CSV file parsed into what they mean; other cells as they are."""
+    """Values (n,) of a CSV file with texts parsed into what they mean; others as they are."""
     return as_cells(None if cell is None else _parsed_text(cell) for cell in cells)
 
 
 def kind_of(name: str, cells: Cells, hint: Any = None) -> NamedColumn:
-    """The type of column that PUBLIC cells (n,) make, without its values; `hint` is their pandas type."""
+    """The type of the column that PUBLIC values (n,) make; `hint` is their pandas type."""
     import pandas as pd
 
     text = str(pd.Series(["a"]).dtype)

@@ -41,7 +41,7 @@ class _Footer:
 
 
 def parquet_header(path: ParquetFile, *, mode: ReadMode, shown_as: str) -> Header:
-    """The names and the number of records, from the footer alone.
+    """The column names and the number of records of a Parquet file, from its footer alone.
 
     Raises:
         StudyInvalid: the file has no readable Parquet footer; or it is sensitive and holds decimals as texts.
@@ -64,7 +64,7 @@ def read_parquet(
     shown_as: str,
     only: Sequence[str] | None = None,
 ) -> Table:
-    """All records of the file, as many as its footer says.
+    """All records of a Parquet file as a table, as many as its footer says.
 
     Args:
         path: the file.
@@ -107,7 +107,7 @@ def read_parquet(
 
 
 def row_groups(path: Path) -> tuple[Path | RowGroup, ...]:
-    """Each row group of a file as a part of its own; the file where it has one, or none that can be counted."""
+    """Each row group of a Parquet file as a part of its own; the file itself where they cannot be told apart."""
     n = attempted(lambda: len(_open_parquet(path, shown_as=path.name)[1].groups), 1)
     return tuple(RowGroup(path, index) for index in range(n)) if n > 1 else (path,)
 
@@ -143,6 +143,7 @@ def _has_decimals_as_bytes(schema: Any) -> bool:
 
 
 def _open_parquet(path: ParquetFile, *, shown_as: str) -> tuple[Any, _Footer]:
+    """The open Parquet file, and its footer, refused where the two disagree."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -182,13 +183,14 @@ def _footer_bytes(path: ParquetFile) -> bytes:
 
 def _column_positions(footer: _Footer) -> list[int]:
     # pandas adds the row index as a column when a table was filtered before writing; it is no feature.
+    """The positions of the file's columns, without the row index that pandas adds."""
     return [i for i, name in enumerate(footer.names) if not name.startswith(_PANDAS_INDEX)]
 
 
 def _group(
     file: Any, group: int, size: int, names: list[str], readers: Sequence[Callable[[Any], Any]]
 ) -> list[list[Any]] | None:
-    """The columns of a row group as each reader decodes them; None where a page cannot be decoded."""
+    """The columns of one row group, as each of the readers decodes them; None where a page cannot be decoded."""
     try:
         table = file.read_row_group(group, columns=names)  # and what lies under one, were it a column of columns
         columns = [table.column(table.schema.names.index(name)) for name in names]
@@ -227,7 +229,7 @@ def _decoded_column(values: Any) -> Column:
 
 
 def _cells(values: Any) -> Cells:
-    """The raw cells of a column; one that cannot be read is missing for its own record alone."""
+    """The values of an Arrow column as Python's; one that cannot be read is missing for its own record alone."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(values.type):
@@ -259,6 +261,7 @@ def _type_in_words(kind: Any) -> str:
 
 
 def _refuse_types(names: tuple[str, ...], kinds: list[Any], *, shown_as: str, mode: ReadMode) -> None:
+    """Refuse a Parquet file with a column that holds neither numbers nor truth values nor texts."""
     import pyarrow as pa
 
     for name, kind in zip(names, kinds, strict=True):

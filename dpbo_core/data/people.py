@@ -40,7 +40,7 @@ Person = str | None
 
 
 def person_of(value: object) -> Person:
-    """The person's identifier in a raw cell, or None; never raises, and runs no code of the value's class."""
+    """The person's identifier that a value names, or None; never raises, and runs no code of the value's class."""
     value = plain(value)
     if isinstance(value, bytes):
         try:
@@ -70,7 +70,7 @@ def _digits(number: int) -> Person:
 
 
 def _whole(value: float | np.floating[Any]) -> Person:
-    """The integer identifier in a float; None where several integers round to one float (2²⁴ in single)."""
+    """The person's identifier in a float, an integer's; None where several integers round to one float."""
     number = float(value)
     precision = np.finfo(type(value)).nmant + 1 if isinstance(value, np.floating) else sys.float_info.mant_dig
     exact = number == value and math.isfinite(number) and number.is_integer()
@@ -99,7 +99,7 @@ def read_people(path: str | Contents, column: str, *, shown_as: str) -> tuple[Pe
 
 
 def uncounted(people: Sequence[Any], at_most: int) -> NDArray[np.bool_]:
-    """Mask (m,) of the records beyond their person's first `at_most`, in the file's order, or without a person."""
+    """Mask (m,) of the records that do not count: beyond their person's first `at_most`, or of nobody."""
     seen: Counter[str] = Counter()
     surplus = np.ones(len(people), dtype=np.bool_)
     for i, person in enumerate(people):

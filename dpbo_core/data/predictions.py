@@ -49,7 +49,7 @@ class PredictionColumns(Preprocessing):
         of_classes: bool,
         ignored: frozenset[str] = frozenset(),
     ) -> "PredictionColumns":
-        """The columns of a table of predictions, from public facts alone.
+        """The columns that a table of predictions has, from public facts alone.
 
         Args:
             names: of the columns of predictions.
@@ -98,7 +98,7 @@ class PredictionColumns(Preprocessing):
         )
 
     def transform(self, table: Table) -> Encoded:
-        """Encode every record of `table`, the sensitive one too. Raises on its column names only.
+        """The encoded records of a table of predictions, sensitive or not. Raises on its column names only.
 
         Raises:
             StudyInvalid: columns are missing or extra.
@@ -108,7 +108,7 @@ class PredictionColumns(Preprocessing):
         return self._with_target(self.rows(table), table, table.broken.copy(), np.nan)
 
     def rows(self, table: Table) -> NDArray[np.float64]:
-        """The prediction cells of a table with these columns, (m, d); NaN for what cannot be used."""
+        """The predictions in a table with these columns as numbers, (m, d); NaN for what cannot be used."""
         X = np.full((table.n_records, len(self.features)), np.nan)
         for place, name in enumerate(self.feature_names):
             if self.of_classes:
@@ -118,7 +118,7 @@ class PredictionColumns(Preprocessing):
         return X
 
     def _classes_of(self, cells: Column) -> NDArray[np.float64]:
-        """The class index that each cell names or, of two classes, makes the likelier; NaN for neither, (m,)."""
+        """The class index, (m,), that each prediction names or, as a probability, makes likelier; NaN for none."""
         indices = positions(cells, self.classes)
         likelier = np.full(len(indices), np.nan)
         if len(self.classes) == PAIR:

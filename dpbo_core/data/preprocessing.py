@@ -65,7 +65,7 @@ class Preprocessing:
         regression: bool = False,
         missing: Missing = "refuse",
     ) -> "Preprocessing":
-        """Fit the preprocessing to the PUBLIC table.
+        """The preprocessing (features, scaling, classes) fitted to the PUBLIC table.
 
         Args:
             table: the training records; of parts the same map, by one column or one part in memory at a time.
@@ -171,7 +171,7 @@ class Preprocessing:
 
     @property
     def columns(self) -> tuple[NamedColumn, ...] | None:
-        """The table's own columns, where the estimator takes them; None where features are made of them."""
+        """The table's own columns, where the estimator takes a data frame; None where features are made of them."""
         named = tuple(feature for feature in self.features if isinstance(feature, NamedColumn))
         return named if len(named) == len(self.features) else None
 
@@ -187,7 +187,7 @@ class Preprocessing:
         return len(self.feature_names)
 
     def transform(self, table: Table) -> Encoded:
-        """Encode every record of `table`, the sensitive one too. Raises on its column names only.
+        """The encoded records of a table, public or sensitive. Raises on its column names only.
 
         Raises:
             StudyInvalid: columns are missing or extra.
@@ -228,7 +228,7 @@ class Preprocessing:
         return Encoded(X, labels, broken, len(self.classes))
 
     def _encode_named_columns(self, table: Table, columns: tuple[NamedColumn, ...]) -> Encoded:
-        """Cells (m, d) as the columns hold them; `CANNOT` in a whole row where one of them cannot."""
+        """The records as values (m, d) of the columns' types; a row with one that does not convert is `CANNOT`."""
         X = np.empty((table.n_records, len(columns)), dtype=object)
         broken = table.broken.copy()
         for j, column in enumerate(columns):
@@ -239,6 +239,7 @@ class Preprocessing:
 
     @property
     def _encoded_features(self) -> tuple[Feature, ...]:
+        """The features that are made of columns, without columns that are taken as they are."""
         return tuple(feature for feature in self.features if not isinstance(feature, NamedColumn))
 
     def _centers_and_scales(self) -> Scaling:
@@ -264,6 +265,7 @@ class Preprocessing:
         return fill
 
     def _raw_blocks(self, table: Table, broken: NDArray[np.bool_]) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        """The raw features of the table's records, block by block: which rows, and their values (d, r)."""
         fill, d = self._fill(table, broken), self.n_features - (self.bias > 0.0)
         for start in range(0, table.n_records, _RECORDS_AT_ONCE):
             rows = slice(start, min(start + _RECORDS_AT_ONCE, table.n_records))
@@ -274,6 +276,7 @@ class Preprocessing:
 
     def _length_quantile(self, table: Table | TableParts, share: float) -> float:
         # All-zero rows are common (every category unseen, constant columns); a radius must be positive.
+        """The quantile `share` of the standardised rows' norms, positive."""
         lengths = np.concatenate([self._lengths(part) for part in table.parts()])
         return float(np.quantile(lengths, share)) or float(lengths.max()) or 1.0
 
@@ -288,6 +291,7 @@ class Preprocessing:
 
 
 def _refuse_incomplete(table: Table | TableParts) -> None:
+    """Refuse a PUBLIC table with no feature, no record, or one that cannot be read."""
     broken = isinstance(table, Table) and table.broken.any()
     if len(table.columns) < 2 or not table.n_records or broken:
         raise StudyInvalid(
@@ -297,6 +301,7 @@ def _refuse_incomplete(table: Table | TableParts) -> None:
 
 
 def _refuse_broken(broken: NDArray[np.bool_], table: Table) -> None:
+    """Refuse a PUBLIC table with a record, marked in `broken`, that is too large to compute with."""
     if broken.any():
         raise StudyInvalid(
             f"{table.place(int(np.argmax(broken)))} of {table.source} holds a value too large to compute with",

@@ -48,7 +48,7 @@ TIMES = ("datetime64", "datetime", "date", "timestamp")
 
 
 def as_cells(values: Iterable[object]) -> Cells:
-    """Objects as an array (m,) of dtype object, never taken apart by NumPy."""
+    """Objects as an array (m,) of dtype object, one each, whatever NumPy would make of them."""
     listed = list(values)
     cells = np.empty(len(listed), dtype=object)
     cells[:] = listed
@@ -56,13 +56,13 @@ def as_cells(values: Iterable[object]) -> Cells:
 
 
 def text_cell(text: str) -> object:
-    """The raw cell of a field of a CSV file; an empty one is missing."""
+    """A field of a CSV file as its stripped text; None where it says that the value is missing."""
     text = text.strip()
     return None if text in NO_VALUE else text
 
 
 def cell_of(value: Any) -> object:
-    """The raw cell of a value from memory or a typed file, as an object of a built-in or NumPy type."""
+    """A value from memory or a typed file as None, a plain Python value or a NumPy time, of an exact type."""
     kind = type(value)
     if value is None or kind is str or kind is bool:
         return value
@@ -90,7 +90,7 @@ def cell_of(value: Any) -> object:
 
 
 def _time(value: Any) -> object:
-    """A date or time of Python or pandas as a raw cell, by base-class methods whatever a subclass overrides."""
+    """A date or time of Python or pandas as a NumPy time or a UTC datetime, whatever a subclass overrides."""
     if not issubclass(type(value), dt.datetime):
         year, month, day = (getattr(dt.date, part).__get__(value) for part in ("year", "month", "day"))
         return np.datetime64(dt.date(year, month, day), "us")
@@ -123,13 +123,13 @@ def time_of_text(text: str) -> np.datetime64 | dt.datetime | None:
 
 
 def times(array: NDArray[Any]) -> Cells:
-    """Cells (m,) of an array of numpy.datetime64 of any unit; what is beyond the years 1 to 9999 is unreadable."""
+    """An array of numpy.datetime64 as times in microseconds, (m,); unreadable beyond the years 1 to 9999."""
     unit = np.datetime_data(array.dtype)
     return times_of_numbers(array.astype(np.int64), unit[0]) if unit[1] == 1 else _unreadable_cells(len(array))
 
 
 def times_of_numbers(numbers: NDArray[np.int64], unit: str, zone: dt.tzinfo | None = None) -> Cells:
-    """Times from integer offsets in `unit` since 1970; the least integer is missing."""
+    """Times (m,) from integer offsets in `unit` since 1970; the least integer is missing."""
     missing = numbers == np.iinfo(np.int64).min
     if unit in ("ns", "ps", "fs", "as"):
         micros = numbers // {"ns": 10**3, "ps": 10**6, "fs": 10**9, "as": 10**12}[unit]
@@ -152,7 +152,7 @@ def _unreadable_cells(n: int) -> Cells:
 
 
 def cells_of(values: Sequence[object]) -> Cells:
-    """The raw cells (m,) of values from memory or a typed file."""
+    """Values from memory or a typed file as None, plain Python values or times, (m,), each by `cell_of`."""
     return as_cells(cell_of(value) for value in values)
 
 
@@ -172,7 +172,7 @@ def time_in_words(at: int, zone: dt.tzinfo | None) -> str:
 
 
 def array_values(column: NDArray[Any]) -> Sequence[object] | Column:
-    """The values of an array (m,); a masked cell is None, or NaN among floats."""
+    """The values of a NumPy array (m,); a masked one is None, or NaN among floats."""
     kind = column.dtype.kind
     if kind in "mM":  # a time is no number and no class, whatever its unit
         return [None] * len(column)
@@ -205,7 +205,7 @@ def series_values(series: Any) -> Sequence[object] | Column:
 
 
 def series_cells(series: Any) -> Cells:
-    """The raw cells of a narwhals series (m,), times by the numbers that its library keeps."""
+    """The values of a narwhals series, (m,), each by `cell_of`; times by their library's own integers."""
     kind = native_kind(series)
     if kind.startswith("complex"):
         return as_cells([UNREADABLE] * len(series))
@@ -237,7 +237,7 @@ def _time_cells(native: Any) -> Cells:
 
 
 def arrow_times(values: Any) -> Cells:
-    """Cells of an Arrow array of dates or times, by its numbers: a time beyond Python's costs its own record."""
+    """The times of an Arrow array by its integers, (m,): one beyond Python's range costs its own record."""
     import pyarrow as pa
 
     kind = values.type

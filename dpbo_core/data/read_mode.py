@@ -21,11 +21,11 @@ class ReadMode:
     keeps_cells: bool = False
 
     def with_cells(self) -> Self:
-        """This read mode with the raw cells kept too."""
+        """The same read mode, but with the file's own values kept beside the numbers."""
         return replace(self, keeps_cells=True)
 
     def with_cells_for(self, columns: Sequence[object] | None) -> Self:
-        """This read mode, with the raw cells kept if an estimator takes `columns` as they are."""
+        """The same read mode, but with the file's own values kept if an estimator takes `columns` as they are."""
         return self if columns is None else self.with_cells()
 
 

@@ -66,30 +66,30 @@ class Table:
         return Table(columns, self.broken, self.source, cells)
 
     def cells_of(self, name: str) -> Cells:
-        """The raw cells (m,) of a column; its canonical values where raw cells were not kept."""
+        """The values (m,) of a column as they were in the file, if kept; else as numbers or texts."""
         raw = self.cells.get(name)
         return as_cells(map(cell_of, self.columns[name].tolist())) if raw is None else raw
 
     def each_column(self) -> Iterator[tuple[str, "Table"]]:
-        """Each column's name with a table that has this column: the table itself."""
+        """Each column's name with a table that has at least this column: here the table itself."""
         for name in self.columns:
             yield name, self
 
     def parts(self) -> Iterator["Table"]:
-        """The table's parts in order: itself alone."""
+        """The tables that this one is stacked from, in order: itself alone."""
         yield self
 
     def but(self, broken: NDArray[np.bool_]) -> "Table":
-        """The table with the records of the mask `broken` (m,) marked broken too."""
+        """The same table with the records of the mask `broken` (m,) marked as unreadable too."""
         return Table(self.columns, self.broken | broken, self.source, self.cells)
 
     def place(self, record: int) -> str:
-        """The place of `record` (from 0) in its file, for messages about PUBLIC tables."""
+        """Where `record` (from 0) is in its file, in words, for messages about PUBLIC tables."""
         return f"line {record + 2}" if self.source.lower().endswith(".csv") else f"record {record + 1}"
 
 
 def joined(tables: Sequence[Table]) -> Table:
-    """Tables stacked in the columns that all of them have; each column as wide a type as it needs."""
+    """Tables stacked to one in the columns that all of them have; each column as wide a type as it needs."""
     first = tables[0]
     if len(tables) == 1:
         return first
@@ -153,7 +153,7 @@ class Encoded:
         return len(self.labels)
 
     def part(self, records: slice | NDArray[np.intp]) -> "Encoded":
-        """The encoded records of a slice (not copied) or of indices."""
+        """The encoded records that a slice (not copied) or indices choose."""
         targets = None if self.targets is None else self.targets[records]
         return Encoded(self.X[records], self.labels[records], self.broken[records], self.n_classes, targets)
 
@@ -183,7 +183,7 @@ class Encoded:
 
 
 def fingerprint(table: Table) -> str:
-    """sha256 (64 hex digits) of a canonical byte form, the same on every machine and from CSV or Parquet.
+    """The SHA-256 (64 hex digits) of a table's values, the same on every machine and from CSV or Parquet.
 
     For PUBLIC tables only: a hash of a sensitive table would tell whether a guess of it is right. Integers
     are big-endian 8 bytes, numbers little-endian IEEE doubles (one NaN, one zero), texts length and UTF-8. Where
@@ -211,7 +211,7 @@ def fingerprint(table: Table) -> str:
 
 
 def _agrees(cell: object, value: object) -> bool:
-    """Whether a raw cell says what its canonical value says."""
+    """Whether a file's own value says what the number or text read from it says."""
     if cell is None:
         return value != value
     return isinstance(cell, str | float | bool) and cell == value

@@ -42,6 +42,7 @@ class _ColumnsOfParts(Table):
     files: tuple[_File, ...] = ()
 
     def place(self, record: int) -> str:
+        """Where `record` (from 0) of all files is, in words: its number in which file."""
         for file in self.files:
             if record < file.n_records:
                 return f"record {record + 1} of {file.path.name}"
@@ -95,7 +96,7 @@ class TableParts:
         return TableParts(self.files, tuple(name for name in self.columns if name not in names), self.source)
 
     def only(self, *names: str) -> Table:
-        """A table of some columns of all files' records: 8 bytes a record and column.
+        """A table in memory of some columns of all files' records: 8 bytes a record and column.
 
         Raises:
             StudyInvalid: a file cannot be decoded, or is not the one that was found.
@@ -108,7 +109,7 @@ class TableParts:
         return _ColumnsOfParts(columns, np.zeros(self.n_records, np.bool_), self.source, files=self.files)
 
     def each_column(self) -> Iterator[tuple[str, Table]]:
-        """Each column's name with a table of all records that has it: as many columns at once as fit.
+        """Each column's name with a table of all records that has it; as many columns are read at once as fit.
 
         Raises:
             StudyInvalid: as `only`.
@@ -174,6 +175,7 @@ def _check_unchanged(file: _File) -> None:
 
 
 def _file_state(path: Path, shown_as: str) -> _State:
+    """What changes when a file does: its inode, time and size; refused where it is gone."""
     try:
         status = path.stat()
     except OSError:

@@ -25,7 +25,7 @@ _NOTHING = float("nan")
 
 
 def _real(value: complex) -> float | None:
-    """The real part of a number without an imaginary one; None otherwise, so that no record costs the others."""
+    """The real part of a complex number without an imaginary one; None otherwise."""
     exact = complex.__complex__(value)
     return exact.real if exact.imag == 0.0 else None
 
@@ -79,6 +79,7 @@ def canonical(value: object) -> Value:
 
 
 def _value_of_text(text: str) -> Value:
+    """The number, truth value (as 0 or 1) or stripped text that a text means."""
     text = text.strip()
     if "_" not in text:  # Python reads 2020_01 as a number; nobody who writes a table means one
         try:
@@ -92,12 +93,12 @@ def _value_of_text(text: str) -> Value:
 
 
 def value_column(values: Sequence[object]) -> Column:
-    """`values` as a column (m,), each by `canonical`."""
+    """Values as one column (m,) of numbers and texts, each by `canonical`."""
     return _as_column([canonical(value) for value in values])
 
 
 def text_column(texts: Sequence[str]) -> Column:
-    """Texts as a column (m,): numbers parsed by Python's float, equal texts once."""
+    """Texts as one column (m,) of numbers, where Python's float parses them, and texts."""
     if "_" not in "".join(texts):
         try:
             return np.fromiter(map(float, texts), np.float64, len(texts))
@@ -116,7 +117,7 @@ def _as_column(values: list[Value]) -> Column:
 
 
 def joined(parts: Sequence[Column]) -> Column:
-    """Columns concatenated; float64 only if all of them are."""
+    """Columns concatenated to one; float64 only if all of them are."""
     if len(parts) < 2:
         return parts[0] if parts else np.empty(0)
     return np.concatenate(parts)

@@ -119,7 +119,7 @@ class ServedModel:
     def _scaled(
         self, raw: NDArray[np.float64], center: NDArray[np.float64], scale: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """The rows (raw − center)/scale, of a linear model clipped to its ball; nothing overflows."""
+        """The rows (raw − center)/scale, clipped to the unit ball for a linear model; nothing overflows."""
         top, up = np.frexp(raw * 0.25 - center * 0.25)
         bottom, down = np.frexp(scale)
         exponents = np.where(top == 0.0, -100_000, up - down + 2)
@@ -177,10 +177,11 @@ class Repaired:
         return np.asarray(self.terms["slope"] * values + self.terms["intercept"])
 
     def predict(self, rows: Any) -> NDArray[np.intp]:
-        """The predicted class of each row, (m,): 1 above the threshold."""
+        """The predicted class of each row, (m,): 1 where its value is above the repaired threshold."""
         return np.asarray((self._decision_values(rows) > self.terms["threshold"]).astype(int))
 
     def _decision_values(self, rows: Any) -> NDArray[np.float64]:
+        """What the method that the repair is for gives for each row, (m,): decision values, or probabilities."""
         values = np.asarray(getattr(self.estimator, self.terms["verb"])(rows))
         return values[:, 1] if values.ndim == 2 else values
 
@@ -221,7 +222,7 @@ class Behind:
 
 
 def boosted(folder: Path, kind: Any, before: Any = None) -> Any:
-    """The booster that was saved in `folder`.
+    """The booster (LightGBM's, say) saved in `folder`, behind the fitted transformers `before`, if any.
 
     Args:
         folder: of the model.
@@ -254,7 +255,7 @@ def boosted(folder: Path, kind: Any, before: Any = None) -> Any:
 
 
 def data_frame(columns: list[dict[str, Any]], table: Any) -> Any:
-    """The columns of `table` with the types that they had in training, as a pandas.DataFrame.
+    """The columns of `table` as a pandas.DataFrame, each of the type that it had in training.
 
     Args:
         columns: what `model.json` says of them.
@@ -287,7 +288,7 @@ def series(column: dict[str, Any], values: list[Any]) -> Any:
 
 
 def cell(column: dict[str, Any], value: Any) -> Any:
-    """A raw value converted to its column's type.
+    """A value of a table converted to its column's type.
 
     Raises:
         ValueError: it cannot be put into it.
@@ -322,7 +323,7 @@ def cell(column: dict[str, Any], value: Any) -> Any:
 
 
 def meaning(value: Any) -> float | str:
-    """The number or text that a raw value stands for, NaN if neither."""
+    """The number or text that a value of a table stands for, NaN if neither."""
     if isinstance(value, bool | int | float | np.bool_ | np.integer | np.floating):
         try:
             return float(value)

@@ -38,7 +38,7 @@ from dpbo_core.models.public_process import numbers_of
 
 
 def write(folder: Path, preprocessing: Preprocessing, model: Model, loss: str | None) -> None:
-    """Write the preprocessing and the model into `folder`: both files or neither.
+    """Write a model, its preprocessing and its `loss` (of a linear model) into `folder`: both files or neither.
 
     Args:
         folder: where to.
@@ -65,7 +65,7 @@ def write(folder: Path, preprocessing: Preprocessing, model: Model, loss: str | 
 
 
 def _write_estimator(folder: Path, estimator: Any) -> dict[str, Any]:
-    """Write an estimator's files, foreign classes from a child process; returns how its booster is read."""
+    """Write an estimator into `folder`, foreign classes from a child process; returns how to read its booster."""
     if isinstance(estimator, IsolatedEstimator):
         fields = numbers_of(_write_pickled, estimator.pickled, folder.resolve())
         return dict(json.loads(fields.tobytes()))
@@ -76,7 +76,7 @@ def _write_estimator(folder: Path, estimator: Any) -> dict[str, Any]:
 
 
 def _write_pickled(estimator: Any, folder: Path) -> NDArray[np.uint8]:
-    """Run `_write_estimator` in the child process that may unpickle: its result as JSON's bytes."""
+    """Run `_write_estimator` in the child process that may unpickle: its result as the bytes of JSON."""
     return np.frombuffer(json.dumps(_write_estimator(folder, opened(estimator))).encode(), dtype=np.uint8)
 
 
@@ -91,7 +91,7 @@ def linear_fields(model: LinearModel, loss: str | None) -> dict[str, Any]:
 
 
 def read(folder: Path) -> tuple[Preprocessing, Model, str | None]:
-    """The preprocessing, the model and a linear model's loss that `write` wrote, bit for bit.
+    """The preprocessing, the model, and the loss of a linear one, bit for bit as `write` wrote them.
 
     Raises:
         StudyInvalid: a file is missing, damaged, of another format, or names a type beyond the list above.
@@ -139,7 +139,7 @@ def parted(estimator: Any) -> tuple[Any, Any]:
 
 
 def packages_of(estimator: Any) -> tuple[str, ...]:
-    """The distribution that a booster came with, as xgboost-cpu; empty where there is no booster."""
+    """The distributions that the estimator's booster came with, as xgboost-cpu; empty without a booster."""
     if isinstance(estimator, IsolatedEstimator):
         library = next(
             (name.partition(".")[0] for name in estimator.modules if name.partition(".")[0] in BOOSTERS), ""
@@ -155,7 +155,7 @@ def is_linear(estimator: Any) -> bool:
 
 
 def write_booster(folder: Path, booster: Any) -> dict[str, str]:
-    """Write a booster into `folder`: the fields that say how to read it again."""
+    """Write a booster into `folder`; returns the JSON fields that say how to read it again."""
     library, kind = _library(booster), type(booster).__name__
     path = folder / BOOSTERS[library][0]
     if library == "lightgbm":
@@ -166,7 +166,7 @@ def write_booster(folder: Path, booster: Any) -> dict[str, str]:
 
 
 def _library(estimator: Any) -> str:
-    """The package of a booster that can be written; "" for every other estimator. By identity, not by name."""
+    """The package that a booster is of, if it can be written; "" for any other estimator. By identity."""
     kind = type(estimator)
     if callable(getattr(estimator, "objective", None)) or getattr(estimator, "pred_early_stop", False):
         return ""  # how it answers is not in its trees alone
@@ -177,6 +177,7 @@ def _library(estimator: Any) -> str:
 
 
 def _dumped(estimator: Any) -> bytes:
+    """The estimator in skops format; refused where a type in it would not be loaded again."""
     from skops import io
 
     try:
@@ -241,7 +242,7 @@ def loaded_estimator(path: Path, *, verb: str) -> Any:
 
 
 def _not_finite(constant: str) -> float:
-    """Refuse what Python's own JSON has beyond JSON: NaN, Infinity."""
+    """Raise an error for a number that is not JSON's, NaN or Infinity, as Python's reader would take it."""
     raise ValueError(constant)
 
 
@@ -268,11 +269,12 @@ def _read_feature(fields: dict[str, Any]) -> Feature | NamedColumn:
 
 
 def _terms(terms: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a `Repaired` model; its verb is one of an estimator's, whatever stands there."""
+    """The JSON fields of a `Repaired` model, checked so that its verb is an estimator's method."""
     return terms | {"verb": VERBS[VERBS.index(terms["verb"])]}
 
 
 def _floats(cells: Any, length: int) -> NDArray[np.float64]:
+    """A public row of numbers from JSON, (length,); ValueError for another length."""
     row = np.array(cells, dtype=np.float64)
     if row.shape != (length,):
         raise ValueError
@@ -280,7 +282,7 @@ def _floats(cells: Any, length: int) -> NDArray[np.float64]:
 
 
 def _cells(cells: Any, columns: tuple[NamedColumn, ...]) -> NDArray[Any]:
-    """The cells of a public row, for an estimator that takes the table's own columns."""
+    """A public row from JSON as an array of values, for an estimator that takes a data frame."""
     if len(cells) != len(columns) or not all(isinstance(cell, str | int | float | None) for cell in cells):
         raise ValueError
     return as_cells(float("nan") if cell is None else cell for cell in cells)

@@ -57,11 +57,11 @@ class FinalModel:
 
     @property
     def classes(self) -> tuple[float | str, ...]:
-        """The training classes, sorted, in the order of the probabilities; none of a regression."""
+        """The training classes, sorted, in the order of the probabilities; empty for a regression."""
         return self.preprocessing.classes
 
     def predict(self, table: Any) -> NDArray[Any]:
-        """The class or number of each row, (m,).
+        """The predicted class or number of each row of a table, (m,).
 
         Raises:
             StudyInvalid: a column is missing.
@@ -93,10 +93,11 @@ class FinalModel:
         return self._estimator_method("decision_function")
 
     def example(self) -> dict[str, list[Any]]:
-        """A table of two made-up rows, from the PUBLIC set's means and categories alone: no real row."""
+        """An input table of two made-up rows, from the PUBLIC set's means and categories alone."""
         return {feature.name: _made_up_values(feature) for feature in self.preprocessing.features}
 
     def _estimator_method(self, verb: str) -> Callable[[Any], NDArray[np.float64]]:
+        """A function of a table that gives what the estimator's `verb` does; AttributeError without one."""
         model = self.model
         if isinstance(model, LinearModel):
             if verb == "decision_function":
@@ -108,6 +109,7 @@ class FinalModel:
         raise AttributeError(f"this model has no {verb}")
 
     def _encoded(self, table: Any) -> Any:
+        """The rows of a table as the model takes them: numbers (m, d), or a data frame."""
         columns = columns_of(table, self.columns)
         if self.preprocessing.columns is not None:
             columns_as_dicts = [asdict(column) for column in self.preprocessing.columns]
@@ -121,7 +123,7 @@ class FinalModel:
 
     @classmethod
     def load(cls, folder: str | Path) -> "FinalModel":
-        """The model that `save` wrote; a file with a type beyond scikit-learn's is refused before it is built.
+        """The model in a folder that `save` wrote; types beyond scikit-learn's are refused before they are built.
 
         Raises:
             StudyInvalid: it is missing, damaged, or names such a type.
@@ -138,7 +140,7 @@ class FinalModel:
         *,
         allowed_score: str | None = None,
     ) -> "FinalModel | None":
-        """The model trained on the public set at a release's choice; None without a choice, or with its own model.
+        """The model trained on public data as a release chose; None if it chose nothing or brought its own model.
 
         Args:
             spec: the study.
@@ -165,7 +167,7 @@ class FinalModel:
         )
 
     def save(self, folder: Path) -> Path:
-        """Write the model into `folder`, made if need be: that folder.
+        """Write the model into `folder`, made if need be, and return that folder.
 
         Raises:
             StudyInvalid: the estimator cannot be loaded again without running code of its own.
@@ -180,6 +182,7 @@ def _margins(model: LinearModel, X: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _made_up_values(feature: Feature | NamedColumn) -> list[Any]:
+    """Two made-up values of a feature, from its public mean or categories."""
     if isinstance(feature, NamedColumn):
         return _two_public_values(feature)
     if isinstance(feature, Category):
@@ -189,6 +192,7 @@ def _made_up_values(feature: Feature | NamedColumn) -> list[Any]:
 
 
 def _two_public_values(column: NamedColumn) -> list[Any]:
+    """Two values that a column may have, from its public type and categories."""
     if column.kind == "truth":
         return [False, True]
     if column.kind in ("text", "category"):
@@ -211,7 +215,7 @@ def model_is_public(release: Release) -> bool:
 
 
 def columns_of(rows: Any, names: tuple[str, ...]) -> dict[str, list[object]]:
-    """The columns `names` of `rows`, each of one value a row.
+    """The columns `names` of a table in memory, as lists with a value for each row.
 
     Args:
         rows: a data frame; columns by name; a list of dicts, one a row; or one dict, which is one row. More columns
@@ -243,7 +247,7 @@ def columns_of(rows: Any, names: tuple[str, ...]) -> dict[str, list[object]]:
 
 
 def _of_dicts(rows: Sequence[Any]) -> dict[str, list[object]]:
-    """Columns from a list of dicts, in order of first appearance.
+    """The columns of a table that is a list of dicts, in order of first appearance.
 
     Raises:
         StudyInvalid: one of them is no dict, or there are none.

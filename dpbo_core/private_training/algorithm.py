@@ -33,15 +33,15 @@ class PrivateTraining(Protocol):
 
     @property
     def curve(self) -> RenyiCurve:
-        """The Rényi cost of one training under replace-one, the largest over the points of Λ."""
+        """The Rényi cost of one training under replace-one, the largest over the hyperparameters Λ."""
         ...
 
     def check(self, sizes: Sizes, point: Mapping[str, Any]) -> None:
-        """Refuse a point at which some data set of these sizes cannot be trained on, with StudyInvalid."""
+        """Refuse hyperparameters `point` at which some data set of these sizes cannot be trained on."""
         ...
 
     def train(self, records: Encoded, point: Mapping[str, Any], source: NoiseSource) -> PrivateModel:
-        """The private model at `point`; every random choice in it comes from `source`."""
+        """The private model at hyperparameters `point`; every random number in it comes from `source`."""
         ...
 
 
@@ -81,7 +81,7 @@ def check_axes(algorithm: str, axes: Mapping[str, Axis], points: tuple[Mapping[s
 
 
 def check_moderate(what: str, value: float) -> None:
-    """Refuse a hyperparameter outside [1e-100, 1e100], where its square or quotient is no number.
+    """Refuse a hyperparameter outside [1e-100, 1e100], where its square or quotient overflows; `what` names it.
 
     Raises:
         StudyInvalid: it is not.

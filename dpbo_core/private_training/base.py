@@ -49,7 +49,7 @@ class Base:
             check_axes(self.name, self.axes, problem.candidates.points)
 
     def nearest_to_defaults(self, problem: Problem) -> int:
-        """The index of the candidate nearest in ratio to the documented settings, for a single training.
+        """The index of the candidate nearest in ratio to the documented defaults, for a single training.
 
         Raises:
             StudyInvalid: the algorithm documents none, and there are several.
@@ -71,7 +71,7 @@ class Base:
         return min(range(len(points)), key=lambda index: distance(points[index]))
 
     def facts(self, problem: Problem, *, score_share: float, batch_size: int) -> TrialFacts:
-        """The public numbers that a trial's price depends on in this study, whose hyperparameters were checked."""
+        """The public numbers that the price of a trial (a training and its noisy score) depends on."""
         points, axes = problem.candidates.points, self.axes or {}
         return TrialFacts(
             estimator=problem.model.estimator,

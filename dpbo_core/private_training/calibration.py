@@ -37,7 +37,7 @@ class Terms:
 
 
 def calibrate(problem: Problem, terms: Terms) -> Trial | None:
-    """The most expensive trial whose selection stays within the terms; None where none does."""
+    """The dearest trial (training and noisy score) whose selection stays within the terms; None if none does."""
     base = base_named(terms.base)
     facts = base.facts(problem, score_share=terms.score_share, batch_size=terms.batch_size)
     cost = _largest_trial_cost(terms, facts)
@@ -63,6 +63,7 @@ def longest(law: Stopping, *, epsilon: float, delta: float) -> int:
 
 @lru_cache(maxsize=64)  # a study is planned several times, and a calibration may take a good part of a second
 def _largest_trial_cost(terms: Terms, facts: TrialFacts) -> float | None:
+    """The largest cost of one trial whose selection stays within the terms; None where none does."""
     base = base_named(terms.base)
 
     def affordable(cost: float) -> bool:

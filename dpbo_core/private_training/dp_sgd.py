@@ -50,17 +50,17 @@ class DpSgd:
         return _renyi_curve(self.noise_multiplier, self.rate, self.steps(self.most_epochs))
 
     def steps(self, epochs: float) -> int:
-        """The number T of noisy gradient steps in so many epochs."""
+        """The number T of noisy gradient steps in so many passes over the data."""
         return math.ceil(epochs / self.rate)
 
     def check(self, sizes: Sizes, point: Mapping[str, Any]) -> None:
-        """Refuse a point whose numbers overflow, or whose noise cannot be drawn."""
+        """Refuse hyperparameters whose numbers overflow, or whose noise cannot be drawn, on such data."""
         for name in ("learning_rate", "clipping_norm"):
             check_moderate(name, value_of(name, AXES, point))
         check_vector(self._noise(sizes))
 
     def _noise(self, sizes: Sizes) -> DiscreteGaussianVector:
-        """The mechanism of one step's noise."""
+        """The mechanism that adds noise to one step's gradient."""
         size = sizes.n_features * n_columns(self.estimator, sizes.n_classes)
         sensitivity = sum_sensitivity(moves=1, n_records=sizes.n_records, size=size)
         rho = 1.0 / (2.0 * self.noise_multiplier**2) * (1.0 - 1e-14)  # σ·Δ of noise, rounded up
@@ -82,6 +82,8 @@ class DpSgd:
 
 @lru_cache(maxsize=512)
 def _renyi_curve(sigma: float, rate: float, steps: int) -> RenyiCurve:
+    """The Rényi cost of so many steps of noise multiplier `sigma` on samples at this rate."""
+
     def step(alpha: float) -> float:
         return discrete_replace_one_renyi(
             alpha=alpha, rate=rate, noise_multiplier=sigma, sensitivity=STEPS, coordinates=MOST_WEIGHTS
@@ -91,7 +93,7 @@ def _renyi_curve(sigma: float, rate: float, steps: int) -> RenyiCurve:
 
 
 def _trial(cost: float, facts: TrialFacts) -> Trial:
-    """The trial of ρ = `cost`, which pays for T steps of 1/(2σ²) each and for the quality."""
+    """The trial of zCDP cost ρ, which pays for T steps of 1/(2σ²) each and for the noisy score."""
     if facts.n_records is None:
         raise ValueError("a sampled training needs the number of its records")
     most = dict(facts.largest)["epochs"]

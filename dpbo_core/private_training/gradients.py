@@ -39,7 +39,7 @@ def n_columns(estimator: str, n_classes: int) -> int:
 
 
 def sum_sensitivity(*, moves: int, n_records: int, size: int) -> float:
-    """The ℓ₂ sensitivity of `clipped_sum` in steps, rounded up; `moves`: 2 for replace-one, 1 for add-or-remove."""
+    """The ℓ₂ sensitivity of `clipped_sum` in grid steps; `moves`: 2 for replace-one, 1 for add-or-remove."""
     gamma = (n_records + 4) * _U / (1.0 - (n_records + 4) * _U)
     return (moves * STEPS + math.sqrt(size) * (1.0 + 2.0 * gamma * n_records * STEPS)) * (1.0 + 1e-12)
 
@@ -61,7 +61,7 @@ def clipped_sum(
 
 
 def bounded(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Weights after a step, clipped to finite numbers whatever the learning rate: post-processing."""
+    """Weights after a step, clipped to finite numbers, whatever the learning rate did."""
     return np.nan_to_num(np.clip(weights, -1e6, 1e6))
 
 
@@ -71,6 +71,7 @@ def model_of(weights: NDArray[np.float64]) -> PrivateModel:
 
 
 def _loss_derivatives(records: Encoded, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The loss's derivative with respect to each record's scores, (n, K)."""
     if scores.shape[1] == 1:
         signs = records.signs[:, None]
         e = np.exp(-np.abs(scores))

@@ -47,13 +47,13 @@ class NoisyGradientDescent:
         return RenyiCurve(rho=self.rho)
 
     def check(self, sizes: Sizes, point: Mapping[str, Any]) -> None:
-        """Refuse a point whose numbers overflow, or whose noise cannot be drawn."""
+        """Refuse hyperparameters whose numbers overflow, or whose noise cannot be drawn, on such data."""
         for name in ("learning_rate", "clipping_norm"):
             check_moderate(name, value_of(name, AXES, point))
         check_vector(self._noise(sizes, value_of("epochs", AXES, point)))
 
     def _noise(self, sizes: Sizes, epochs: float) -> DiscreteGaussianVector:
-        """The mechanism of one step's noise."""
+        """The mechanism that adds noise to one step's gradient."""
         size = sizes.n_features * n_columns(self.estimator, sizes.n_classes)
         sensitivity = sum_sensitivity(moves=2, n_records=sizes.n_records, size=size)
         return DiscreteGaussianVector(sensitivity, self.rho / epochs * (1.0 - 1e-14), size)
@@ -72,7 +72,7 @@ class NoisyGradientDescent:
 
 
 def _trial_at_rho(rho: float, facts: TrialFacts) -> Trial:
-    """The trial that costs ρ: its score's share for the score's Gaussian, and the rest for the training."""
+    """The trial of zCDP cost ρ: the score's share pays for its Gaussian noise, the rest for the training."""
     score = facts.gaussian(facts.score_share * rho)
     training = NoisyGradientDescent(facts.estimator, facts.training_cost(rho, from_units(score.rho_units)))
     return with_score(training, score, facts)

@@ -55,7 +55,7 @@ class ObjectivePerturbation:
         return RenyiCurve(epsilon=self.epsilon)
 
     def tilt_epsilon(self, *, n_records: int, regularization: float) -> float:
-        """The part ε_Z of ε that pays for the tilt, rounded down; 0 or less where λ is too small for this ε."""
+        """The part ε_Z of ε that pays for the objective's noise (tilt), rounded down; ≤ 0 if λ is too small."""
         jacobian = theorem_9_jacobian(n_records=n_records, regularization=regularization, curvature=CURVATURE)
         return (self.epsilon * (1.0 - OUTPUT_SHARE) - jacobian) * (1.0 - 1e-12)
 
@@ -82,7 +82,7 @@ class ObjectivePerturbation:
         check_vector(noise_of(2.0 * _apart(tau, n, d, regularization), self.epsilon * OUTPUT_SHARE, d)[0])
 
     def _tilt(self, n_records: int, n_features: int, regularization: float) -> DiscreteLaplaceVector:
-        """The noise Z of the objective's tilt, in grid steps."""
+        """The noise Z that is added to the objective as a linear term, in grid steps."""
         steps = math.ceil(2.0 * math.sqrt(n_features) / GRID * (1.0 + 1e-12)) + n_features
         epsilon = self.tilt_epsilon(n_records=n_records, regularization=regularization)
         return DiscreteLaplaceVector(steps, epsilon, n_features)
@@ -107,17 +107,18 @@ class ObjectivePerturbation:
 
 
 def _apart(tau: float, n_records: int, n_features: int, regularization: float) -> float:
-    """The distance τ′ of solved weights from the exact minimiser under the continuous tilt, rounded up."""
+    """How far solved weights may be from the exact minimiser under continuous noise, τ′, rounded up."""
     return (tau + GRID * math.sqrt(n_features) / (2.0 * n_records * regularization)) * (1.0 + 1e-9)
 
 
 def _reach(tilt: DiscreteLaplaceVector) -> float:
-    """A length that the tilt hZ exceeds with probability 2⁻¹²⁸ at most: Pr[|Z_i| > t] ≤ 2e^{−t/s}."""
+    """A length that the noise hZ exceeds with probability 2⁻¹²⁸ at most: Pr[|Z_i| > t] ≤ 2e^{−t/s}."""
     longest = tilt.scale * (129.0 * math.log(2.0) + math.log(tilt.size)) + 1.0
     return GRID * longest * math.sqrt(tilt.size)
 
 
 def _trial_at_epsilon(epsilon: float, facts: TrialFacts) -> Trial:
+    """The trial (training and noisy score) of objective perturbation that costs ε."""
     return pure_trial(facts, epsilon, ObjectivePerturbation)
 
 

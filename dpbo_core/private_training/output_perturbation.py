@@ -52,7 +52,7 @@ class OutputPerturbation:
         check_vector(noise_of(self._sensitivity(n, d, regularization), self.epsilon, d)[0])
 
     def _sensitivity(self, n_records: int, n_features: int, regularization: float) -> float:
-        """The most that the weights move in ℓ₂ between neighbours, Δ₂."""
+        """The ℓ₂ sensitivity Δ₂ of the trained weights."""
         tau = tolerance(n_records=n_records, n_features=n_features, regularization=regularization)
         return corollary_8_sensitivity(n_records=n_records, regularization=regularization, solver_tolerance=tau)
 
@@ -69,6 +69,7 @@ class OutputPerturbation:
 
 
 def _trial_at_epsilon(epsilon: float, facts: TrialFacts) -> Trial:
+    """The trial (training and noisy score) of output perturbation that costs ε."""
     return pure_trial(facts, epsilon, OutputPerturbation)
 
 

@@ -33,7 +33,7 @@ from dpbo_core.models.linear.tilted import descent_steps
 
 
 def noise_of(sensitivity: float, epsilon: float, size: int) -> tuple[DiscreteLaplaceVector, float]:
-    """The Laplace noise for weights of ℓ₂ sensitivity `sensitivity`, and its grid h, a power of two."""
+    """The Laplace noise for `size` weights of that ℓ₂ sensitivity, and its grid h, a power of two."""
     h = 2.0 ** (math.floor(math.log2(sensitivity)) - 20)
     steps = math.ceil(math.sqrt(size) * sensitivity / h * (1.0 + 1e-12)) + size
     return DiscreteLaplaceVector(steps, epsilon, size), h
@@ -55,7 +55,7 @@ LARGEST = 1e100  # of λ: squares of the weights stay numbers
 
 
 def tolerance(*, n_records: int, n_features: int, regularization: float, tilt_norm: float = 0.0) -> float:
-    """The distance τ to the minimiser that a solver must reach; infinite where doubles certify nothing."""
+    """The distance τ to the minimiser that a solver must reach; infinite where doubles cannot certify any."""
     least = certifiable(
         n_records=n_records, n_features=n_features, regularization=regularization, tilt_norm=tilt_norm
     )
@@ -63,7 +63,7 @@ def tolerance(*, n_records: int, n_features: int, regularization: float, tilt_no
 
 
 def solvable(*, n_records: int, n_features: int, regularization: float, tilt_norm: float = 0.0) -> bool:
-    """Whether every data set of that size can be solved to τ."""
+    """Whether a solver can come within τ of the minimiser on every data set of that size."""
     if not regularization <= LARGEST:
         return False
     tau = tolerance(n_records=n_records, n_features=n_features, regularization=regularization, tilt_norm=tilt_norm)
@@ -75,7 +75,7 @@ def solvable(*, n_records: int, n_features: int, regularization: float, tilt_nor
 def check_solvable(
     algorithm: str, *, n_records: int, n_features: int, regularization: float, tilt_norm: float = 0.0
 ) -> None:
-    """Refuse a λ at which some data set of that size cannot be solved.
+    """Refuse a λ at which some data set of that size cannot be solved to within τ.
 
     Raises:
         StudyInvalid: it is not so; says from which λ on it is.

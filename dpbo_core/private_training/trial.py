@@ -41,12 +41,12 @@ class Trial:
 
     @property
     def score_scale(self) -> float:
-        """The noise scale of the trial's quality q, in integer steps of the sum."""
+        """The noise scale of the trial's score q, in units of the integer sum."""
         return self.score.scale
 
     @property
     def described(self) -> str:
-        """The cost of one trial in a few words."""
+        """The cost of one trial (a training and its noisy score) in a few words."""
         if self.curve.pure:
             return f"ε = {self.curve.epsilon:.3g}"
         if self.curve.table:
@@ -77,25 +77,25 @@ class TrialFacts:
     largest: tuple[tuple[str, float], ...]
 
     def training_cost(self, cost: float, of_score: float) -> float:
-        """The part of a trial's cost that is left for its training, beside its quality."""
+        """What is left of a trial's `cost` for its training beside the noisy score's cost `of_score`."""
         return cost if self.disjoint else cost - of_score
 
     @property
     def disjoint(self) -> bool:
-        """Whether no person has records in both sets."""
+        """Whether no person has records in both the training and the validation set."""
         return self.score_share == 1.0
 
     def laplace(self, epsilon: float) -> DiscreteLaplace:
-        """The Laplace mechanism that makes a trial's quality ε-DP."""
+        """The Laplace mechanism that makes a trial's score ε-DP."""
         return DiscreteLaplace(self.record_steps, _units(epsilon), self.score_per_step)
 
     def gaussian(self, rho: float) -> DiscreteGaussian:
-        """The Gaussian mechanism that makes a trial's quality ρ-zCDP."""
+        """The Gaussian mechanism that makes a trial's score ρ-zCDP."""
         return DiscreteGaussian(self.record_steps, _units(rho), self.score_per_step)
 
 
 def pure_trial(facts: TrialFacts, cost: float, make: Callable[[float], PrivateTraining]) -> Trial:
-    """A trial of pure ε = `cost`, split between the training that `make` makes and its quality."""
+    """A trial of pure ε = `cost`, split between the training that `make` makes for an ε and its noisy score."""
     score = facts.laplace(facts.score_share * cost)
     return with_score(
         make(facts.training_cost(cost, from_units(score.epsilon_units)) * (1.0 - 1e-15)), score, facts
@@ -105,7 +105,7 @@ def pure_trial(facts: TrialFacts, cost: float, make: Callable[[float], PrivateTr
 def with_score(
     training: PrivateTraining | None, score: DiscreteLaplace | DiscreteGaussian, facts: TrialFacts
 ) -> Trial:
-    """A trial from a training and the mechanism of its quality: the sum of their costs, or the larger one."""
+    """A trial from a training and its score's mechanism, at the sum of their costs; of disjoint sets the larger."""
     if isinstance(score, DiscreteLaplace):
         cost = RenyiCurve(epsilon=from_units(score.epsilon_units))
     else:
@@ -132,7 +132,7 @@ def largest(affordable: Callable[[float], bool]) -> float | None:
 
 
 def training_loss(trial: Trial, problem: Problem) -> float:
-    """About what a private training loses, as a share of the score's range: √(2dK/ρ)/n, at most 1.
+    """Roughly what a private training loses to noise, as a share of the score's range: √(2dK/ρ)/n, at most 1.
 
     The noise of all gradient steps over the most that n clipped gradients add. Digits and breast cancer lose within
     a factor of 2 of it, at ε = 1 and 4. Before a file's header is read d is taken for 30.
@@ -145,7 +145,7 @@ def training_loss(trial: Trial, problem: Problem) -> float:
 
 
 def check_every_point(trial: Trial, problem: Problem) -> None:
-    """Refuse a study where some data set of its sizes cannot be trained on at some point of Λ.
+    """Refuse a study where data of its sizes cannot be trained on at some hyperparameters in Λ.
 
     Before the training file's header was read the features are not counted: one is the least there is.
 
@@ -161,6 +161,7 @@ def check_every_point(trial: Trial, problem: Problem) -> None:
 
 
 def _units(amount: float) -> int:
+    """The amount of ε or ρ in whole ledger units, at least 1."""
     return max(1, math.floor(amount * UNITS_PER_ONE))
 
 

@@ -13,7 +13,7 @@ from dpbo_core.problem.problem import Problem
 
 
 def _public_trial(cost: float, facts: TrialFacts) -> Trial:
-    """A trial with a model of the public set, which costs nothing: all of `cost` pays for its quality."""
+    """A trial whose model is of the public set and costs nothing: all of `cost` pays for its noisy score."""
     return with_score(None, facts.laplace(cost), facts)
 
 
@@ -31,7 +31,7 @@ BASES: Mapping[str, Base] = {
 
 
 def base_named(name: str) -> Base:
-    """The base algorithm that a study names.
+    """The private training algorithm that a study names.
 
     Raises:
         StudyInvalid: there is none of this name.
@@ -46,7 +46,7 @@ def base_named(name: str) -> Base:
 
 
 def check_base(base: Base, problem: Problem) -> None:
-    """Refuse a base algorithm that does not fit the training set, model or hyperparameters.
+    """Refuse a private training algorithm that does not fit the training set, model or hyperparameters.
 
     Raises:
         StudyInvalid: it is not so.

@@ -42,20 +42,20 @@ class Scorer(Protocol):
     """What a method sees of the sensitive half."""
 
     def evaluate(self, model: ScorableModel) -> Sensitive[int]:
-        """The exact integer score of `model` on the records: a sum of scores, or a count of pairs."""
+        """The sealed integer score of `model` on the sensitive records: a sum of scores, or of pairs a count."""
         ...
 
     def pairs(self) -> Sensitive[int]:
-        """The largest count of pairs, 2PQ, of a perfect ranking; for scores of pairs alone."""
+        """The sealed count of pairs, 2PQ, that a perfect ranking would reach; for scores of pairs alone."""
         ...
 
     def paired(self, model: ScorableModel, reference: ScorableModel, clipped: int) -> Sensitive[int]:
-        """The exact integer sum of the records' clipped differences between two models, each on the whole grid."""
+        """The sealed integer sum of the records' score differences between two models, clipped at ±`clipped`."""
         ...
 
     @property
     def training(self) -> Sensitive[Encoded] | None:
-        """The training records where they are sensitive too; None where they are public."""
+        """The sealed training records where they are sensitive too; None where they are public."""
         ...
 
 
@@ -73,12 +73,12 @@ class Together:
 
     @property
     def vector(self) -> Sensitive[NDArray[np.int64]]:
-        """The sums as one sealed array, (L,)."""
+        """All models' exact integers as one sealed array, (L,)."""
         return Sensitive(np.array([total.expose() for total in self.sums], dtype=np.int64))
 
     @classmethod
     def of(cls, totals: Totals) -> "Together":
-        """The sealed numbers, each on its own."""
+        """The models' exact integers, each sealed on its own."""
         sums, differences = totals
         return cls(tuple(map(Sensitive, sums)), tuple(map(Sensitive, differences)))
 
@@ -86,7 +86,7 @@ class Together:
 def evaluate_all(
     scorer: Scorer, models: Sequence[ScorableModel], paired_with: Paired | None = None, *, models_left: int = 0
 ) -> Together:
-    """The exact integer of every model, in one pass over the records if the scorer can."""
+    """The sealed exact integer of every model, in one pass over the records if the scorer can."""
     if isinstance(scorer, Half):
         return scorer.evaluate_all(models, paired_with, models_left=models_left)
     sums = tuple(scorer.evaluate(model) for model in models)
@@ -114,12 +114,12 @@ class Half(Opaque):
 
     @property
     def training(self) -> Sensitive[Encoded] | None:
-        """The sensitive training records; None where they are public."""
+        """The sealed training records where they are sensitive too; None where they are public."""
         return None
 
     @abstractmethod
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:
-        """Each model's exact integer, and its paired sum; as sensitive as the records.
+        """Each model's exact integer score, and its sum of paired differences; as sensitive as the records.
 
         Args:
             models: of which one pass over the records is made.
@@ -131,7 +131,7 @@ class Half(Opaque):
         """
 
     def evaluate(self, model: ScorableModel) -> Sensitive[int]:
-        """The exact integer of one model: a sum of scores, a sum of persons' means, or a count of pairs.
+        """The sealed exact integer of one model: a sum of scores, a sum of persons' means, or a count of pairs.
 
         Raises:
             Sealed: as `totals`.
@@ -139,11 +139,11 @@ class Half(Opaque):
         return Sensitive(self.totals((model,), None, models_left=ONE_AT_A_TIME)[0][0])
 
     def pairs(self) -> Sensitive[int]:
-        """The largest count of pairs, 2PQ, from the labels alone; never of persons."""
+        """The sealed count of pairs, 2PQ, that a perfect ranking would reach, from the labels; never of persons."""
         raise TypeError("persons are averaged, and pairs are of records")
 
     def paired(self, model: ScorableModel, reference: ScorableModel, clipped: int) -> Sensitive[int]:
-        """The exact integer sum of clipped differences, each on the whole grid; of record scores alone.
+        """The sealed integer sum of clipped score differences between two models; of record scores alone.
 
         Raises:
             Sealed: as `totals`.
@@ -153,7 +153,7 @@ class Half(Opaque):
     def evaluate_all(
         self, models: Sequence[ScorableModel], paired_with: Paired | None = None, *, models_left: int = 0
     ) -> Together:
-        """The exact integer of every model, and its paired sum, reading each record once.
+        """The sealed exact integer of every model, and its sum of paired differences, reading each record once.
 
         `models_left`: how many models will be scored on the same records after these; where none will, nothing
         that is read is kept.
@@ -176,19 +176,19 @@ class Objective(Half):
 
     @property
     def training(self) -> Sensitive[Encoded] | None:
-        """The sensitive training records; None where they are public."""
+        """The sealed training records where they are sensitive too; None where they are public."""
         return self._training
 
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:  # noqa: ARG002
-        """Each model's exact integer, a block of records at a time; no record makes it raise."""
+        """Each model's exact integer score, and its sum of paired differences, a block of records at a time."""
         return exact_totals(models, self._records.expose(), self._score, paired_with)
 
     def with_rows(self, rows: Sensitive[NDArray[np.float64]]) -> "Objective":
-        """An objective with these rows (m, d), as predictions, and the records' own classes or targets."""
+        """An objective with these rows (m, d), as predictions made elsewhere, and the records' own targets."""
         return Objective(Sensitive(replace(self._records.expose(), X=rows.expose())), self._score)
 
     def pairs(self) -> Sensitive[int]:
-        """The largest count of pairs, 2PQ, from the labels alone."""
+        """The sealed count of pairs, 2PQ, that a perfect ranking would reach, from the labels alone."""
         return Sensitive(pairs_of(_class_counts(self._records.expose()))[1])
 
 
@@ -217,12 +217,12 @@ def exact_totals(
 
 
 def _class_counts(records: Encoded) -> Integers:
-    """Records of each class, (2, 1)."""
+    """The number of records of each class, (2, 1)."""
     return counts(records.labels, usable(records), np.zeros(records.n_records, dtype=np.int64), 1)
 
 
 def shifted(count: Sensitive[int], pairs: Sensitive[int], share: float) -> Sensitive[int]:
-    """The count B = C₂ − ⌊r·D⌋, with the sensitivity of C₂; r is `share` rounded to 2⁻¹⁶.
+    """The sealed count B = C₂ − ⌊r·D⌋, with the sensitivity of C₂; r is `share` rounded to 2⁻¹⁶.
 
     Args:
         count: C₂.
@@ -233,7 +233,7 @@ def shifted(count: Sensitive[int], pairs: Sensitive[int], share: float) -> Sensi
 
 
 def table_of_part(records: Encoded, score: Score, models: Sequence[ScorableModel]) -> Integers:
-    """One partition's table of each model where pairs are counted, (L, 2, B).
+    """For each model, the number of a file's records of each class in each histogram cell, (L, 2, B).
 
     Without a model the records of each class, (1, 2, 1).
 

@@ -61,7 +61,7 @@ class PartCache(Opaque, Generic[T]):
         self._parts: dict[Part, tuple[tuple[int, ...], T]] = {}
 
     def get(self, reader: str, part: Part, read: Callable[[], T], *, size: Callable[[T], int], limit: int) -> T:
-        """The result of `read` for a part, cached until the file changes.
+        """What `read` gives for a file (part) of a folder, cached in memory until the file changes.
 
         Args:
             reader: whose it is; what was kept for another is dropped.
@@ -89,7 +89,7 @@ class PartCache(Opaque, Generic[T]):
 
 
 def _state(part: Part) -> tuple[int, ...]:
-    """The part's marks by which a change is noticed: inode, times and size, or a store's time and size."""
+    """What changes when the file does: its inode, times and size, or an object store's time and size."""
     if isinstance(part, ObjectAddress):
         return state_of(part)
     status = (part if isinstance(part, Path) else part.path).stat()
@@ -101,7 +101,7 @@ class PartWork(Protocol):
 
     @property
     def n_numbers(self) -> int:
-        """The public number of integers in its answer, whatever the data."""
+        """The public number of integers in the answer for one file (part), whatever the data."""
         ...
 
     def __call__(self, part: Part) -> Answer | None:
@@ -114,7 +114,7 @@ class CachingWork(Protocol):
     """Work that may find in its process's memory what it read before."""
 
     def with_cache(self, cached: PartCache[Any], n_processes: int) -> Self:
-        """The work with a cache, of which so many processes share the limit."""
+        """The same work with a cache of what it reads, whose memory limit `n_processes` processes share."""
         ...
 
 
@@ -123,15 +123,15 @@ class Workers(Protocol):
 
     @property
     def n_processes(self) -> int:
-        """How many parts can be scored at once."""
+        """The number of files (parts) that can be scored at once."""
         ...
 
     def map(self, work: PartWork, parts: Sequence[Part]) -> list[Answer | None]:
-        """Run `work` on every part, in any order: its answers, None for a lost part."""
+        """The integers that `work` computes of each file (part), in any order; None for one that was lost."""
         ...
 
     def answers(self, work: PartAnswer, parts: Sequence[Part]) -> Iterable[bytes | None]:
-        """Run `work` on every part: its answers in bytes as they come, None for a lost part."""
+        """The bytes that `work` computes of each file (part), as they come; None for one that was lost."""
         ...
 
 
@@ -147,24 +147,24 @@ class SerialWorkers(Opaque):
 
     @property
     def n_processes(self) -> int:
-        """One: each part is scored by this process."""
+        """The number 1: each file is scored by this process."""
         return 1
 
     def prepared(self, work: Work) -> Work:
-        """The work with this process's cache, if it can use one."""
+        """The same work with this process's cache of read files, if it can use one."""
         return work.with_cache(self._cache, self._n_sharing) if isinstance(work, CachingWork) else work
 
     def map(self, work: PartWork, parts: Sequence[Part]) -> list[Answer | None]:
-        """Run `work` on every part, one after the other, in order."""
+        """The integers that `work` computes of each file (part), one after the other, in order."""
         return [*map(self.prepared(work), parts)]
 
     def answers(self, work: PartAnswer, parts: Sequence[Part]) -> Iterable[bytes | None]:
-        """Run `work` on every part: its answers in bytes, each made when it is asked for."""
+        """The bytes that `work` computes of each file (part), each when it is asked for."""
         return map(self.prepared(work), parts)
 
 
 def pieces_of(parts: Sequence[Part], workers: Workers) -> tuple[Part, ...]:
-    """The parts; where they are fewer than the processes, each row group of a local file is one."""
+    """The files to hand out; where they are fewer than the processes, each row group of a local one."""
     if len(parts) >= workers.n_processes:
         return tuple(parts)
     return tuple(chain.from_iterable(row_groups(part) if isinstance(part, Path) else (part,) for part in parts))
@@ -185,11 +185,11 @@ class PartReader:
     name: str = field(default_factory=lambda: secrets.token_hex(16))
 
     def keeping_nothing(self) -> Self:
-        """The reader without a cache, for a last pass."""
+        """The same reader without a cache, for the last time that files are read."""
         return replace(self, limit=0)
 
     def encoded(self, part: Contents) -> Encoded:
-        """The records of a part, whatever its bytes."""
+        """The encoded records of one file (part), whatever its bytes."""
         mode = SENSITIVE_FILE.with_cells_for(self.preprocessing.columns)
         return self.preprocessing.transform(data.read_table(part, mode=mode, shown_as=SHOWN_AS))
 
@@ -202,7 +202,7 @@ class PartReader:
         make: Callable[[Contents], T],
         size: Callable[[T], int],
     ) -> T:
-        """The result of `make` for a part, read now or cached in this process."""
+        """What `make` gives for a file (part), computed now or cached in this process."""
 
         def read() -> T:
             return make(fetched(part, shown_as=SHOWN_AS))
@@ -216,13 +216,13 @@ OF_A_CELL = 16  # times the pointer to it: an object, and a text of some length
 
 
 def bytes_of(records: Encoded) -> int:
-    """The bytes of memory that encoded records take, from their shape alone."""
+    """The bytes of memory that these encoded records take, from their shape alone."""
     width = OF_A_CELL if records.X.dtype == object else 1
     return width * records.X.nbytes + records.labels.nbytes + records.broken.nbytes + 8 * records.n_records
 
 
 def bytes_a_record(preprocessing: Preprocessing) -> int:
-    """Bytes that one encoded record takes in memory, before any is read."""
+    """The bytes of memory that one encoded record will take, before any is read."""
     return 8 * preprocessing.n_features * (1 if preprocessing.columns is None else OF_A_CELL) + 8 + 1 + 8
 
 
@@ -238,7 +238,7 @@ class PartTask:
         self._memory: tuple[PartCache[Any] | None, int] = (None, 1)
 
     def with_cache(self, cached: PartCache[Any], n_processes: int) -> Self:
-        """The work with a cache, for a process that keeps what it reads."""
+        """The same work with a cache, for a process that keeps what it reads."""
         made = copy(self)
         made._memory = (cached, n_processes)
         return made
@@ -249,7 +249,7 @@ class PartWorker(PartTask):
 
     @property
     def n_numbers(self) -> int:
-        """The number of integers in the answer: one per sum, 2B per table of pairs, 2 for class counts."""
+        """How many integers the answer for one file has: 1 a sum, 2B a table of pairs, 2 for class counts."""
         if not self.models:
             return 2
         if isinstance(self.score, PairScore):
@@ -293,7 +293,7 @@ class PartitionedObjective(Half):
         self._parts = pieces_of(parts, self._workers)
 
     def pairs(self) -> Sensitive[int]:
-        """The largest count of pairs, 2PQ, from the labels of all parts.
+        """The sealed count of pairs, 2PQ, that a perfect ranking would reach, from the labels of all files.
 
         Raises:
             Sealed: as `totals`.
@@ -301,7 +301,7 @@ class PartitionedObjective(Half):
         return Sensitive(pairs_of(self._sums_over_parts((), None, models_left=ONE_AT_A_TIME).reshape(2, -1))[1])
 
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:
-        """Each model's exact integer over all parts, each read once.
+        """Each model's exact integer score, and its sum of paired differences, over all files, each read once.
 
         Raises:
             Sealed: a part could not be scored, or the parts no longer hold m records.
@@ -314,7 +314,7 @@ class PartitionedObjective(Half):
     def _sums_over_parts(
         self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int
     ) -> Integers:
-        """The sums of the parts' answers; fails, sealed, if a part or a record is missing."""
+        """The sum of what the workers answer for each file; fails, sealed, if a file or a record is missing."""
         reader = self._reader if models_left else self._reader.keeping_nothing()
         mapped = self._workers.map(PartWorker(reader, self._score, models, paired_with), self._parts)
         answers = [answer for answer in mapped if answer is not None]

@@ -73,14 +73,14 @@ class Persons:
 
     @classmethod
     def of(cls, people: Sequence[Person]) -> "Persons":
-        """The distinct persons, and each record's, from the person of every record."""
+        """The distinct persons, and the index of each record's, from the person named in every record."""
         rows: dict[str, int] = {}
         owners = [-1 if person is None else rows.setdefault(person, len(rows)) for person in people]
         hashed = b"".join(hashlib.blake2b(_name_bytes(person), digest_size=NAME).digest() for person in rows)
         return cls(np.frombuffer(hashed, dtype=np.uint8).reshape(-1, NAME), np.array(owners, dtype=np.intp))
 
     def sums(self, steps: Iterable[Integers], n_models: int) -> "PersonSums":
-        """The sum of steps and the count of records (S_p, c_p) of every person, block after block.
+        """Each person's sum of integer scores and number of records (S_p, c_p), from blocks of records' scores.
 
         Args:
             steps: (r, L) of the records in their order, as many a block as may be.
@@ -112,7 +112,7 @@ class PersonSums:
     counts: Integers
 
     def totals(self, n_persons: int, absent: int = 0) -> list[int]:
-        """The sum over persons of their mean steps, by model, `absent` for those without records; in [0, n_p·2²⁴].
+        """By model, the sum over persons of their mean integer score, `absent` for one without records.
 
         Args:
             n_persons: n_p.
@@ -125,7 +125,7 @@ class PersonSums:
         return [min(max(0, n_persons * absent + moved), n_persons * GRID) for moved in moves.tolist()]
 
     def to_bytes(self) -> bytes:
-        """The entries as bytes, padded to a power of two in number so that the length tells little."""
+        """The persons' sums as bytes, padded to a power of two in number so that the length tells little."""
         P, L = self.sums.shape
         table = np.zeros(1 << max(0, P - 1).bit_length(), dtype=_entry(L))
         table["name"][:P] = self.names.view(f"S{NAME}").ravel()
@@ -134,7 +134,7 @@ class PersonSums:
 
 
 def _entry(n_models: int) -> np.dtype[np.void]:
-    """A person in an answer: the name, the sums, and the number of records, which is 0 where nobody is."""
+    """The NumPy type of one person in an answer: name, sums, and number of records (0 in padding)."""
     return np.dtype([("name", f"S{NAME}"), ("numbers", "<i8", (n_models + 1,))])
 
 
@@ -147,7 +147,7 @@ class AddedAnswers:
         self._numbers = np.zeros((min(n_persons, EXPECTED), n_models + 1), dtype=np.int64)
 
     def add(self, answer: bytes) -> None:
-        """Add a part's sums, in which each person stands once, before the entries of nobody."""
+        """Add the persons' sums in the answer for one file: each person's once, and then padding."""
         table = np.frombuffer(answer, dtype=_entry(self._numbers.shape[1] - 1))
         table = table[: np.count_nonzero(table["numbers"][:, -1])]
         rows = [self._rows.setdefault(name, len(self._rows)) for name in table["name"].tolist()]
@@ -159,7 +159,7 @@ class AddedAnswers:
             self._numbers[rows[at : at + ROWS]] += table["numbers"][at : at + ROWS]
 
     def sums(self) -> PersonSums:
-        """The sums of all persons so far, in the order in which they came."""
+        """Each person's sums over the answers added so far, in the order in which persons came."""
         numbers = self._numbers[: len(self._rows)]
         names = np.array([*self._rows], dtype=f"S{NAME}").view(np.uint8).reshape(-1, NAME)
         return PersonSums(names, numbers[:, :-1], numbers[:, -1])
@@ -176,19 +176,19 @@ class PersonObjective(Half):
         self._records, self._persons, self._score, self._n_persons = records, persons, score, n_persons
 
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:  # noqa: ARG002
-        """Each model's sum of persons' means; absent persons differ by nothing; no record makes it raise."""
+        """Each model's sum of persons' mean scores, and of paired differences, as integers; no record raises."""
         steps = person_steps(models, self._records.expose(), self._score, paired_with)
         sums = self._persons.expose().sums(steps, n_columns(models, paired_with))
         return means_of(sums, len(models), self._n_persons, self._score)
 
 
 def n_columns(models: Sequence[ScorableModel], paired_with: Paired | None) -> int:
-    """The number of sums per person: one a model, and one a paired difference."""
+    """How many sums there are for each person: one a model, and one a paired difference."""
     return len(models) * (1 if paired_with is None else 2)
 
 
 def means_of(persons: PersonSums, n_models: int, n_persons: int, score: Score) -> Totals:
-    """The models' totals of persons' means, and those of the paired differences."""
+    """Each model's sum over persons of their mean score, and of their mean paired difference, in integers."""
     sums, differences = persons.sums[:, :n_models], persons.sums[:, n_models:]
     return (
         PersonSums(persons.names, sums, persons.counts).totals(n_persons, absent_steps(score)),
@@ -197,13 +197,13 @@ def means_of(persons: PersonSums, n_models: int, n_persons: int, score: Score) -
 
 
 def absent_steps(score: Score) -> int:
-    """The score in steps of a person without records: that of an unreadable record."""
+    """The integer score of a person without records: that of an unreadable record."""
     constant = score.broken_score if isinstance(score, MarginScore) else 0.0
     return int(to_grid([constant], score.score_range, broken_score=0.0)[0])
 
 
 def record_steps(model: ScorableModel, records: Encoded, score: Score) -> Integers:
-    """Each record's score in whole steps, (m,), as sensitive as the records.
+    """Each record's score as an integer from 0 to 2²⁴, (m,), as sensitive as the records.
 
     Element i is a function of the model and record i alone, to the last bit: not of where it stands, nor of how
     many others there are.
@@ -214,7 +214,7 @@ def record_steps(model: ScorableModel, records: Encoded, score: Score) -> Intege
 def person_steps(
     models: Sequence[ScorableModel], records: Encoded, score: Score, paired_with: Paired | None = None
 ) -> Iterator[Integers]:
-    """Blocks of each record's steps under several models, then of the clipped differences."""
+    """Blocks of each record's integer score under several models, then of its clipped paired differences."""
     for at in range(0, records.n_records, ROWS):
         part = records.part(slice(at, at + ROWS))
         steps = [model.order_independent_steps(part, score) for model in models]
@@ -225,7 +225,7 @@ def person_steps(
 
 
 def _name_bytes(person: str) -> bytes:
-    """The bytes of a name; a text that Python read may hold what is no UTF-8."""
+    """The bytes of a person's name, whatever it holds: a text that Python read may be no UTF-8."""
     return person.encode("utf-8", "surrogatepass")
 
 
@@ -258,11 +258,12 @@ class PersonPartWorker(PartTask):
         return attempted(scored, b"")  # the curator's process says that something failed, and nothing else
 
     def _records_and_persons(self, part: Contents) -> Read:
+        """The encoded records of one file, and the person of each."""
         return self.reader.encoded(part), Persons.of(read_people(part, self.column, shown_as=SHOWN_AS))
 
 
 def _size(read: Read) -> int:
-    """The bytes of memory that a part's records take."""
+    """The bytes of memory that the records of one file take."""
     return bytes_of(read[0]) + read[0].n_records * (NAME + 8)
 
 
@@ -286,7 +287,7 @@ class PartitionedPersons(Half):
         self._parts = pieces_of(parts, self._workers)
 
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:
-        """Each model's sum of persons' means over all parts, read once for as many models as fit in memory.
+        """Each model's sum of persons' mean scores over all files, read once for as many models as fit in memory.
 
         Raises:
             Sealed: a part could not be scored.
@@ -304,6 +305,7 @@ class PartitionedPersons(Half):
         return sums, differences
 
     def _added(self, models: Sequence[ScorableModel], paired_with: Paired | None, models_left: int) -> PersonSums:
+        """Each person's sums over all files; fails, sealed, if the answer for a file is missing."""
         reader = self._reader if models_left else self._reader.keeping_nothing()
         work = PersonPartWorker(reader, self._column, self._score, models, paired_with)
         added, n_parts = AddedAnswers(n_columns(models, paired_with), self._n_persons), 0

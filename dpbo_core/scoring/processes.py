@@ -37,7 +37,7 @@ class Beside(Protocol):
     """A process that is not this one."""
 
     def ready(self, patience: float) -> bool:
-        """Whether it has started, after so many seconds at most."""
+        """Whether the other process has started, after waiting `patience` seconds at most."""
         ...
 
     def __call__(self, work: Any, part: Any) -> Any:
@@ -55,7 +55,7 @@ class _Remaining:
         return bool(self._parts)
 
     def take(self, process: object) -> Any:
-        """The next part for a process, None where none is left: its own first, another's last."""
+        """The next file (part) for a process, its own first and another's last; None where none is left."""
         with self._lock:
             if not self._parts:
                 return None
@@ -66,7 +66,7 @@ class _Remaining:
             return part
 
     def put_back(self, part: Any) -> None:
-        """Add a part whose process was lost."""
+        """Return a file (part) to be taken again, as its process was lost."""
         with self._lock:
             self._parts.append(part)
 
@@ -74,7 +74,7 @@ class _Remaining:
 def handed_out(
     work: Any, parts: Sequence[Any], beside: list[Any], here: Any, homes: dict[Any, object]
 ) -> Iterator[Any]:
-    """The answers of `work` on parts as they come, of which a few at most are held.
+    """What `work` answers for each part, as answers come: parts go to the processes `beside` and to this one.
 
     Args:
         work: public; a function of one part.
@@ -140,7 +140,7 @@ class _Process:
             )
 
     def ready(self, patience: float) -> bool:
-        """Whether it has started, after so many seconds at most."""
+        """Whether the other process has started, after waiting `patience` seconds at most."""
         if not self._is_ready and self._pipe.poll(patience):
             self._is_ready = self._pipe.recv()
         return self._is_ready
@@ -152,7 +152,7 @@ class _Process:
         return self._pipe.recv()
 
     def close(self) -> None:
-        """End the process, and our end of its socket."""
+        """End the other process, and close this end of its socket."""
         self._process.kill()
         self._process.wait()
         self._pipe.close()
@@ -169,18 +169,18 @@ class Processes(Opaque):
         self._effort, self._homes = 0.0, dict[Any, object]()
 
     def map(self, work: PartWork, parts: Sequence[Part]) -> list[Answer | None]:
-        """The answers of `work` on every part, in any order."""
+        """The integers that `work` computes of each file (part), in any order, in several processes."""
         return cast("list[Answer | None]", list(self.answers(cast("PartAnswer", work), parts)))
 
     def answers(self, work: PartAnswer, parts: Sequence[Part]) -> Iterator[bytes]:
-        """The answers of `work` on every part, as they come."""
+        """The bytes that `work` computes of each file (part), as they come, from several processes."""
         places = [part if isinstance(part, ObjectAddress) else part.resolve() for part in parts]
         self._effort += sum(_effort(work, place) for place in places)
         here = self._here.prepared(work)
         return self.each(work, places, here) if self._effort > ENOUGH else map(here, places)
 
     def each(self, work: Any, items: Sequence[Any], here: Callable[[Any], Any]) -> Iterator[Any]:
-        """The results of `work` on every item, as they come; processes are started where there are none.
+        """What `work` gives for every item, as it comes, from processes started now or before, or from `here`.
 
         `here` is `work` in this process. What fails elsewhere is done here, so that its error is the one it raises.
         """
@@ -196,14 +196,14 @@ class Processes(Opaque):
                 self.close()
 
     def close(self) -> None:
-        """End the processes beside this one, with what they cached."""
+        """End the processes beside this one, and lose what they cached."""
         for process in self._started:
             process.close()
         self._beside, self._started = [], []
 
 
 def _effort(work: object, part: Part) -> float:
-    """Bytes that a part takes to read and to score, by what is public: its file's size, and how many models."""
+    """How many bytes a file (part) is worth to read and score, by public facts: its size, and how many models."""
     if isinstance(part, ObjectAddress):
         return ENOUGH
     path = part if isinstance(part, Path) else part.path
@@ -215,7 +215,7 @@ def _effort(work: object, part: Part) -> float:
 
 
 def serve(socket: int, n_processes: int) -> None:
-    """Run as a process beside: answer for parts, one after another, until the other end closes."""
+    """Run as a worker process: answer for files (parts) that come by the socket, until its other end closes."""
     here = SerialWorkers(n_processes)
     work: Any = None
     with suppress(EOFError, OSError), Connection(socket) as connection:

@@ -16,7 +16,7 @@ REMEDY = "use Real(low, high), Integer(low, high) or Categorical(values) from dp
 
 
 def axes_of(space: Mapping[str, Any]) -> dict[str, Any]:
-    """The axes of a user's search space, conditional ones with their condition."""
+    """The axes of a user's search space by name, conditional ones with their condition."""
     return {
         name: (axis_of(name, item[0]), item[1]) if conditional(item) else axis_of(name, item)
         for name, item in space.items()
@@ -24,7 +24,7 @@ def axes_of(space: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def conditional(item: Any) -> bool:
-    """Whether an item is a conditional axis: (axis, {parent: values})."""
+    """Whether an item of a search space is a conditional axis: (axis, {parent: values})."""
     return isinstance(item, tuple) and len(item) == 2 and isinstance(item[1], Mapping)
 
 
@@ -64,7 +64,7 @@ def axis_of(name: str, axis: Any) -> Axis:
 
 
 def sections_of(space: Mapping[str, Any]) -> tuple[dict[str, AxisSection], dict[str, dict[Any, Any]]]:
-    """The axes as [space] of a study, and the values that it can only name.
+    """The axes as a study's [space], and by axis and name the values that a study file cannot hold.
 
     Args:
         space: name → `Real`, `Integer` or `Categorical`, what `axis_of` takes for one, or (axis, {parent: values})
@@ -88,7 +88,7 @@ def sections_of(space: Mapping[str, Any]) -> tuple[dict[str, AxisSection], dict[
 
 
 def _section(axis: Axis) -> tuple[AxisSection, dict[Any, Any]]:
-    """One axis as a study file has it, and the values, by name, that a study file cannot hold."""
+    """One axis as a study file has it, and by name the values that a study file cannot hold."""
     match axis:
         case Real() | Integer():
             integer = isinstance(axis, Integer)

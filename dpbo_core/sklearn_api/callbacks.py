@@ -17,7 +17,7 @@ except ImportError:  # before 1.9
 
 
 def set_callbacks(search: Any, callbacks: tuple[Any, ...]) -> None:
-    """Set the callbacks of a search; none takes them away.
+    """Set the scikit-learn callbacks of a search, in the place of earlier ones; none takes them away.
 
     Raises:
         StudyInvalid: one is no `ProgressBar` of scikit-learn's, or this scikit-learn has none.

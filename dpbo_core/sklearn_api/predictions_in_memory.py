@@ -53,7 +53,7 @@ class PredictionSplit:
     marks: RowMarks | None = None
 
     def public(self, problem: Problem) -> PublicHalf:
-        """The public half: the candidates' names, and their public scores if there are public records.
+        """The public half of the split: candidates' names, and their public scores if there are public records.
 
         Raises:
             StudyInvalid: the public predictions were sensitive before, which is asked first.
@@ -63,11 +63,11 @@ class PredictionSplit:
         return prediction_half(self.spec, problem, self.public_table)
 
     def sources(self) -> tuple[Source, ...]:
-        """The nameless source of tables in memory."""
+        """The records' source as the ledger names it: tables in memory, without a path."""
         return (MEMORY,)
 
     def check(self, public: PublicHalf) -> None:
-        """Refuse bad names, numbers of records, or one table passed as both.
+        """Refuse bad column names or numbers of records, or one table passed as both public and sensitive.
 
         Raises:
             StudyInvalid: it is not so. No record's content was looked at.
@@ -82,7 +82,7 @@ class PredictionSplit:
         check_n_validation(self.spec, self.predictions.n_records, shown_as="X")
 
     def sensitive(self, public: PublicHalf) -> Scorer:
-        """Read the sensitive predictions, or have the functions make them, and seal them in a scorer."""
+        """The scorer that the sensitive predictions, read or made by the functions, are sealed in."""
         no_core_dumps()
         people: list[Person] | None = None
         if isinstance(self.predictions, Frame):
@@ -99,7 +99,7 @@ class PredictionSplit:
 
     @property
     def _row_names(self) -> tuple[str, ...]:
-        """Names of the columns that both tables have."""
+        """The names of the columns that both the public and the sensitive table have."""
         return (*(column for columns in columns_of(self.spec).values() for column in columns), self.target)
 
 
@@ -140,12 +140,12 @@ def prediction_table(
 
 
 def _predicted(function: Callable[[Any], Any], records: Any, start: int, length: int, width: int) -> Rows | None:
-    """What `function` predicts for `length` records from `start`; None where it raises or has a wrong shape."""
+    """What `function` predicts for `length` records from `start`; None where it raises or has another shape."""
     return attempted(lambda: rows_of(function(_part(records, start, length)), length, width), None)
 
 
 def _by_halves(function: Callable[[Any], Any], records: Any, n_records: int, width: int) -> Rows:
-    """A function's predictions by ever smaller halves, as it failed on the whole; None where one alone fails."""
+    """Predictions of a function that failed on all records, by smaller halves; None where it fails on one alone."""
     predictions: Rows = [[None] * width for _ in range(n_records)]
     failed = [(0, n_records)]
     while failed:

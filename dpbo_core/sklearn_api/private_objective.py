@@ -107,7 +107,7 @@ class PrivateObjective(ObjectiveHandle):
         y_validation: Any = None,
         validation_size: float | None = None,
     ) -> Self:
-        """Take the two tables; nothing is trained, charged or scored before the first question.
+        """Take the public and the sensitive table; nothing is trained, charged or scored before the first `ask`.
 
         Args:
             X: PUBLIC training records, (n, d).
@@ -154,6 +154,7 @@ class PrivateObjective(ObjectiveHandle):
 
     @property
     def _session(self) -> ScoreSession | PayAsYouGo:
+        """The session that draws the private scores; refused before `fit`."""
         if not hasattr(self, "session_"):
             raise DpboError(
                 "this PrivateObjective holds no records",

@@ -47,7 +47,7 @@ ABSENT = object()  # a hyperparameter that a point does not have
 
 
 def _best_has(verb: str) -> Callable[["PrivateSearch"], bool]:
-    """A condition for scikit-learn's `available_if`: the best estimator has the method `verb`."""
+    """A function for scikit-learn's `available_if`: whether a search's best estimator has the method `verb`."""
 
     def check(search: "PrivateSearch") -> bool:
         if search.refit is False:
@@ -175,7 +175,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         validation_size: float | None = None,
         sample_weight: Any = None,
     ) -> Self:
-        """Search, release, and train the best model on the public data.
+        """Search hyperparameters privately, record the release, and train the best model on the public data.
 
         Args:
             X: PUBLIC training records, (n, d): a pandas, polars or Arrow table, or an array.
@@ -256,7 +256,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def cv_results_(self) -> dict[str, Any]:
-        """What the steps released, as scikit-learn has it: scores are private, and noisy.
+        """The released steps as scikit-learn's `cv_results_`: scores are private, and noisy.
 
         Raises:
             AttributeError: nothing was fitted, or the method released its choice alone.
@@ -267,7 +267,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return _cv_results(points, [step["score"] for step in self.trajectory_ or ()])
 
     def advise(self, X: Any, y: Any, *, n_validation: int | None = None) -> Advice:
-        """The price and the expected error of every method, from public facts alone. Charges nothing.
+        """The price and the expected error of every search method, from public facts alone. Charges nothing.
 
         Args:
             X: public training records.
@@ -390,7 +390,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return self.best_estimator_
 
     def _points(self) -> list[dict[str, Any]]:
-        """The hyperparameters of every released step, as the estimator takes them."""
+        """The hyperparameters of every step that released something, as the estimator takes them."""
         decode = sections_of(self.search_space)[1]
         return [
             {name: decode.get(name, {}).get(value, value) for name, value in step["hyperparameters"].items()}

@@ -105,7 +105,7 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
     ledger: str | None = None
 
     def fit(self, X: Any, y: Any, *, X_public: Any = None, y_public: Any = None) -> Self:
-        """Score every candidate, choose, release.
+        """Score every candidate's predictions, choose one privately, and record the release.
 
         Args:
             X: SENSITIVE: the predictions, a pandas, polars or Arrow table with the candidates' columns (and
@@ -156,7 +156,7 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
         return self
 
     def advise(self, *, n_validation: int, public: bool = False) -> Advice:
-        """The price and the expected error of every method, from public facts alone. Charges nothing.
+        """The price and the expected error of every selection method, from public facts. Charges nothing.
 
         Args:
             n_validation: the number of sensitive records.

@@ -45,7 +45,7 @@ class RowMarks:
 
     @classmethod
     def of(cls, url: str, dataset: str) -> "RowMarks | None":
-        """The marks of a dataset, in a file beside a SQLite ledger or in ./mlruns; None for a public dataset."""
+        """The file of row marks (keyed hashes of rows once sensitive) of a dataset; None for a public dataset."""
         budget = PrivacyLedger(url).budget(dataset)
         if budget is not None and budget.public:
             return None
@@ -56,7 +56,7 @@ class RowMarks:
         return cls(STATE.resolve() / f"rows-{hashlib.sha256(place.encode()).hexdigest()[:16]}")
 
     def check(self, public: Table, names: Collection[str], *, shown_as: str) -> None:
-        """Refuse a PUBLIC table of which more than a tenth was sensitive before.
+        """Refuse a PUBLIC table of which more than a tenth of the rows were passed as sensitive before.
 
         Args:
             public: the table, its target among its columns.
@@ -77,7 +77,7 @@ class RowMarks:
             )
 
     def remember(self, sensitive: Table, names: Collection[str]) -> None:
-        """Store the marks of a SENSITIVE table, durably; nothing that a record holds raises.
+        """Store the marks (keyed hashes) of a SENSITIVE table's rows, durably; nothing that a record holds raises.
 
         Raises:
             DpboError: the vault cannot be read.
@@ -91,11 +91,11 @@ class RowMarks:
 
     @property
     def _file(self) -> Path:
-        """The file that holds the key and the marks."""
+        """The path of the file that holds the secret key and the row marks."""
         return self.folder / "sensitive_rows"
 
     def _read(self) -> tuple[bytes, Marks]:
-        """The key and the sorted marks (n,); a new key and no marks at first."""
+        """The secret key and the sorted row marks (n,) in the file; a new key and no marks at first."""
         try:
             content = self._file.read_bytes()
         except FileNotFoundError:

@@ -46,7 +46,7 @@ class Progress:
     width: int = 0
 
     def say(self, text: str) -> None:
-        """Write one line, over the last one where the terminal can."""
+        """Write one line of progress, over the last one where the terminal can."""
         if not self.loud:
             return
         if not over():
@@ -57,7 +57,7 @@ class Progress:
         sys.stderr.flush()
 
     def step(self, step: int, released: Released | None) -> None:
-        """Write that a step is done, and the private score that it released if it did."""
+        """Write that a search step is done, and the private score if it released one."""
         score = None if released is None else released.get("score")
         of_step = "" if score is None else f", private score {score:.4g}"
         self.say(f"step {step} of {self.n_steps}{of_step}")
@@ -71,14 +71,14 @@ class Progress:
 
 
 def over() -> bool:
-    """Whether standard error can be overwritten: it is a terminal or a notebook."""
+    """Whether lines on standard error can be overwritten: it is a terminal or a notebook."""
     return sys.stderr.isatty() or "ipykernel" in sys.modules
 
 
 def run_search(
     study: ResolvedStudy, data: DataSplit, ledger: PrivacyLedger, *, n_jobs: int | None, progress: Progress
 ) -> StudyResult:
-    """Run the search step by step and return the study's release; one that was recorded is returned as it is.
+    """Run a search step by step: the study's release, or the recorded one if it ran before.
 
     Args:
         study: resolved.
@@ -98,7 +98,7 @@ def run_search(
 
 
 def done_by(n_jobs: int, study: ResolvedStudy, data: DataSplit, ledger: PrivacyLedger) -> Precomputed | None:
-    """Train and score the candidates that are certain to be needed, in `n_jobs` processes on public records.
+    """Models trained and scored ahead, on public records in `n_jobs` processes; None where the study is recorded.
 
     None where the study's release is recorded, which needs no work.
 
@@ -137,7 +137,7 @@ class FrameTable:
     tells: tuple[type[DpboError], ...] = ()
 
     def columns(self, public: PublicHalf) -> tuple[str, ...]:
-        """Names of the validation table's columns, the target's last."""
+        """The names of the validation table's columns, the target's last."""
         return *self.split.validation.names, public.target
 
     def count(self, counter: Counter, workers: Workers | None) -> Sensitive[Integers]:
@@ -147,7 +147,7 @@ class FrameTable:
 
 
 def evaluate_search(study: ResolvedStudy, split: FrameSplit, ledger: PrivacyLedger) -> EvaluationResult:
-    """Evaluate the model that a search released, for one spend; a report that was recorded is returned again.
+    """The private report on the model that a search released, for one spend; a recorded report is returned.
 
     Args:
         study: of the search, as it was released.

@@ -84,7 +84,7 @@ def check_settings(search: Any) -> None:
 
 
 def _whole(value: Any) -> bool:
-    """Whether `value` is a whole number, and no truth value."""
+    """Whether `value` is a whole number and not a bool."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
@@ -109,7 +109,7 @@ def public_target(estimator: Any, y: Any) -> NDArray[Any]:
 
 
 def check_predicts(estimator: Any) -> None:
-    """Refuse what is no instance of an estimator that predicts: a class, a list of steps, a scaler alone.
+    """Refuse what is not an instance of an estimator that predicts: a class, a list of steps, a scaler alone.
 
     Raises:
         StudyInvalid: it is something else.
@@ -159,7 +159,7 @@ def two_tables(
     validation_size: float | None,
     sample_weight: Any = None,
 ) -> TwoTables:
-    """The public table and the sensitive one, as the call passed them or as `validation_size` divides one.
+    """The public and the sensitive table, as passed or as `validation_size` divides the public one.
 
     Args:
         search: with `person`, `dataset` and `ledger`.
@@ -208,7 +208,7 @@ def two_tables(
 def checked_weights(
     sample_weight: Any, n: int, *, but: NDArray[np.int64] | None = None
 ) -> NDArray[np.float64] | None:
-    """The training weights of n rows, without the sensitive positions `but`; None where all are equal.
+    """The training weights of n rows, without those at the positions `but`; None where all are equal.
 
     Raises:
         StudyInvalid: they are not n numbers, or a public row's is not finite or below 0.
@@ -271,7 +271,7 @@ def split_of(search: Any, tables: TwoTables, url: str, group: str | None = None)
 
 
 def study_of(search: Any, training: Frame, n_validation: int | None) -> tuple[StudySpec, Prototype]:
-    """The study that the search's parameters describe, and the estimator itself.
+    """The study that the search's parameters describe, and the estimator to clone for each candidate.
 
     Raises:
         StudyInvalid: no study follows from the parameters.
@@ -295,7 +295,7 @@ def study_of(search: Any, training: Frame, n_validation: int | None) -> tuple[St
 
 
 def public_positives(spec: StudySpec, training: Frame) -> float | None:
-    """The share of the second class in the PUBLIC table; None where no pairs are counted.
+    """The share of the second class in the PUBLIC table; None where the score counts no pairs.
 
     Raises:
         StudyInvalid: there are other than two classes.

@@ -27,13 +27,13 @@ WHOLE = 2.0**53
 
 
 def sequence(n: int) -> NDArray[np.float64]:
-    """The fixed public sequence u (n,) in [0, 1): SHAKE-256 of a fixed text, eight bytes a row."""
+    """Fixed public pseudo-random numbers u (n,) in [0, 1): SHAKE-256 of a fixed text, eight bytes a row."""
     drawn = np.frombuffer(hashlib.shake_256(RULE).digest(8 * n), dtype="<u8")
     return np.asarray(drawn / TWO_TO_64, dtype=np.float64)
 
 
 def validated_on(n: int, share: float) -> NDArray[np.bool_]:
-    """A mask (n,), True for the rows of the sensitive half.
+    """A mask (n,), True for the rows that go to the sensitive half, a `share` of all.
 
     Args:
         n: rows of the table.
@@ -57,7 +57,7 @@ def validated_on(n: int, share: float) -> NDArray[np.bool_]:
 
 
 def halves(X: Any, y: Any, share: float) -> tuple[Any, Any, Any, Any, NDArray[np.int64]]:
-    """X and y of the public half and of the sensitive one, and the positions of the latter's rows.
+    """X and y of the public and of the sensitive half, and the positions of the sensitive rows.
 
     Raises:
         StudyInvalid: as `validated_on`, or X and y differ in length.
@@ -117,7 +117,7 @@ def _own_values(series: Any) -> Any:
 
 
 def _order(category: object) -> tuple[bool, float, str]:
-    """A sorting key for categories: numbers in their order before texts in theirs."""
+    """A sorting key for a column's categories: numbers in their order before texts in theirs."""
     meant = canonical(category)
     return (True, 0.0, meant) if isinstance(meant, str) else (False, meant, repr(category))
 

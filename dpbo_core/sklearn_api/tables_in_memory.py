@@ -75,15 +75,15 @@ class FrameSplit:
         return self.training.named and self.prototype.takes_columns
 
     def public_table(self) -> Table:
-        """The public records, with the raw cells of a data frame."""
+        """The public records as a table, with a data frame's values as they were passed beside the numbers."""
         return self.training.table_with_cells(target_name=self.target, source="X")
 
     def hints(self) -> Mapping[str, Any] | None:
-        """The pandas type of each column of the public table; None without."""
+        """The pandas type of each column of the public table, by name; None where it is no data frame."""
         return self.training.hints()
 
     def public(self, problem: Problem) -> PublicHalf:
-        """The public half: preprocessing fitted to the training table, and the trainer of candidates.
+        """The public half of the split: preprocessing fitted to the training table, and the trainer of candidates.
 
         Raises:
             StudyInvalid: the table was sensitive before, which is asked first: no message is about its values.
@@ -103,11 +103,11 @@ class FrameSplit:
         return replace(public, fingerprint=hashlib.sha256(identity.encode()).hexdigest())
 
     def sources(self) -> tuple[Source, ...]:
-        """The nameless source of tables in memory, with the share by which one table was split."""
+        """The records' source as the ledger names it: tables in memory, and the share by which one was split."""
         return (replace(MEMORY, division=self.division),)
 
     def check(self, public: PublicHalf) -> None:
-        """Refuse bad names, public numbers of records, or one table passed as both.
+        """Refuse bad column names or numbers of records, or one table passed as both public and sensitive.
 
         Raises:
             StudyInvalid: it is not so. No sensitive record's content was looked at.
@@ -120,11 +120,11 @@ class FrameSplit:
         check_n_validation(self.spec, self.validation.n_records, shown_as="X_validation")
 
     def sensitive(self, public: PublicHalf) -> Scorer:
-        """Read the validation records and seal them in a scorer."""
+        """The scorer that the validation records are read into and sealed in."""
         return sealed_half(self.spec, *self.records(public.preprocessing), public)
 
     def records(self, fitted: Preprocessing | None = None) -> tuple[Table, list[Person] | None]:
-        """The SENSITIVE records, and each one's person.
+        """The SENSITIVE records as a table, and each one's person if the study names a column of persons.
 
         Call it only after reserving, and seal what comes of it. Raw cells are kept where the preprocessing that was
         `fitted` takes the table's own columns.
@@ -142,12 +142,12 @@ class FrameSplit:
 
     @property
     def _row_names(self) -> tuple[str, ...]:
-        """Names of the columns that both tables have."""
+        """The names of the columns that both the public and the sensitive table have."""
         return (*self.training.names, self.target)
 
 
 def person_in_memory(value: object) -> Person:
-    """The person that a cell in memory names: an integer that a double holds exactly, or a text.
+    """The person that a value in a column of persons names: an integer that a double holds exactly, or a text.
 
     One missing cell turns integers into doubles, in which large ones are not told apart: they name nobody either
     way, so that no record decides what the others mean.
@@ -157,7 +157,7 @@ def person_in_memory(value: object) -> Person:
 
 
 def passed_twice(sensitive: str, *, beside: str) -> StudyInvalid:
-    """The error for one table that was passed as both the sensitive and the public one.
+    """The error to raise where one table was passed as both the sensitive and the public one.
 
     Args:
         sensitive: what the sensitive table is called.
