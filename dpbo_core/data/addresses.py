@@ -84,7 +84,7 @@ class FolderAddress:
 
     @property
     def identity(self) -> str:
-        """The address by which the ledger compares sources: as an object's, and it ends in "/"."""
+        """The address by which the ledger compares sources: the folder's bucket and key, which ends in "/"."""
         return _object_identity(self.bucket, self.prefix, self.settings)
 
 

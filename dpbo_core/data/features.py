@@ -176,6 +176,7 @@ def _refuse_missing(name: str, table: Table) -> None:
 
 
 def _mean_and_deviation(values: NDArray[np.float64]) -> tuple[float, float]:
+    """The mean and standard deviation of values, without overflow."""
     if values.min() == values.max():
         return float(values[0]), 0.0
     # A power of two as the unit changes no digit, and neither sums nor squares can overflow.

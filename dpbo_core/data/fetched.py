@@ -56,7 +56,7 @@ class QueryRows:
     n_records: int
 
     def table(self, *, shown_as: str) -> Table:
-        """The rows as a table; no record of it is broken, whatever a cell holds.
+        """The rows as a table; no record of it counts as unreadable, whatever a value is.
 
         Raises:
             StudyInvalid: a column has no usable name.
@@ -279,6 +279,7 @@ def _store_path(place: ObjectAddress) -> str:
 
 
 def _store(settings: tuple[tuple[str, str], ...]) -> Any:
+    """The S3 file system with these settings, as endpoint and region."""
     from pyarrow import fs
 
     return fs.S3FileSystem(

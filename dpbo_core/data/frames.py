@@ -225,6 +225,7 @@ def _n_target_columns(target: Any) -> int:
 
 
 def _target_values(target: Any) -> Sequence[object] | Column:
+    """The values of a target, (m,), read from a list, an array or a series."""
     if isinstance(target, list):
         return target
     if isinstance(target, np.ndarray):

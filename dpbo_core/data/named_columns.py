@@ -152,15 +152,15 @@ class OfRows:
     columns: tuple[NamedColumn, ...]
 
     def predict(self, rows: NDArray[Any]) -> Any:
-        """The estimator's `predict` on the data frame of these rows."""
+        """The estimator's `predict` on rows (r, d), which are made into a data frame."""
         return self.estimator.predict(data_frame(self.columns, rows))
 
     def predict_proba(self, rows: NDArray[Any]) -> Any:
-        """The estimator's `predict_proba` on the data frame of these rows."""
+        """The estimator's `predict_proba` on rows (r, d), which are made into a data frame."""
         return self.estimator.predict_proba(data_frame(self.columns, rows))
 
     def decision_function(self, rows: NDArray[Any]) -> Any:
-        """The estimator's `decision_function` on the data frame of these rows."""
+        """The estimator's `decision_function` on rows (r, d), which are made into a data frame."""
         return self.estimator.decision_function(data_frame(self.columns, rows))
 
 

@@ -128,6 +128,7 @@ def parquet_values(path: ParquetFile, column: str, *, shown_as: str) -> list[obj
 
 
 def _values_one_by_one(column: Any) -> list[object]:
+    """The values of an Arrow column as a list, texts as bytes and short floats as NumPy's."""
     import pyarrow as pa
 
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
@@ -247,6 +248,7 @@ def _cells(values: Any) -> Cells:
 
 
 def _type_in_words(kind: Any) -> str:
+    """What a column of an Arrow type holds: "number", "decimal", "text", or "nothing" that is read."""
     import pyarrow as pa
 
     is_ = pa.types

@@ -218,6 +218,7 @@ def series_cells(series: Any) -> Cells:
 
 
 def _time_cells(native: Any) -> Cells:
+    """The times in a column of pandas, polars or Arrow, (m,), by its library's own integers."""
     import narwhals.stable.v2 as nw
 
     kind = native.dtype if hasattr(native, "dtype") else native.type

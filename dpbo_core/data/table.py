@@ -103,7 +103,7 @@ def joined(tables: Sequence[Table]) -> Table:
 
 
 def table_of(columns: Mapping[str, Sequence[object] | NDArray[Any]], *, source: str = "the table") -> Table:
-    """A table of in-memory columns, each a sequence or array (m,) of anything; no record of it is broken.
+    """A table of in-memory columns, each a sequence or array (m,) of anything; no record of it is unreadable.
 
     Raises:
         ValueError: if the columns differ in length, or there are none.
@@ -164,7 +164,7 @@ class Encoded:
 
     @property
     def signs(self) -> NDArray[np.float64]:
-        """Y (m,) in {−1, +1} for margin scores; a replaced record is (x = 0, y = +1).
+        """The labels Y (m,) in {−1, +1} that margin scores take; a replaced record is (x = 0, y = +1).
 
         Raises:
             StudyInvalid: the training table has other than two classes.

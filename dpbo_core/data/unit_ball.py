@@ -86,7 +86,7 @@ def clipped_rows(
     radius: float,
     bound: float,
 ) -> None:
-    """Writes `clipped(*scaled_rows(raw, center, scale))` of all records to `out` (m, d), faster.
+    """Write all records' standardised rows, divided by `radius` and clipped to norm `bound`, to `out` (m, d).
 
     They are the same but for the last digits of subnormal numbers, and within the same bound in exact arithmetic.
     What it writes for a broken record means nothing.

@@ -97,7 +97,7 @@ class PairCount:
 
     @property
     def record_steps(self) -> int:
-        """The sensitivity Δ of the count to one record, at least 1 although one record makes no pairs."""
+        """The sensitivity Δ of the count of pairs to one record, at least 1 although one record makes no pairs."""
         q = min(self.counted, self.n_records // 2)
         return max(1, 2 * q * (self.n_records - q))
 

@@ -176,6 +176,7 @@ def check_task(estimator: Any, shown_as: str, *, regression: bool) -> None:
 
 
 def _has_tag(kind: Any, estimator: Any) -> bool:
+    """Whether `kind`, as scikit-learn's is_regressor, holds of the estimator; False where asking raises."""
     try:
         return bool(kind(estimator))
     except Exception:  # noqa: BLE001  a class that does not say what it is, is believed to be a classifier
@@ -348,7 +349,7 @@ class FittedEstimator(ScorableModel):
         return PreparedRows(rows, sound)
 
     def prepares_like(self, other: "FittedEstimator") -> bool:
-        """Whether rows prepared for one model serve the other: both replace rows by the same public x₀."""
+        """Whether rows that `prepared` made for one model serve the other: both have the same stand-in row."""
         return (
             self.alone is None
             and other.alone is None

@@ -34,7 +34,7 @@ class Base:
     why_models: str = ""
 
     def check(self, problem: Problem, instead: str) -> None:
-        """Refuse a study whose model or hyperparameters the algorithm cannot use.
+        """Refuse a study whose model or hyperparameters the algorithm cannot use; `instead` names one that can.
 
         Raises:
             StudyInvalid: it is not so; `instead` is a base that trains anything.

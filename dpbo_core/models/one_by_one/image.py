@@ -54,7 +54,7 @@ class Image:
             file.write("500")
 
     def serve(self) -> None:
-        """Serve the curator's requests until the socket is closed.
+        """Serve the requests of the curator's process (load, score, try) until the socket is closed.
 
         It never looks up in between: that it had waited long would be seen in its memory by the copies to come.
         """
@@ -163,7 +163,7 @@ class Image:
 
 
 def serve(fd: int, cpu: int) -> None:
-    """Run an image process on an inherited socket."""
+    """Run the process that children are forked from, on an inherited socket, until that is closed."""
     limits.stop_the_clocks()
     os.dup2(fd, _CONTROL)
     with socket.socket(fileno=_CONTROL) as control:

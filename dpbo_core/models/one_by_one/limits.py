@@ -58,6 +58,7 @@ def stop_the_clocks() -> None:
 
 
 def _constant(value: Any) -> Callable[[], Any]:
+    """A function without arguments that returns this value."""
     return lambda: value
 
 

@@ -142,7 +142,7 @@ class Filter:
 
 
 def no_clocks(machine: str) -> bytes:
-    """The image's seccomp filter: all system calls but those that tell the time."""
+    """The seccomp filter of the process that children are forked from: all system calls but clocks."""
     lines = [*_load_at(_ARCHITECTURE), *_unless(_ARCHITECTURES[machine], [_return(_TRAP)]), *_load_at(_NUMBER)]
     for number in _call_numbers(_CLOCKS, machine):
         lines += _if(number, [_return(_ERRNO | errno.EACCES)])
@@ -150,7 +150,7 @@ def no_clocks(machine: str) -> bytes:
 
 
 def program(machine: str) -> bytes:
-    """The child's seccomp filter for "x86_64" or "aarch64", 8 bytes an instruction."""
+    """The seccomp filter of a child that scores one record, as BPF for "x86_64" or "aarch64", 8 bytes each."""
     lines = [*_load_at(_ARCHITECTURE), *_unless(_ARCHITECTURES[machine], [_return(_TRAP)]), *_load_at(_NUMBER)]
     for names, answer in (
         (_FREE, _ALLOW),

@@ -50,6 +50,7 @@ def _float_or_nan(item: object) -> float:
 
 
 def _regression_error(numbers: Numbers, power: Literal[1, 2]) -> RegressionError:
+    """The score for errors to this power, clipped at the study's stated bound."""
     if numbers.error_bound is None:  # the key is needed, and was looked for when the section was made
         raise ValueError
     return RegressionError(numbers.error_bound, power)

@@ -203,7 +203,7 @@ class PublicSteps:
         return cls(*(tuple(column) for column in zip(*rows, strict=True)))
 
     def shares(self) -> tuple[Reals, Reals]:
-        """The share of each step among the positives and among the negatives of its bin, (B, K)."""
+        """The share of each finer step among the positives, and among the negatives, of its bin, (B, K) each."""
         positives, negatives = (counts / counts.sum(axis=1, keepdims=True) for counts in self._counts())
         return positives, negatives
 

@@ -250,7 +250,7 @@ class OpenEvaluation:
 def table_of(
     drawn: Mapping[str, Any], evaluated: EvaluatedModel, query: EvaluationQuery, grouping: Grouping | None
 ) -> NoisedTable:
-    """The noisy histogram of a recorded noise draw, with the bin edges recorded then."""
+    """The noisy histogram in a recorded outcome `drawn`, with the bin edges recorded then."""
     return NoisedTable(
         n_records=query.problem.n_averaged,
         scale=query.scale,

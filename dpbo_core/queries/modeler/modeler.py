@@ -162,7 +162,7 @@ class Modeler:
             self._bo.tell(row, self._mapped(value))  # Alg. 2, line 6
 
     def replay(self, answers: list[RowAnswer]) -> None:
-        """Add the answers of an earlier run, in their order; it ends as that run did, with one fit.
+        """Add an earlier run's answers, in their order, and fit the prior once: the state that run ended in.
 
         Raises:
             ValueError: as `tell`.

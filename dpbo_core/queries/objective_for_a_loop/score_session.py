@@ -248,6 +248,7 @@ class ScoreSession(Opaque):
 
     @property
     def _noise_standing(self) -> str:
+        """Where the noise comes from: "operating_system", or "injected" by the caller."""
         return standing_of(self._run.source)
 
     def _recorded(self) -> Mapping[str, Any]:

@@ -144,7 +144,7 @@ def check_next(name: str, number: int, drawn: Mapping[str, Mapping[str, Any]]) -
 
 
 def newest_edition(study: StudySpec, run: Run, section: WatchSection, name: str) -> StudySpec:
-    """The study in the edition (one of its scheduled runs) whose model the check `name` is for.
+    """The study in the edition (one of its scheduled runs) whose released model the check `name` is for.
 
     An alarm's look is the name of the edition that was tuned after it. So from the first edition on: the one whose
     watch has a look of that name, else the last one that was released.

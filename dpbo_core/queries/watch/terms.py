@@ -71,7 +71,7 @@ class MeanMeasure:
 
     @property
     def unit(self) -> float:
-        """The mean score that one integer step stands for, G·2⁻²⁴."""
+        """The mean score that 1 of the integers which a private check compares stands for, G·2⁻²⁴."""
         return self.score_range / GRID
 
     @property
@@ -80,7 +80,7 @@ class MeanMeasure:
         return self.score_range
 
     def sensitivity(self, least_records: int) -> int:
-        """The sensitivity Δ of a mean of `least_records` to k records, in steps: ⌈k·2²⁴/least_records⌉."""
+        """The sensitivity Δ of a mean of `least_records` to k records, as an integer: ⌈k·2²⁴/least_records⌉."""
         return -((-min(self.counted, least_records) * GRID) // least_records)
 
     def fall(self, reference: float, n: int) -> Fall:
@@ -112,7 +112,7 @@ class PairMeasure:
 
     @property
     def unit(self) -> float:
-        """The AUC that one integer step stands for, at the public share of positives."""
+        """The AUC that 1 of the integers which a private check compares stands for, by public positives."""
         return 1.0 / (2.0 * self.share * (1.0 - self.share) * GRID)
 
     @property
@@ -121,7 +121,7 @@ class PairMeasure:
         return 2.0 * GRID * self.unit
 
     def sensitivity(self, least_records: int) -> int:
-        """The sensitivity Δ of a count of pairs in steps, twice a mean's: ⌈2k·2²⁴/least_records⌉."""
+        """The sensitivity Δ of a count of pairs, as an integer, twice a mean's: ⌈2k·2²⁴/least_records⌉."""
         return -((-2 * min(self.counted, least_records) * GRID) // least_records)
 
     def fall(self, reference: float, n: int) -> Fall:
@@ -259,7 +259,7 @@ def check_terms(section: WatchSection, open_: Terms, reference: float | None) ->
 
 
 def watch_key(spec: StudySpec, model: str, counted: str, edition: str) -> QueryKey:
-    """The watch's key in the ledger.
+    """The watch's key in the ledger: the study, the digest of its model, the records `counted`, and the edition.
 
     Args:
         spec: the study.

@@ -46,7 +46,7 @@ class TodaysTable:
     pooled: tuple[str, ...] = ()
 
     def sources(self) -> tuple[Source, ...]:
-        """The sources of the table's records, for the owner's policy."""
+        """The files and addresses that the table's records come from, to be checked by the owner's policy."""
         every = [sources_of(spec, self.folder) for spec in each_file(self.spec, self.pooled)]
         return tuple(dict.fromkeys(chain.from_iterable(every)))
 
