@@ -152,10 +152,12 @@ def admit(
 
 
 def _guarantees(units: frozenset[PrivacyUnit], relation: NeighboringRelation) -> str:
+    """Whom a dataset's guarantees protect, and the neighbouring relation, in words."""
     return " and ".join(sorted(whom(unit) for unit in units) or ["any unit"]) + f" ({relation.replace('_', ' ')})"
 
 
 def _exceeded(budget: PrivacyBudget, totals: Totals, request: Request, drawn: Counter[Draw]) -> BudgetExceeded:
+    """The refusal of a plan that the cap has no room for, with what is spent and what it asks for."""
     guarantee, only = request.guarantee, totals.spent.delta_units
     delta = budget.conversion_for(guarantee.unit)
     spent_epsilon, _ = together(drawn, only, delta)

@@ -47,7 +47,7 @@ class BayesianSearch:
 
     @property
     def posterior(self) -> Posterior:
-        """The posterior given every value so far."""
+        """The Gaussian process posterior of all candidates' scores, given every value so far."""
         return self._posterior
 
     @property

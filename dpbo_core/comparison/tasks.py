@@ -132,6 +132,7 @@ class TableScorer:
 
 
 def _index_of(model: ScorableModel | Place) -> int:
+    """The index of the candidate whose place in the table stands for a model."""
     assert isinstance(model, Place)  # noqa: S101  the table's own trainer made it
     return model.index
 
@@ -171,7 +172,7 @@ def on_table(problem: Problem, table: ScoreTable, **search: Any) -> tuple[Proble
 
 
 def breast_cancer() -> tuple[Problem, Encoded]:
-    """Logistic regression, 256 strengths of its penalty, sigmoid score, m = 285."""
+    """Logistic regression at 256 strengths of its penalty: the problem, and 285 validation records."""
     return _bundled_task(
         "breast_cancer",
         {"estimator": "logistic", "score": "sigmoid", "steepness": 10.0},
@@ -180,7 +181,7 @@ def breast_cancer() -> tuple[Problem, Encoded]:
 
 
 def digits() -> tuple[Problem, Encoded]:
-    """Support vectors on ten classes, 16 × 16 values of C and γ, m = 899."""
+    """Support vectors on ten classes at 16 × 16 values of C and γ: the problem, and 899 validation records."""
     return _bundled_task(
         "digits",
         {"estimator": "sklearn.svm.SVC"},
@@ -192,7 +193,7 @@ def digits() -> tuple[Problem, Encoded]:
 
 
 def trees() -> tuple[Problem, Encoded]:
-    """The problem of tuning a decision tree, and its 10,000 validation records: 3,000 public, 288 settings."""
+    """A decision tree at 288 settings, from 3,000 public records: the problem, and 10,000 validation records."""
     X, y = make_classification(
         13_000, n_features=20, n_informative=8, n_redundant=4, flip_y=0.15, class_sep=0.8, random_state=1
     )
@@ -205,7 +206,7 @@ def trees() -> tuple[Problem, Encoded]:
 
 
 def boosting() -> tuple[Problem, Encoded]:
-    """Gradient boosting on 600 synthetic records with noisier labels than the m = 20,000 others; 144 settings.
+    """Gradient boosting at 144 settings, from 600 noisier records: the problem, and 20,000 validation records.
 
     The public half is small and misleads: what it says is best is not.
     """
@@ -252,7 +253,7 @@ def _bundled_task(source: str, model: dict[str, Any], space: dict[str, Any]) -> 
 def _made(
     X: NDArray[np.float64], y: NDArray[np.int64], n: int, model: dict[str, Any], space: dict[str, Any]
 ) -> tuple[Problem, Encoded]:
-    """A task from synthetic records: the first n play public, the others sensitive."""
+    """The problem and the encoded validation records of a synthetic data set: its first n records play public."""
     m = len(y) - n
     data = {"training": "made", "validation": "made", "n_validation": m, "target": "y"}
     spec = _comparison_study(data, model, space)

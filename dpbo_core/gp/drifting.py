@@ -97,6 +97,7 @@ class Drifting(Components):
 
     @property
     def _level_variance(self) -> float:
+        """The variance of the part of a score that all candidates of the present edition share."""
         return self.prior.offset_deviation**2 + LEVEL**2
 
     def _solved(self, candidates: NDArray[np.float64]) -> NDArray[np.float64]:

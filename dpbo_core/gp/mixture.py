@@ -289,4 +289,5 @@ def _spread(median: float, spread: float) -> NDArray[np.float64]:
 
 
 def _log_weight(values: NDArray[np.float64], median: float, spread: float) -> NDArray[np.float64]:
+    """The log prior probability of grid values, log-normal about `median`, up to a constant."""
     return np.zeros(1) if spread == 0.0 else -0.5 * (np.log(values / median) / spread) ** 2

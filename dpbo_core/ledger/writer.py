@@ -111,7 +111,7 @@ class Writer:
         return changed([what], self.name)
 
     def _checked_totals(self, row: sa.Row[Any]) -> Totals:
-        """The totals in a history row, after a check of the hash chain from there to the newest entry."""
+        """What its dataset had spent by a history row, after a check of the hash chain from there to the end."""
         link = Link.from_row(row)
         previous = self.connection.scalar(HASH, {"sequence": link.sequence - 1}) if link.sequence > 1 else ORIGIN
         if previous is None or not link.follows(previous):

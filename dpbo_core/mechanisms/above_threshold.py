@@ -77,13 +77,13 @@ class AboveThreshold:
 
     @property
     def of_threshold(self) -> DiscreteLaplace:
-        """The discrete Laplace whose first non-negative draw is the threshold's noise z."""
+        """The distribution of the threshold's noise z: a discrete Laplace, its first non-negative draw."""
         first, _ = theorem_4_epsilons(epsilon_units=self.epsilon_units)
         return DiscreteLaplace(self.sensitivity, first, self.unit)
 
     @property
     def of_comparison(self) -> DiscreteLaplace:
-        """The discrete Laplace whose first non-negative draw is a comparison's noise ν_t."""
+        """The distribution of a comparison's noise ν_t: a discrete Laplace, its first non-negative draw."""
         _, second = theorem_4_epsilons(epsilon_units=self.epsilon_units)
         return DiscreteLaplace(2 * self.sensitivity, second, self.unit)
 

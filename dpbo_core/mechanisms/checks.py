@@ -25,7 +25,7 @@ def drawable(scale: float) -> bool:
 
 
 def check_drawable(scale: float) -> None:
-    """Refuse a noise scale that cannot be drawn, of noise that is priced elsewhere.
+    """Refuse a noise scale that cannot be drawn within 64 bits; its price is checked elsewhere.
 
     Raises:
         MechanismRefused: it cannot.

@@ -33,6 +33,7 @@ def gumbel_noisy_max(scale: float, size: int) -> Any:
 
 
 def _noisy_max(scale: float, size: int, measure: Any) -> Any:
+    """OpenDP's measurement of the largest integer's index with noise priced by `measure`."""
     distance = opendp().metrics.linf_distance(T="i64")
     return opendp().measurements.make_noisy_max(_integer_domain(size), distance, measure, scale=scale)
 

@@ -105,6 +105,7 @@ class _Law(ABC):
         return int(source.draw(lambda _: self.quantile(secrets.randbits(BITS)), None, imitation))
 
     def _masses_to(self, cap: int) -> Iterator[tuple[int, Decimal]]:
+        """Pairs (k, Pr[K = k]) of the number of trials K up to `cap`."""
         for k, mass in self.masses():
             if k > cap:
                 return

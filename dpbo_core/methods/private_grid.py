@@ -138,7 +138,7 @@ class PrivateGrid:
         return (PrivateGrid(evaluate="tried", base_measure="public", paired=paired, editions=planned),)
 
     def simulated(self, problem: Problem) -> Simulated:
-        """The settings under which the advice's simulation covers this method: all of Λ, or a subset."""
+        """What this method is in the simulations of `dpbo plan`: a choice among all of Λ, or among a subset."""
         spends, metric_per_score = self.plan(problem).spends, problem.metric_per_step / problem.score_per_step
         choice, score = (
             spend.noise_scale * metric_per_score / problem.score_range for spend in (spends[0], spends[-1])
@@ -208,7 +208,7 @@ class PrivateGrid:
         return searched(problem, self._trials(problem)) if self._asks_public else problem
 
     def cross_validated(self, problem: Problem) -> tuple[int, ...]:
-        """The candidates whose public scores the search begins with; empty where it uses none."""
+        """Indices of the candidates whose public scores the search begins with; empty where it uses none."""
         return required_trials(problem, self._trials(problem)) if self._asks_public else ()
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "GridSearch":

@@ -126,7 +126,7 @@ class PrivateTrajectory:
         return PrivateTrajectory(prior="public"), PrivateTrajectory()
 
     def simulated(self, problem: Problem) -> Simulated:
-        """The settings under which the advice's simulation covers this method, by one observation's noise."""
+        """What this method is in the simulations of `dpbo plan`, by the noise of one observed score."""
         if self.final_choice == "permute_and_flip":
             plain = replace(self, final_choice="exponential", final_share=None, look_share=None)
             path = plain.simulated(problem)
@@ -208,7 +208,7 @@ class PrivateTrajectory:
         return searched(problem, self.public_trials) if self.prior == "public" else problem
 
     def cross_validated(self, problem: Problem) -> tuple[int, ...]:
-        """The candidates whose public scores the public prior begins with; none without that prior."""
+        """Indices of the candidates whose public scores the prior begins with; empty where it is flat."""
         return required_trials(problem, self.public_trials) if self.prior == "public" else ()
 
     def guess(self, problem: Problem) -> NDArray[np.float64] | None:

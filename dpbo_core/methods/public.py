@@ -65,7 +65,7 @@ class Public:
         return (Public(),)
 
     def simulated(self, problem: Problem) -> Simulated:
-        """The settings under which the advice's simulation covers this method: a noiseless choice."""
+        """What this method is in the simulations of `dpbo plan`: a choice without noise."""
         metric_per_score = problem.metric_per_step / problem.score_per_step
         records = problem.score_range / (self.plan(problem).spends[-1].noise_scale * metric_per_score)
         return Simulated(self.kind, records, records)
@@ -107,7 +107,7 @@ class Public:
         return searched(problem, self.public_trials)
 
     def cross_validated(self, problem: Problem) -> tuple[int, ...]:
-        """The candidates whose public scores the search begins with."""
+        """Indices of the candidates whose public scores are compared."""
         return required_trials(problem, self.public_trials)
 
     def choice(self, problem: Problem) -> int:

@@ -195,6 +195,7 @@ def named(point: Mapping[str, Value]) -> str:
 
 @lru_cache(maxsize=2)
 def _read_public_half(text: str, folder: str, allowed_score: str | None) -> PublicHalf:
+    """The public half of the study that the JSON `text` states, read once in a process."""
     return public_half(StudySpec.from_dict(json.loads(text)), folder, allowed_score=allowed_score)
 
 

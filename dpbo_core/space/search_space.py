@@ -235,6 +235,7 @@ class SearchSpace:
 
 
 def _cube(axis: Axis, name: str, point: Mapping[str, Value]) -> tuple[float, ...]:
+    """The point's coordinates on one axis; ½ where the axis does not exist at the point."""
     return axis.encode(point[name]) if name in point else (0.5,) * axis.dimensions
 
 

@@ -84,7 +84,7 @@ def _forecasts(
 
 
 def account_line(account: Account) -> str:
-    """An account in one line: spent, limit, left."""
+    """A dataset's budget in one line: spent, limit, left."""
     numbers = _amounts(account)
     if numbers["public"]:
         return f"{named(numbers['name'])}: declared public, no limit"
@@ -95,12 +95,12 @@ def account_line(account: Account) -> str:
 
 
 def accounts_json(accounts: tuple[DatasetAccount, ...]) -> dict[str, Any]:
-    """The object of `dpbo budget --json`."""
+    """Every dataset's account as the JSON object of `dpbo budget --json`."""
     return {"datasets": [account_json(account) for account in accounts]}
 
 
 def _amounts(account: Account) -> dict[str, Any]:
-    """The dataset's cap and its spent ε and δ, by the smaller of the two routes of composition, rounded up."""
+    """A dataset's cap and spent ε and δ as JSON, by whichever composition gives less, rounded up."""
     budget = account.budget
     limit, delta = from_units(budget.epsilon_units), from_units(budget.delta_units)
     epsilon, paid = account.spent_epsilon
@@ -115,7 +115,7 @@ def _amounts(account: Account) -> dict[str, Any]:
 
 
 def account_json(account: DatasetAccount) -> dict[str, Any]:
-    """One dataset's object of `dpbo budget --json`."""
+    """A dataset's cap, spent and left budget and entries, as its object of `dpbo budget --json`."""
     budget = account.budget
     return _amounts(account) | {
         "relation": budget.relation.value,

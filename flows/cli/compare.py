@@ -50,7 +50,7 @@ def compare(
 
 
 def comparison_json(comparison: "Comparison") -> dict[str, Any]:
-    """The object of `dpbo compare --json`."""
+    """A comparison's results as the JSON object of `dpbo compare --json`."""
     return {
         "cells": [cell.to_json() for cell in comparison.cells],
         "files": [str(file) for file in comparison.files],

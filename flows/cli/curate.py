@@ -203,7 +203,7 @@ def print_published(published: StudyResult, out: Path) -> None:
 
 
 def _box(transform: str, relation: str | None, **options: Any) -> Outsourced:
-    """The outsourced method with these options, its text options checked.
+    """The method by which a curator publishes tables, with these options, its text options checked.
 
     Raises:
         StudyInvalid: a word that is not known, or numbers that make no box.

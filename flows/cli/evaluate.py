@@ -191,7 +191,7 @@ def print_expected(plan: EvaluationPlan) -> None:
 
 
 def expected_json(plan: EvaluationPlan) -> dict[str, Any]:
-    """The object of `dpbo evaluate --plan --json`."""
+    """An evaluation's price and expected errors, as the JSON object of `dpbo evaluate --plan --json`."""
     expected = plan.expected
     return {
         "guarantee": plan.price.guarantee.to_json(),

@@ -61,7 +61,7 @@ def _study_stopped(path: Path) -> DpboError:
 
 
 def _entries(dataset: str, name: str, edition: str) -> "list[Entry]":
-    """The account's entries of a study's edition and of its follow-up queries; none without a ledger here."""
+    """The ledger's entries of a study's edition, its evaluation and watch included; none without a ledger here."""
     if "dpbo.flows.cli.running" not in sys.modules:  # no library is loaded to say that nothing began
         return []
     from dpbo.flows.cli.running import ledger_here

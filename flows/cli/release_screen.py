@@ -41,7 +41,7 @@ def print_report(
 
 
 def evaluated_json(result: "EvaluationResult", tracked: "Tracked | None") -> dict[str, Any]:
-    """The object of `dpbo evaluate --json`."""
+    """A report with its page in MLflow, as the JSON object of `dpbo evaluate --json`."""
     best = None if result.best_threshold is None else dict(result.best_threshold)
     return release_json(result, tracking=place(tracked)) | {
         "best_threshold": best,
@@ -173,7 +173,7 @@ def _facts(release: Release, screen: Screen, best: Mapping[str, Any] | None) -> 
 
 
 def _begun(release: Release) -> Iterator[tuple[str, str]]:
-    """The row with the earlier editions that the search began with; none where it began afresh."""
+    """The row that names the earlier editions (runs) that the search learned from; none if it learned from none."""
     earlier = release.facts.get(LEARNED_FROM)
     if earlier:
         names = ", ".join(named(item["edition"]) for item in earlier)
@@ -215,7 +215,7 @@ def print_explained(release: Release, account: Account) -> None:
 
 
 def _paragraphs(release: Release, account: Account) -> Iterator[tuple[str, str]]:
-    """Title and text of each paragraph of the explanation."""
+    """Title and text of each paragraph in which `dpbo show --explain` explains a release."""
     from dpbo.tasks.reporting.certificate_words import guess, meaning
 
     metric = displayed_metric(release)

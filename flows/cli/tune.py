@@ -164,7 +164,7 @@ def _recorded(study: StudySpec) -> tuple[str, str] | None:
 
 
 def tuned_json(tuned: Tuned) -> dict[str, Any]:
-    """The object of `dpbo tune --json`."""
+    """A tune's release with its page in MLflow, as the JSON object of `dpbo tune --json`."""
     result = tuned.result
     document = release_json(result, tracking=place(tuned.tracked))
     if tuned.evaluation is None:

@@ -179,7 +179,7 @@ def _facts(watched: "Watched", word: str, account: Account) -> Iterator[tuple[st
 
 
 def watched_json(watched: "Watched") -> dict[str, Any]:
-    """The object of `dpbo watch --json`."""
+    """The result and price of a look (private check), as the JSON object of `dpbo watch --json`."""
     look, tracked = watched.look, watched.tracked
     return {
         "alarm": look.alarm,
@@ -224,7 +224,7 @@ def print_plan(plan: WatchPlan) -> None:
 
 
 def plan_json(plan: WatchPlan) -> dict[str, Any]:
-    """The object of `dpbo watch --plan --json`."""
+    """A watch's price and rates of error, as the JSON object of `dpbo watch --plan --json`."""
     power = plan.power
     return {
         "verdict": power.verdict,

@@ -21,7 +21,7 @@ Ends = tuple[float, float]
 
 
 def champion_after(tuned: Release, report: Release, tracking_uri: str) -> str:
-    """Note a report on the model version of `tuned`, make that champion if better; returns a sentence.
+    """Give the alias `champion` to the model of `tuned` if its report is better; returns a sentence about it.
 
     Returns:
         What became of the alias, in a sentence.

@@ -124,7 +124,7 @@ class Outsourced:
         return singular_value_floor(epsilon=self.epsilon, delta=self.delta, projection_dim=self.width(n_columns))
 
     def geometry(self, n_columns: int) -> Geometry:
-        """The public facts of the gaussian transform.
+        """The public facts (projection, bounds on rows, grid) of the gaussian transform of `n_columns` columns.
 
         Raises:
             StudyInvalid: a centre of another length than the rows'.
