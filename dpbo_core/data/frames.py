@@ -256,6 +256,7 @@ class RowList:
 
     @cached_property
     def _cells_by_row(self) -> list[list[object]]:
+        """The values of every row as lists of one length, all None for a row that cannot be read."""
         nothing: list[object] = [None] * self.width
         cells = (_row_cells(row) for row in self.rows)
         return [nothing if row is None or len(row) != self.width else row for row in cells]

@@ -52,7 +52,7 @@ class IsolatedEstimator:
 
     @classmethod
     def of(cls, estimator: Any) -> "IsolatedEstimator":
-        """A fitted estimator as bytes that only a confined process unpickles, made where it was trained.
+        """A fitted estimator as bytes that only a child process unpickles, made in the process that trained it.
 
         Raises:
             StudyInvalid: it cannot be pickled.

@@ -27,7 +27,7 @@ _FEW = 7  # rows that go together where not all are tried alone
 def check_rowwise(
     model: FittedEstimator, X_public: ArrayLike, *, needs: Verb = "predict", rows_alone: int = ROWS_TRIED
 ) -> NDArray[Any]:
-    """Public rows' outcome, refused unless batch, reversed, single and mixed predictions of up to 64 agree.
+    """Refuse a model whose predictions of up to 64 public rows differ by batch, order or neighbours: their outcome.
 
     Numbers may differ in their last digits where the SHAPE of the batch differs (linear algebra then adds in
     another order), never where the other rows of a batch of one shape do.

@@ -50,7 +50,7 @@ class Scorer(Protocol):
         ...
 
     def paired(self, model: ScorableModel, reference: ScorableModel, clipped: int) -> Sensitive[int]:
-        """The sealed integer sum of the records' score differences between two models, clipped at ±`clipped`."""
+        """The sealed sum of the records' score differences, clipped at ±`clipped` and scaled to 0 … 2²⁴."""
         ...
 
     @property
@@ -143,7 +143,7 @@ class Half(Opaque):
         raise TypeError("persons are averaged, and pairs are of records")
 
     def paired(self, model: ScorableModel, reference: ScorableModel, clipped: int) -> Sensitive[int]:
-        """The sealed integer sum of clipped score differences between two models; of record scores alone.
+        """The sealed sum of score differences, clipped and scaled to 0 … 2²⁴; of record scores alone.
 
         Raises:
             Sealed: as `totals`.

@@ -61,7 +61,7 @@ class PartCache(Opaque, Generic[T]):
         self._parts: dict[Part, tuple[tuple[int, ...], T]] = {}
 
     def get(self, reader: str, part: Part, read: Callable[[], T], *, size: Callable[[T], int], limit: int) -> T:
-        """What `read` gives for a file (part) of a folder, cached in memory until the file changes.
+        """What `read` gives for a file (part), cached in this process's memory until the file changes.
 
         Args:
             reader: whose it is; what was kept for another is dropped.

@@ -45,7 +45,7 @@ class RowMarks:
 
     @classmethod
     def of(cls, url: str, dataset: str) -> "RowMarks | None":
-        """The file of row marks (keyed hashes of rows once sensitive) of a dataset; None for a public dataset."""
+        """The file of row marks (keyed hashes of rows once sensitive) of a ledger; None for a public dataset."""
         budget = PrivacyLedger(url).budget(dataset)
         if budget is not None and budget.public:
             return None

@@ -159,7 +159,7 @@ def two_tables(
     validation_size: float | None,
     sample_weight: Any = None,
 ) -> TwoTables:
-    """The public and the sensitive table, as passed or as `validation_size` divides the public one.
+    """The public and the sensitive table, as passed or as `validation_size` divides the first into both.
 
     Args:
         search: with `person`, `dataset` and `ledger`.

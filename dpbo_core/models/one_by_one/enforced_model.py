@@ -129,4 +129,5 @@ def _exit_in_words(code: int) -> str:
 
 
 def _as_numbers(truth: NDArray[Any]) -> NDArray[Any]:
+    """The truth as 64-bit floats or integers, of the kind that it is."""
     return truth.astype(np.float64 if truth.dtype.kind == "f" else np.int64)

@@ -191,7 +191,7 @@ class SensitiveTable(Protocol):
 
     @property
     def split(self) -> DataSplit:
-        """The data split that the records are from: it names their sources and checks them unread."""
+        """The data split that the records are from: it names their sources and checks them without reading any."""
         ...
 
     @property

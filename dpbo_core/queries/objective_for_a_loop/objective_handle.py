@@ -38,7 +38,7 @@ from dpbo_core.study_file.toml_file import read_study
 
 
 def objective_of_study(spec: StudySpec, run: Run, *beside: Source) -> OpenObjective:
-    """A study file's [objective] checked and ready to give private scores; sources `beside` are read too.
+    """A study file's [objective], checked and ready to give private scores, none of them charged yet.
 
     Args:
         spec: the study, on files.
