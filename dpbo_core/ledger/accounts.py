@@ -123,7 +123,7 @@ def spent_of(connection: sa.Connection, dataset: str) -> tuple[Total, frozenset[
 
 @row_decoding()
 def check_sealed(writer: Writer, dataset: str) -> None:
-    """Refuse tables that disagree with the totals in the dataset's newest history entry.
+    """Refuse tables that disagree with what the dataset's newest history entry says was spent.
 
     So a raised cap, a spend that was made smaller, however old, a row that was put in or taken out, are refused
     before a study is admitted. What is not looked at here `dpbo budget verify` finds.
@@ -252,7 +252,7 @@ def dataset_with_cap(
 
 
 def cannot_open(name: str) -> PolicyRefused:
-    """The error to raise for a run that would open a cap, and may not."""
+    """The error for a dataset without a budget cap, raised in a run that Prefect started."""
     return PolicyRefused(
         f"dataset {name!r} has no cap, and a run that Prefect started cannot open one",
         cause="whoever may start runs is not whoever answers for the data",
@@ -261,7 +261,7 @@ def cannot_open(name: str) -> PolicyRefused:
 
 
 def open_cap(writer: Writer, budget: PrivacyBudget) -> None:
-    """Write a new cap into the table `datasets`."""
+    """Write a dataset's new budget cap into the table `datasets`."""
     row = asdict(budget) | {"name": budget.dataset, "accepts": list(budget.accepts), "opened_at": utc_now()}
     del row["dataset"]
     writer.write(DATASETS, row | {"relation": budget.relation.value})

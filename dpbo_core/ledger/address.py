@@ -51,7 +51,7 @@ def team_setting() -> str | None:
 
 
 def team_address(url: str) -> sa.URL:
-    """Parse a team's database URL.
+    """A team's PostgreSQL URL, parsed; any other database is refused.
 
     Raises:
         StudyInvalid: it is no PostgreSQL URL with a database.
@@ -137,7 +137,7 @@ def only_readable(path: Path) -> bool:
 
 
 def _sqlite_to_read(path: Path) -> sa.Engine:
-    """An engine on a ledger that this user may only read.
+    """An engine on a SQLite ledger that this user may only read.
 
     Without a writer's files beside it SQLite would make them. Where there are none nobody writes now, and the file
     is read as it is; what a writer changes during the read is a broken page or chain, and so an error.

@@ -61,7 +61,7 @@ class Link:
         return Place(self.sequence, self.hash)
 
     def follows(self, previous: str) -> bool:
-        """Whether the entry's hash is right for its content after an entry of hash `previous`."""
+        """Whether the entry's hash is that of its content after an entry of hash `previous`."""
         return self.hash == seal(previous, self.sequence, self.about, self.dataset, self.row, self.totals)
 
     @classmethod
@@ -91,12 +91,12 @@ def seal(previous: str, sequence: int, about: str, dataset: str, row: str, total
 
 
 def links(connection: sa.Connection, after: int = 0) -> list[Link]:
-    """The entries of the history after number `after`, in their order."""
+    """The history's entries after the one numbered `after`, in their order."""
     return [Link.from_row(row) for row in connection.execute(AFTER, {"sequence": after})]
 
 
 def broken_links(history: Iterable[Link], after: Place = START) -> Iterator[str]:
-    """The breaks in the hash chain, in words; none if it is whole.
+    """The breaks in the hash chain after the entry `after`, in words; none if it is whole.
 
     Args:
         history: entries in their order.
@@ -150,7 +150,7 @@ def unlike_tables(history: Iterable[Link], connection: sa.Connection) -> Iterato
 
 
 def as_exported(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A line of an export made from a history row of whatever schema: its JSON texts as objects."""
+    """A history row, of whatever schema, as an export's line: with its JSON texts as objects."""
     line = {name: cell for name, cell in row.items() if cell is not None}
     line["row"] = json.loads(line.pop("content"))
     if "totals" in line:

@@ -51,7 +51,7 @@ class PrivacyLedger(OwnersLedger):
     """
 
     def check_allowed(self, dataset: str, references: References) -> None:
-        """Refuse a study that names anything which the owner did not allow to runs that others start.
+        """Refuse a study, run by somebody else, that names a file or code its dataset's owner did not allow.
 
         Raises:
             PolicyRefused: something is not allowed, or cannot be read; nothing was opened or imported.
@@ -60,7 +60,7 @@ class PrivacyLedger(OwnersLedger):
             check_allowed(connection, dataset, references)
 
     def allows_score(self, dataset: str, path: str) -> bool:
-        """Whether the owner allowed the dataset's studies a function as their score."""
+        """Whether the dataset's owner allowed studies to use the function at import path `path` as score."""
         with self._store.reading() as connection:
             return path in facts_about(connection, dataset, SCORE)
 
@@ -88,7 +88,7 @@ class PrivacyLedger(OwnersLedger):
                 policy.check_division(connection, dataset, share, n_rows)
 
     def budget(self, dataset: str) -> PrivacyBudget | None:
-        """The dataset's cap, if it has one."""
+        """The dataset's budget cap; None without one."""
         with self._store.reading() as connection:
             return cap_of(connection, dataset)
 
@@ -206,7 +206,7 @@ class PrivacyLedger(OwnersLedger):
         return Reservation(self._store, int(row.id), key, str(row.noise))
 
     def accounts(self, dataset: str | None = None) -> tuple[DatasetAccount, ...]:
-        """Every dataset's account, or that of one dataset; empty if the name is unknown."""
+        """Every dataset's account (cap, charges, releases), or that of one; empty if the name is unknown."""
         with self._store.reading() as connection, row_decoding():
             caps = [cap_of(connection, name) for name in connection.scalars(NAMES).all() if dataset in (None, name)]
             return tuple(account_of(connection, cap) for cap in caps if cap is not None)

@@ -75,11 +75,11 @@ class RecordedStudies:
             return {str(row.what): (dict(row.outcome), str(row.drawn_at)) for row in connection.execute(query)}
 
     def release_of(self, fingerprint: str) -> Release | None:
-        """The recorded release of this very study, if it has finished."""
+        """The recorded release of the study with this fingerprint; None before it has finished."""
         return self._release_where(RESERVATIONS.c.fingerprint == fingerprint)
 
     def release_named(self, release_id: str) -> Release | None:
-        """The recorded release of that id (the first 16 digits of its study's fingerprint), if there is one."""
+        """The release of that id (first 16 digits of its study's fingerprint); None if there is none."""
         return self._release_where(NAMED.in_([release_id]))
 
     def warm_start(self, fingerprint: str) -> WarmStart | None:
@@ -119,7 +119,7 @@ class RecordedStudies:
     def editions(
         self, study: str, *, edition: str | None = None, dataset: str | None = None
     ) -> tuple[Recorded, ...]:
-        """The charged studies of that name, of one edition and one dataset unless they are None."""
+        """The charged runs (editions) of a study by name, of one edition and one dataset unless None."""
         columns = {"study": study, "edition": edition, "dataset": dataset}
         return self._select(*(RESERVATIONS.c[name] == text for name, text in columns.items() if text is not None))
 

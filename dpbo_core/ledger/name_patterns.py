@@ -35,7 +35,7 @@ def fields_of(text: str) -> tuple[str, ...]:
 
 
 def is_pattern(text: str) -> bool:
-    """Whether the name holds a field that a schedule fills."""
+    """Whether the name holds a field such as {date} that a schedule fills."""
     return any(name in FIELDS for name in fields_of(text))
 
 
@@ -56,7 +56,7 @@ def filled(text: str, values: Mapping[str, str]) -> str:
 
 
 def values_in(pattern: str, text: str) -> Mapping[str, str] | None:
-    """The value of each field in `text`; None where `text` does not fit `pattern`.
+    """The value of each field of a name pattern in `text`; None where `text` does not fit the pattern.
 
     A field that stands twice holds the same both times.
     """

@@ -88,7 +88,7 @@ def check_allowed(connection: sa.Connection, dataset: str, references: Reference
 
 
 def _sources_of(connection: sa.Connection, dataset: str, sources: Iterable[Source]) -> Iterator[Source]:
-    """The sources allowed to the dataset, with name fields filled."""
+    """The files and tables allowed to the dataset, or to a name pattern that it fits, with the fields filled."""
     for heading in (SOURCE, READ_AS_PUBLIC, ALLOWED):
         for item in sources_under(connection, heading, sources):
             values = {} if item.dataset == dataset else values_in(item.dataset, dataset)
@@ -101,7 +101,7 @@ def _readable(source: Source) -> bool:
 
 
 def not_allowed(dataset: str, source: Source) -> PolicyRefused:
-    """The one error for a file that is missing, forbidden or unreadable, and for a table or a host."""
+    """The error for a file that an operator may not use or that is missing, alike; also for a table or a host."""
     word = {PUBLIC: " --training", MODEL: " --model"}.get(source.role, "")
     return PolicyRefused(
         f"the {source.role} that this study names are not allowed by the owner's policy",

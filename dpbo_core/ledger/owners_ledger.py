@@ -202,7 +202,7 @@ def _allow(writer: Writer, dataset: str, source: Source) -> bool:
 
 
 def _lower(writer: Writer, dataset: str, about: str, units: int) -> None:
-    """Set or lower the largest ε, in 10⁻¹², of a study started by Prefect (`LARGEST`), or of a day (`A_DAY`).
+    """Record the largest ε, in 10⁻¹², of one run by Prefect (`LARGEST`) or of a day (`A_DAY`); never a larger one.
 
     Raises:
         PolicyRefused: it would be raised.

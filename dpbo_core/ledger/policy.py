@@ -180,7 +180,7 @@ def check_sources(
 
 
 def check_charged(source: Source, approved: Sequence[Approved], budget: PrivacyBudget, caller: Caller) -> None:
-    """Refuse a sensitive source that is not its dataset's and that the caller may not add.
+    """Refuse a sensitive source that the dataset was not scored on before, unless the caller may add it.
 
     Raises:
         PolicyRefused: it is another dataset's, another one than before, or not the owner asks.
@@ -202,7 +202,7 @@ def check_charged(source: Source, approved: Sequence[Approved], budget: PrivacyB
 
 
 def check_unshared(source: Source, approved: Sequence[Approved], dataset: str) -> None:
-    """Refuse a source that belongs to another dataset, unless its owner allowed the sharing.
+    """Refuse a sensitive source that is another dataset's too, unless its owner allowed the sharing.
 
     Raises:
         PolicyRefused: it is another dataset's.
@@ -233,7 +233,7 @@ def _other_source(dataset: str, source: Source, earlier: Source) -> PolicyRefuse
 
 
 def is_published(source: Source, published: Sequence[Approved], dataset: str) -> bool:
-    """Whether the dataset's owner published all of these records."""
+    """Whether the dataset's owner stated that all records of the source are public."""
     return any(item.dataset == dataset and covers(item.source, source) for item in published)
 
 

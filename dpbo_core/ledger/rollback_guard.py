@@ -206,7 +206,7 @@ def _parsed(text: bytes) -> Place | None:
 
 
 def missing(path: Path) -> LedgerDamaged:
-    """The error for a ledger with a history and no rollback guard beside it."""
+    """The error for a ledger whose rollback guard's file, in which its newest entry is noted, is gone."""
     return LedgerDamaged(
         f"the ledger's generation, {path.name}, is missing, so nobody can tell whether this is the newest copy",
         cause="the database was copied or restored without the file beside it",
@@ -216,7 +216,7 @@ def missing(path: Path) -> LedgerDamaged:
 
 
 def older(entry: str) -> LedgerDamaged:
-    """The error for a ledger that lacks an entry which a rollback guard names."""
+    """The error for a ledger that lacks the history entry noted in its rollback guard: an old copy."""
     return LedgerDamaged(
         f"the ledger is older than it was: {entry} is not in its history",
         cause="an old copy of the ledger was restored, and what was spent since is missing from it",

@@ -172,7 +172,7 @@ def _sqlite() -> list[str]:
 
 
 def another(number: int) -> DpboError:
-    """The error for a ledger of another schema."""
+    """The error for a ledger whose tables have another schema number."""
     return DpboError(
         f"the ledger has schema {number}, and this version of dpbo reads and writes schema {SCHEMA} alone",
         cause="another version of dpbo wrote it",

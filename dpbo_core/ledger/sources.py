@@ -63,7 +63,7 @@ class Source:
 
     @property
     def files(self) -> Mapping[str, str]:
-        """Mark → path of the file, or of the folder and each of its parts."""
+        """The path of each of the source's files, or of a folder's parts, by its mark (device, inode, change)."""
         return {mark: name for name, mark in self.parts.items()} | dict.fromkeys(self.marks, self.name)
 
     def __str__(self) -> str:
@@ -93,7 +93,7 @@ def marks_of(path: str) -> frozenset[str]:
 
 
 def inode_of(mark: str) -> str:
-    """The "device:inode:" part of a file's mark."""
+    """The "device:inode:" part of a file's mark (device, inode, change)."""
     return mark.rpartition(":")[0] + ":"
 
 
@@ -114,7 +114,7 @@ def same_records(one: Source, other: Source) -> bool:
 
 
 def covers(published: Source, source: Source) -> bool:
-    """Whether all records of `source` lie in the published file or folder."""
+    """Whether all records of `source` lie in the file or folder `published`."""
     inside = str(Path(source.name).parent) == published.name and source.name.endswith(".parquet")
     return source.kind == "file" and (
         source.name == published.name or bool(source.marks & published.marks) or inside
@@ -122,7 +122,7 @@ def covers(published: Source, source: Source) -> bool:
 
 
 def grants(allowed: Source, source: Source) -> bool:
-    """Whether permission for one source covers another: itself, its parts, files that its pattern names.
+    """Whether permission for `allowed` covers `source`: itself, a part of it, a file that its pattern names.
 
     Names are compared as they are written: another spelling of an address may be another host.
     """

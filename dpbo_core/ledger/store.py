@@ -80,13 +80,13 @@ class LedgerStore:
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
-        """A read transaction on one snapshot of the ledger; it waits for no writer."""
+        """Context with a connection that reads one snapshot of the ledger; it waits for no writer."""
         with self._transaction(reading=True) as connection:
             yield connection
 
     @contextmanager
     def writing(self) -> Iterator[Writer]:
-        """A write transaction: all or nothing, one writer at a time, durable when the block ends.
+        """Context with a writer: all or nothing, one at a time, durable when the block ends.
 
         Raises:
             LedgerDamaged: the ledger is older than it was, or what was written since the last look is not chained.

@@ -96,7 +96,7 @@ class Writer:
 
     @row_decoding()
     def check_whole(self) -> None:
-        """Refuse a ledger whose chain is broken or differs from its tables: seconds for 100,000 entries.
+        """Refuse a ledger whose hash chain is broken or differs from its tables: seconds for 100,000 entries.
 
         Raises:
             LedgerDamaged: it is not.
@@ -107,7 +107,7 @@ class Writer:
                 raise self.differs(problem)
 
     def differs(self, what: str) -> LedgerDamaged:
-        """The error for a part of the ledger that was changed by other means than dpbo."""
+        """The error for a ledger that something else than dpbo changed, as `what` says."""
         return changed([what], self.name)
 
     def _checked_totals(self, row: sa.Row[Any]) -> Totals:

@@ -191,9 +191,9 @@ class Method(Protocol):
         ...
 
     def n_steps(self, problem: Problem) -> int:
-        """The number of steps of the search: public, and fixed in advance."""
+        """The number of steps of the search: public, and fixed before it begins."""
         ...
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> Search:
-        """A search that has drawn nothing yet."""
+        """A search that has scored and drawn nothing yet; `plan` has its priced draws."""
         ...

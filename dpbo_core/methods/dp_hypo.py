@@ -165,7 +165,7 @@ class DpHypo:
 
     @property
     def fits_lengthscale(self) -> bool:
-        """Whether a study may leave the lengthscale to it: uniform trials have no kernel."""
+        """Whether a study may leave the kernel's lengthscale out: uniform trials have no kernel."""
         return self.sampler == "uniform" or self.trains_once
 
     @staticmethod
@@ -178,11 +178,11 @@ class DpHypo:
         return (*several, *one) if _several_pay(one[0], several[0], problem) else (*one, *several)
 
     def n_steps(self, problem: Problem) -> int:  # noqa: ARG002  K is inside
-        """One step, which holds all trials, so that nothing shows how many there were."""
+        """The number of steps, always 1: that step holds all trials, so that nothing shows how many there were."""
         return 1
 
     def plan(self, problem: Problem) -> PrivacyPlan:
-        """The price of a study: one spend for the whole selection, with its guarantee.
+        """The plan of a study: one noise draw for the whole selection among trials, with its guarantee.
 
         Raises:
             StudyInvalid: the base algorithm does not fit the study, or the budget does not even pay for adaptivity.
@@ -326,7 +326,7 @@ class DpHypo:
         return int(prior.argmax()) if self.prior else base_named(self.base).nearest_to_defaults(problem)
 
     def _check_delta(self, problem: Problem, delta_units: int) -> None:
-        """Refuse a release that is only (ε, δ) where the study's δ is 0 or its cap keeps none."""
+        """Refuse a release whose guarantee needs a δ where the study's is 0 or its cap keeps none for it."""
         if self.pure:
             return
         if problem.training is None:

@@ -94,7 +94,7 @@ def _law(name: Law, shape: float, mean: int) -> Stopping | None:
 
 
 def _too_long(name: Law, shape: float, mean: int) -> StudyInvalid:
-    """The error for a K that is too often huge, with the mean or the shape η that would do."""
+    """The error for a number of trials K that is too often huge, with a mean or shape that would do."""
 
     def drawable(eta: float, steps: int) -> bool:
         law = _law(name, eta, steps)
@@ -316,7 +316,7 @@ class HypoSearch(Opaque):
 
     @property
     def _of_prior(self) -> list[int] | None:
-        """The prior's integer weights; None for the uniform one."""
+        """The prior's integer weights, one for each candidate; None where it is uniform."""
         return None if max(self._prior) == min(self._prior) else self._prior
 
     def _tell(self, sampler: Sampler, index: int, quality: int) -> None:
@@ -326,6 +326,6 @@ class HypoSearch(Opaque):
 
 
 def _not_rehearsed(source: NoiseSource) -> Any:
-    """Raise an error: the trials were to be run in `step`, before `finish` selects."""
+    """Raise an error: the trials must be run by `step` before `finish` releases the best."""
     del source
     raise ValueError("the trials were not run")

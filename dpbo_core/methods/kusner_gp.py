@@ -184,7 +184,7 @@ class NoisyGP(pricing.OnThePrior):
         return min(bound * unit, problem.score_range + spend.noise_scale)
 
     def _information_gain(self, problem: Problem) -> float:
-        """An upper bound on γ_T from public quantities alone; the run's own gain is never used."""
+        """An upper bound on the information gain γ_T, from public quantities alone."""
         X, kernel = problem.candidates.encoded, stated_kernel(problem)
         return srinivas_2010.information_gain_bound(
             column=lambda i: kernel.column(X, X[i]),
@@ -342,7 +342,7 @@ class NoisyGPSearch(Opaque):
         self._bo = BayesianSearch(posterior, method.acquisition(problem), problem.search.seed)
 
     def step(self, objective: Scorer, noise: Noise) -> None:
-        """Add one noisy observation, v_t = f_V(λ_t) + N(0, σ²), to the private posterior."""
+        """Score a candidate, add noise, v_t = f_V(λ_t) + N(0, σ²), and add that to the sealed posterior."""
         if self._noise is None:
             sigma, T = self._method.noise_variance**0.5, self._method.n_steps(self._problem)
             self._noise = noise.unreleased(lambda source: observation_noise(sigma, T, source))
@@ -354,7 +354,7 @@ class NoisyGPSearch(Opaque):
         self._values.expose().append(value)
 
     def finish(self, noise: Noise) -> Release:
-        """Draw λ̃ by the exponential mechanism on μ_T over all of Λ, then ṽ = max_t v_t + Lap(Δ/ε)."""
+        """The release: λ̃ by the exponential mechanism on μ_T over all of Λ, then ṽ = max_t v_t + Lap(Δ/ε)."""
         best = self._method.scale.to_steps(np.array([max(self._values.expose())]))  # Alg. 1, line 13
         return _release(self, noise, self._bo.posterior.mean, Sensitive(int(best[0])))
 
@@ -384,7 +384,7 @@ class ExactGPSearch(Opaque):
         self._step += 1
 
     def finish(self, noise: Noise) -> Release:
-        """Draw λ̃ by the exponential mechanism on μ_T over all of Λ, or f̃ = f_V(λ_T) + Lap(Δ/ε)."""
+        """The release: λ̃ by the exponential mechanism on μ_T over all of Λ, or f̃ = f_V(λ_T) + Lap(Δ/ε)."""
         return _release(self, noise, self._bo.mean, self._last)
 
 

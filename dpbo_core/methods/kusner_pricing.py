@@ -225,7 +225,7 @@ def _best_words(problem: Problem, spend: Spend) -> str:
 
 
 def checked_rate(problem: Problem, A: float, tau: float) -> float:
-    """Theorem 5's rate at the constants A and τ that a study states, after a check of them.
+    """Theorem 5's bound on the last sample's distance from the maximum, at checked constants A and τ.
 
     Raises:
         StudyInvalid: they are not positive numbers, or T < 2.
@@ -267,7 +267,7 @@ class OnThePrior(ABC):
 
     @property
     def releases_hyperparameters(self) -> bool:
-        """Whether λ̃ is among the outputs."""
+        """Whether the chosen hyperparameters λ̃ are released."""
         return self.outputs != "score"
 
     def n_steps(self, problem: Problem) -> int:

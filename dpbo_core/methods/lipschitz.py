@@ -109,7 +109,7 @@ class Lipschitz:
 
     @property
     def fits_lengthscale(self) -> bool:
-        """Whether a study may leave the lengthscale to it: all of Λ needs none, a path's is fixed."""
+        """Whether a study may leave the kernel's lengthscale out: all of Λ needs none, a path's is fixed."""
         return self.scores_all
 
     def n_steps(self, problem: Problem) -> int:
@@ -252,7 +252,7 @@ class BestScore(Opaque):
         self._best = Sensitive(-1)
 
     def finish(self, noise: Noise) -> Release:
-        """Draw the best score f̃_L = f_BO + Lap(Δ/ε), and return the release of it."""
+        """The release of the best score with noise, f̃_L = f_BO + Lap(Δ/ε)."""
         (spend,) = self._plan.spends
         drawn = noise.release(spend, self._mechanism, self._best)  # Alg. 3, line 5
         value = {"score": drawn["draw"] * self._problem.score_per_step}  # line 6

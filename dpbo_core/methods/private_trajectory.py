@@ -216,7 +216,7 @@ class PrivateTrajectory:
         return search_on_public_data(problem, self.public_trials).mean if self.prior == "public" else None
 
     def deviation(self, problem: Problem, public: NDArray[np.float64] | None, scale: float) -> float | None:
-        """The median of the prior's deviation s, on the prior's scale; None for the usual one."""
+        """The median of the prior's deviation s of scores, in the prior's units; None for the usual one."""
         return None if public is None else AMPLITUDE * doubt(problem, float(public.max())) / scale
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "TrajectorySearch":
@@ -343,7 +343,7 @@ class TrajectorySearch(Opaque):
         return self._released_step(t)
 
     def finish(self, noise: Noise) -> Release:
-        """Choose, and state the choice with its posterior mean and 90% interval beside the trajectory."""
+        """The release: the choice with its posterior mean and 90% interval, and every step's noised score."""
         visited = sorted({index for index, _ in self._path})
         mixture = self._bo.mixture()
         means, deviations = self._bo.domain.moments(mixture, np.array(visited))
@@ -372,7 +372,7 @@ class TrajectorySearch(Opaque):
         return make_release(self._method, self._problem, self._plan, noise, value)
 
     def _count_pairs(self, objective: Scorer, noise: Noise) -> None:
-        """Draw the number of pairs D where such are counted, and begin the search in its unit."""
+        """Draw the number of pairs D with noise, if pairs are counted, and begin the search in scores by it."""
         pairs, number = in_pairs(self._problem), self._method.number(self._problem)
         if pairs is None or number is None:
             return
@@ -409,7 +409,7 @@ class TrajectorySearch(Opaque):
         }
 
     def _search(self) -> tuple[ScoreMap, AveragedSearch | LearningSearch]:
-        """The public map of the score, and a search before its first observation of this edition."""
+        """How scores map to the prior's units, and the search before this run's first observation."""
         problem, search = self._problem, self._problem.search
         public = self._method.guess(problem)
         centre = CENTRE * problem.score_range if public is None else float(public.mean())

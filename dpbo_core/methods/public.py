@@ -90,7 +90,7 @@ class Public:
 
     @staticmethod
     def released_scores(release: Release) -> ReleasedScores:
-        """The released score; the choice was public."""
+        """The one score in a release, of a choice that was made on public data."""
         return chosen_and_scored(release, choice="", score=SCORE)
 
     def outlook(self, problem: Problem) -> Outlook:
@@ -116,11 +116,11 @@ class Public:
         return public_search.tried[int(np.argmax(public_search.scores))]
 
     def choices(self, problem: Problem) -> tuple[int, ...]:
-        """The public choice alone, whatever the records are."""
+        """Indices of what may be chosen: the best candidate on public data alone, whatever the records are."""
         return (self.choice(problem),)
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "PublicChoice":
-        """A search whose choice is made, before its one scoring."""
+        """A search before its one scoring; its choice is made on public data."""
         return PublicChoice(self, problem, plan)
 
     def laplaces(self, problem: Problem) -> tuple[DiscreteLaplace, ...]:
@@ -164,7 +164,7 @@ class PublicChoice(Opaque):
         self._drawn.append(objective.evaluate(self._problem.train(self._choice)))
 
     def finish(self, noise: Noise) -> Release:
-        """Draw the score of the public choice with Laplace noise."""
+        """The release: the candidate that is best on public data, and its score with Laplace noise."""
         laplaces = self._method.laplaces(self._problem)
         *number, score = zip(self._plan.spends, laplaces, self._drawn, strict=True)
         value = {

@@ -91,7 +91,7 @@ def search_on_public_data(problem: Problem, trials: int) -> PublicSearch:
 
 
 def required_trials(problem: Problem, trials: int) -> tuple[int, ...]:
-    """The candidates that a public search cross-validates in any case: all of Λ, or the half spread evenly.
+    """Indices of candidates that a public search cross-validates in any case: all, or the half spread evenly.
 
     Known before any score is, so they may be scored elsewhere and in any order.
     """
@@ -212,7 +212,7 @@ def pairing(problem: Problem, public_search: PublicSearch, noise_scale: float) -
 
 
 def doubt(problem: Problem, best: float) -> float:
-    """The expected distance e of the public from the sensitive score, by chance and by a shift."""
+    """The expected distance e of a candidate's public score from its sensitive one, by chance and by a shift."""
     return math.hypot(DOUBT * problem.aggregate.doubt(best, problem.n_training), SHIFT * problem.score_range)
 
 

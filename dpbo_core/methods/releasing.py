@@ -79,5 +79,5 @@ def averaged_facts(problem: Problem) -> dict[str, int | None]:
 
 
 def _edition_names(earlier: tuple[EarlierEdition, ...]) -> list[dict[str, str]]:
-    """The editions that a search began with, by name and release."""
+    """The names and release ids of the earlier editions (runs) that a search learned from."""
     return [{"edition": item.edition, "release_id": item.release_id} for item in earlier]

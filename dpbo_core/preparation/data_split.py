@@ -98,7 +98,7 @@ class FileSplit:
         return public_half(self.spec, self.folder, problem, allowed_score=self.allowed_score)
 
     def public_table(self) -> Table:
-        """The public records with their raw cells, of one file."""
+        """The public records of one file, with cells as they stand there."""
         section = self.spec.data
         if training_parts(self.spec, self.folder) is not None or not isinstance(section, PublicFiles | PersonFiles):
             raise StudyInvalid(
@@ -111,7 +111,7 @@ class FileSplit:
         """None: a file has no pandas types of its own."""
 
     def sources(self) -> tuple[Source, ...]:
-        """The sensitive files, with links resolved; none is opened."""
+        """The sensitive and public files of the study, as the ledger knows them; none is opened."""
         return sources_of(self.spec, self.folder)
 
     def check(self, public: "PublicHalf") -> None:
@@ -200,7 +200,7 @@ def public_half(
 
 
 def check_headers(spec: StudySpec, folder: str | Path, problem: Problem) -> None:
-    """Refuse what `check_presence` refuses, reading the header of the public training set alone.
+    """Refuse sensitive files by presence, header and number of records; of the public set a header is read.
 
     Raises:
         StudyInvalid: it is not so; or the public training set is not there. No record's content was looked at.
@@ -383,7 +383,7 @@ def validation_table(
 
 
 def people_of(spec: StudySpec, folder: str | Path, contents: Contents | None = None) -> tuple[Person, ...] | None:
-    """The person of every SENSITIVE record; None where the study names no column of persons."""
+    """The person of every SENSITIVE record, in order; None where the study names no column of persons."""
     person, section = spec.privacy.person, spec.data
     if person is None or not isinstance(section, PublicFiles | PersonFiles | PredictionTable):
         return None

@@ -68,7 +68,7 @@ def _is_folder(place: Path) -> bool:
 
 
 def left_out(spec: StudySpec) -> frozenset[str]:
-    """The columns that are no features: ignored ones and the column of persons."""
+    """The names of columns that are no features: ignored ones and the column of persons."""
     ignored = spec.data.ignore if isinstance(spec.data, PublicData | PredictionTable) else None
     return frozenset(ignored or ()) | ({spec.privacy.person} if spec.privacy.person else set())
 
@@ -99,7 +99,7 @@ def public_header(spec: StudySpec, section: PublicFiles | PersonFiles, folder: s
 
 
 def check_files(spec: StudySpec, section: PublicFiles | PersonFiles, folder: str | Path) -> None:
-    """Refuse files by presence, header and, unless it is private, number of records.
+    """Refuse files that are missing, or of other columns or (unless it is private) another number of records.
 
     Raises:
         StudyInvalid: it is not so. No record's content was looked at.

@@ -75,7 +75,7 @@ def required_trainings(study: ResolvedStudy) -> tuple[int, ...]:
 
 
 def trained_first(method: Method, problem: Problem) -> tuple[int, ...]:
-    """Indices of the candidates to train before anything is charged: all of Λ for a private path, or none.
+    """Indices of the candidates to train before the charge: all where the path is private, or none.
 
     Raises:
         StudyInvalid: Λ is too large for that.
@@ -107,7 +107,7 @@ def required_public_scores(study: ResolvedStudy) -> tuple[int, ...]:
 def train_candidates(
     spec: StudySpec, folder: str | Path, indices: Sequence[int], allowed_score: str | None = None
 ) -> dict[int, Model]:
-    """The trained models of a chunk of candidates; the training set is read once a process."""
+    """The models of the candidates `indices`, by index; the training set is read once a process."""
     problem = _read_public_half(json.dumps(spec.to_dict(), sort_keys=True), str(folder), allowed_score).problem
     return {index: problem.train(index) for index in indices}
 
@@ -115,7 +115,7 @@ def train_candidates(
 def cross_validate_candidates(
     spec: StudySpec, folder: str | Path, indices: Sequence[int], allowed_score: str | None = None
 ) -> dict[int, float]:
-    """The public score p(λ) of a chunk of candidates, under the study's own score and seed."""
+    """The public scores p(λ) of the candidates `indices`, by index, under the study's score and seed."""
     problem = _read_public_half(json.dumps(spec.to_dict(), sort_keys=True), str(folder), allowed_score).problem
     return {index: problem.public_score(index) for index in indices}
 
@@ -260,7 +260,7 @@ class PublicWork:
         return len(self._scores)
 
     def search(self) -> int:
-        """Finish the public search, looking up the chunks' scores: the number of scores so far."""
+        """Finish the search on public data, looking up the scores there are: the number of scores so far."""
         done, method = Precomputed(scores=self._scores, trained=self._trained), self._study.method
         problem = remembering(self._problem, done)
         trainer = problem.trainer
@@ -303,6 +303,6 @@ class PublicWork:
 
 
 def chunks(indices: Sequence[int]) -> Chunks:
-    """Indices in their order, in at most `CHUNKS` pieces."""
+    """The indices in their order, cut into at most `CHUNKS` pieces."""
     parts = np.array_split(np.array(indices, dtype=np.int64), min(CHUNKS, max(1, len(indices))))
     return tuple(tuple(int(index) for index in part) for part in parts if len(part))

@@ -58,7 +58,7 @@ def check_accepted(spec: StudySpec, plan: PrivacyPlan, unlisted: str) -> None:
 
 
 def approve_study(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path) -> None:
-    """Approve, as the owner, a study that others will start: open its cap and record its sources.
+    """Approve, as the owner, a study that others will start: open its budget cap and record its files.
 
     Its names may hold fields that a schedule fills: then for every run. Charges nothing.
 
@@ -85,7 +85,7 @@ def references_of(spec: StudySpec, folder: str | Path, *beside: Source) -> Refer
 
 
 def _code_of(spec: StudySpec) -> Iterator[Code]:
-    """The import paths that a study names, except estimators of dpbo or on the allowlist."""
+    """The import paths (score, estimators) that a study names, without those of dpbo or on the allowlist."""
     model = spec.model
     if not (model.ours or isinstance(model, PredictionsSection) or model.estimator in PREDICTORS):
         yield Code("estimator", model.estimator)
@@ -136,7 +136,7 @@ def check_public_sources(sources: Iterable[Source], ledger: PrivacyLedger) -> No
 
 
 def check_acquisition(spec: StudySpec, ledger: PrivacyLedger) -> None:
-    """Refuse a user's acquisition in a study that others start, unless the owner allowed it.
+    """Refuse a user's acquisition function in a study that others start, unless the owner allowed it.
 
     Raises:
         PolicyRefused: it names another function; nothing was imported.

@@ -45,7 +45,7 @@ def candidate_columns(names: Sequence[str], classes: tuple[Value, ...], score: S
 
 
 def names_classes(classes: tuple[Value, ...], score: Score) -> bool:
-    """Whether a cell of predictions names a class; otherwise it is a number."""
+    """Whether a prediction in the table is a class's name; otherwise it is a number."""
     return bool(classes) and isinstance(score, RecordScore) and score.needs == "predict"
 
 

@@ -227,7 +227,7 @@ def sealed_half(spec: StudySpec, table: Table, people: Sequence[Person] | None, 
 
 
 def counted_records(spec: StudySpec, table: Table, people: Sequence[Person] | None) -> Table:
-    """The validation `table` with records beyond k of one person marked broken.
+    """The validation `table`, where records of one person beyond the limit k are marked as not to be counted.
 
     Raises:
         StudyInvalid: another number of records than the study says.

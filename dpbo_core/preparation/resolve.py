@@ -89,7 +89,7 @@ class ResolvedStudy:
 
     @property
     def n_steps(self) -> int:
-        """The public number of steps of the search."""
+        """The number of steps of the search, which is public."""
         return self.method.n_steps(self.problem)
 
     def key(self, training: str) -> QueryKey:
@@ -141,7 +141,7 @@ def _check_asks(spec: StudySpec, method: AnyMethod) -> None:
 
 
 def planning_problem(spec: StudySpec, folder: str | Path = ".", *, unlisted: str | None = None) -> Problem:
-    """The study's problem as a plan prices it, without data."""
+    """The study's problem (model, score, candidates, sizes) as its price needs it; opens no data."""
     if unlisted is None and spec.model.names_object:
         named = named_prototype(spec, folder)
         unlisted = None if named is None else named.unlisted()
@@ -215,13 +215,13 @@ def _try_building_estimator(spec: StudySpec, folder: str | Path, problem: Proble
 
 
 def _built(factory: EstimatorFactory, point: Mapping[str, Any]) -> NDArray[np.int64]:
-    """An empty array, once the estimator could be built in this process."""
+    """An empty array, once an estimator with the point's hyperparameters could be built in this process."""
     factory.build(**point)
     return np.zeros(0, dtype=np.int64)
 
 
 def check_one_pass(spec: StudySpec, method: Method) -> None:
-    """Refuse a study that asks for one pass if its method cannot score all candidates in one.
+    """Refuse a study that scores all candidates in one pass over its records, if its method cannot.
 
     Raises:
         StudyInvalid: its own method cannot.

@@ -49,7 +49,7 @@ def training_table(spec: StudySpec, folder: str | Path, fitted: Preprocessing | 
 
 
 def training_digest(spec: StudySpec, folder: str | Path) -> str:
-    """The fingerprint of the PUBLIC training data, which is part of the study's own; "" where there are none.
+    """A hash of the PUBLIC training data, for the study's fingerprint; "" where there are none.
 
     Raises:
         StudyInvalid: they cannot be read.
@@ -73,7 +73,7 @@ def fingerprint_with(table: str, prototype: Prototype | None) -> str:
 
 
 def study_fingerprint(spec: StudySpec, training: str) -> str:
-    """The fingerprint of the whole spec, its edition and the public training data: the ledger's key.
+    """The ledger's key of a study: a hash of its whole file, edition and public training data.
 
     Without [evaluation], which has a key of its own: what is asked afterwards is no other study.
 

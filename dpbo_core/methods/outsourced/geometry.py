@@ -139,7 +139,7 @@ class Geometry:
 
 
 def image(table: Table, geometry: Geometry) -> Sensitive[NDArray[np.int64]]:
-    """The image Q of a table whose columns may hold anything: clipped, projected, on the integer grid."""
+    """The integers that a table's rows become before noise: clipped, projected and rounded to the grid."""
     raw = np.stack([numbers(column) for column in table.columns.values()], axis=1)
     return Sensitive(_image(raw, table.broken, geometry))
 
@@ -150,7 +150,7 @@ def in_order(value: Sensitive[NDArray[np.int64]], order: NDArray[np.int64]) -> S
 
 
 def _image(raw: NDArray[np.float64], broken: NDArray[np.bool_], geometry: Geometry) -> NDArray[np.int64]:
-    """The image Q, (n, r) int64, of raw rows (n, d); a broken row counts as the centre."""
+    """The integers Q, (n, r), of raw rows (n, d), before noise; a broken row counts as the centre."""
     centre = np.array(geometry.centre or (0.0,) * geometry.n_columns)
     finite = np.isfinite(raw).all(axis=1) & ~broken
     X = np.where(finite[:, None], raw, centre)

@@ -124,7 +124,7 @@ class Utility:
 
 
 def utility(box: Outsourced, n_rows: int, n_columns: int, expected: Expected) -> Utility:
-    """The expected usefulness of a publication with these options for a table of this size.
+    """How useful a table of this size would be, published with these options: columns, noise, regret bound.
 
     Args:
         box: the publication that is thought of; its transform is "gaussian".
@@ -173,7 +173,7 @@ def utility(box: Outsourced, n_rows: int, n_columns: int, expected: Expected) ->
 
 
 def _by_dim(box: Outsourced, n_rows: int, r: int, expected: Expected, scaled: float, bound: float) -> ByDim:
-    """The paper's own bounds for its transform with r columns, at the public guesses."""
+    """The paper's own bounds on distances and regret for its transform with r columns, at public guesses."""
     floor = kharkovskii_2020.singular_value_floor(epsilon=box.epsilon, delta=box.delta, projection_dim=r)
     mu = 0.5 * expected.delta_ucb
     nu = kharkovskii_2020.lemma_1_distortion(n_rows=n_rows, failure_probability=mu, projection_dim=r)
