@@ -84,7 +84,7 @@ def _update_champion(flow: PrivateFlow, report: Release) -> str:
 
 
 def n_tasks(result: EvaluationResult | None, tracked: Tracked | None) -> int:
-    """The number of tasks that `report` began: preparing always, drawing once, publishing where it can."""
+    """How many Prefect tasks `report` ran: one to prepare, one if it drew noise, one if it published."""
     return 1 + (result is not None and not result.replayed) + (tracked is not None)
 
 

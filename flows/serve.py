@@ -161,7 +161,7 @@ class Schedule:
 
 
 def serve(path: Path, schedule: Schedule, *, pad_steps: float, register: bool) -> None:
-    """Serve the study's schedule on this machine until it is stopped.
+    """Run the study by its schedule from this machine, until it is stopped.
 
     Raises:
         StudyInvalid: the study cannot be planned, or its names hold fields that no run fills.
@@ -190,7 +190,7 @@ def served(
     each: str,
     name: str = "",
 ) -> None:
-    """Serve a flow on a study's schedule until it is stopped.
+    """Run a flow on the study in `path` by a schedule from this machine, until it is stopped.
 
     Args:
         scheduled: the flow.

@@ -71,7 +71,7 @@ def tune_privately(
 
 @flow(name="tune a study file", **policies.FLOW)
 def tune_file(study: str) -> Tuned:
-    """Tune the study of a file privately: the short form of `tune privately`.
+    """Tune the study in the file at path `study` privately: the short form of `tune privately`.
 
     Args:
         study: path of the study file, from the folder in which the worker runs. Its price is its own; the same
@@ -86,7 +86,7 @@ def tune_file(study: str) -> Tuned:
 
 
 def tune(flow: PrivateFlow) -> Tuned:
-    """Reserve, search, release, evaluate and publish a study, inside whatever Prefect flow runs it."""
+    """Charge, search, release, evaluate and publish a study: all of it, inside whatever Prefect flow runs it."""
     study, folder, warnings = flow.study, str(flow.run.folder), flow.warnings
     resolved = resolve(study, folder)
     warnings.tried(UNNAMED, lambda: name_run(study))
@@ -133,7 +133,7 @@ def _stepped(opened: StudyRun, study: StudySpec) -> int:
 def _last_step(
     flow: PrivateFlow, counting: Workers | None, tuned: StudyResult
 ) -> tuple[EvaluationResult | None, Tracked | None]:
-    """Evaluate the tuned model where the study asks for it, reserved or not: the result and its MLflow page."""
+    """Evaluate the tuned model if the study asks for it: the report and its MLflow page, None without."""
     try:
         return report(flow, workers=counting)
     except (StudyInvalid, BudgetRefused, AssumptionNotAccepted) as refused:

@@ -16,7 +16,7 @@ def cross_validate_chunk(work: PublicWork, indices: Indices) -> int:
 
 @task(name="search on public data", **policies.SENSITIVE_TASK)
 def search_publicly(work: PublicWork) -> int:
-    """Run the rest of a public search, whose trials depend on one another: the number of scores."""
+    """Finish a search on public data, whose trials depend on one another: the number of scores so far."""
     return work.search()
 
 

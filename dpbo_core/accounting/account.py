@@ -219,7 +219,7 @@ class Totals:
 
 
 def canonical(row: Any) -> str:
-    """A row in canonical JSON: sorted keys, no spaces, no NaN."""
+    """A ledger's row in canonical JSON: sorted keys, no spaces, no NaN."""
     return json.dumps(row, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 

@@ -49,12 +49,12 @@ class PrivacyBudget:
         relation: NeighboringRelation = NeighboringRelation.REPLACE_ONE,
         accepts: tuple[str, ...] = (),
     ) -> "PrivacyBudget":
-        """A finite cap from the numbers a person typed, rounded down to 10⁻¹²."""
+        """A dataset's budget cap from the ε and δ that a person typed, rounded down to 10⁻¹²."""
         return cls(dataset, allowed_units(epsilon), allowed_units(delta), relation, tuple(sorted(set(accepts))))
 
     @classmethod
     def without_limit(cls, dataset: str) -> "PrivacyBudget":
-        """The cap of a dataset declared public, which limits nothing."""
+        """The budget cap of a dataset declared public, which limits nothing."""
         return cls(dataset, 0, 0, public=True)
 
     @property

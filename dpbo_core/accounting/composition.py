@@ -55,5 +55,5 @@ def compose(spends: Iterable[Spend]) -> Total:
 
 @lru_cache(maxsize=256)  # a few milliseconds of bisection, asked for while the ledger is locked
 def largest_rho(epsilon: float, delta: float) -> int:
-    """ρ* in 10⁻¹², rounded down: the most zCDP that a guarantee of (ε, δ) can hold."""
+    """The most zCDP that a guarantee of (ε, δ) can hold, ρ*, in 10⁻¹² and rounded down."""
     return math.floor(proposition_12_rho(epsilon=epsilon, delta=delta) * UNITS_PER_ONE)

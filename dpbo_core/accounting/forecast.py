@@ -74,7 +74,7 @@ class Forecast:
     refused: Stream | None
 
     def to_json(self) -> dict[str, Any]:
-        """The object that `dpbo budget --forecast --json` prints."""
+        """The forecast as the JSON object that `dpbo budget --forecast --json` prints."""
         return {
             "ends": None if self.ends is None else _iso_utc(self.ends),
             "first_refused": None if self.refused is None else self.refused.name,

@@ -114,7 +114,7 @@ def most_units(alpha: float, epsilon_units: int, delta: float) -> int:
 
 @lru_cache(maxsize=4096)
 def draw_units(draw: Draw, alpha: float) -> int:
-    """The Rényi price of a draw at order α, divided by α, in 10⁻¹² and rounded up: at most its ρ."""
+    """The Rényi price of a noise draw at order α, divided by α, in 10⁻¹² and rounded up: at most its ρ."""
     epsilon_units, rho_units = draw
     if epsilon_units is None:
         return rho_units
@@ -123,7 +123,7 @@ def draw_units(draw: Draw, alpha: float) -> int:
 
 
 def together(draws: Mapping[Draw, int], delta_units: int, delta: float) -> tuple[float, float]:
-    """The composed (ε, δ) of draws as shown to people: the smaller of basic composition and the best Rényi order.
+    """The composed (ε, δ) of noise draws as people see it: the smaller by basic composition or by Rényi orders.
 
     A description of what was drawn, and no rule: the order is chosen afterwards, so it admits nothing.
 

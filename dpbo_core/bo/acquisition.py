@@ -78,13 +78,13 @@ class UCB:
             raise StudyInvalid(f"UCB with delta = {self.delta}", remedy="give a probability between 0 and 1")
 
     def beta_at(self, n_candidates: int, step: int) -> float:
-        """β_t of Srinivas et al. (2010), Theorem 1: the weight of the posterior's deviation at step t ≥ 1."""
+        """The weight β_t of the posterior's deviation at step t ≥ 1 (Srinivas et al., 2010, Theorem 1)."""
         if self.beta is not None:
             return self.beta
         return srinivas_2010.beta(n_candidates=n_candidates, step=step, delta=self.delta)
 
     def scores(self, posterior: Surrogate, step: int, seed: Seed, visited: Sequence[int]) -> NDArray[np.float64]:
-        """μ + √β_t·σ, shape (N,)."""
+        """Each candidate's upper confidence bound μ + √β_t·σ, shape (N,)."""
         bound = posterior.std
         bound *= math.sqrt(self.beta_at(len(bound), step))
         bound += posterior.mean
@@ -101,7 +101,7 @@ class ExpectedImprovement:
     """
 
     def scores(self, posterior: Surrogate, step: int, seed: Seed, visited: Sequence[int]) -> NDArray[np.float64]:
-        """The expected improvement, at least 0, shape (N,)."""
+        """Each candidate's expected improvement over the best so far, at least 0, shape (N,)."""
         from scipy.special import ndtr
 
         incumbent = posterior.mean[list(visited)].max() if visited else posterior.mean.max()
@@ -138,7 +138,7 @@ class Thompson:
             raise StudyInvalid(f"Thompson sampling over {self.n_drawn} candidates", remedy="draw at least 1")
 
     def scores(self, posterior: Surrogate, step: int, seed: Seed, visited: Sequence[int]) -> NDArray[np.float64]:
-        """One joint draw of the scores, shape (N,); −∞ outside the step's subset."""
+        """One joint draw of all candidates' scores, shape (N,); −∞ outside the step's subset."""
         N = len(posterior.mean)
         drawn, rng = np.arange(N), np.random.default_rng(seed)
         if self.n_drawn < N:

@@ -83,13 +83,13 @@ class GrowingCholesky:
         return row
 
     def _column(self, index: int) -> NDArray[np.float64]:
-        """The column of V at one candidate, (t,)."""
+        """The entries of V = L⁻¹k at one candidate, (t,)."""
         if len(self._stacks) == 1:  # no list of parts: on few candidates that is a tenth of an observation
             return self._stacks[0][: len(self), index].copy()
         return np.concatenate([stack[:, index] for stack in self._stacks] or [np.empty(0)])[: len(self)]
 
     def columns(self, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The columns of V at some candidates: (m,) indices → (t, m)."""
+        """The columns of V = L⁻¹k at the candidates `chosen`: (m,) indices → (t, m)."""
         parts = [stack[:, chosen] for stack in self._stacks]
         return np.concatenate([np.empty((0, len(chosen))), *parts])[: len(self)]
 

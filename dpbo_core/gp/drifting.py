@@ -165,7 +165,7 @@ def _shared(prior: Prior, observations: Observations) -> NDArray[np.float64]:
 def _between(
     drifts: NDArray[np.float64], changes: NDArray[np.int64], ages: NDArray[np.int64], others: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Correlation of the shapes of two editions under each component: (C,), (C,), (n,), (m,) → (C, n, m)."""
+    """The correlation of two editions' (runs') scores under each component: (C,), (C,), (n,), (m,) → (C, n, m)."""
     apart = np.abs(ages[:, None] - others)
     older, others_older = ages >= changes[:, None], others >= changes[:, None]
     related = older[:, :, None] == others_older[:, None, :]
@@ -173,7 +173,7 @@ def _between(
 
 
 def _log_likelihood(factors: NDArray[np.float64], whitened: NDArray[np.float64]) -> NDArray[np.float64]:
-    """log N(ȳ; a·h, A) without u/2·log 2π, from L and L⁻¹(ȳ − a·h): (…, u, u), (…, u) → (…)."""
+    """The log-likelihood log N(ȳ; a·h, A) without u/2·log 2π, from L and L⁻¹(ȳ − a·h): (…, u, u), (…, u)."""
     log_det = np.log(np.diagonal(factors, axis1=-2, axis2=-1)).sum(axis=-1)
     log_likelihood: NDArray[np.float64] = -0.5 * (whitened * whitened).sum(axis=-1) - log_det
     return log_likelihood

@@ -36,7 +36,7 @@ class StationaryKernel(ABC):
         _check_kernel(self.lengthscale, self.variance)
 
     def column(self, candidates: NDArray[np.float64], point: NDArray[np.float64]) -> NDArray[np.float64]:
-        """k(λ, point) for every candidate: (N, d), (d,) → (N,); a block of candidates at a time."""
+        """The covariances k(λ, point) of every candidate with a point: (N, d), (d,) → (N,)."""
         column = np.empty(len(candidates))
         for start in range(0, len(candidates), _BLOCK):
             block = slice(start, start + _BLOCK)
@@ -44,7 +44,7 @@ class StationaryKernel(ABC):
         return column
 
     def matrix(self, A: NDArray[np.float64], B: NDArray[np.float64]) -> NDArray[np.float64]:
-        """k(a, b) for every pair: (n, d), (m, d) → (n, m); each entry is computed as `column` computes it."""
+        """The covariances k(a, b) of every pair: (n, d), (m, d) → (n, m); each as `column` computes it."""
         K = np.empty((len(A), len(B)))
         rows = max(1, _ROWS // max(1, len(B)))
         for start in range(0, len(A), rows):
@@ -53,7 +53,7 @@ class StationaryKernel(ABC):
 
     @abstractmethod
     def at(self, squared: NDArray[np.float64]) -> NDArray[np.float64]:
-        """k at squared distances r², of any shape; they are overwritten."""
+        """The covariances at squared distances r², of any shape; the distances are overwritten."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class SquaredExponential(StationaryKernel):
     """k(a, b) = s² exp(−r²/(2ℓ²)): samples have derivatives of every order."""
 
     def at(self, squared: NDArray[np.float64]) -> NDArray[np.float64]:
-        """k at squared distances r², of any shape; they are overwritten."""
+        """The covariances at squared distances r², of any shape; the distances are overwritten."""
         squared *= -0.5 / self.lengthscale**2
         np.exp(squared, out=squared)
         if self.variance != 1.0:
@@ -74,7 +74,7 @@ class Matern52(StationaryKernel):
     """k(a, b) = s² (1 + u + u²/3) exp(−u), u = √5·r/ℓ: samples have two derivatives."""
 
     def at(self, squared: NDArray[np.float64]) -> NDArray[np.float64]:
-        """k at squared distances r², of any shape; they are overwritten."""
+        """The covariances at squared distances r², of any shape; the distances are overwritten."""
         minus_u = np.sqrt(squared, out=squared)
         minus_u *= -math.sqrt(5.0) / self.lengthscale
         polynomial = minus_u * (1.0 / 3.0)
@@ -120,7 +120,7 @@ class BlurredSquaredExponential(StationaryKernel):
         return (self.lengthscale / self.width) ** self.dimensions
 
     def at(self, squared: NDArray[np.float64]) -> NDArray[np.float64]:
-        """k at squared distances r², of any shape; they are overwritten."""
+        """The covariances at squared distances r², of any shape; the distances are overwritten."""
         same = squared == 0.0
         squared *= -0.5 / self.width**2
         np.exp(squared, out=squared)
@@ -140,7 +140,7 @@ def typical_lengthscale(dimensions: int) -> float:
 
 
 def kernel_named(name: str, lengthscale: float, variance: float = 1.0) -> Kernel:
-    """The kernel that a study calls `name`.
+    """The covariance function that a study calls `name`, with this lengthscale and variance.
 
     Raises:
         StudyInvalid: an unknown name, with the nearest valid one, or an impossible lengthscale or variance.
@@ -157,7 +157,7 @@ def kernel_named(name: str, lengthscale: float, variance: float = 1.0) -> Kernel
 def squared_distance(
     A: NDArray[np.float64], B: NDArray[np.float64], out: NDArray[np.float64] | None = None
 ) -> NDArray[np.float64]:
-    """r² over the last axis, the leading axes broadcast; written to `out`, or to a fresh array."""
+    """The squared distances over the last axis, the leading axes broadcast; into `out`, or a fresh array."""
     if A.shape[-1] == 0:
         total = np.empty(np.broadcast_shapes(A.shape[:-1], B.shape[:-1])) if out is None else out
         total[...] = 0.0

@@ -49,7 +49,7 @@ class Spectrum:
         return np.asarray((weights @ (self.one * self.rotated)) / (weights @ self.one**2 + precision))
 
     def residuals(self, means: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Qᵀ(y − m1) at each of k means, (k, t)."""
+        """The residuals Qᵀ(y − m1) in the eigenvectors' basis, for each of k means m, (k, t)."""
         return self.rotated - means[:, None] * self.one
 
 
@@ -130,6 +130,6 @@ def _profile(
 
 
 def _finer_grid(values: NDArray[np.float64], best: int) -> NDArray[np.float64]:
-    """A finer grid, from the neighbour below the best value to the one above."""
+    """A finer grid between the neighbours of the value at index `best`."""
     low, high = values[max(0, best - 1)], values[min(len(values) - 1, best + 1)]
     return np.linspace(low, high, 2 * _FINER - 1)

@@ -145,7 +145,7 @@ class Components(ABC):
 
     @abstractmethod
     def _solved(self, candidates: NDArray[np.float64]) -> NDArray[np.float64]:
-        """L⁻¹ k(X, candidates) of each component, (C, u, n)."""
+        """The matrix L⁻¹ k(X, candidates) of each component, (C, u, n), from which moments follow."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -50,7 +50,7 @@ def check_scale(scale: float, sensitivity: int) -> None:
 
 
 def check_integer(value: object) -> int:
-    """The value, refused if it is no exact integer in range; the message does not tell it."""
+    """The value, refused unless an integer in range; the message does not tell which it was."""
     if isinstance(value, bool) or not isinstance(value, int) or abs(value) > LARGEST_SUM:
         raise refused("the query is not an exact integer in range")
     return value
@@ -65,7 +65,7 @@ def check_table(table: NDArray[np.int64], shape: tuple[int, ...]) -> NDArray[np.
 
 
 def within_range(drawn: int) -> int:
-    """The draw clamped to ±2⁶²: post-processing, so that saturated noise reveals nothing of the value."""
+    """The noised integer clamped to ±2⁶²: post-processing, so that an overflow reveals nothing of the value."""
     return max(-LARGEST_NOISE, min(LARGEST_NOISE, drawn))
 
 

@@ -93,7 +93,7 @@ class StoredRows:
     keep: Callable[[Rows], str]
 
     def spend(self, what: str) -> Spend:
-        """The price of one draw, as the discrete Gaussian states it."""
+        """The price of the noised table, named `what`: ρ alone."""
         return self.rows.spend(what)
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[Rows]], str]:

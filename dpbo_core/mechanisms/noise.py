@@ -88,7 +88,7 @@ class Mechanism(Protocol[T]):
     """A calibrated mechanism: what it costs, and how it draws."""
 
     def spend(self, what: str) -> Spend:
-        """The price of one use of the mechanism, under the name of what it releases."""
+        """The price of one use of the mechanism, as a planned draw named `what`."""
         ...
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[T]], Any]:

@@ -107,7 +107,7 @@ class NoiseVault:
         return self._save(replace(contents, looks={**contents.looks, name: look}))
 
     def shred(self) -> None:
-        """Destroy the noise, as well as a disk lets itself be overwritten; never fails, and may be repeated.
+        """Destroy a watch's secret noise, as well as a disk lets itself be overwritten; never fails.
 
         Only for a watch whose alarm the ledger has: before that it would be the end of the watch.
         """
@@ -141,7 +141,7 @@ class NoiseVault:
 
 
 def _overwrite(handle: int) -> None:
-    """Zeros over the whole of an open file."""
+    """Overwrite the whole of an open file with zeros."""
     os.pwrite(handle, bytes(os.fstat(handle).st_size), 0)
     os.fsync(handle)
 
@@ -157,7 +157,7 @@ def _as_json(contents: VaultContents) -> str:
 
 
 def _from_text(text: str) -> VaultContents:
-    """The vault's contents in a text that `_as_json` wrote.
+    """A watch's secret noise, in a text that `_as_json` wrote.
 
     Raises:
         ValueError, LookupError, TypeError, AttributeError: it is none.

@@ -35,7 +35,7 @@ class RandomProjection:
     keep: Callable[[Table], str]
 
     def spend(self, what: str) -> Spend:
-        """The claimed price of a projection; only a dataset declared public is ever charged with it."""
+        """The paper's claimed price of a projection; only datasets declared public are ever charged with it."""
         return Spend(
             what=what,
             mechanism="random projection",

@@ -126,7 +126,7 @@ class NegativeBinomialStopping(_Law):
 
     @property
     def gamma(self) -> float:
-        """γ in (0, 1): the parameter of the truncated negative binomial law that has this mean."""
+        """The parameter γ in (0, 1) at which the truncated negative binomial law has this mean."""
         return float(self.__dict__["_gamma"])
 
     @property
@@ -199,7 +199,7 @@ class OneTrial(_Law):
         return -math.inf
 
     def masses(self) -> Iterator[tuple[int, Decimal]]:
-        """The one mass, Pr[K = 1] = 1."""
+        """The one pair (1, Pr[K = 1] = 1) of the number of trials K."""
         yield 1, Decimal(1)
 
 
@@ -238,7 +238,7 @@ def prior_weights(prior: list[float]) -> list[int]:
 def bounded_weights(
     density: list[float], *, lower: float, upper: float, prior: list[int] | None = None
 ) -> list[int]:
-    """Integer weights w nearest to the density with Σw = ΣP and c ≤ w/P ≤ C, from which a trial is drawn.
+    """Integer weights nearest to `density`, within `lower` and `upper` times the prior's, to draw a trial by.
 
     With them π/π₀ of π₀ = P/ΣP is w/P EXACTLY, so the slack of the bounds c ≤ π/π₀ ≤ C that are paid for is 0, and
     there is nothing to compare and nothing to raise. P lies in the box for all c ≤ 1 ≤ C, so the sum is always met:

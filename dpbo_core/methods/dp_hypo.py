@@ -430,7 +430,7 @@ class DpHypo:
 
 
 def _several_pay(one: DpHypo, several: DpHypo, problem: Problem) -> bool:
-    """Whether each of several trainings loses less by its noise beyond a single one's than a choice gains."""
+    """Whether the best of several trainings is expected to lose less than one training."""
     if len(problem.candidates) == 1:
         return False
     with suppress(StudyInvalid):

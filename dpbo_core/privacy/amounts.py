@@ -11,17 +11,17 @@ UNITS_PER_ONE = 10**12
 
 
 def spent_units(amount: float) -> int:
-    """`amount` ≥ 0 in units, rounded up (towards privacy: a spend never looks smaller than it is)."""
+    """An amount ≥ 0 of ε, δ or ρ in whole units of 10⁻¹², rounded up, so that a spend never looks smaller."""
     return int((Decimal(repr(float(amount))) * UNITS_PER_ONE).to_integral_value(ROUND_CEILING))
 
 
 def allowed_units(amount: float) -> int:
-    """`amount` ≥ 0 in units, rounded down (towards privacy: a cap never looks larger than it is)."""
+    """An amount ≥ 0 of ε, δ or ρ in whole units of 10⁻¹², rounded down, so that a cap never looks larger."""
     return int((Decimal(repr(float(amount))) * UNITS_PER_ONE).to_integral_value(ROUND_FLOOR))
 
 
 def from_units(units: int) -> float:
-    """An amount in units as the nearest double, for people and JSON; the ledger never goes back from it."""
+    """The amount of ε, δ or ρ that whole units of 10⁻¹² stand for, for people and JSON alone."""
     return units / UNITS_PER_ONE
 
 

@@ -32,7 +32,7 @@ def create_atomically(path: Path, make: Callable[[Path], None]) -> bool:
 
 
 def replace_atomically(path: Path, content: bytes, *, mode: int = 0o600) -> None:
-    """Replace the file at `path`: a reader, or a machine that stops, finds the old content whole or the new.
+    """Replace the file at `path`, so that after a crash, too, it holds the old content whole or the new.
 
     Raises:
         OSError: the folder is missing or cannot be written.

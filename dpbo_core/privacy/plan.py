@@ -41,17 +41,17 @@ class Spend:
 
     @property
     def epsilon(self) -> float:
-        """The draw's pure ε; infinite where it has none."""
+        """The noise draw's pure ε; infinite where it has none."""
         return math.inf if self.epsilon_units is None else from_units(self.epsilon_units)
 
     @property
     def delta(self) -> float:
-        """The draw's own δ as a number, 0 where it has none."""
+        """The noise draw's own δ, 0 where it has none."""
         return from_units(self.delta_units)
 
     @property
     def rho(self) -> float:
-        """The draw's ρ of zero-concentrated privacy as a number, 0 where it is priced otherwise."""
+        """The noise draw's zCDP price ρ, 0 where it is priced otherwise."""
         return from_units(self.rho_units)
 
     def to_json(self) -> dict[str, Any]:

@@ -81,7 +81,7 @@ def record_score(model: RecordModel) -> RecordScore | PairScore:
 
 
 def _shares(model: ByName) -> dict[Any, float]:
-    """The public class shares in the order of the classes: numbers before texts."""
+    """The class shares that a study states as public, by class: numbers before texts."""
     shares = model.class_shares or {}
     by_class = {canonical(name): share for name, share in shares.items()}
     if len(by_class) < len(shares) or not all(type(share) in (int, float) for share in shares.values()):

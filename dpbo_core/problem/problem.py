@@ -149,7 +149,7 @@ class Problem:
 
     @property
     def rowwise(self) -> bool:
-        """Whether a record's score surely depends on that record alone: dpbo's models, allowlisted classes.
+        """Whether a record's score depends on that record alone for certain: dpbo's models, allowlisted classes.
 
         A user's score function is called with one record at a time, but what it remembers of others nobody knows.
         Where it is enforced, whatever it is: each record is predicted and scored in a process that knows no other.
@@ -158,7 +158,7 @@ class Problem:
 
     @property
     def aggregate(self) -> Aggregate:
-        """How record scores are aggregated into one integer: a mean or a count of pairs."""
+        """How records' scores become one integer, and that a score: as a mean, or as a count of pairs."""
         if isinstance(self.score, PairScore):
             return PairCount(self.n_averaged, self.max_records_per_person, self.positives)
         return MeanOfRecords(self.n_averaged, self.max_records_per_person, self.score.score_range)
@@ -195,7 +195,7 @@ class Problem:
         return 1024 if self.model.linear and not isinstance(self.score, PairScore) else 16
 
     def train(self, index: int) -> "Model":
-        """The model of candidate `index`."""
+        """The model trained at the hyperparameters of candidate `index`."""
         return self.train_at(self.candidates.points[index])
 
     def train_at(self, point: Mapping[str, Any]) -> "Model":

@@ -79,7 +79,7 @@ class Written(Section):
 
     @property
     def names_object(self) -> bool:
-        """Whether the estimator is an object by its module and name, and no class."""
+        """Whether the study names the estimator as an object, by module and name, and not as a class."""
         return ":" in self.estimator
 
     @property
@@ -165,7 +165,7 @@ def check_score_name(score: str) -> None:
 
 
 def check_outcome(estimator: str, score: str) -> None:
-    """Refuse a score of certified margins for a model that has none.
+    """Refuse a score of margins, which needs a certified linear model, for any other estimator.
 
     Raises:
         StudyInvalid: it needs one.

@@ -36,7 +36,7 @@ class PredictionTable(Section):
 
 
 def read_predictions(table: Mapping[str, Any]) -> PredictionTable:
-    """The [data] section of a study of predictions.
+    """The [data] section, checked, of a study of predictions that were made elsewhere.
 
     Raises:
         StudyInvalid: one is missing, or belongs to another way of giving data.

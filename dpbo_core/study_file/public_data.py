@@ -172,7 +172,7 @@ PublicData = PublicFiles | PersonFiles | BundledData
 
 
 def read_public(table: Mapping[str, Any]) -> PublicData:
-    """The [data] section with a public training set.
+    """The [data] section, checked, of a study whose training set is public: files, persons' files or bundled.
 
     Raises:
         StudyInvalid: together they are none of its three kinds.

@@ -113,7 +113,7 @@ class AxisSection:
 
     @property
     def ends(self) -> tuple[float, float] | None:
-        """The axis' low and high; None where it has values."""
+        """The least and largest value of a numeric axis; None where the axis lists its values."""
         return None if self.low is None or self.high is None else (self.low, self.high)
 
     @property

@@ -24,6 +24,7 @@ def _check_n_training(_: str, n_training: int) -> None:
 
 
 def _check_bounds(key: str, bounds: Mapping[str, tuple[float, ...]]) -> None:
+    """Refuse bounds on columns that are not two finite numbers in order."""
     for name, ends in bounds.items():
         require(
             len(ends) == 2 and all(math.isfinite(end) and abs(end) < 1e100 for end in ends) and ends[0] < ends[1],
@@ -109,7 +110,7 @@ SensitiveData = SensitiveFiles | SensitiveTraining | SensitiveBundled
 
 
 def read_sensitive(table: Mapping[str, Any]) -> SensitiveData:
-    """The [data] section with a sensitive training set.
+    """The [data] section, checked, of a study whose training set is sensitive.
 
     Raises:
         StudyInvalid: together they are none of its three kinds.

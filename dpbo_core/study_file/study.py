@@ -200,7 +200,7 @@ class StudySpec:
 
     @property
     def tuned(self) -> "StudySpec":
-        """The part of the study that its tuning, and so its key, depends on: no evaluation, watch or reading."""
+        """The study without what its tuning does not depend on: evaluation, watch and how files are read."""
         budget = None if self.budget is None else replace(self.budget, editions=None)
         data = self.data
         if isinstance(data, PublicFiles | PersonFiles):
@@ -289,14 +289,14 @@ def _axis(section: AxisSection) -> Axis:
 
 
 def unit_of(spec: StudySpec) -> PrivacyUnit:
-    """The unit of privacy that the study's guarantee protects."""
+    """Whom the study's guarantee protects: a person or a record, of which set."""
     if isinstance(spec.data, SensitiveData):
         return PrivacyUnit.TRAINING_RECORD
     return PrivacyUnit.VALIDATION_RECORD if spec.privacy.person is None else PrivacyUnit.PERSON
 
 
 def relation_of(spec: StudySpec) -> NeighboringRelation:
-    """The neighbouring relation of the study's guarantees and of the cap that it opens."""
+    """Which data sets are neighbours under the study's guarantee and the cap that it opens."""
     if isinstance(spec.data, PersonFiles):
         return NeighboringRelation.REPLACE_ONE_PERSON
     return NeighboringRelation.REPLACE_ONE

@@ -11,7 +11,7 @@ LARGEST_STUDY, LONGEST_LINE = 2**16, 2**12  # bytes
 
 
 def read_study(path: str | Path, *, frozen: str | None = None) -> StudySpec:
-    """The study in a TOML file.
+    """The study in a TOML file, checked; with `frozen`, the file's SHA-256, a changed one is refused.
 
     Args:
         path: of the file.
@@ -51,7 +51,7 @@ def study_digest(path: str | Path) -> str:
 
 
 def changed_study(shown: str) -> PolicyRefused:
-    """The error for a study file that was changed since it was served."""
+    """The error for a study file that was changed since its schedule was served."""
     return PolicyRefused(
         f"the study file {shown!r} is not the one that was served",
         cause="it was changed after dpbo serve started, or the run names another file",

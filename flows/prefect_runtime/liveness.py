@@ -28,7 +28,7 @@ def current_flow_run() -> "FlowRun | None":
 
 @contextmanager
 def alive(folder: Path) -> Iterator[None]:
-    """Hold the lock of the current flow run, after marking earlier runs without a process as crashed."""
+    """Context that holds the lock of the current flow run, once earlier runs without a process are crashed."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     bury(folder)
     run = current_flow_run()

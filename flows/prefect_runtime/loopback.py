@@ -29,7 +29,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 @contextmanager
 def listening(port: int) -> Iterator[socket.socket]:
-    """Hold a socket that listens on `port` of the loopback.
+    """Context with a socket that listens on `port` of the loopback.
 
     Raises:
         DpboError: another program listens there.

@@ -26,7 +26,7 @@ _OWNER: ContextVar[bool] = ContextVar("the owner of the data started this run", 
 
 @contextmanager
 def owners_terminal() -> Iterator[None]:
-    """Context in which called flows act for the owner: they may open a cap and record sources.
+    """Context in which called flows act for the data's owner: they may open a budget cap and record files.
 
     For a script that the owner runs: `dpbo tune` does the same. Where no Prefect server is set, the flows inside
     have one of this script's own, behind a password.
@@ -84,7 +84,7 @@ def caller(ledger: PrivacyLedger) -> Caller:
 
 
 def check_owner(flow: str) -> None:
-    """Refuse a flow on files that no owner's policy covers, unless the owner called it.
+    """Refuse a flow whose files no policy of an owner covers, unless the data's owner called it.
 
     Raises:
         PolicyRefused: Prefect started it, and nothing was opened.

@@ -54,7 +54,7 @@ def announce(release: Release, account: Account, tracked: Tracked | None, mlflow
 def _paragraphs(
     release: Release, balance: Balance | None, tracked: Tracked | None, mlflow_page: str
 ) -> Iterator[str]:
-    """The artifact's paragraphs, in Markdown."""
+    """The paragraphs, in Markdown, of the artifact that shows a release on Prefect's page."""
     yield f"**{in_markdown(f'{release.study} · edition {release.edition} · {release.method}')}**"
     yield "\n".join(
         ("| released | |", "|---|---|", *(f"| {in_markdown(n)} | {in_markdown(x)} |" for n, x in rows(release)))

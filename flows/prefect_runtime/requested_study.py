@@ -122,7 +122,7 @@ def check_fields(spec: StudySpec) -> None:
 
 
 def refuse_fields(spec: StudySpec) -> None:
-    """Refuse a study run by hand whose names hold fields, which only a schedule fills.
+    """Refuse a study run by hand whose names hold fields such as {date}, which only a schedule fills.
 
     Raises:
         StudyInvalid: it has fields.

@@ -123,7 +123,7 @@ def forget(dask_worker: Any) -> None:
 
 
 def _close_client(client: Any) -> None:
-    """Have the workers forget what they kept of the parts, then close the client."""
+    """Have the workers delete their cached parts (files' records), then close the client."""
     with suppress(Exception):
         client.run(forget, on_error="ignore")
     with suppress(Exception):

@@ -132,7 +132,7 @@ class _Home:
 
 
 def blind_workers(client: Any, parts: Sequence[Part]) -> list[str]:
-    """A sentence about each worker of a cluster that cannot read every part of a folder."""
+    """A sentence about each worker of a cluster that cannot read every one of a folder's files."""
     places = [part.resolve() for part in parts if isinstance(part, Path)]
     unread = client.run(unreadable, places) if places else {}
     return [
@@ -186,7 +186,7 @@ def _worker() -> Any:
 
 
 def _memory() -> PartCache[Any]:
-    """The cache of parts of this worker; it ends with it."""
+    """The cache of parts (files' encoded records) of this Dask worker; it ends with it."""
     worker = _worker()
     if not hasattr(worker, MEMORY):
         setattr(worker, MEMORY, PartCache())

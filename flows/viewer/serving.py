@@ -63,7 +63,7 @@ def show(store: Store, *, base: Path, port: int) -> None:
 
 
 async def _until_stopped(page: "uvicorn.Server", listener: socket.socket, server: httpx.AsyncClient) -> None:
-    """Serve the gate until stopped, with its client of MLflow's server open."""
+    """Serve MLflow's pages until stopped, with the client of MLflow's own server open."""
     async with server:
         await page.serve(sockets=[listener])
 
