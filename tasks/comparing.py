@@ -30,5 +30,5 @@ def compare_on_own(file: Path, epsilon: float, repetitions: int) -> list[Cell]:
 
 @task(name="show the comparison", **policies.SENSITIVE_TASK)
 def show_comparison(cells: list[Cell], out: Path, tracking_uri: str) -> tuple[Path, ...]:
-    """Write a comparison's table, picture and numbers to a folder and to MLflow."""
+    """Write a comparison's table, picture and numbers to `out` and MLflow: the paths of the files."""
     return save_comparison(cells, out, tracking_uri)

@@ -38,7 +38,7 @@ class Unkept(Serializer):  # its own registry takes the bare class alone
 
 
 def may_pass(_task: Any, _run: Any, state: Any) -> bool:
-    """Whether a retry could help: not after an error of dpbo's own, which a person must resolve."""
+    """Whether a failed task may be retried: not after an error of dpbo's own, which a person must resolve."""
     return not isinstance(state.result(raise_on_failure=False), DpboError)
 
 

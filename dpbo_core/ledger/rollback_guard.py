@@ -191,7 +191,7 @@ def _write_content(file: int, reached: Place) -> None:
 
 
 def _parsed(text: bytes) -> Place | None:
-    """The history entry (number, hash) in a record's bytes; the start if still empty; None if it is no record."""
+    """The history entry that a record's bytes name; the start if they are empty yet, None if not a record's."""
     if not text:
         return START
     try:

@@ -282,7 +282,7 @@ class _Reading:
         self.fingerprint = PartsFingerprint()
 
     def signed_rows(self) -> Iterator[NDArray[np.float64]]:
-        """The signed rows z_i of each file's records, (n_j, d)."""
+        """Each file's rows z_i = y_i·x_i of features times the label ±1, (n_j, d), file after file."""
         for part in self._table.parts():
             self.fingerprint.add(part)
             encoded = self._fitted.transform(part)

@@ -110,7 +110,7 @@ def run(
 
 
 def planned(path: Path, *, epsilon: float | None = None, model: Path | None = None) -> EvaluationPlan:
-    """Price an evaluation with its expected errors, from public files and the ledger. Charges nothing."""
+    """An evaluation's price with its expected errors, from public files and the ledger. Charges nothing."""
     study, folder = _read(path, model)
     return plan_evaluation(
         study, ledger=PrivacyLedger(Stores().ledger), model=model, epsilon=epsilon, folder=folder

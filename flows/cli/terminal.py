@@ -203,7 +203,7 @@ def cells(markup: str) -> int:
 
 
 def _others(header: Row, row: Row) -> Iterable[tuple[str, str]]:
-    """A row's cells except the first, each with its column's name."""
+    """A row's cells except the first, each after its column's name in `header`."""
     return zip(header[1:], row[1:], strict=True)
 
 

@@ -85,7 +85,7 @@ def serve(
 def run(
     path: Path, *, pad_steps: float = 0.0, register: bool = False, workers: int | None = None
 ) -> tuple[Tuned, Account]:
-    """Run the study in `path` as a Prefect flow; returns its result and its dataset's account afterwards.
+    """Tune the study in `path` as a Prefect flow; returns its result and its dataset's account afterwards.
 
     Of a study that was released and is shown already nothing is run. What could not be published is told on
     standard error; the result stands.
@@ -149,7 +149,7 @@ def replayed(study: StudySpec, folder: str) -> tuple[Tuned, Account] | None:
 
 
 def _recorded(study: StudySpec) -> tuple[str, str] | None:
-    """A sentence about the study's recorded release, and what to do; None if there is none."""
+    """What the ledger has recorded of the study's release and what to do, as two texts; None if nothing."""
     ledger = ledger_here()
     editions = (
         () if ledger is None else ledger.editions(study.name, edition=study.edition, dataset=study.privacy.dataset)

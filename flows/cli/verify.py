@@ -71,7 +71,7 @@ def check_certificate(file: Path) -> str:
 
 
 def release_of(file: Path) -> Release:
-    """The release in a file.
+    """The release in a file such as release.json.
 
     Raises:
         StudyInvalid: it is none.

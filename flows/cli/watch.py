@@ -108,7 +108,7 @@ def check_schedule(path: Path, cron: str | None, every: str | None, time_quantum
 
 
 def planned(path: Path, section: WatchSection) -> WatchPlan:
-    """Price a watch with its rates of error, from public files and the ledger. Charges nothing."""
+    """A watch's price with its rates of error, from public files and the ledger. Charges nothing."""
     study = released_study(path)
     return plan_watch(study, ledger=PrivacyLedger(Stores().ledger), folder=path.parent, section=section)
 
@@ -139,7 +139,7 @@ def run(
 
 
 def _recorded(study: StudySpec, section: WatchSection, folder: str, name: str) -> tuple[str, str] | None:
-    """A sentence about the recorded result of the look `name`, and what to do; None if there is none."""
+    """What the ledger has recorded of the look `name` and what to do, as two texts; None if nothing."""
     try:
         look = open_look(study, Run(own_ledger(), folder), name=name, section=section)
     except DpboError:
@@ -253,7 +253,7 @@ def plan_json(plan: WatchPlan) -> dict[str, Any]:
 
 
 def _terms(terms: Any) -> dict[str, Any]:
-    """A watch's terms as JSON, without its secret threshold."""
+    """A watch's terms (fall to find, ε, sizes) as JSON, without its secret threshold."""
     return {name: value for name, value in terms.to_json().items() if name != "theta"}
 
 

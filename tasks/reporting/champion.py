@@ -51,7 +51,7 @@ def champion_after(tuned: Release, report: Release, tracking_uri: str) -> str:
 
 
 def _figure(report: Release) -> tuple[str, Ends]:
-    """The first ranking metric that a report has, and its noise interval."""
+    """The first metric of a report, among those that rank models, and its noise interval."""
     metrics = report.value["metrics"]
     for name in RANKED:
         cell = metrics.get(name)

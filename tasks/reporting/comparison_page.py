@@ -32,7 +32,7 @@ LEAST = 1e-5  # what a logarithmic axis shows for a regret of 0
 
 
 def save_comparison(cells: list[Cell], out: Path, tracking_uri: str) -> tuple[Path, ...]:
-    """Write `comparison.md`, `comparison.json` and `pictures/comparison.png` to `out`, and log them in MLflow."""
+    """Write the comparison's page, JSON and picture to `out`, and log them in MLflow: the files' paths."""
     (out / "pictures").mkdir(parents=True, exist_ok=True)
     page, numbers = out / "comparison.md", out / "comparison.json"
     picture = out / "pictures" / "comparison.png"
@@ -76,7 +76,7 @@ def markdown(cells: list[Cell]) -> str:
 
 
 def draw(cells: list[Cell]) -> "Figure":
-    """A figure of regret against ε with its standard error, a panel a task."""
+    """A figure of regret against ε with its standard error, a panel for each task."""
     tasks = list(dict.fromkeys(cell.task for cell in cells))
     names = [n for n in dict.fromkeys(cell.contender for cell in cells) if any(_plotted(cells, n))]
     figure = sheet(5.2, 4.2 * len(tasks))
@@ -120,14 +120,14 @@ def _records(cells: Iterable[Cell], task: str) -> int:
 
 
 def _cell(cell: Cell) -> str:
-    """A cell's regret with its error as text; the score's error in italics where nothing is chosen."""
+    """A result's regret with its error, as text; the score's error in italics where nothing is chosen."""
     if cell.regret is not None:
         return f"{cell.regret:.4f} ± {cell.regret_error:.4f}"
     return "–" if cell.score_error is None else f"*{cell.score_error:.3g} ± {cell.score_error_error:.2g}*"
 
 
 def _log(cells: list[Cell], files: tuple[Path, ...], tracking_uri: str) -> None:
-    """Log each contender as a run, its metrics stepped by 1000·ε, and one run with the files."""
+    """Log each method or rival as a run, its metrics stepped by 1000·ε, and one run with the files."""
     store = open_store(tracking_uri)
     experiment, now = store.experiment(EXPERIMENT), int(time.time() * 1000)
     store.client.set_experiment_tag(experiment, "mlflow.note.content", NOTE)

@@ -39,7 +39,7 @@ def is_report(release: Release) -> bool:
 
 
 def draw_evaluation(release: Release) -> "Figure":
-    """The figure of a report's panels."""
+    """The figure of an evaluation's report: its curves, intervals and tables as panels."""
     value = release.value
     panels = _panels(value) if "roc" in value else _panels_without_curves(value)
     rows = (len(panels) + 1) // 2
@@ -77,7 +77,7 @@ def draw_repair(repair: Repair) -> "Figure":
 
 
 def _panels(value: Figures) -> "list[Callable[[Axes, Figures], None]]":
-    """The panels of a report on two classes, in order."""
+    """Functions that draw the panels of a report on two classes, in order."""
     panels: list[Callable[[Axes, Figures], None]] = [_roc, _precision_recall]
     panels += [_reliability] if value["calibration"] else []
     panels.append(_figures)
@@ -156,7 +156,7 @@ def _curve(axes: "Axes", points: list[tuple[Any, Any]]) -> None:
 
 
 def _turned(cell: Figures) -> Figures:
-    """A specificity's cell, converted to the false positive rate's."""
+    """A specificity's value and intervals, converted to the false positive rate's."""
     ends = cell["noise_interval"]
     return {"noise_interval": None if ends is None else [1.0 - ends[1], 1.0 - ends[0]]}
 
@@ -167,7 +167,7 @@ def _unit_limits() -> dict[str, Any]:
 
 
 def _panels_without_curves(value: Figures) -> "list[Callable[[Axes, Figures], None]]":
-    """The panels of a report on several classes or on errors, in order."""
+    """Functions that draw the panels of a report on several classes or on errors, in order."""
     first: list[Callable[[Axes, Figures], None]] = (
         [_matrix, _metric_bars, _classes] if "classes" in value else [_histogram, _metric_bars]
     )

@@ -24,7 +24,7 @@ UNNAMEABLE = re.compile(r"[^\w\-.: ]")  # what MLflow takes in no name; of its s
 
 
 def metrics(release: Release, account: Account) -> list[Any]:
-    """All metrics of a release: its score and the account, a report's figures, the trajectory by step.
+    """All MLflow metrics of a release: its score, the budget, a report's figures, the trajectory by step.
 
     Their time is that of the release, so that publishing again writes the same rows and none twice.
     """
@@ -50,7 +50,7 @@ def budget_rows(balance: Balance) -> list[tuple[str, float, int]]:
 
 
 def as_metrics(release: Release, rows: list[tuple[str, float, int]]) -> list[Any]:
-    """Rows as MLflow metrics at the time of the release; infinite values are left out."""
+    """Rows of name, value and step as MLflow metrics at the release's time; infinite ones are left out."""
     now = int(datetime.fromisoformat(release.released_at).timestamp() * 1000)
     return [metric(_key(name), float(number), now, step) for name, number, step in rows if math.isfinite(number)]
 
@@ -89,12 +89,12 @@ def params(release: Release) -> list[Any]:
 
 
 def _place(balance: Balance | None) -> int:
-    """The study's place among its dataset's in the account, from 1; 0 if it is not there."""
+    """The study's place among its dataset's charged studies, from 1; 0 if it is not there."""
     return 0 if balance is None else balance.position
 
 
 def _figures(release: Release) -> list[tuple[str, Any]]:
-    """Name and cell of a report's figures that have a value."""
+    """Each of a report's figures that has a value, as its name and its value with intervals."""
     figures = release.value.get("metrics", {})
     return [(name, figure) for name, figure in figures.items() if figure["value"] is not None]
 

@@ -40,7 +40,7 @@ class Tracked:
 
 
 def tracked(release: Release, experiment: str, run_id: str, missing: tuple[str, ...] = ()) -> Tracked:
-    """The place of a release that the run `run_id` of an experiment shows."""
+    """Where MLflow shows a release: in the run `run_id` of an experiment, without what is `missing`."""
     return Tracked(release.dataset, run_id, place_of(experiment, run_id), missing)
 
 

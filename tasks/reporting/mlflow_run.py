@@ -131,7 +131,7 @@ def _put_receipt(store: Store, run_id: str, release: Release, scratch: Path) -> 
 
 
 def _tried(what: str, work: Callable[[], None]) -> tuple[str, ...]:
-    """Do `work`: the name `what` if it failed, as the release is shown all the same."""
+    """Do `work`: empty, or the name `what` if it failed, as the release is shown all the same."""
     try:
         work()
     except Exception:  # noqa: BLE001  named, and tried again by the next run
@@ -140,7 +140,7 @@ def _tried(what: str, work: Callable[[], None]) -> tuple[str, ...]:
 
 
 def _runs(store: Store, experiment: str, release: Release) -> list[Any]:
-    """The run that shows a release, if there is one."""
+    """The MLflow run that shows a release, as a list of one; empty if there is none."""
     tagged = f"tags.`{RELEASE_TAG}` = '{release.release_id}'"
     return list(store.client.search_runs([experiment], tagged, max_results=1))
 

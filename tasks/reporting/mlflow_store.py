@@ -71,7 +71,7 @@ class Store:
     root: Path | None
 
     def check_experiment(self, dataset: str) -> "Experiment | None":
-        """The dataset's experiment, if there is one.
+        """The MLflow experiment of the dataset; None if there is none.
 
         Raises:
             DpboError: it was deleted, so that MLflow takes no run for it.

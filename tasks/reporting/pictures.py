@@ -114,7 +114,7 @@ def noises(release: Release) -> dict[tuple[str, float], int]:
 
 
 def spread(spend: Spend) -> float:
-    """Half the width that holds a draw's noise nine times in ten; for a selection its scale."""
+    """Half the width that holds a noise draw nine times in ten; for a private selection its scale."""
     if "Laplace" in spend.mechanism:
         return math.log(10.0) * spend.noise_scale
     return (1.6448536269514722 if "Gaussian" in spend.mechanism else 1.0) * spend.noise_scale
@@ -129,7 +129,7 @@ def _sheet(height: float = 4.2) -> "tuple[Figure, Axes]":
 
 
 def save_pictures(release: Release, account: Account | None, folder: Path) -> tuple[list[Path], tuple[str, ...]]:
-    """Save the pictures of a release: trajectory.png or release.png.
+    """Save a release's pictures in `folder`: the paths, and the names of those that could not be drawn.
 
     Posterior, noise, budget and burn_down where there is one.
 
@@ -159,7 +159,7 @@ def save_pictures(release: Release, account: Account | None, folder: Path) -> tu
 
 
 def saved(make: "Callable[[], Figure | None]", path: Path) -> list[Path]:
-    """Save the figure that `make` draws; no file where it draws none."""
+    """Save the figure that `make` draws at `path`: that path alone, or nothing where it draws none."""
     from matplotlib import rc_context
 
     with rc_context({"text.usetex": False}):  # a user's own setting would send every text through LaTeX

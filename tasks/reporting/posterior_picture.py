@@ -42,7 +42,7 @@ class Slice:
 
 
 def slice_through_choice(release: Release) -> Slice | None:
-    """The posterior along the first numeric axis; None where the release has too little for it."""
+    """The posterior of the score along the first numeric axis; None where the release has too little."""
     if not _drawable(release):
         return None
     space = _space(release)
@@ -88,7 +88,7 @@ def band_by_step(release: Release) -> tuple[tuple[float, float], ...]:
 
 
 def _drawable(release: Release) -> bool:
-    """Whether the posterior follows from this release alone: complete, flat prior, no earlier editions."""
+    """Whether the posterior follows from this release alone: complete, flat prior, no earlier runs' scores."""
     facts = release.facts
     complete = bool(release.value.get("trajectory")) and {"space", "kernel", "lengthscale"} <= set(facts)
     alone = facts.get("options", {}).get("prior", "flat") == "flat" and not facts.get(LEARNED_FROM)
@@ -96,7 +96,7 @@ def _drawable(release: Release) -> bool:
 
 
 def _mixture(release: Release, space: SearchSpace, t: int) -> KernelMixture:
-    """The posterior over kernels given the first t observations: repeats are averaged."""
+    """The posterior, a mixture over kernels, given a release's first t observed scores, repeats averaged."""
     facts, points = release.facts, release.value["trajectory"][:t]
     scale, centre = SPREAD * facts["score_range"], CENTRE * facts["score_range"]
     observed = np.array([space.encode(point["hyperparameters"]) for point in points])
