@@ -48,6 +48,17 @@ class PrivacyLedger(OwnersLedger):
 
     Raises:
         LedgerDamaged: an old copy of it was restored.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> from dpbo_core import PrivacyBudget, PrivacyLedger
+        >>> folder = TemporaryDirectory()
+        >>> ledger = PrivacyLedger(f"sqlite:///{folder.name}/ledger.db")
+        >>> ledger.set_budget(PrivacyBudget.of("clinic", epsilon=5.0, delta=1e-5))
+        True
+        >>> (account,) = ledger.accounts("clinic")
+        >>> account.budget.epsilon_units, account.entries
+        (5000000000000, ())
     """
 
     def check_allowed(self, dataset: str, references: References) -> None:

@@ -7,7 +7,7 @@ import os
 import pwd
 import stat
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,12 +18,7 @@ from dpbo.flows.prefect_runtime.dask_fitness import problems
 from dpbo.flows.prefect_runtime.server import NAME as PASSWORD_FILE
 from dpbo.flows.prefect_runtime.settings import FOLDER, PROFILES, Stores, default_home, prefect_settings
 from dpbo.flows.prefect_runtime.standing_cluster import standing_cluster
-from dpbo.flows.prefect_runtime.workers import blind_workers
-from dpbo_core.data.addresses import Part
-from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.accounts import DatasetAccount
-from dpbo_core.preparation.data_split import validation_parts
-from dpbo_core.study_file.toml_file import read_study
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -141,6 +136,8 @@ def dask_cluster() -> Iterator[Finding]:
     cluster = standing_cluster()
     if cluster is None:
         return
+    from dpbo.flows.prefect_runtime.workers import blind_workers_here
+
     yield from _dask_key()
     with ExitStack() as running:
         client = cluster.client(running)
@@ -155,9 +152,8 @@ def dask_cluster() -> Iterator[Finding]:
             "fine",
             f"{cluster.address}: {n} {workers} with these versions, TLS alone, no pages, nothing spilt or packed",
         )
-        for parts in _folders_here():
-            for blind in blind_workers(client, parts):
-                yield Finding("dask cluster", "wrong", blind, "mount the folder on every worker's host, readable")
+        for blind in blind_workers_here(client):
+            yield Finding("dask cluster", "wrong", blind, "mount the folder on every worker's host, readable")
         others = client.run_on_scheduler(n_clients) - 1
         if others:
             yield Finding(
@@ -166,13 +162,6 @@ def dask_cluster() -> Iterator[Finding]:
                 f"{others} beside this one",
                 "whoever holds a certificate can read what the workers read",
             )
-
-
-def _folders_here() -> Iterator[tuple[Part, ...]]:
-    """The files of each study in the current folder whose validation set is a folder of files."""
-    for path in sorted(Path().glob("*.toml")):
-        with suppress(StudyInvalid):  # no study, or one that cannot be run
-            yield validation_parts(read_study(path), path.parent)
 
 
 def _of_prefect() -> tuple[Path, Path]:

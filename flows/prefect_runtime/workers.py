@@ -23,11 +23,12 @@ from dpbo.flows.prefect_runtime.standing_cluster import MEMORY, StandingCluster,
 from dpbo_core.data.addresses import ObjectAddress, Part
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.methods.contract import Method
-from dpbo_core.preparation.data_split import is_partitioned
+from dpbo_core.preparation.data_split import is_partitioned, validation_parts
 from dpbo_core.scoring.partitioned import Answer, CachingWork, PartAnswer, PartCache, PartWork
 from dpbo_core.scoring.processes import Processes, handed_out
 from dpbo_core.study_file import StudySpec
 from dpbo_core.study_file.public_data import PersonFiles, PublicFiles
+from dpbo_core.study_file.toml_file import read_study
 
 LOOK, LOOKS = 5.0, 12  # seconds between looks for workers, and how many may find none before all is given up
 WIDTH = 16  # bytes of an integer; a sum is below 2**127 by far
@@ -129,6 +130,13 @@ class _Home:
                 return
             alone = 0 if self._client.nthreads() else alone + 1
         raise TimeoutError
+
+
+def blind_workers_here(client: Any) -> Iterator[str]:
+    """The workers that cannot read a file of a study in the current folder, each with that file, in a sentence."""
+    for path in sorted(Path().glob("*.toml")):
+        with suppress(StudyInvalid):  # no study, or one that cannot be run
+            yield from blind_workers(client, validation_parts(read_study(path), path.parent))
 
 
 def blind_workers(client: Any, parts: Sequence[Part]) -> list[str]:

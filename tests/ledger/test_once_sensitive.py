@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import tomli_w
-from test_estimator import PUBLIC, SENSITIVE, X, Y, fit, search, spent, url  # noqa: F401  a fixture
+from test_estimator import PUBLIC, SENSITIVE, X, Y, fit, search, spent
 
 from dpbo_core import PrivacyLedger, PrivateSelection
 from dpbo_core.errors import DpboError, PolicyRefused, StudyInvalid
@@ -29,7 +29,7 @@ WAS_PUBLIC = "was read as public by a study"
 # --- one table, divided by position
 
 
-def divided(url, edition, share, rows=slice(None), **changes):  # noqa: F811
+def divided(url, edition, share, rows=slice(None), **changes):
     return search(url, edition=edition, budget=(9.0, 1e-5), **changes).fit(
         X.iloc[rows], Y[rows], validation_size=share
     )
@@ -37,7 +37,7 @@ def divided(url, edition, share, rows=slice(None), **changes):  # noqa: F811
 
 @pytest.mark.parametrize("share", [0.1, 0.7])
 @pytest.mark.parametrize("neighbour", [False, True])
-def test_a_share_is_a_fact_of_the_dataset(url, share, neighbour):  # noqa: F811
+def test_a_share_is_a_fact_of_the_dataset(url, share, neighbour):
     """A row that edition 1 protected was trained on and published by edition 2; of both neighbours the same."""
     table, labels = X.copy(), Y.astype(object)
     if neighbour:  # sequence(2)[1] = .23: protected at .5, public at .1
@@ -55,7 +55,7 @@ def test_a_share_is_a_fact_of_the_dataset(url, share, neighbour):  # noqa: F811
     assert spent(url) == before
 
 
-def test_a_table_grows_at_its_end_alone(url):  # noqa: F811
+def test_a_table_grows_at_its_end_alone(url):
     divided(url, "1", 0.5, slice(150))
     divided(url, "2", 0.5)
     with pytest.raises(PolicyRefused, match="a table of 178 rows, and this one has 150"):
@@ -65,13 +65,13 @@ def test_a_table_grows_at_its_end_alone(url):  # noqa: F811
 
 
 @pytest.mark.parametrize("persons", [{"person": "who"}, {"n_persons": 20}, {"person": "who", "n_persons": 20}])
-def test_a_persons_rows_never_lie_on_both_sides(url, persons):  # noqa: F811
+def test_a_persons_rows_never_lie_on_both_sides(url, persons):
     """A position is no property of a person: who has persons divides the table by them."""
     with pytest.raises(StudyInvalid, match="person"):
         divided(url, "1", 0.5, **persons)
 
 
-def test_what_is_remembered_is_charged_in_the_same_transaction(url):  # noqa: F811
+def test_what_is_remembered_is_charged_in_the_same_transaction(url):
     child = os.fork()
     if child == 0:
         Writer.reserve = lambda *_: os._exit(7)  # the facts are written by then
@@ -85,7 +85,7 @@ def test_what_is_remembered_is_charged_in_the_same_transaction(url):  # noqa: F8
 # --- rows in memory
 
 
-def test_rows_that_were_validated_on_are_not_read_as_public(url):  # noqa: F811
+def test_rows_that_were_validated_on_are_not_read_as_public(url):
     """The owner's own mistakes: exchanged tables, another split, a table that was sorted."""
     fit(search(url))
     before, rng = spent(url), np.random.default_rng(1).permutation(len(X))
@@ -103,21 +103,21 @@ def test_rows_that_were_validated_on_are_not_read_as_public(url):  # noqa: F811
         fit(search(url, edition="3"))
 
 
-def test_a_sorted_table_is_not_divided_anew(url):  # noqa: F811
+def test_a_sorted_table_is_not_divided_anew(url):
     divided(url, "1", 0.5)
     order = np.argsort(X["alcohol"].to_numpy(), kind="stable")
     with pytest.raises(StudyInvalid, match="one was sorted"):
         search(url, edition="2").fit(X.iloc[order], Y.iloc[order], validation_size=0.5)
 
 
-def test_rows_that_are_equal_by_chance_are_no_mistake(url):  # noqa: F811
+def test_rows_that_are_equal_by_chance_are_no_mistake(url):
     """Of a few categories most rows are there many times, in both tables."""
     few = (X[["alcohol", "hue"]] > X[["alcohol", "hue"]].median()).astype(float)
     fit(search(url), few)
     fit(search(url, edition="2"), few)
 
 
-def test_predictions_that_were_sensitive_are_not_public(url):  # noqa: F811
+def test_predictions_that_were_sensitive_are_not_public(url):
     rng = np.random.default_rng(0)
     tables = [pd.DataFrame(rng.random((80, 2)), columns=["a", "b"]) for _ in range(2)]
     y, y_public = np.arange(80) % 2, np.arange(80) % 2
@@ -203,7 +203,7 @@ def test_predictions_for_sensitive_records_are_not_public(dpbo, write, ledger, h
         "space": {"candidate": {"values": ["a", "b"]}},
     }
     (here / "picks.toml").write_text(tomli_w.dumps(made))
-    for door in ("score", "plan"):
+    for door in ("tune", "plan"):
         code, _, err = dpbo(door, "picks.toml")
         assert (code, AS_PUBLIC in " ".join(err.split())) == (3, True), err
 

@@ -126,3 +126,17 @@ def test_the_norm_bound_by_hand_and_rounded_up():
         with mpmath.workdps(40):
             exact = min(1 / mpmath.mpf(lam), mpmath.sqrt(2 * mpmath.log(2) / mpmath.mpf(lam)))
             assert mpmath.mpf(bound(float(lam), math.log(2.0))) >= exact
+
+
+def test_the_parts_by_hand():
+    c = theorems.similarity_bound(n_events=192.0, delta=0.01, dataset_similarity=0.5)
+    assert c == pytest.approx(2 * math.sqrt(0.5 * math.log(19200)), rel=1e-12)
+    for calibration, by_hand in (
+        ("published", 2 * math.log(64 * 9 * math.pi**2 / 0.3)),
+        ("corrected", 2 * math.log(5 * 64 * 9 * math.pi**2 / 0.6)),
+    ):
+        beta = theorems.theorem_3_beta(n_candidates=64, step=3, delta=0.1, calibration=calibration)
+        assert beta == pytest.approx(by_hand, rel=1e-14)
+    rate = theorems.theorem_5_rate(n_steps=10, dimension=2, rate_constant=3.0, decay_constant=0.5)
+    assert rate == pytest.approx(3.0 * math.exp(-5.0 / math.log(10) ** 0.5), rel=1e-14)
+    assert theorems.corollary_3_scale(sensitivity=3.0, epsilon=0.5) == 6.0
