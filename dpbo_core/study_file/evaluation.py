@@ -162,5 +162,5 @@ def no_epsilon() -> StudyInvalid:
     return StudyInvalid(
         "no ε is stated for the evaluation",
         cause="a report is a spend of its own, on top of [privacy]",
-        remedy="add [evaluation] with epsilon = 0.5, say, or give epsilon",
+        remedy="add [evaluation] with epsilon = 0.5, say, or give --epsilon 0.5",
     )

@@ -232,7 +232,8 @@ class StudySpec:
         for key in ("name", "method"):
             require(isinstance(head.get(key), str), f"[study] has no {key}, or it is not text", remedy=f"add {key}")
         edition, accepts = head.get("edition", "1"), head.get("accepts", [])
-        require(isinstance(edition, str), "study.edition is not text", remedy='write edition = "1"')
+        quoted = edition if type(edition) is int and 0 <= edition < 10**9 else 1
+        require(isinstance(edition, str), "study.edition is not text", remedy=f'write edition = "{quoted}"')
         ok = isinstance(accepts, list | tuple) and all(isinstance(item, str) for item in accepts)
         require(ok, "study.accepts is not a list of names", remedy='write accepts = ["gp_prior"]')
         require(bool(tables["space"]), "[space] has no axis", remedy="name at least one hyperparameter")

@@ -55,7 +55,8 @@ def _paragraphs(
         yield (
             f"**How do I use the model?** `{call}`, where `rows` is a data frame with the training set's "
             "columns. The model was trained on the public training set with what was chosen, so it says nothing "
-            "more of a person. It loads where dpbo is not installed; with "
+            "more of a person. It loads where dpbo is not installed, with MLFLOW_TRACKING_URI naming this store "
+            "(`sqlite:///mlruns/mlflow.db` in the folder where the study ran); with "
             '`params={"predict_method": "predict_proba"}` it gives probabilities, where it has them.'
         )
     yield from (embedded(name, run_id) for name in FIRST if name in pictures)
