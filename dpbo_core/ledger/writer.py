@@ -62,7 +62,9 @@ class Writer:
             facts = facts_hash(self._facts[dataset])
         key = self.connection.execute(table.insert(), written).inserted_primary_key
         if table is RESERVATIONS:
-            written["id"] = key[0] if key else 0
+            if key is None:
+                raise self.differs("its database gave a new row no number")
+            written["id"] = key[0]
         self._append_entry(table.name, dataset, written, before.after(table.name, written, facts))
         return int(written.get("id", 0))
 

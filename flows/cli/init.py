@@ -253,10 +253,16 @@ def _model(table: Table, target: str) -> tuple[dict[str, object], dict[str, obje
     """The tables [model] and [space] that fit the values of the target.
 
     Raises:
-        StudyInvalid: it is a text that identifies records.
+        StudyInvalid: it is empty, or a text that identifies records.
     """
     values = table.columns[target]
     classes = sorted_values(values)
+    if not classes:
+        raise StudyInvalid(
+            f"the target {target!r} has no value in the public file",
+            cause="its last column is taken where none is named, and that one is empty",
+            remedy="give --target the column to predict",
+        )
     if is_text(values) and len(classes) > CATEGORIES_AT_MOST:
         raise StudyInvalid(
             f"the target {target!r} is a text of {len(classes)} different values",

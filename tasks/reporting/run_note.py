@@ -57,7 +57,9 @@ def _paragraphs(
             "columns. The model was trained on the public training set with what was chosen, so it says nothing "
             "more of a person. It loads where dpbo is not installed, with MLFLOW_TRACKING_URI naming this store "
             "(`sqlite:///mlruns/mlflow.db` in the folder where the study ran); with "
-            '`params={"predict_method": "predict_proba"}` it gives probabilities, where it has them.'
+            '`params={"predict_method": "predict_proba"}` it gives probabilities, where it has them. '
+            f"`mlflow models serve --env-manager local -m runs:/{run_id}/{FOLDER}` puts it behind an HTTP address, "
+            'which takes `{"dataframe_records": [...]}`.'
         )
     yield from (embedded(name, run_id) for name in FIRST if name in pictures)
     yield (

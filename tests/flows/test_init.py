@@ -178,7 +178,10 @@ def test_the_model_follows_the_target(here, values, estimator, score):
 def test_what_cannot_serve_is_a_letter_and_nothing_is_written(two, dpbo):
     training, validation = two
     (validation.parent / "kept.toml").write_text("mine")
+    for name in ("empty.csv", "empty_too.csv"):
+        (validation.parent / name).write_text("age,weight,last\n" + "61,70,\n" * 20)
     for words, says in (
+        (("empty.csv", "empty_too.csv"), "the target 'last' has no value in the public file"),
         ((training, "nowhere.csv"), "nowhere.csv"),
         ((training, validation, "--target", "outcom"), "nearest name is 'outcome'"),
         ((training, validation, "--target", "visit"), "'visit' is a text of 240 different values"),
