@@ -254,6 +254,26 @@ def test_90_percent_noise_intervals_hold_in_87_to_93_percent_of_1000_runs(m, sha
     assert all(0.87 <= one <= 0.93 for one in found.values()), found
 
 
+def sampling_covered(runs, *, m, share, seed):
+    rng = np.random.default_rng(seed)
+    values, labels = population(rng, 2_000_000, share)
+    names = ("auc", "recall", "precision", "f1", "balanced_accuracy", "lift")
+    whole = table_of(values, labels)
+    truth, held = whole.figures(whole.counts), dict.fromkeys(names, 0)
+    for _ in range(runs):
+        sampling = noised(table_of(*population(rng, m, share)), rng, 2.0).estimates().sampling
+        for name in names:
+            held[name] += bool(sampling[name][0] <= truth[name] <= sampling[name][1])
+    return {name: count / runs for name, count in held.items()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("m", [200, 1000])
+def test_sampling_intervals_cover_the_population_with_the_noise(few_draws, m):
+    covered = sampling_covered(150, m=m, share=0.36, seed=11)
+    assert all(0.82 <= share <= 0.97 for share in covered.values()), covered
+
+
 def test_average_precision_is_that_of_the_values_themselves(few_draws):
     """Not only that of the bins, which is .04 below it here."""
     rng, off, held = np.random.default_rng(16), [], 0
