@@ -23,8 +23,8 @@ from dpbo_core.privacy.sensitive import Opaque
 from dpbo_core.scoring.partitioned import Answer, PartAnswer, PartWork, SerialWorkers
 
 PATIENCE = 0.02  # seconds between two looks whether a process that starts is still of use
-ENOUGH = 2.0**30  # bytes, read once or scored by 16 linear models: about two seconds' work
-LINEAR, OTHER = 1 / 16, 8.0  # of a reading, a model's scores
+LEAST_EFFORT = 2.0**30  # bytes, read once or scored by 16 linear models: about two seconds' work
+LINEAR, NONLINEAR = 1 / 16, 8.0  # effort of a model's scores, in readings of the file
 LOST = object()  # stands for the answer of a process that ended
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 _BOOT = (
@@ -33,7 +33,7 @@ _BOOT = (
 )
 
 
-class Beside(Protocol):
+class OtherProcess(Protocol):
     """A process that is not this one."""
 
     def ready(self, patience: float) -> bool:
@@ -71,7 +71,7 @@ class _Remaining:
             self._parts.append(part)
 
 
-def handed_out(
+def answers_of_all(
     work: Any, parts: Sequence[Any], beside: list[Any], here: Any, homes: dict[Any, object]
 ) -> Iterator[Any]:
     """What `work` answers for each part, as answers come: parts go to the processes `beside` and to this one.
@@ -85,7 +85,7 @@ def handed_out(
     """
     remaining, done = _Remaining(parts, homes), Queue[tuple[Any, Any]](max(1, len(beside)))
 
-    def serve_parts(process: Beside) -> None:
+    def serve_parts(process: OtherProcess) -> None:
         part = None
         try:
             while not process.ready(PATIENCE):
@@ -177,7 +177,7 @@ class Processes(Opaque):
         places = [part if isinstance(part, ObjectAddress) else part.resolve() for part in parts]
         self._effort += sum(_effort(work, place) for place in places)
         here = self._here.prepared(work)
-        return self.each(work, places, here) if self._effort > ENOUGH else map(here, places)
+        return self.each(work, places, here) if self._effort > LEAST_EFFORT else map(here, places)
 
     def each(self, work: Any, items: Sequence[Any], here: Callable[[Any], Any]) -> Iterator[Any]:
         """What `work` gives for every item, as it comes, from processes started now or before, or from `here`.
@@ -189,7 +189,7 @@ class Processes(Opaque):
             self._beside = [*self._started]
         finished = False
         try:
-            yield from handed_out(work, items, self._beside, here, self._homes)
+            yield from answers_of_all(work, items, self._beside, here, self._homes)
             finished = True
         finally:
             if not finished:  # a thread may still wait for an answer
@@ -205,13 +205,13 @@ class Processes(Opaque):
 def _effort(work: object, part: Part) -> float:
     """How many bytes a file (part) is worth to read and score, by public facts: its size, and how many models."""
     if isinstance(part, ObjectAddress):
-        return ENOUGH
+        return LEAST_EFFORT
     path = part if isinstance(part, Path) else part.path
     size = 0
     with suppress(OSError):  # whoever scores it says that it is missing
         size = path.stat().st_size
     models = getattr(work, "models", ())
-    return size * (1.0 + sum(LINEAR if isinstance(model, LinearModel) else OTHER for model in models))
+    return size * (1.0 + sum(LINEAR if isinstance(model, LinearModel) else NONLINEAR for model in models))
 
 
 def serve(socket: int, n_processes: int) -> None:

@@ -25,7 +25,7 @@ from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.methods.contract import Method
 from dpbo_core.preparation.data_split import is_partitioned, validation_parts
 from dpbo_core.scoring.partitioned import Answer, CachingWork, PartAnswer, PartCache, PartWork
-from dpbo_core.scoring.processes import Processes, handed_out
+from dpbo_core.scoring.processes import Processes, answers_of_all
 from dpbo_core.study_file import StudySpec
 from dpbo_core.study_file.public_data import PersonFiles, PublicFiles
 from dpbo_core.study_file.toml_file import read_study
@@ -76,7 +76,7 @@ class DaskWorkers:
         homes = sorted(client.nthreads())
         beside = [_Home(client, self._task, home, len(homes)) for home in homes]
         here = None if homes else lambda _: None
-        yield from handed_out(work, places, beside, here, self._homes)
+        yield from answers_of_all(work, places, beside, here, self._homes)
 
 
 class _Home:
