@@ -80,7 +80,7 @@ def total(objective, model):
 def pool():
     """Two processes for this file, one of them beside this one, however little there is to do."""
     with pytest.MonkeyPatch.context() as patch, closing(Processes(2)) as made:
-        patch.setattr(processes, "ENOUGH", 0.0)
+        patch.setattr(processes, "LEAST_EFFORT", 0.0)
         yield made
 
 
@@ -223,7 +223,7 @@ def test_a_process_beside_has_no_port_no_terminal_and_ends_with_us(world, here):
 
 def test_a_process_that_is_killed_loses_its_parts_to_the_others(world, here, monkeypatch):
     """Before it answers for any, and while it has one: the sum is the same, and nobody waits for it."""
-    monkeypatch.setattr(processes, "ENOUGH", 0.0)
+    monkeypatch.setattr(processes, "LEAST_EFFORT", 0.0)
     spec = world("parts")
     public = data_split.public_half(spec, here)
     model = public.problem.train(4)
@@ -260,10 +260,10 @@ def test_none_is_started_for_what_takes_less_than_its_start(world, here):
     spec = world("parts")
     public = data_split.public_half(spec, here)
     with closing(Processes(2)) as pool, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(processes, "ENOUGH", 2.0**30)
+        patch.setattr(processes, "LEAST_EFFORT", 2.0**30)
         total(data_split.sensitive_half(spec, here, public, pool), public.problem.train(0))
         assert pool._started == []
-        patch.setattr(processes, "ENOUGH", pool._effort)
+        patch.setattr(processes, "LEAST_EFFORT", pool._effort)
         total(data_split.sensitive_half(spec, here, public, pool), public.problem.train(0))
         assert len(pool._started) == 1
 
@@ -403,7 +403,7 @@ def test_a_release_is_the_same_whoever_worked_ahead(world, here, monkeypatch, po
 AT_ONCE = """
 from dpbo_core.preparation import precomputed
 from dpbo_core.scoring import processes
-precomputed.LONG = processes.ENOUGH = 0.0
+precomputed.LONG = processes.LEAST_EFFORT = 0.0
 """
 LEAKY_PARTS = """
 from dpbo_core.scoring.processes import Processes
