@@ -41,7 +41,7 @@ from dpbo_core.scoring.in_memory import ONE_AT_A_TIME, Half, Paired, Totals, exa
 T = TypeVar("T")
 Work = TypeVar("Work")
 Answer = tuple[int | Integers, int]  # what a part adds, and its number of records
-PartAnswer = Callable[[Part], bytes]
+PartAnswer = Callable[[Part], bytes | bytearray]
 SHOWN_AS = "a validation file"
 CACHE_GIGABYTES = 2.0  # GB of encoded records, in all processes together, unless a study says otherwise
 
@@ -130,7 +130,7 @@ class Workers(Protocol):
         """The integers that `work` computes of each file (part), in any order; None for one that was lost."""
         ...
 
-    def answers(self, work: PartAnswer, parts: Sequence[Part]) -> Iterable[bytes | None]:
+    def answers(self, work: PartAnswer, parts: Sequence[Part]) -> Iterable[bytes | bytearray | None]:
         """The bytes that `work` computes of each file (part), as they come; None for one that was lost."""
         ...
 
@@ -158,7 +158,7 @@ class SerialWorkers(Opaque):
         """The integers that `work` computes of each file (part), one after the other, in order."""
         return [*map(self.prepared(work), parts)]
 
-    def answers(self, work: PartAnswer, parts: Sequence[Part]) -> Iterable[bytes | None]:
+    def answers(self, work: PartAnswer, parts: Sequence[Part]) -> Iterable[bytes | bytearray | None]:
         """The bytes that `work` computes of each file (part), each when it is asked for."""
         return map(self.prepared(work), parts)
 

@@ -124,13 +124,14 @@ class PersonSums:
             moves += (self.sums[block] // self.counts[block, None] - absent).sum(axis=0)
         return [min(max(0, n_persons * absent + moved), n_persons * GRID) for moved in moves.tolist()]
 
-    def to_bytes(self) -> bytes:
+    def to_bytes(self) -> bytearray:
         """The persons' sums as bytes, padded to a power of two in number so that the length tells little."""
         P, L = self.sums.shape
-        table = np.zeros(1 << max(0, P - 1).bit_length(), dtype=_entry(L))
+        answer = bytearray((1 << max(0, P - 1).bit_length()) * _entry(L).itemsize)
+        table = np.frombuffer(answer, dtype=_entry(L))
         table["name"][:P] = self.names.view(f"S{NAME}").ravel()
         table["numbers"][:P, :L], table["numbers"][:P, L] = self.sums, self.counts
-        return table.tobytes()
+        return answer
 
 
 def _entry(n_models: int) -> np.dtype[np.void]:
@@ -146,7 +147,7 @@ class AddedAnswers:
         self._rows: dict[bytes, int] = {}
         self._numbers = np.zeros((min(n_persons, EXPECTED), n_models + 1), dtype=np.int64)
 
-    def add(self, answer: bytes) -> None:
+    def add(self, answer: bytes | bytearray) -> None:
         """Add the persons' sums in the answer for one file: each person's once, and then padding."""
         table = np.frombuffer(answer, dtype=_entry(self._numbers.shape[1] - 1))
         table = table[: np.count_nonzero(table["numbers"][:, -1])]
@@ -246,10 +247,10 @@ class PersonPartWorker(PartTask):
         super().__init__(reader, score, models, paired_with)
         self.column = column
 
-    def __call__(self, part: Part) -> bytes:
+    def __call__(self, part: Part) -> bytes | bytearray:
         """The persons' sums of one file; nothing at all where it failed. Never raises."""
 
-        def scored() -> bytes:
+        def scored() -> bytes | bytearray:
             read: Read = self.reader.read(part, *self._memory, make=self._records_and_persons, size=_size)
             records, people = read
             steps = person_steps(self.models, records, self.score, self.paired_with)

@@ -172,7 +172,7 @@ class Processes(Opaque):
         """The integers that `work` computes of each file (part), in any order, in several processes."""
         return cast("list[Answer | None]", list(self.answers(cast("PartAnswer", work), parts)))
 
-    def answers(self, work: PartAnswer, parts: Sequence[Part]) -> Iterator[bytes]:
+    def answers(self, work: PartAnswer, parts: Sequence[Part]) -> Iterator[bytes | bytearray]:
         """The bytes that `work` computes of each file (part), as they come, from several processes."""
         places = [part if isinstance(part, ObjectAddress) else part.resolve() for part in parts]
         self._effort += sum(_effort(work, place) for place in places)

@@ -37,7 +37,9 @@ WIDTH = 16  # bytes of an integer; a sum is below 2**127 by far
 class DaskWorkers:
     """Scores parts on a cluster, which may still be joined; the answer of a worker that was lost is None."""
 
-    def __init__(self, joined: Callable[[], Any], task: "Callable[..., bytes | None] | None" = None) -> None:
+    def __init__(
+        self, joined: Callable[[], Any], task: "Callable[..., bytes | bytearray | None] | None" = None
+    ) -> None:
         """`joined` waits for a client; `task` is what a worker runs on a part, `answer_if_fit` where None."""
         self._joined, self._task = joined, task or partial(answer_if_fit, own_packages(), processor())
         self._homes: dict[Any, object] = {}
@@ -69,7 +71,7 @@ class DaskWorkers:
             for answer in self.answers(OneWidth(work), parts)
         ]
 
-    def answers(self, work: PartAnswer, parts: Sequence[Part]) -> Iterator[bytes | None]:
+    def answers(self, work: PartAnswer, parts: Sequence[Part]) -> Iterator[bytes | bytearray | None]:
         """The answer of `work` for each part, in bytes, as they come; None for one whose worker was lost."""
         client = self._joined()
         places = [part if isinstance(part, ObjectAddress) else part.resolve() for part in parts]
@@ -82,7 +84,9 @@ class DaskWorkers:
 class _Home:
     """A worker of a cluster, by its address; another one takes its place if it is lost."""
 
-    def __init__(self, client: Any, task: Callable[..., bytes | None], address: str, n_workers: int) -> None:
+    def __init__(
+        self, client: Any, task: Callable[..., bytes | bytearray | None], address: str, n_workers: int
+    ) -> None:
         self._client, self._task, self._address, self._n_workers = client, task, address, n_workers
         self._is_lost = False
 
@@ -96,7 +100,7 @@ class _Home:
         """Always True: the worker joined the cluster before this object was made."""
         return True
 
-    def __call__(self, work: Any, part: Part) -> bytes | None:
+    def __call__(self, work: Any, part: Part) -> bytes | bytearray | None:
         """The answer for a part; None where it was lost with its worker, or the scheduler, and from then on."""
         if self._is_lost:
             return None
@@ -170,14 +174,14 @@ class OneWidth:
         return of_one_width(self.work, part, n_numbers=self.work.n_numbers)
 
 
-def answer_of(work: PartAnswer, part: Part, n_workers: int) -> bytes:
+def answer_of(work: PartAnswer, part: Part, n_workers: int) -> bytes | bytearray:
     """The answer of `work` for a part, from one of `n_workers` workers; a cached part is not read again."""
     return (work.with_cache(_memory(), n_workers) if isinstance(work, CachingWork) else work)(part)
 
 
 def answer_if_fit(
     versions: dict[str, str], kind: str, work: PartAnswer, part: Part, n_workers: int
-) -> bytes | None:
+) -> bytes | bytearray | None:
     """The answer of `work` for a part, from a worker that others started; None if the worker is unfit.
 
     `versions` and `kind` are the packages and the processor of the curator's host.
@@ -219,7 +223,7 @@ def of_one_width(work: Callable[[Part], Answer | None], part: Part, *, n_numbers
     return b"".join(number.to_bytes(WIDTH, "little", signed=True) for number in head) + body
 
 
-def from_one_width(raw: bytes, *, n_numbers: int = 1) -> Answer | None:
+def from_one_width(raw: bytes | bytearray, *, n_numbers: int = 1) -> Answer | None:
     """The answer (a sum, how many records) in bytes of `of_one_width`; None where the part failed."""
     there, n_records = (int.from_bytes(raw[i * WIDTH : (i + 1) * WIDTH], "little", signed=True) for i in range(2))
     body = raw[2 * WIDTH :]

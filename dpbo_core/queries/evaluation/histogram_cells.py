@@ -184,7 +184,7 @@ class PersonCells:
         )
 
     @classmethod
-    def merged(cls, answers: Iterable[bytes]) -> "PersonCells":
+    def merged(cls, answers: Iterable[bytes | bytearray]) -> "PersonCells":
         """Each person's counts over several files, from what `to_bytes` made of each file's."""
         table = np.frombuffer(b"".join(answers), dtype=np.uint8).reshape(-1, ENTRY)
         numbers = np.ascontiguousarray(table[:, NAME:]).view("<i8").astype(np.int64)
