@@ -35,7 +35,7 @@ def compare_methods(
     epsilons: tuple[float, ...] = (),
     own: str | None = None,
 ) -> Comparison:
-    """Compare every method on public data sets, or on a task of one's own.
+    """Compare every method on public data sets, or a task of one's own, at no charge, and write a page into `out`.
 
     Args:
         repetitions: runs of each contender in each cell.

@@ -32,7 +32,7 @@ def evaluate_privately(
     pad: float = 0.0,
     register: bool = False,
 ) -> Evaluated:
-    """Evaluate a model on the study's sensitive records; call it on its own or as a subflow of your flow.
+    """Evaluate a model on the study's sensitive records, for a spend of its own; alone or as a subflow of yours.
 
     Args:
         study: whose [evaluation] says what is asked (from Prefect's form: the same fields as JSON).
@@ -91,7 +91,7 @@ def n_tasks(result: EvaluationResult | None, tracked: Tracked | None) -> int:
 def report(
     flow: PrivateFlow, *, epsilon: float | None = None, model: str | None = None, workers: Workers | None = None
 ) -> tuple[EvaluationResult, Tracked | None]:
-    """Evaluate the model and publish the report: the report and its MLflow page, inside whatever flow runs it."""
+    """Charge for a report, evaluate, publish: the report and its MLflow page (None if that failed), in any flow."""
     name = flow.study.name
     announce_stage(name, "preparing the model that is evaluated")
     opened = prepare(flow.study, flow.run, model, epsilon)

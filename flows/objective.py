@@ -49,7 +49,7 @@ def score_privately(
     folder: str = ".",
     pad_steps: float = 0.0,
 ) -> Scored:
-    """Ask a study's private objective for scores, a task each; call it on its own or as a subflow of your search.
+    """Ask a study's private objective for scores, a task each; the first score ever asked charges for all of them.
 
     Args:
         study: with [objective], which says how many scores its (ε, δ) buys.
@@ -85,7 +85,7 @@ def close_privately(study: StudySpec, folder: str = ".", pad_steps: float = 0.0)
 
 
 def _flow_and_session(study: StudySpec, folder: str, time_quantum: float) -> tuple[PrivateFlow, ScoreSession]:
-    """The study's checked Prefect flow, and its private objective, ready to be asked for scores."""
+    """A study's checked Prefect flow, and its private objective, ready to be asked; nothing is charged yet."""
     flow = PrivateFlow.begin(study_of(study), folder, time_quantum)
     flow.warnings.tried(UNNAMED, lambda: name_run(flow.study, "objective"))
     return flow, ScoreSession(objective_of_study(flow.study, flow.run), flow.run)

@@ -62,7 +62,7 @@ class Outsourcing:
 
 @flow(name="curate", **policies.FLOW)
 def curate(terms: Outsourcing) -> None:
-    """Run the curator: publish the noised table, then answer the modeller's queries, one a step.
+    """Run the curator: charge for the noised table and publish it, then answer the modeller's queries, one a step.
 
     Raises:
         PolicyRefused: Prefect started it; its files are its owner's to name.
@@ -137,7 +137,7 @@ def outsource(terms: Outsourcing) -> Progress:
 
 
 def wait_for(path: Path) -> None:
-    """Wait until the other party (curator or modeller) has put its file at `path`, whole.
+    """Wait, an hour at most, until the other party (curator or modeller) has put its file at `path`, whole.
 
     Raises:
         DpboError: it did not come in time.
@@ -154,7 +154,7 @@ def wait_for(path: Path) -> None:
 
 
 def _run(name: str, terms: Outsourcing, server: str | None) -> None:
-    """Run the curator's or modeller's flow, by `name`, in this process, with its error on standard error."""
+    """Run the curator's or modeller's flow, by `name`; at an error exit with its message on standard error."""
     party: Callable[[Outsourcing], Any] = {"curate": curate, "model": model}[name]
     message = ""
     settings = temporary_settings({PREFECT_API_URL: server} if server else {})

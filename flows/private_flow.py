@@ -37,13 +37,13 @@ class Warnings:
         self.lines: list[str] = []
 
     def add(self, line: str) -> None:
-        """Add a warning unless it is there already."""
+        """Add a warning, and log it, unless it is there already."""
         if line and line not in self.lines:
             self.lines.append(line)
             get_run_logger().warning("%s", line)
 
     def tried(self, what: str, work: Callable[[], T]) -> T | None:
-        """The result of `work`; if it fails, None, and the warning `what` without foreign error text."""
+        """Do `work`: its result, or where it fails None and the warning `what` without foreign error text."""
         try:
             return work()
         except DpboError as error:
@@ -81,7 +81,7 @@ class PrivateFlow:
         *,
         model: str | None = None,
     ) -> Self:
-        """A study's flow, once Prefect's settings and the owner's policy were checked; no data is open yet.
+        """Check Prefect's settings and the owner's policy, and begin a study's flow; no data is opened yet.
 
         Args:
             study: as written.
@@ -115,12 +115,12 @@ class PrivateFlow:
         return replace(self, run=replace(self.run, scheduled=True))
 
     def scored_by(self, workers: Workers | None) -> Run:
-        """The ledger, folder and so on of this run, with `workers` to score a validation set of many files."""
+        """This flow's `Run`, with `workers` (None: this process) to score a validation set of many files."""
         return replace(self.run, workers=workers)
 
 
 def check_showable(dataset: str, stores: Stores, warnings: Warnings) -> None:
-    """Refuse a first charge if MLflow could not show a release of the dataset.
+    """Refuse a charge where MLflow can never show a release of the dataset; add a warning where it cannot now.
 
     Raises:
         DpboError: no waiting would mend it, so nothing is charged.

@@ -92,10 +92,9 @@ def fired_at() -> datetime:
 
 
 def overtaken(fired: datetime) -> bool:
-    """Whether a later run of this schedule has been due for longer than the grace period.
+    """Whether a later scheduled run has been due for over a minute; if so, cancels all due runs but the last.
 
-    If so every due run but the last is ended here as missed: starting a process for each of them, only to end
-    it, could take as long as the schedule's interval.
+    To start a process for each of them, only to end it, could take as long as the schedule's interval.
     """
     run = current_flow_run()
     if run is None or run.deployment_id is None or not run.auto_scheduled:
@@ -132,7 +131,7 @@ def print_line(line: str) -> str:
 
 @contextmanager
 def in_environment(name: str, value: str) -> Iterator[None]:
-    """Context in which an environment variable is set for the processes started inside."""
+    """Context in which an environment variable is set for the processes started inside; it is unset at the end."""
     os.environ[name] = value
     try:
         yield
@@ -161,7 +160,7 @@ class Schedule:
 
 
 def serve(path: Path, schedule: Schedule, *, pad_steps: float, register: bool) -> None:
-    """Run the study by its schedule from this machine, until it is stopped.
+    """Tune an edition of the study at each time of `schedule`, from this machine, until it is stopped.
 
     Raises:
         StudyInvalid: the study cannot be planned, or its names hold fields that no run fills.
@@ -190,7 +189,7 @@ def served(
     each: str,
     name: str = "",
 ) -> None:
-    """Run a flow on the study in `path` by a schedule from this machine, until it is stopped.
+    """Approve the study in `path` as the owner, and run a flow on it by a schedule until it is stopped.
 
     Args:
         scheduled: the flow.

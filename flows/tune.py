@@ -46,7 +46,7 @@ def tune_privately(
     pad_steps: float = 0.0,
     register: bool = False,
 ) -> Tuned:
-    """Tune a study's model privately, with its release; call it alone or as a subflow of your flow.
+    """Tune a study's model privately, charging its dataset's budget; alone or as a subflow of your flow.
 
     Args:
         study: what to tune (from Prefect's form: the same fields as JSON); its price is its own (ε, δ), charged to
@@ -133,7 +133,7 @@ def _stepped(opened: StudyRun, study: StudySpec) -> int:
 def _last_step(
     flow: PrivateFlow, counting: Workers | None, tuned: StudyResult
 ) -> tuple[EvaluationResult | None, Tracked | None]:
-    """Evaluate the tuned model if the study asks for it: the report and its MLflow page, None without."""
+    """Evaluate the tuned model: its report and page; refused after a replayed tune, None, None and a warning."""
     try:
         return report(flow, workers=counting)
     except (StudyInvalid, BudgetRefused, AssumptionNotAccepted) as refused:

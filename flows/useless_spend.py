@@ -11,7 +11,7 @@ from dpbo_core.study_file import StudySpec
 
 
 def ask_or_refuse(study: StudySpec, useless: str) -> StudySpec:
-    """The study, allowed to spend on a useless plan: as it states, or as somebody at the terminal confirms.
+    """The study, allowed to spend on a useless plan: as it states, or after asking at the terminal.
 
     Raises:
         SpendUseless: neither; nothing was charged.
@@ -27,7 +27,7 @@ def ask_or_refuse(study: StudySpec, useless: str) -> StudySpec:
 
 
 def refuse(study: StudySpec, useless: str) -> None:
-    """Refuse a study whose plan is useless unless it states `anyway`: under Prefect nobody can be asked.
+    """Refuse a study whose plan is useless (`useless` says why, "" that it is not) unless it states `anyway`.
 
     Raises:
         SpendUseless: it does not; nothing was charged.

@@ -46,7 +46,7 @@ def watch_privately(
     retune: bool = False,
     pad: float = 0.0,
 ) -> Watched:
-    """Check once whether the released model's score has fallen; alone or as a subflow of your flow.
+    """Check once whether the released model's score fell; a watch's first check pays for all until an alarm.
 
     Args:
         study: whose released model is watched (from Prefect's form: the same fields as JSON).
@@ -84,7 +84,7 @@ def tune_and_watch(
 
 
 def section_of(section: WatchSection | Mapping[str, Any] | None) -> WatchSection | None:
-    """A [watch] section from Prefect's form, read as strictly as a file's.
+    """A [watch] section from Prefect's form, read as strictly as a file's; None where there is none.
 
     Raises:
         StudyInvalid: with the message that the same mistake in a file would get.
@@ -156,7 +156,7 @@ def _alarm(study: StudySpec, looked: Look) -> None:
 
 
 def _retuned(study: StudySpec, folder: str, looked: Look, warnings: Warnings) -> Tuned | None:
-    """The study tuned anew as an edition named after the look; None and a warning without budget."""
+    """Tune the study anew as an edition named after the look; None and a warning where its budget refuses."""
     try:
         return tune(PrivateFlow.begin(replace(study, edition=looked.name), folder).on_schedule())
     except BudgetRefused as refused:

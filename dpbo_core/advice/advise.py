@@ -43,7 +43,7 @@ DOUBTED, LOST = 0.15, 0.5  # the same of what there is to gain over one answer f
 
 
 def verdict_of(noise_scale: float, expected_error: float, score_range: float, gain: float | None = None) -> Verdict:
-    """A method's verdict, from its noise and error against the score's range and against what choosing gains."""
+    """Good, poor or useless: noise and error against the score's range and the `gain` of choosing, if known."""
     if expected_error >= USELESS * score_range or noise_scale >= score_range:
         return "useless"
     if gain is not None and expected_error >= LOST * gain:
@@ -54,7 +54,7 @@ def verdict_of(noise_scale: float, expected_error: float, score_range: float, ga
 
 
 def beside_spread(verdict: Verdict, regret: float, spread: float) -> tuple[Verdict, str]:
-    """The verdict and why, beside the spread of public scores: poor where the expected regret eats it."""
+    """The verdict, poor at best where regret reaches `spread` (best less middling public score), and why."""
     caption = f"the best public score is {one_digit(spread):g} above that of a middling candidate"
     if regret >= spread:
         worst: Verdict = "poor" if verdict == "good" else verdict
@@ -228,7 +228,7 @@ def check_scoring(problem: Problem) -> None:
 
 
 def _method_advice(method: AnyMethod, problem: Problem, beside: Expected | None) -> MethodAdvice:
-    """One method's price, expected error and verdict on the problem; or why it cannot run."""
+    """One method's price, verdict and expected error, its loss compared with `beside`; or why it cannot run."""
     G, options = problem.score_range, changed_options(method)
     try:
         check_counts(method, problem)

@@ -29,7 +29,7 @@ class Choice:
 
 
 def choose(problem: Problem, kind: str, options: Mapping[str, Any]) -> tuple[AnyMethod, str]:
-    """The method of a study, and why: the one it names with its options, or with "auto" the one advised.
+    """The method of a study, and why: the one it names (why is then ""), or with "auto" the one advised.
 
     Args:
         problem: the study's.
@@ -72,7 +72,7 @@ def check_auto(kind: str, options: Mapping[str, Any]) -> None:
 
 
 def forms_of(problem: Problem) -> list[tuple[AnyMethod, Expected]]:
-    """The variants of methods that can run here and are not drowned in noise, best first, with expected loss.
+    """The variants of methods that can run and are not drowned in noise, best first; none for private training.
 
     A pure one that expects at most `TIE` times the least regret, which is all that the simulation can tell, comes
     first; among those the smaller score error, then the order of METHODS. What is chosen for all that it shows, and
@@ -106,7 +106,7 @@ def _drowned(form: AnyMethod, problem: Problem) -> bool:
 
 
 def choice_of(forms: list[tuple[AnyMethod, Expected]], problem: Problem) -> Choice | None:
-    """The first of the variants, and why; None if nothing would run.
+    """The first of the variants, or a private training where the training set is sensitive; None if none runs.
 
     Args:
         forms: as `forms_of` orders them.
@@ -156,5 +156,6 @@ def changed_options(method: AnyMethod) -> dict[str, Any]:
 
 
 def _name_and_options(method: AnyMethod) -> str:
+    """A method's name, with the options in brackets that differ from its defaults."""
     options = ", ".join(f"{name} = {value}" for name, value in changed_options(method).items())
     return f"{method.kind} ({options})" if options else method.kind

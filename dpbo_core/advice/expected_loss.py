@@ -161,7 +161,7 @@ def rows() -> tuple[Row, ...]:
 
 @cache
 def _table(form: str, degree: str, which: int) -> dict[Node, float]:
-    """The simulated losses of a method's variant `form` at each node of its grid."""
+    """A variant's simulated regret (`which` = 0) or score error (1) at each node of its grid."""
     return {
         (row.dimensions, row.trainings, row.public, records): (row.regret, row.score_error)[which][i]
         for row in rows()
@@ -171,7 +171,7 @@ def _table(form: str, degree: str, which: int) -> dict[Node, float]:
 
 
 def _interpolated(form: str, which: int, degree: str, *at: float) -> float:
-    """A simulated loss at a point of the grid: linear in the logarithms, clamped to the grid's ends."""
+    """The simulated regret (`which` = 0) or score error (1) at d, N′, n, m̃, log-linear, clamped to the grid."""
     table, total = _table(form, degree, which), 0.0
     for corner, weight in _corners([sorted({node[axis] for node in table}) for axis in range(4)], at):
         total += weight * math.log(max(table[corner], LEAST))

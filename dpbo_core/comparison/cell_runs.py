@@ -85,14 +85,14 @@ class Cell:
 
 
 def cells_of(task: str, problem: Problem, table: ScoreTable, epsilon: float, repetitions: int) -> list[Cell]:
-    """The results of every method and rival that can run on one task at one ε; repetition i has seed i.
+    """The results at one ε on one task of every method and rival that can run; the one advised again as "auto".
 
     Args:
         task: its name.
         problem: whose candidates the table scores.
         table: of scores.
         epsilon: of every private contender, which pays δ = 1e-6 where it pays a δ at all.
-        repetitions: at least 2.
+        repetitions: at least 2; number i has seed i.
     """
     per_step = problem.score_per_step if table.pairs is None else 1.0 / max(1, table.pairs)
     scores = table.sums.astype(np.float64) * per_step
@@ -178,7 +178,7 @@ def _cell(task: str, problem: Problem, name: str, scores: NDArray[np.float64], o
 
 
 def _mean(values: list[float]) -> tuple[float | None, float | None]:
-    """The mean and its standard error; None where there are too few values."""
+    """The mean and its standard error; None and None of no values."""
     if not values:
         return None, None
     return float(np.mean(values)), float(np.std(values, ddof=1) / np.sqrt(len(values)))

@@ -53,7 +53,7 @@ def measured_own(file: Path, epsilon: float, repetitions: int) -> list[Cell]:
 
 
 def measured(name: str, repetitions: int, folder: Path) -> list[Cell]:
-    """The results of every method and rival at every ε on one task, each ε in its own process.
+    """The results of every method and rival at each of `EPSILONS` on one task, each ε in its own process.
 
     Args:
         name: of the task.
@@ -68,12 +68,12 @@ def measured(name: str, repetitions: int, folder: Path) -> list[Cell]:
 
 
 def measured_at(name: str, epsilon: float, repetitions: int, folder: Path) -> list[Cell]:
-    """The results of every method and rival at one ε on one task; reproducible in any process."""
+    """The results of every method and rival at one ε on one task; its trainings are cached in `folder`."""
     return cells_of(name, *trained(name, folder), epsilon, repetitions)
 
 
 def trained(name: str, folder: Path) -> tuple[Problem, ScoreTable]:
-    """A task's problem with its table of scores, in place of training: cached in `folder`, or computed."""
+    """A task's problem with its table of scores in place of training, read from `folder` or computed into it."""
     (task,) = (item for item in TASKS if item.name == name)
     problem, records = task.make()
     public = [problem.candidates.points, problem.n_training, problem.n_averaged, repr(problem.model)]

@@ -104,6 +104,7 @@ def _candidates(arrays: Mapping[str, NDArray[Any]], **of_records: NDArray[np.flo
 
 
 def _problem(candidates: NDArray[np.float64], table: ScoreTable, score: Score, *, m: int, n: int) -> Problem:
+    """The problem at ε = 1 whose candidates' scores stand in `table`, of m sensitive and n public records."""
     N = len(candidates)
     points = tuple({"candidate": i} for i in range(N))
     encoded = candidates.copy()
@@ -120,6 +121,7 @@ def _problem(candidates: NDArray[np.float64], table: ScoreTable, score: Score, *
 
 
 def _read_npz(file: Path) -> dict[str, NDArray[Any]]:
+    """The arrays of a task by name, from a .npz file; refused where one is missing."""
     try:
         with np.load(file, allow_pickle=False) as archive:
             names = PAIR_ARRAYS if "decision_values" in archive.files else ARRAYS
@@ -143,6 +145,7 @@ def _read_npz(file: Path) -> dict[str, NDArray[Any]]:
 
 
 def _score_range(array: NDArray[Any]) -> float:
+    """The positive number G that the array `score_range` holds; refused where it is none."""
     G = float(_checked("score_range", array.reshape(-1), 1)[0]) if array.size == 1 else 0.0
     if not 1e-100 <= G <= 1e100:
         raise _bad("score_range", "no positive number", "one number G: record scores lie in [0, G]")
@@ -160,6 +163,7 @@ def _scores_in(name: str, array: NDArray[Any], G: float) -> NDArray[np.float64]:
 
 
 def _checked(name: str, array: NDArray[Any], dimensions: int) -> NDArray[np.float64]:
+    """The array `name` as finite floats; refused where it is no array of numbers with so many dimensions."""
     if array.ndim != dimensions or array.dtype.kind not in "fiub":
         raise _bad(name, f"shape {array.shape} of {array.dtype}", f"numbers in {dimensions} dimensions")
     numbers = array.astype(np.float64)
@@ -169,4 +173,5 @@ def _checked(name: str, array: NDArray[Any], dimensions: int) -> NDArray[np.floa
 
 
 def _bad(name: str, content: str, wanted: str) -> StudyInvalid:
+    """The error for the task's array `name`, which has `content` where it should hold `wanted`."""
     return StudyInvalid(f"the task's array {name!r} has {content}", remedy=f"it should hold {wanted}")

@@ -85,11 +85,11 @@ class TableTrainer:
         return Place(self.places[tuple(point.items())])
 
     def public_score(self, point: Mapping[str, Value], *, seed: int) -> float:  # noqa: ARG002
-        """The public score P(λ) of a point, looked up under the seed that the table was made with."""
+        """The public score P(λ) of a point, looked up in the table: `seed` is ignored."""
         return float(self.table.public[self.places[tuple(point.items())]])
 
     def public_steps(self, point: Mapping[str, Value], *, seed: int) -> NDArray[np.int64]:  # noqa: ARG002
-        """Each public record's score at a point, in whole steps, looked up under the table's own seed."""
+        """Each public record's score at a point, in whole steps, looked up in the table: `seed` is ignored."""
         _, public = self.table.by_record()
         return public[:, self.places[tuple(point.items())]].astype(np.int64)
 
@@ -113,11 +113,11 @@ class TableScorer:
     def paired(
         self, model: ScorableModel | Place, reference: ScorableModel | Place, clipped: int
     ) -> Sensitive[int]:
-        """The sum of the records' clipped score differences between two candidates of the table."""
+        """The sum of the records' score differences to `reference`, clipped at ±`clipped` and scaled to 0 … 2²⁴."""
         return Sensitive(_paired_sums(self.table, _index_of(reference), clipped)[_index_of(model)])
 
     def pairs(self) -> Sensitive[int]:
-        """The number of pairs of a positive and a negative in the half that plays sensitive.
+        """The count of pairs, 2PQ, that a perfect ranking of the half that plays sensitive would reach.
 
         Raises:
             TypeError: each record has a score alone.
@@ -139,7 +139,7 @@ def _index_of(model: ScorableModel | Place) -> int:
 
 @lru_cache(maxsize=8)
 def _paired_sums(table: ScoreTable, reference: int, clipped: int) -> tuple[int, ...]:
-    """Each candidate's sum of clipped score differences to the `reference` candidate."""
+    """Each candidate's sum of score differences to the candidate `reference`, clipped at ±`clipped` and scaled."""
     steps, _ = table.by_record()
     other = steps[:, reference].astype(np.int64)
     sums = (stretched(steps[:, i].astype(np.int64), other, clipped).sum() for i in range(steps.shape[1]))
@@ -233,6 +233,7 @@ TASKS = (
 
 
 def _comparison_study(data: dict[str, Any], model: dict[str, Any], space: dict[str, Any]) -> StudySpec:
+    """A study with these sections, at ε = 1 and δ = 1e-6, on a public dataset."""
     return StudySpec.from_dict(
         {
             "study": {"name": "comparison", "method": "auto"},
@@ -245,6 +246,7 @@ def _comparison_study(data: dict[str, Any], model: dict[str, Any], space: dict[s
 
 
 def _bundled_task(source: str, model: dict[str, Any], space: dict[str, Any]) -> tuple[Problem, Encoded]:
+    """The problem of a bundled set, half of which plays public, and the other half's encoded records."""
     spec = _comparison_study({"source": source, "validation_share": 0.5}, model, space)
     public = data_split.public_half(spec, ".")
     return public.problem, public.preprocessing.transform(bundled.load(source, 0.5)[1])

@@ -16,7 +16,7 @@ REMEDY = "use Real(low, high), Integer(low, high) or Categorical(values) from dp
 
 
 def axes_of(space: Mapping[str, Any]) -> dict[str, Any]:
-    """The axes of a user's search space by name, conditional ones with their condition."""
+    """The `Axis` under each name of a user's search space; (axis, {parent: values}) where it is conditional."""
     return {
         name: (axis_of(name, item[0]), item[1]) if conditional(item) else axis_of(name, item)
         for name, item in space.items()
@@ -29,11 +29,10 @@ def conditional(item: Any) -> bool:
 
 
 def axis_of(name: str, axis: Any) -> Axis:
-    """The axis that a user's value stands for: an axis, a list or a distribution.
+    """A user's axis as an `Axis`: ours as it is, a list's or array's `Categorical`, a scipy distribution's range.
 
-    A list, a tuple or a one-dimensional array is the `Categorical` of its values. scipy's `uniform` is a `Real` of
-    the same ends, `loguniform` one with log = True, `randint` an `Integer` without its upper end, as scipy has it.
-    What is searched is the range: points are spread evenly over it, none is drawn.
+    scipy's `uniform` is a `Real` of the same ends, `loguniform` one with log = True, `randint` an `Integer` without
+    its upper end, as scipy has it. What is searched is the range: points are spread evenly over it, none is drawn.
 
     Raises:
         StudyInvalid: it stands for none: a distribution that is not even, say, or an axis of another library.
@@ -64,7 +63,7 @@ def axis_of(name: str, axis: Any) -> Axis:
 
 
 def sections_of(space: Mapping[str, Any]) -> tuple[dict[str, AxisSection], dict[str, dict[Any, Any]]]:
-    """The axes as a study's [space], and by axis and name the values that a study file cannot hold.
+    """The axes as a study's [space]; and, by axis and repr, the values that a study file holds by their repr alone.
 
     Args:
         space: name → `Real`, `Integer` or `Categorical`, what `axis_of` takes for one, or (axis, {parent: values})
@@ -88,7 +87,7 @@ def sections_of(space: Mapping[str, Any]) -> tuple[dict[str, AxisSection], dict[
 
 
 def _section(axis: Axis) -> tuple[AxisSection, dict[Any, Any]]:
-    """One axis as a study file has it, and by name the values that a study file cannot hold."""
+    """An axis as a study's [space] has it; and, by repr, the values that are no text, number or truth value."""
     match axis:
         case Real() | Integer():
             integer = isinstance(axis, Integer)
@@ -101,7 +100,7 @@ def _section(axis: Axis) -> tuple[AxisSection, dict[Any, Any]]:
 
 
 def _encoded(when: Mapping[str, Any], decode: Mapping[str, Mapping[Any, Any]]) -> dict[str, Any]:
-    """A condition with its values named as the study file names them."""
+    """A condition {parent: values} as a study file has it: values of a parent named in `decode` by their repr."""
 
     def named(parent: str, value: Any) -> Any:
         return repr(value) if parent in decode else value

@@ -17,7 +17,7 @@ except ImportError:  # before 1.9
 
 
 def set_callbacks(search: Any, callbacks: tuple[Any, ...]) -> None:
-    """Set the scikit-learn callbacks of a search, in the place of earlier ones; none takes them away.
+    """Set a search's `ProgressBar`s in place of earlier ones (an empty tuple removes them); others are refused.
 
     Raises:
         StudyInvalid: one is no `ProgressBar` of scikit-learn's, or this scikit-learn has none.
@@ -38,7 +38,7 @@ def set_callbacks(search: Any, callbacks: tuple[Any, ...]) -> None:
 
 @contextmanager
 def step_shown(search: Any, n_steps: int) -> Iterator[Callable[[], None]]:
-    """Context with a function to call after each of `n_steps` steps, which moves the search's progress bar."""
+    """Context with a function to call after each of `n_steps` steps: it moves the search's progress bar, if any."""
     if not getattr(search, "_skl_callbacks", None):
         yield lambda: None
         return

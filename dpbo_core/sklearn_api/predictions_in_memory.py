@@ -34,7 +34,7 @@ class PredictionSplit:
 
     Attributes:
         spec: the study.
-        given: SENSITIVE: the predictions as a `Frame`; or the records, where there are functions.
+        predictions: SENSITIVE, a `Frame`; or the records, where there are functions.
         truth: SENSITIVE: what is right.
         functions: of the candidates; None where a table of predictions was given.
         public_table: predictions for PUBLIC records, if there are any.
@@ -82,7 +82,7 @@ class PredictionSplit:
         check_n_validation(self.spec, self.predictions.n_records, shown_as="X")
 
     def sensitive(self, public: PublicHalf) -> Scorer:
-        """The scorer that the sensitive predictions, read or made by the functions, are sealed in."""
+        """After payment: seal the predictions, read or asked of the functions, in a scorer; store row marks."""
         no_core_dumps()
         people: list[Person] | None = None
         if isinstance(self.predictions, Frame):
@@ -99,7 +99,7 @@ class PredictionSplit:
 
     @property
     def _row_names(self) -> tuple[str, ...]:
-        """The names of the columns that both the public and the sensitive table have."""
+        """The columns that say which row is which: every candidate's predictions, and the target."""
         return (*(column for columns in columns_of(self.spec).values() for column in columns), self.target)
 
 
@@ -112,7 +112,7 @@ def prediction_table(
     *,
     source: Literal["X", "X_public"],
 ) -> Table:
-    """The table of what each candidate's function predicts for the records, and the target.
+    """The table of each function's predictions and the target; one that fails on the sensitive X leaves gaps.
 
     Of the sensitive X nothing that a function raises, prints or warns is told. Where it fails it is asked again
     with one half of the records and with the other, and so on: a record that makes it fail is without a prediction,
@@ -145,7 +145,7 @@ def _predicted(function: Callable[[Any], Any], records: Any, start: int, length:
 
 
 def _by_halves(function: Callable[[Any], Any], records: Any, n_records: int, width: int) -> Rows:
-    """Predictions of a function that failed on all records, by smaller halves; None where it fails on one alone."""
+    """Predictions of a function that failed on all records, by ever smaller parts: gaps where it fails on one."""
     predictions: Rows = [[None] * width for _ in range(n_records)]
     failed = [(0, n_records)]
     while failed:

@@ -175,7 +175,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         validation_size: float | None = None,
         sample_weight: Any = None,
     ) -> Self:
-        """Search hyperparameters privately, record the release, and train the best model on the public data.
+        """Search hyperparameters privately, charge the ledger once, and train the best model on the public data.
 
         Args:
             X: PUBLIC training records, (n, d): a pandas, polars or Arrow table, or an array.
@@ -237,7 +237,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def set_callbacks(self, *callbacks: Any) -> Self:
-        """Set scikit-learn's `ProgressBar` (1.9), which is told that a step is done; other callbacks are refused.
+        """Set scikit-learn's `ProgressBar`s (1.9) in the place of earlier ones; any other callback is refused.
 
         Raises:
             StudyInvalid: it is another, or this scikit-learn has none.
@@ -302,9 +302,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         repair: bool | None = None,
         threshold: str | None = None,
     ) -> EvaluationResult:
-        """Release a whole report on the released model, for one spend of its own.
-
-        Repeated, the same report at no price.
+        """Release a whole report on the released model, for one spend of its own; repeated, the same at no price.
 
         Args:
             X: the PUBLIC training records of `fit`.

@@ -105,7 +105,7 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
     ledger: str | None = None
 
     def fit(self, X: Any, y: Any, *, X_public: Any = None, y_public: Any = None) -> Self:
-        """Score every candidate's predictions, choose one privately, and record the release.
+        """Score every candidate's predictions, choose one privately, and charge the ledger for its name and score.
 
         Args:
             X: SENSITIVE: the predictions, a pandas, polars or Arrow table with the candidates' columns (and
@@ -172,7 +172,7 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
         return tuple(self.candidates)
 
     def _spec(self, n_validation: int, public: str | None) -> StudySpec:
-        """The study that these parameters describe, with the name of its public table, if there is one."""
+        """The study that these parameters describe; `public`: its public table's name, None where there is none."""
         model = {
             "estimator": PREDICTIONS,
             "score": self.scoring,

@@ -100,7 +100,7 @@ class PublicColumns(PublicTransformer):
 
 
 def target_name(names: tuple[str, ...]) -> str:
-    """A name for the target that no column has."""
+    """A name for the target that no column has: y, with underscores behind it as long as one has it."""
     name = "y"
     while name in names:
         name += "_"

@@ -45,7 +45,7 @@ class RowMarks:
 
     @classmethod
     def of(cls, url: str, dataset: str) -> "RowMarks | None":
-        """The file of row marks (keyed hashes of rows once sensitive) of a ledger; None for a public dataset."""
+        """The vault of a ledger's row marks (keyed hashes of rows once sensitive); None for a public dataset."""
         budget = PrivacyLedger(url).budget(dataset)
         if budget is not None and budget.public:
             return None
@@ -56,7 +56,7 @@ class RowMarks:
         return cls(STATE.resolve() / f"rows-{hashlib.sha256(place.encode()).hexdigest()[:16]}")
 
     def check(self, public: Table, names: Collection[str], *, shown_as: str) -> None:
-        """Refuse a PUBLIC table of which more than a tenth of the rows were passed as sensitive before.
+        """Refuse a PUBLIC table over a tenth of whose rows was sensitive before; a table of repeated rows passes.
 
         Args:
             public: the table, its target among its columns.

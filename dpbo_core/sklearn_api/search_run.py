@@ -46,7 +46,7 @@ class Progress:
     width: int = 0
 
     def say(self, text: str) -> None:
-        """Write one line of progress, over the last one where the terminal can."""
+        """Write one line of progress, over the last one where the terminal can; nothing unless `loud`."""
         if not self.loud:
             return
         if not over():
@@ -57,7 +57,7 @@ class Progress:
         sys.stderr.flush()
 
     def step(self, step: int, released: Released | None) -> None:
-        """Write that a search step is done, and the private score if it released one."""
+        """Write that a search step is done, and the score if it released one; move the progress bar."""
         score = None if released is None else released.get("score")
         of_step = "" if score is None else f", private score {score:.4g}"
         self.say(f"step {step} of {self.n_steps}{of_step}")
@@ -78,7 +78,7 @@ def over() -> bool:
 def run_search(
     study: ResolvedStudy, data: DataSplit, ledger: PrivacyLedger, *, n_jobs: int | None, progress: Progress
 ) -> StudyResult:
-    """Run a search step by step: the study's release, or the recorded one if it ran before.
+    """Run a search step by step and charge the ledger: its release, or at no price the one recorded before.
 
     Args:
         study: resolved.
@@ -98,9 +98,7 @@ def run_search(
 
 
 def done_by(n_jobs: int, study: ResolvedStudy, data: DataSplit, ledger: PrivacyLedger) -> Precomputed | None:
-    """Models trained and scored ahead, on public records in `n_jobs` processes; None where the study is recorded.
-
-    None where the study's release is recorded, which needs no work.
+    """Train and score in `n_jobs` processes, on public records, what the study is sure to need; None once released.
 
     Args:
         n_jobs: processes, −1 for all processors.
@@ -147,7 +145,7 @@ class FrameTable:
 
 
 def evaluate_search(study: ResolvedStudy, split: FrameSplit, ledger: PrivacyLedger) -> EvaluationResult:
-    """The private report on the model that a search released, for one spend; a recorded report is returned.
+    """The private report on the model that a search released, for one spend; a recorded report at no price.
 
     Args:
         study: of the search, as it was released.

@@ -48,7 +48,7 @@ PIPELINE = "make_pipeline(StandardScaler(), LogisticRegression())"
 
 
 def check_settings(search: Any) -> None:
-    """Refuse a `refit`, `error_score`, `n_jobs`, `random_state` or `verbose` that a `PrivateSearch` cannot follow.
+    """Refuse an empty space, and a `refit`, `error_score`, `n_jobs`, `random_state` or `verbose` not supported.
 
     Raises:
         StudyInvalid: one is not; says what there is instead.
@@ -208,7 +208,7 @@ def two_tables(
 def checked_weights(
     sample_weight: Any, n: int, *, but: NDArray[np.int64] | None = None
 ) -> NDArray[np.float64] | None:
-    """The training weights of n rows, without those at the positions `but`; None where all are equal.
+    """The training weights of n rows, without those at the positions `but`; None where none are passed.
 
     Raises:
         StudyInvalid: they are not n numbers, or a public row's is not finite or below 0.
@@ -308,10 +308,7 @@ def public_positives(spec: StudySpec, training: Frame) -> float | None:
 
 
 def _data(n_persons: int | None, target: str, n_validation: int | None) -> PublicFiles | PersonFiles:
-    """The study's [data] for two tables in memory.
-
-    Of the sensitive one the number of persons or of records is public.
-    """
+    """The study's [data] for tables in memory: with a public number of persons, or else of validation records."""
     if n_persons is not None:
         return PersonFiles("X", "X_validation", n_persons=int(n_persons), target=target, missing="mean")
     if n_validation is None:
@@ -328,7 +325,7 @@ def described(
     search: SearchSection,
     choice: str,
 ) -> StudySpec:
-    """A `StudySpec` with these sections; its name, price and cap are the parameters of a search or selection.
+    """A `StudySpec` of these sections, whose name, price and cap are `estimator`'s, a private search or selection.
 
     Args:
         estimator: ours, whose parameters say the rest.

@@ -33,7 +33,7 @@ def sequence(n: int) -> NDArray[np.float64]:
 
 
 def validated_on(n: int, share: float) -> NDArray[np.bool_]:
-    """A mask (n,), True for the rows that go to the sensitive half, a `share` of all.
+    """A mask (n,), True for the rows that go to the sensitive half, about a `share` of all.
 
     Args:
         n: rows of the table.
@@ -57,7 +57,7 @@ def validated_on(n: int, share: float) -> NDArray[np.bool_]:
 
 
 def halves(X: Any, y: Any, share: float) -> tuple[Any, Any, Any, Any, NDArray[np.int64]]:
-    """X and y of the public and of the sensitive half, and the positions of the sensitive rows.
+    """X and y of the public half, X and y of the sensitive half, and the positions of the sensitive rows.
 
     Raises:
         StudyInvalid: as `validated_on`, or X and y differ in length.
@@ -72,7 +72,7 @@ def halves(X: Any, y: Any, share: float) -> tuple[Any, Any, Any, Any, NDArray[np
 
 
 def _of_own_types(X: Any) -> Any:
-    """A data frame of public rows with the types that these alone would have.
+    """A data frame of public rows with the types that these alone would have; anything else as it is.
 
     A category that no public row has is none. A column of texts is one of numbers, truth values or ISO times where
     all of its public rows are: one text among the sensitive rows made it one of texts. Times are in microseconds.
@@ -99,7 +99,7 @@ def _of_own_types(X: Any) -> Any:
 
 
 def _own_values(series: Any) -> Any:
-    """A pandas column of a series (n,) of PUBLIC rows in the type of its values; None where it has that type."""
+    """A pandas column of a series (n,) of PUBLIC rows in the type of its values; None where nothing changes."""
     native = series.to_native()
     if isinstance(getattr(native, "dtype", None), pd.CategoricalDtype):
         there = native.cat.remove_unused_categories()
@@ -123,7 +123,7 @@ def _order(category: object) -> tuple[bool, float, str]:
 
 
 def _of_own_type(y: Any) -> NDArray[Any]:
-    """Public classes or targets (n,) in the type that these alone would have."""
+    """Public classes or targets (n,) in the type these alone would have: texts of numbers as numbers, say."""
     listed = np.asarray(y).tolist()
     meant = [canonical(value) for value in listed]
     if all(type(value) is str for value in listed) and not any(isinstance(value, str) for value in meant):

@@ -71,7 +71,7 @@ class FrameSplit:
 
     @property
     def takes_columns(self) -> bool:
-        """Whether the estimator is given the table's own columns, as a Pipeline on a data frame is."""
+        """Whether the estimator is given a data frame's own columns, as a Pipeline is, and not numbers."""
         return self.training.named and self.prototype.takes_columns
 
     def public_table(self) -> Table:
@@ -120,11 +120,11 @@ class FrameSplit:
         check_n_validation(self.spec, self.validation.n_records, shown_as="X_validation")
 
     def sensitive(self, public: PublicHalf) -> Scorer:
-        """The scorer that the validation records are read into and sealed in."""
+        """After payment: read the validation records into a sealed scorer, and store their row marks."""
         return sealed_half(self.spec, *self.records(public.preprocessing), public)
 
     def records(self, fitted: Preprocessing | None = None) -> tuple[Table, list[Person] | None]:
-        """The SENSITIVE records as a table, and each one's person if the study names a column of persons.
+        """Read the SENSITIVE records, and store row marks: the table, and a person each (None without `person`).
 
         Call it only after reserving, and seal what comes of it. Raw cells are kept where the preprocessing that was
         `fitted` takes the table's own columns.
@@ -147,10 +147,10 @@ class FrameSplit:
 
 
 def person_in_memory(value: object) -> Person:
-    """The person that a value in a column of persons names: an integer that a double holds exactly, or a text.
+    """The person that a cell names; None for a missing one, and for an integer that a double cannot hold exactly.
 
-    One missing cell turns integers into doubles, in which large ones are not told apart: they name nobody either
-    way, so that no record decides what the others mean.
+    One missing cell turns integers into doubles: large ones name nobody either way, so that no record decides what
+    the others mean.
     """
     value = plain(value)
     return None if isinstance(value, int | np.integer) and abs(int(value)) >= 2**53 else person_of(value)

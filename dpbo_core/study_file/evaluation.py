@@ -18,7 +18,7 @@ THRESHOLD = re.compile(r"cost=(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)|recall=(0?\.\d+)")
 
 
 def threshold_goal(text: str) -> tuple[str, float]:
-    """A goal of a threshold: ("cost", false alarms per missed positive) or ("recall", the least recall).
+    """What "cost=10:1" or "recall=0.9" asks: ("cost", 10.0), a miss in false alarms, or ("recall", 0.9).
 
     Raises:
         StudyInvalid: it is neither.

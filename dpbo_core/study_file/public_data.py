@@ -41,7 +41,7 @@ def require_files(table: Mapping[str, Any], needed: Sequence[str]) -> None:
 
 
 def refuse_files(table: Mapping[str, Any]) -> None:
-    """Refuse a [data] that names both a bundled set and files.
+    """Refuse keys of files (paths, sizes, target, workers) in the [data] of a bundled set.
 
     Raises:
         StudyInvalid: it is.
@@ -193,6 +193,7 @@ def read_public(table: Mapping[str, Any]) -> PublicData:
 
 
 def _person_files(table: Mapping[str, Any]) -> PersonFiles:
+    """The checked [data] of two files whose number of persons is public; n_validation beside it is refused."""
     require(
         "n_validation" not in table and "source" not in table,
         "[data] gives n_persons beside n_validation, or for a bundled set",

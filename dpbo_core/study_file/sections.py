@@ -29,6 +29,7 @@ def check_epsilon(key: str, epsilon: float, largest: float = LARGEST_EPSILON) ->
 
 
 def _check_delta(key: str, delta: float) -> None:
+    """Refuse a δ that is no probability below 1; `key` names it in the message."""
     require(
         0.0 <= delta < 1.0,
         f"{key} = {delta} is no privacy level",

@@ -19,6 +19,7 @@ from dpbo_core.study_file.public_data import (
 
 
 def _check_n_training(_: str, n_training: int) -> None:
+    """Refuse a number of training records below 1."""
     if n_training < 1:
         raise _bad_n_training(n_training)
 
@@ -151,6 +152,7 @@ def read_sensitive(table: Mapping[str, Any]) -> SensitiveData:
 
 
 def _bad_n_training(n_training: int | None) -> StudyInvalid:
+    """The error for a public number of training records that is missing, below 1, or stated of a bundled set."""
     return StudyInvalid(
         f"data.n_training = {n_training}",
         cause="a sensitive training file needs its public number of records; a bundled set has its own",

@@ -101,7 +101,7 @@ class StudySpec:
             self._require_person_column(self.data)
 
     def _check_predictions(self) -> None:
-        """Refuse a table of predictions whose score or candidates do not fit."""
+        """Refuse a study of predictions whose estimator, candidates' names or labels do not fit its table."""
         table, scored = isinstance(self.data, PredictionTable), isinstance(self.model, PredictionsSection)
         require(
             table == scored,
@@ -130,6 +130,7 @@ class StudySpec:
         )
 
     def _require_person_column(self, data: PersonFiles) -> None:
+        """Refuse n_persons without a column of persons, or beside a limit of records per person."""
         require(
             self.privacy.person is not None,
             f"data.n_persons = {data.n_persons} without privacy.person",
@@ -144,6 +145,7 @@ class StudySpec:
         )
 
     def _check_private_training(self, data: SensitiveData) -> None:
+        """Refuse, for a sensitive training set, a model without private training and anything about persons."""
         require(
             self.model.estimator in ("logistic", "softmax"),
             f"{self.model.estimator} cannot be trained privately here",
@@ -170,6 +172,7 @@ class StudySpec:
         )
 
     def _require_lambda_axis(self) -> None:
+        """Refuse a linear model's [space] unless its only axis is `lambda`, with positive values."""
         require(
             set(self.space) == {"lambda"},
             f"[space] of a {self.model.estimator} model has the axes {', '.join(map(repr, self.space))}",
@@ -200,7 +203,7 @@ class StudySpec:
 
     @property
     def tuned(self) -> "StudySpec":
-        """The study without what its tuning does not depend on: evaluation, watch and how files are read."""
+        """The study without what its tuning does not depend on: evaluation, watch, objective, file settings."""
         budget = None if self.budget is None else replace(self.budget, editions=None)
         data = self.data
         if isinstance(data, PublicFiles | PersonFiles):
@@ -219,7 +222,7 @@ class StudySpec:
 
     @classmethod
     def from_dict(cls, tables: Mapping[str, Any]) -> "StudySpec":
-        """The study in plain tables that `to_dict` made, every key and type checked."""
+        """The study in plain tables, of a TOML file or of `to_dict`, with every key and type checked."""
         sections = ("study", "privacy", "budget", "data", "model", "space", "search", "method")
         queries = ("evaluation", "watch", "objective")
         refuse_unknown(tables, (*sections, *queries), "the study")
@@ -272,7 +275,7 @@ def space_of(spec: StudySpec) -> SearchSpace:
 
 
 def candidates_of(spec: StudySpec) -> CandidateSet:
-    """The candidate set Λ: a grid over the axes, or points spread over them evenly."""
+    """The candidate set Λ: a grid over the axes, or, with candidates = "sobol", points spread over them evenly."""
     space = space_of(spec)
     if spec.search.candidates == "sobol" and spec.space:
         return sobol(space, spec.search.n_candidates, seed=spec.search.seed)
@@ -283,6 +286,7 @@ def candidates_of(spec: StudySpec) -> CandidateSet:
 
 
 def _axis(section: AxisSection) -> Axis:
+    """The axis that a section of [space] states: of its listed values, or else from low to high."""
     if section.ends is None:
         return Categorical(section.values or ())
     low, high = section.ends
@@ -290,14 +294,14 @@ def _axis(section: AxisSection) -> Axis:
 
 
 def unit_of(spec: StudySpec) -> PrivacyUnit:
-    """Whom the study's guarantee protects: a person or a record, of which set."""
+    """Whom the study protects: a sensitive training record; else a person or, without `person`, a record."""
     if isinstance(spec.data, SensitiveData):
         return PrivacyUnit.TRAINING_RECORD
     return PrivacyUnit.VALIDATION_RECORD if spec.privacy.person is None else PrivacyUnit.PERSON
 
 
 def relation_of(spec: StudySpec) -> NeighboringRelation:
-    """Which data sets are neighbours under the study's guarantee and the cap that it opens."""
+    """Which data sets are neighbours: with one person replaced, where n_persons is stated, else one unit."""
     if isinstance(spec.data, PersonFiles):
         return NeighboringRelation.REPLACE_ONE_PERSON
     return NeighboringRelation.REPLACE_ONE

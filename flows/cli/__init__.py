@@ -27,7 +27,7 @@ def main() -> None:
 
 
 def _announce(words: list[str]) -> None:
-    """Print on a terminal which study is read, before the libraries are imported, which takes seconds."""
+    """Print on a terminal which study `tune` reads, before the libraries are imported, which takes seconds."""
     if words[:1] == ["tune"] and "--help" not in words and sys.stderr.isatty():
         study = next(
             (word for word in words if word.endswith(".toml") and word.isprintable()), "the bundled example"

@@ -78,7 +78,7 @@ def show_accounts(
 def _forecasts(
     accounts: tuple[DatasetAccount, ...], every: str | None
 ) -> tuple[tuple[DatasetAccount, Forecast | None], ...]:
-    """Each account with the forecast of its burn-down; None where there is none to forecast."""
+    """Each account with its burn-down's forecast, by the duration `every` or as so far; None without a forecast."""
     rhythm, now = None if every is None else timedelta(seconds=seconds(every)), datetime.now(UTC)
     return tuple((account, forecast(account, now, rhythm)) for account in accounts)
 
@@ -300,7 +300,7 @@ def _lines(burn_down: Forecast | None, screen: Screen) -> Iterator[str]:
 
 
 def _end_in_words(ends: datetime | None, refused: Stream | None) -> str:
-    """When a budget ends, and at which study, in a sentence."""
+    """When a budget ends, and at which study, in a sentence; or that it does not within ten years."""
     if ends is None or refused is None:
         return "it does not end within ten years"
     return f"it ends on {ends:%Y-%m-%d}, when {named(refused.name)} is refused"

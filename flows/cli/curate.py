@@ -224,7 +224,7 @@ def _box(transform: str, relation: str | None, **options: Any) -> Outsourced:
 
 
 def _numbers(text: str | None) -> tuple[float, ...]:
-    """The numbers of a text that holds them between commas.
+    """The numbers of a text that holds them between commas; none for None.
 
     Raises:
         StudyInvalid: something else.

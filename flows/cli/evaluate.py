@@ -75,7 +75,7 @@ def run(
     register: bool = False,
     mend: EvaluationSection | None = None,
 ) -> tuple[Evaluated, Account]:
-    """Evaluate the study in `path` as a Prefect flow; returns the report and its dataset's account afterwards.
+    """Evaluate the study in `path` as a Prefect flow, for a spend: the report and its dataset's account afterwards.
 
     Of a report that was released and is shown already nothing is run.
     What could not be published is told on standard error; the report stands.
@@ -120,9 +120,7 @@ def planned(path: Path, *, epsilon: float | None = None, model: Path | None = No
 def reported(
     study: StudySpec, folder: str, *, epsilon: float | None = None, model: Path | None = None
 ) -> tuple[Evaluated, Account] | None:
-    """The recorded report of an evaluation that MLflow shows already, and its dataset's account.
-
-    None if there is none.
+    """The recorded report of an evaluation that MLflow shows already, and its dataset's account; None without.
 
     Raises:
         StudyInvalid: it cannot be asked so, or public data cannot be read.
@@ -140,7 +138,7 @@ def reported(
 
 
 def _read(path: Path, model: Path | None) -> tuple[StudySpec, str]:
-    """The study in `path`, checked to have released a model or to name a saved one, and its folder.
+    """The study in `path` and its folder; without a saved `model` refused where there is no ledger here.
 
     Raises:
         StudyInvalid: it cannot be read; or there is no ledger here, so that it has released nothing.

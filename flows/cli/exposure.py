@@ -50,7 +50,7 @@ class Finding:
 
 
 def files(accounts: tuple[DatasetAccount, ...]) -> Iterator[Finding]:
-    """Find stores, vaults, keys, passwords and sensitive files that other users can read."""
+    """A finding: whether others can read the stores, vaults, passwords or sensitive files; none if none exists."""
     password, profiles = _of_prefect()
     private_paths = [FOLDER, Stores().vaults, *FOLDER.glob("*.generation"), *FOLDER.glob("*.db"), password]
     private_paths += [profiles] if _holds_a_secret(profiles) else []
@@ -75,7 +75,7 @@ def shared_folders() -> Iterator[Finding]:
 
 
 def ledger_server() -> Iterator[Finding]:
-    """Findings about a PostgreSQL ledger: open access, other writers, unencrypted connections."""
+    """Findings about a PostgreSQL ledger, which it tries to enter without a password; none of another ledger."""
     address = sa.engine.make_url(Stores().ledger)
     if address.get_backend_name() != "postgresql":
         return
@@ -99,7 +99,7 @@ def ledger_server() -> Iterator[Finding]:
 
 
 def tracking_server() -> Iterator[Finding]:
-    """Findings about an MLflow tracking server: missing password or TLS."""
+    """Findings about an MLflow tracking server, asked as a stranger could: missing password, missing TLS."""
     import httpx
 
     uri = Stores().tracking.rstrip("/")

@@ -89,7 +89,7 @@ def objective(
 
 
 def _session(path: Path, *beside: Source) -> ScoreSession:
-    """The private objective of the study in `path`, ready to be asked for scores."""
+    """The private objective of the study in `path`, ready to be asked for scores; nothing is charged yet."""
     spec = study_of_one_run(path)
     announce_stage(spec.name, "reading what is public; the first time its scores are paid for")
     run = Run(own_ledger(), path.parent, consent=partial(ask_or_refuse, spec))
@@ -128,14 +128,14 @@ def _read(text: str) -> Any:
 
 
 def _score_document(session: ScoreSession, params: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON document of the score of a model that is trained with the hyperparameters `params`."""
+    """Train a model with the hyperparameters `params` and draw its private score: the JSON document."""
     text = canonical_text(params)
     announce_stage(session.opened.spec.name, "training and scoring one model")
     return _scored(session, text, replayed=session.has_score(text), score=session.ask(params))
 
 
 def _submission_document(session: ScoreSession, submission: Submission) -> dict[str, Any]:
-    """The JSON document of the score of a submitted model, or of submitted predictions."""
+    """Draw the private score of a submitted model, or of submitted predictions: the JSON document."""
     replayed = session.has_score(submission.text)
     return _scored(session, submission.text, replayed=replayed, score=session.submit(submission))
 

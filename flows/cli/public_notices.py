@@ -71,7 +71,7 @@ def _positive_class(target: str, values: Column) -> Iterator[tuple[str, str]]:
 
 
 def _marker(values: Sequence[Value]) -> str | None:
-    """The text or number that stands for a gap in a column of numbers, as far as its values tell."""
+    """The text or number that seems to stand for a gap in a column of numbers; None where none does."""
     numbers = sorted({value for value in values if isinstance(value, float)})
     texts = {value for value in values if isinstance(value, str)}
     if len(numbers) < NUMBERS or len(texts) > 1:

@@ -93,7 +93,7 @@ def _print_sides(screen: Screen, repair: "Repair") -> None:
 
 
 def interval_cells(cell: Mapping[str, Any], digits: int = 3) -> str:
-    """A figure with its noise interval in one cell."""
+    """A figure with its noise interval in one cell; a dash where noise swamps it."""
     if cell["value"] is None or cell["noise_interval"] is None:
         return "–"
     low, high = cell["noise_interval"]
@@ -113,7 +113,7 @@ def where_to_look(release: Release, tracked: "Tracked | None") -> str:
 
 
 def place(tracked: "Tracked | None") -> dict[str, str] | None:
-    """MLflow's experiment and run of a release, as JSON."""
+    """MLflow's experiment and run of a release, as JSON; None where MLflow does not show it."""
     return None if tracked is None else {"experiment": tracked.experiment, "run_id": tracked.run_id}
 
 

@@ -66,7 +66,7 @@ def own_ledger() -> PrivacyLedger:
 
 
 def mlflow_lookup(release: Release | None) -> Tracked | None:
-    """Where MLflow shows a release already, read from its store's file without importing MLflow."""
+    """Where MLflow shows a release already, read from its store's file without MLflow; None where it does not."""
     return None if release is None else tracked_in_file(release, Stores().tracking)
 
 

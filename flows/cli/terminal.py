@@ -132,11 +132,9 @@ class Screen:
     def table(
         self, header: Row, rows: Iterable[Row], *, left: int, wraps: int | None = None, title: str = ""
     ) -> None:
-        """Print rows as a table, or one by one under their first cell on a plain screen or a narrow terminal.
+        """Print rows as a table, `left` columns as text; on a plain or narrow screen each under its first cell.
 
-        The first `left` columns are text, the others numbers.
-
-        Column `wraps` may break.
+        The other columns are numbers; column `wraps` may break.
         """
         lines = list(rows)
         if self.plain:

@@ -116,7 +116,7 @@ def planned(path: Path, section: WatchSection) -> WatchPlan:
 def run(
     path: Path, section: WatchSection, *, name: str | None, retune: bool, time_quantum: float
 ) -> "tuple[Watched, Account]":
-    """Take one look (private check) as a Prefect flow; returns its result and its dataset's account afterwards.
+    """Take one look (private check) as a Prefect flow, charged if a watch's first: its result and the account.
 
     A look without a name is today's, UTC. What could not be published is told on standard error; the bit stands.
 

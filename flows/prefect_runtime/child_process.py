@@ -64,7 +64,7 @@ class Leashed:
 
 
 def follow(starter: str | None) -> None:
-    """End this process, from now on, when its parent `starter` has ended; do nothing if another started it."""
+    """Kill this process when its parent, process id `starter`, has ended; do nothing if another started it."""
     if starter is not None and starter.isdecimal() and os.getppid() == int(starter):
         threading.Thread(target=_watch, args=(int(starter),), daemon=True).start()
 

@@ -48,7 +48,7 @@ def databases(url: str) -> Databases:
 
 
 def prepare(url: str) -> None:
-    """Create the missing databases beside the ledger's, and Prefect's tables.
+    """Create, where missing, MLflow's and Prefect's databases beside the ledger's at `url`, and Prefect's tables.
 
     Raises:
         DpboError: the server cannot be reached, or the role may not create databases.
@@ -78,7 +78,7 @@ def prepare(url: str) -> None:
 
 
 def lead_prefect(url: str) -> None:
-    """Point Prefect's own server at its database; what the user set stays. Before Prefect is imported."""
+    """Set the address of Prefect's database in the environment, before Prefect's import; the user's own stays."""
     os.environ.setdefault(PREFECT_SETTING, databases(url).prefect)
 
 
@@ -91,7 +91,7 @@ def _create(connection: sa.Connection, name: str) -> None:
 
 
 def _migrate_prefect(url: str) -> None:
-    """Make Prefect's tables before a server starts: two servers at once would both try."""
+    """Make Prefect's tables, unless they are there, before a server starts: two servers at once would both try."""
     here = sa.engine.make_url(url).set(drivername="postgresql+psycopg")
     with sa.create_engine(here, poolclass=sa.pool.NullPool).connect() as connection:
         if sa.inspect(connection).has_table("alembic_version"):

@@ -40,7 +40,7 @@ class OwnProcesses(ProcessPoolTaskRunner):
 
 
 def task_runner(n_tasks: int) -> TaskRunner[Any]:
-    """The runner of `n_tasks` parallel tasks: a process for each core."""
+    """The runner of `n_tasks` parallel tasks: a process for each, but no more than there are cores."""
     runner: TaskRunner[Any] = OwnProcesses(max_workers=min(n_tasks, os.cpu_count() or 1))
     return runner
 
@@ -48,7 +48,7 @@ def task_runner(n_tasks: int) -> TaskRunner[Any]:
 def prepared(
     study: ResolvedStudy, folder: str, ledger: PrivacyLedger, processes: Processes | None = None
 ) -> tuple[Precomputed | None, int]:
-    """Train and cross-validate on public data before any charge: the results, and how many tasks made them.
+    """Train and cross-validate on public data before any charge: the results, or None, and the number of tasks.
 
     None where there is none: a sensitive training set, or a study that was released before.
 

@@ -28,7 +28,7 @@ def current_flow_run() -> "FlowRun | None":
 
 @contextmanager
 def alive(folder: Path) -> Iterator[None]:
-    """Context that holds the lock of the current flow run, once earlier runs without a process are crashed."""
+    """Context that holds the current flow run's lock in `folder`; first sets runs whose process died to Crashed."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     bury(folder)
     run = current_flow_run()
@@ -64,7 +64,7 @@ def n_alive(folder: Path) -> int:
 
 
 def _is_locked(path: Path) -> bool:
-    """Whether a process holds the lock on a run's file."""
+    """Whether a process holds the lock on a run's file; True too where the file is gone: its run has ended."""
     try:
         handle = os.open(path, os.O_RDWR)
     except FileNotFoundError:
@@ -79,7 +79,7 @@ def _is_locked(path: Path) -> bool:
 
 
 def _set_crashed(run_id: str) -> None:
-    """Set a flow run and its unfinished tasks to Crashed; a run that the server has forgotten is left alone."""
+    """Set a flow run and its unfinished tasks to Crashed; an ended or unknown run is left alone."""
     from prefect import exceptions, states
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId

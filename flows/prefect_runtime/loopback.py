@@ -46,7 +46,7 @@ def listening(port: int) -> Iterator[socket.socket]:
 
 
 def taken(port: int) -> socket.socket | None:
-    """A socket that listens on `port` of the loopback; None if another program was first."""
+    """A socket that listens on `port` of the loopback, 0 for any free one; None if another program was first."""
     held = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

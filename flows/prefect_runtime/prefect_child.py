@@ -53,7 +53,7 @@ def start(
 
 
 def awaited(child: Leashed, port: int, *, cancelled: Callable[[], bool] = lambda: False) -> bool:
-    """Wait for the server's first answer; False, after closing it, if it ends or takes too long."""
+    """Wait for the server's first answer; False, and the server ended, if none comes or `cancelled` says so."""
     end = time.monotonic() + PATIENCE
     try:
         while not answers(address_of(port)):

@@ -70,10 +70,10 @@ def prefect_store() -> Path | None:
 
 
 def template() -> Path | None:
-    """The cached empty database with all migrations of the installed Prefect, made if need be.
+    """The cached empty database with all of Prefect's migrations, made if need be; None where none can be kept.
 
     Returns:
-        Its file, this user's alone and complete in itself; None where there is no such file and none can be kept.
+        Its file, this user's alone and complete in itself.
     """
     folder = _cache_folder()
     if folder is None:

@@ -59,7 +59,7 @@ class Progress:
         return result
 
     def show(self, released: Released | None, n: int = 1) -> None:
-        """Count `n` more steps and show what they released; that is already recorded."""
+        """Count `n` more steps, and show what they released, which is recorded already; None for nothing."""
         self._done += n
         if self._done * LINES // max(self._steps, 1) > (self._done - n) * LINES // max(self._steps, 1):
             self._say()
@@ -73,7 +73,7 @@ class Progress:
 
 
 def announce_release(name: str, release: Release) -> None:
-    """Print a release on a terminal as soon as it is recorded; its pictures take seconds more."""
+    """Print a recorded choice and score, where standard error is a terminal; its pictures take seconds more."""
     value = release.value
     if sys.stderr.isatty() and "score" in value and "hyperparameters" in value:
         sys.stderr.write(f"{printable(name)}: released {in_short(value)}; MLflow's pages and pictures follow\n")

@@ -43,7 +43,7 @@ def study_of(form: StudySpec | Mapping[str, Any]) -> StudySpec:
 
 
 def scheduled_study(path: Path, frozen: str | None) -> StudySpec:
-    """The study in the file that a scheduled run names, unchanged since it was served.
+    """The study in the file that a scheduled run names, refused if its SHA-256 is not `frozen` (None: any).
 
     Args:
         path: a parameter of the run, which whoever may start runs can give.
@@ -76,7 +76,7 @@ def _without_none(value: Any) -> Any:
 
 
 def edition_at(spec: StudySpec, moment: datetime) -> StudySpec:
-    """The study with name fields such as {date} filled for `moment`; an edition without them becomes it.
+    """The study with fields such as {date} in its names filled for `moment`; an edition without one becomes it.
 
     A cap that does not say for how many editions it is planned is planned for as many as it holds.
 

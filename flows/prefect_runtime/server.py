@@ -193,7 +193,7 @@ class LoopbackServer:
 
 
 def configured() -> str | None:
-    """The API's address in Prefect's settings, if there is one."""
+    """The API's address in Prefect's settings; None where none is set."""
     if default_home() is not None:
         return None
     url = prefect_settings().api.url

@@ -101,10 +101,10 @@ HOME, PROFILES, PREFIX = "PREFECT_HOME", "profiles.toml", "PREFECT"
 
 
 def default_home() -> Path | None:
-    """Prefect's folder, if all its other settings are the defaults; else None, and Prefect must be asked.
+    """Prefect's folder, if all its other settings are the defaults; None where Prefect itself must be asked.
 
-    None where it has to be asked: it is loaded already, a profile is there, or a variable of its own is set. What
-    lies in the current folder was refused before (`quiet_environment`).
+    That is where it is loaded already, a profile is there, or a variable of its own is set. What lies in the
+    current folder was refused before (`quiet_environment`).
     """
     theirs = {name for name in os.environ if name.upper().startswith(f"{PREFIX}_")} - {*QUIET, HOME}
     home = Path(os.environ.get(HOME, Path.home() / ".prefect"))

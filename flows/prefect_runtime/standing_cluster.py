@@ -101,7 +101,7 @@ class StandingCluster:
         return client
 
     def joined(self, running: ExitStack) -> Any:
-        """A client of the cluster until `running` ends, once all its parts proved fit for sensitive records.
+        """A client of the cluster until `running` ends, refused unless every process proves fit for records.
 
         Raises:
             StudyInvalid: as `client`, or records would not be safe there.

@@ -64,7 +64,9 @@ class DaskWorkers:
             )
 
     def map(self, work: PartWork, parts: Sequence[Part]) -> list[Answer | None]:
-        """The answer of `work` (a sum, how many records) for each part, a file; None where its worker was lost."""
+        """The answers of `work` (a sum, how many records) for all parts, as they come; None where a worker was
+        lost.
+        """
         n = work.n_numbers
         return [
             None if answer is None else from_one_width(answer, n_numbers=n)
@@ -72,7 +74,7 @@ class DaskWorkers:
         ]
 
     def answers(self, work: PartAnswer, parts: Sequence[Part]) -> Iterator[bytes | bytearray | None]:
-        """The answer of `work` for each part, in bytes, as they come; None for one whose worker was lost."""
+        """The answers of `work` for all parts, in bytes, in the order they come; None where a worker was lost."""
         client = self._joined()
         places = [part if isinstance(part, ObjectAddress) else part.resolve() for part in parts]
         homes = sorted(client.nthreads())

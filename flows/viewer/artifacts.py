@@ -37,7 +37,7 @@ def names_below(location: str, root: Path, base: Path) -> tuple[str, ...]:
 
 
 def names_of(path: str) -> tuple[str, ...]:
-    """The names of an artifact's path within its run.
+    """The folder and file names in an artifact's path within its run; () for the run's own folder.
 
     Raises:
         NotOurs: it is no plain relative path.
@@ -74,7 +74,7 @@ def opened(root: Path, names: tuple[str, ...]) -> Iterator[int]:
 
 
 def listing(root: Path, names: tuple[str, ...], path: str) -> list[dict[str, Any]]:
-    """A folder's files and folders with their sizes, as MLflow's API lists them. Links are left out.
+    """A folder's files and folders, without links, as MLflow's API lists them below `path`; [] for a file.
 
     Raises:
         NotOurs: it is not there.

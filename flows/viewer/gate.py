@@ -100,7 +100,7 @@ class Gate:
         return Response(raw, media_type=kind, headers={"Content-Disposition": "attachment"})
 
     async def _location(self, path: str, words: Mapping[str, str]) -> str:
-        """Where MLflow stores the artifacts of a run, or of a registered model."""
+        """Where MLflow stores the artifacts of a run or registered model; raises NotOurs where it has none such."""
         if path == FILES[1]:
             version = {"name": words.get("name", ""), "version": words.get("version", "")}
             document = await self._record("model-versions/get", version)

@@ -99,7 +99,7 @@ def mlflow(uri: str, base: Path, port: int) -> Iterator[Path]:
 
 
 def _wait(path: Path, child: Leashed) -> None:
-    """Wait for the first answer of MLflow's server."""
+    """Wait for the first answer of MLflow's server on the socket `path`; refused if it ends, or takes minutes."""
     end = time.monotonic() + PATIENCE
     with httpx.Client(transport=httpx.HTTPTransport(uds=str(path)), base_url=f"http://{LOOPBACK}") as client:
         while True:
