@@ -58,7 +58,7 @@ def publish(
     ] = None,
     edition: Annotated[str, typer.Option(help="A new edition is a new table and a new spend.")] = "1",
 ) -> None:
-    """Publish a noised image of the candidates' rows, in a secret order."""
+    """Publish a noised image of the candidates' rows, in a secret order; it charges the budget."""
     PrivacySection(dataset=dataset, epsilon=1.0)  # refuses names the ledger could not keep
     numbers = {"epsilon": epsilon, "delta": delta, "norm_bound": norm_bound, "dim": dim}
     box = _box(transform, relation, centre=_numbers(centre), **numbers)
@@ -162,7 +162,7 @@ def suggest(
         ),
     ] = None,
 ) -> None:
-    """Choose the next row to ask about."""
+    """Choose the next row to ask about, and write the query for the curator."""
     query = session.suggest(
         table, state, out, session.Settings(delta_ucb, None if prior is None else Prior(*prior))
     )

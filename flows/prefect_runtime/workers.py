@@ -64,9 +64,7 @@ class DaskWorkers:
             )
 
     def map(self, work: PartWork, parts: Sequence[Part]) -> list[Answer | None]:
-        """The answers of `work` (a sum, how many records) for all parts, as they come; None where a worker was
-        lost.
-        """
+        """The answers of `work` (a sum, how many records) for all parts, as they come; None for a lost worker's."""
         n = work.n_numbers
         return [
             None if answer is None else from_one_width(answer, n_numbers=n)
