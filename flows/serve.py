@@ -92,10 +92,7 @@ def fired_at() -> datetime:
 
 
 def overtaken(fired: datetime) -> bool:
-    """Whether a later scheduled run has been due for over a minute; if so, cancels all due runs but the last.
-
-    To start a process for each of them, only to end it, could take as long as the schedule's interval.
-    """
+    """Whether a later scheduled run has been due for over a minute; if so, cancels all due runs but the last."""
     run = current_flow_run()
     if run is None or run.deployment_id is None or not run.auto_scheduled:
         return False
@@ -111,7 +108,7 @@ def overtaken(fired: datetime) -> bool:
         due = sorted(runs, key=lambda item: item.expected_start_time or fired)
         if not due or (due[0].expected_start_time or now) > now - GRACE:
             return False
-        for missed in due[:-1]:
+        for missed in due[:-1]:  # a process for each, only to end it, could take as long as the interval
             if missed.state is not None and missed.state.is_scheduled():
                 client.set_flow_run_state(missed.id, missed_state(), force=True)
     return True

@@ -66,6 +66,7 @@ def useful_from(method: AnyMethod, problem: Problem) -> int | None:
     """From how many records on this method's verdict would be good, to two digits; None if never."""
 
     def useful(n_records: int) -> bool:
+        """Whether the method's verdict would be good for so many records."""
         asked = replace(problem, n_validation=n_records)
         with suppress(DpboError):
             outlook, loss = method.outlook(asked), expected(method, asked)
@@ -79,7 +80,7 @@ def useful_from(method: AnyMethod, problem: Problem) -> int | None:
 
 
 def useful_in_words(problem: Problem, least: int | None) -> str:
-    """A clause that states from how many records (or pairs) on a method is useful."""
+    """A clause that states from how many records, `least` (None: never), counting pairs is useful."""
     share = problem.positives
     where = "with as many positives as negatives, and later the rarer one of them is"
     if share is not None:

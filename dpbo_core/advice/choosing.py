@@ -53,7 +53,7 @@ def choose(problem: Problem, kind: str, options: Mapping[str, Any]) -> tuple[Any
 
 
 def recommendation(problem: Problem) -> Choice | None:
-    """The method that "auto" chooses on this problem, and why; None if no simulated one would run."""
+    """The method that "auto" chooses on this problem, and why; None if none would run."""
     return choice_of(forms_of(problem), problem)
 
 
@@ -92,6 +92,7 @@ def forms_of(problem: Problem) -> list[tuple[AnyMethod, Expected]]:
     least = min((loss.regret for form, loss in runnable if not form.traits.shows_all), default=0.0)
 
     def rank(pair: tuple[AnyMethod, Expected]) -> tuple[bool, bool, float]:
+        """A sorting key: the best variant has the smallest."""
         form, loss = pair
         tied = form.plan(problem).guarantee.delta == 0.0 and loss.regret <= TIE * least
         return form.traits.shows_all, not tied, loss.score_error if tied else loss.regret
@@ -138,7 +139,7 @@ def choice_of(forms: list[tuple[AnyMethod, Expected]], problem: Problem) -> Choi
 
 
 def privately_trained(problem: Problem) -> AnyMethod | None:
-    """The first method that trains privately and can plan this problem, as variant; None if none can."""
+    """The first variant of a method that trains privately and can plan this problem; None if none can."""
     for cls in METHODS.values():
         forms: tuple[AnyMethod, ...] = () if cls.traits.private_forms is None else cls.traits.private_forms(problem)
         for form in forms:

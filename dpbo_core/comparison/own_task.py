@@ -86,7 +86,7 @@ def _of_pairs(arrays: Mapping[str, NDArray[Any]]) -> tuple[Problem, ScoreTable]:
 
 
 def _candidates(arrays: Mapping[str, NDArray[Any]], **of_records: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The candidates (N, d) in the unit cube, checked to be as many as each array has columns."""
+    """The candidates (N, d) in the unit cube, checked to be as many as each array `of_records` has columns."""
     candidates = _checked("candidates", arrays["candidates"], 2)
     (first, records), *others = of_records.items()
     N = records.shape[1]

@@ -65,7 +65,7 @@ class Forgetful:
         return self._draws.get(what)
 
     def record(self, spend: Spend, draw: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
-        """The noise draw of this name: made now, or in this run before; nothing is kept longer."""
+        """The noise draw of a spend, by its name: made now, or before in this run; nothing is kept longer."""
         if spend.what not in self._draws:
             self._draws[spend.what] = draw()
         return self._draws[spend.what]
@@ -147,6 +147,7 @@ def selection_noise(problem: Problem) -> float:
     """The least noise σ, rounded up to one part in 10⁴, at which `uniform_selection` is (ε, δ)-private."""
 
     def epsilon_at(ratio: float) -> float:
+        """The ε that `uniform_selection` costs at the noise σ = `ratio`·Δ."""
         event = RepeatAndSelectDpEvent(GaussianDpEvent(ratio), float(problem.search.n_steps), math.inf)
         return float(RdpAccountant().compose(event).get_epsilon(problem.delta))
 

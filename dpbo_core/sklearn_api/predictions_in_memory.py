@@ -28,9 +28,7 @@ Functions = Mapping[str, Callable[[Any], Any]]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PredictionSplit:
-    """Public and sensitive predictions in memory.
-
-    Before payment only the outside of what is sensitive is looked at.
+    """Public and sensitive predictions in memory; before payment only the outside of the sensitive is looked at.
 
     Attributes:
         spec: the study.

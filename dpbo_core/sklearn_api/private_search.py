@@ -256,7 +256,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def cv_results_(self) -> dict[str, Any]:
-        """The released steps as scikit-learn's `cv_results_`: scores are private, and noisy.
+        """The released steps as scikit-learn's `cv_results_`, their scores noisy; absent where none was released.
 
         Raises:
             AttributeError: nothing was fitted, or the method released its choice alone.

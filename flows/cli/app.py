@@ -115,7 +115,7 @@ for verb, (_, line) in VERBS.items():
 
 @app.callback()
 def start(ctx: typer.Context, plain: Plain = False) -> None:
-    """Tune models on sensitive validation data; every output is differentially private."""
+    """Before every command: make standard output lenient; without a command print the first screen."""
     lenient(sys.stdout)
     if ctx.invoked_subcommand is None:
         print_first()

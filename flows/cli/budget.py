@@ -84,7 +84,7 @@ def _forecasts(
 
 
 def account_line(account: Account) -> str:
-    """A dataset's budget in one line: spent, limit, left."""
+    """A dataset's budget in one line for a screen: spent, limit and left; or that it is public."""
     numbers = _amounts(account)
     if numbers["public"]:
         return f"{named(numbers['name'])}: declared public, no limit"
@@ -100,7 +100,7 @@ def accounts_json(accounts: tuple[DatasetAccount, ...]) -> dict[str, Any]:
 
 
 def _amounts(account: Account) -> dict[str, Any]:
-    """A dataset's cap and spent ε and δ as JSON, by whichever composition gives less, rounded up."""
+    """A dataset's cap, spent and left budget as JSON, by whichever composition gives less; null for no limit."""
     budget = account.budget
     limit, delta = from_units(budget.epsilon_units), from_units(budget.delta_units)
     epsilon, paid = account.spent_epsilon
@@ -241,7 +241,7 @@ def _cells(entry: Entry) -> tuple[str, ...]:
 
 
 def _unreleased(entry: Entry) -> str:
-    """The text in the column "released" for an entry without a release."""
+    """The text in the column "released" without a release: not finished, or the looks of an open watch."""
     n = n_looks(entry)
     return "not finished" if n is None else f"open, {looks(n)}"
 

@@ -125,7 +125,7 @@ def answer(
     delta: Annotated[float | None, typer.Option(help="δ of all private answers together.")] = None,
     accept: Annotated[list[str] | None, typer.Option(help="answers_public, for answers without noise.")] = None,
 ) -> None:
-    """Answer one query; the same query gets the same answer."""
+    """Answer one query; the first private answer charges for all, and the same query gets the same answer."""
     for name in accept or ():
         if name not in CALLER_ASSUMPTIONS:
             raise StudyInvalid(f"assumption {name!r} is not known{suggestion(name, CALLER_ASSUMPTIONS)}")

@@ -196,7 +196,7 @@ def _mlflow() -> Iterator[Finding]:
 
 
 def _server() -> Iterator[Finding]:
-    """Findings about the Prefect server that answers here: whether it asks for a password."""
+    """Findings about Prefect's server here, asked over HTTP: whether one answers, wants a password, has TLS."""
     named = configured()
     api = named or f"http://{LOOPBACK}:4200/api"
     if not answers(api):

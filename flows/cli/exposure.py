@@ -191,7 +191,7 @@ def _reached(path: Path) -> bool:
 
 
 def _kind(path: Path) -> str:
-    """The kind of file system of a path, existing or not."""
+    """The kind of file system of a path, existing or not; "" where this machine does not tell."""
     if not MOUNTS.is_file():
         return ""
     rows = [line.split() for line in MOUNTS.read_text(encoding="utf-8", errors="replace").splitlines()]

@@ -63,7 +63,7 @@ def _look_at_files(study: StudySpec, folder: Path, verb: str) -> None:
 
 
 def no_study() -> StudyInvalid:
-    """The message of a tune that names no study."""
+    """The error for a tune that names no study."""
     return StudyInvalid(
         "tune runs one study: a file, or the bundled example",
         cause="no study was named, or one was named beside --example",

@@ -86,7 +86,7 @@ def study_text(
     folder: Path,
     people: tuple[str, int] | None = None,
 ) -> str:
-    """The text of a study file for two data files, of twenty lines at most.
+    """The text of a study file for two data files; of the sensitive one only the header and length are read.
 
     Args:
         files: the public one, and the sensitive one, of which the header and the number of records are read, no

@@ -61,7 +61,7 @@ def notices(training: Path, table: Table, target: str, person: str | None) -> It
 
 
 def _positive_class(target: str, values: Column) -> Iterator[tuple[str, str]]:
-    """A notice of which of two classes is called positive: the later in order."""
+    """A notice of which of two classes is called positive, the later in order; none for more or fewer."""
     classes = sorted_values(values)
     if len(classes) == 2:
         share = sum(value == classes[1] for value in values.tolist()) / len(values)

@@ -152,7 +152,7 @@ def _short(value: float) -> str:
 
 
 def _interval(ends: Sequence[float] | None) -> str:
-    """An interval as a cell."""
+    """An interval as a cell; a dash for None."""
     return "–" if ends is None else f"{_short(ends[0])} … {_short(ends[1])}"
 
 
@@ -164,7 +164,7 @@ def _class(cell: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _matrix(value: Mapping[str, Any]) -> str:
-    """The confusion matrix as text."""
+    """The confusion matrix as text; of more than ten classes only its size."""
     names = [cell["class"] for cell in value["classes"]]
     C = len(names)
     if C > MOST_CLASSES:

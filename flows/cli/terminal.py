@@ -194,7 +194,7 @@ class Screen:
 
 
 def cells(markup: str) -> int:
-    """The number of terminal columns that a text takes."""
+    """The number of terminal columns that a text in rich's markup takes."""
     from rich.text import Text
 
     return Text.from_markup(markup, emoji=False).cell_len

@@ -93,7 +93,7 @@ def watch(
 
 
 def check_schedule(path: Path, cron: str | None, every: str | None, time_quantum: float) -> None:
-    """Refuse a watch that cannot be served.
+    """Refuse a watch without just one schedule, with an impossible padding, or with no ledger here.
 
     Raises:
         StudyInvalid: not exactly one schedule, a padding that is none, or a study that has released nothing.

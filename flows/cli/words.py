@@ -50,7 +50,7 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the stack trace of an
 
 
 def of_every_command(debug: Debug = False, plain: Plain = False) -> None:
-    """Declare the options of every command: they act on what it prints; `main` reads --debug."""
+    """Declare, by its signature, the options --debug and --plain of every command; `main` reads --debug."""
 
 
 def of_each_with_a_result(
@@ -61,7 +61,7 @@ def of_each_with_a_result(
         ),
     ] = False,
 ) -> None:
-    """Declare the option --json of commands with a result: `print_result` prints it."""
+    """Declare, by its signature, the option --json of commands with a result: `print_result` prints it."""
 
 
 def _set_anyway(ctx: typer.Context, value: bool) -> None:
@@ -81,7 +81,7 @@ def of_each_that_spends(
         ),
     ] = False,
 ) -> None:
-    """Declare the option --anyway of commands that charge a budget: `study_of_one_run` reads it."""
+    """Declare, by its signature, --anyway of commands that charge a budget: `study_of_one_run` reads it."""
 
 
 def seconds(text: str) -> float:

@@ -19,7 +19,7 @@ class Problem(NamedTuple):
 
 
 def problems(client: Any) -> tuple[Problem, ...]:
-    """All that makes a Dask cluster unfit; if versions differ, only that is looked at."""
+    """All that makes a Dask cluster unfit, () for nothing; if versions differ, only that is looked at."""
     if not client.nthreads():
         return (Problem("it has no workers", "start some"),)
     versions = client.get_versions(packages=list(PACKAGES))

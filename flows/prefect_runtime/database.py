@@ -41,6 +41,7 @@ def databases(url: str) -> Databases:
     address = team_address(url)
 
     def beside(driver: str, suffix: str = "") -> str:
+        """The address of the database named as the ledger's with `suffix`, for SQLAlchemy's `driver`."""
         named = address.set(drivername=f"postgresql+{driver}", database=f"{address.database}{suffix}")
         return named.render_as_string(hide_password=False)
 

@@ -48,9 +48,9 @@ def task_runner(n_tasks: int) -> TaskRunner[Any]:
 def prepared(
     study: ResolvedStudy, folder: str, ledger: PrivacyLedger, processes: Processes | None = None
 ) -> tuple[Precomputed | None, int]:
-    """Train and cross-validate on public data before any charge: the results, or None, and the number of tasks.
+    """Train and cross-validate on public data before any charge: results (None: none needed), number of tasks.
 
-    None where there is none: a sensitive training set, or a study that was released before.
+    None are needed for a sensitive training set, or a study that was released before.
 
     Raises:
         StudyInvalid, PolicyRefused, AssumptionNotAccepted: nothing was charged.

@@ -111,6 +111,7 @@ class HostChecks:
         """Pass a request on, or answer it with 403."""
 
         async def strictly(message: Message) -> None:
+            """Send a message, with the page's strict headers if it begins a response."""
             if message["type"] == "http.response.start":
                 message["headers"] = [*message.get("headers", ()), *self._strict]
             await send(message)

@@ -77,7 +77,7 @@ def in_a_line(result: "StudyResult | EvaluationResult") -> str:
 
 
 def with_message(value: T, result: "StudyResult | EvaluationResult") -> T:
-    """Return `value` from a flow, in a Prefect state whose message is the release in a line."""
+    """Wrap `value`, for a flow to return, in a Prefect state whose message is the release in a line."""
     return cast("T", Completed(data=value, message=in_a_line(result)))
 
 

@@ -30,10 +30,7 @@ ONCE = "Setting up Prefect's database, once: about 15 seconds\n"
 
 
 def create_prefect_store() -> None:
-    """Create Prefect's migrated database if there is none; do nothing where a server is set.
-
-    A team's databases (DPBO_DATABASE_URL) are made ready here too, before anything opens them.
-    """
+    """Create Prefect's migrated database, unless it is there or a server is set; and a team's databases."""
     team = Stores().team
     if team is not None:
         prepare(team)
@@ -58,7 +55,7 @@ def is_migrated(place: Path) -> bool:
 
 
 def prefect_store() -> Path | None:
-    """The file of Prefect's database; None where it is kept elsewhere."""
+    """The file of Prefect's database; None where it is no SQLite file."""
     home = default_home()
     if home is not None:
         return home / DATABASE

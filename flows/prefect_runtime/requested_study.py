@@ -76,7 +76,7 @@ def _without_none(value: Any) -> Any:
 
 
 def edition_at(spec: StudySpec, moment: datetime) -> StudySpec:
-    """The study with fields such as {date} in its names filled for `moment`; an edition without one becomes it.
+    """The study with fields such as {date} in its names filled for `moment`; an edition without one is the time.
 
     A cap that does not say for how many editions it is planned is planned for as many as it holds.
 

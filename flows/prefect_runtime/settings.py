@@ -25,7 +25,7 @@ MLFLOW_PAGE = "http://127.0.0.1:5000"
 
 
 def _mlflow_setting() -> str | None:
-    """The tracking URI that the user set, if any."""
+    """The tracking URI that the user set in MLFLOW_TRACKING_URI; None where none is."""
     return os.environ.get("MLFLOW_TRACKING_URI")
 
 
@@ -45,12 +45,12 @@ class Stores:
 
     @cached_property
     def team(self) -> str | None:
-        """The team's PostgreSQL URL, if there is one (DPBO_DATABASE_URL)."""
+        """The team's PostgreSQL URL (DPBO_DATABASE_URL); None where none is set."""
         return team_setting()
 
     @cached_property
     def tracking(self) -> str:
-        """MLflow's tracking URI (MLFLOW_TRACKING_URI)."""
+        """MLflow's tracking URI: MLFLOW_TRACKING_URI, else the team's database, else ./mlruns/mlflow.db."""
         if self.mlflow_tracking_uri is None and self.team is not None:
             return databases(self.team).mlflow
         return self.mlflow_tracking_uri or f"sqlite:///{FOLDER.resolve() / 'mlflow.db'}"
@@ -121,7 +121,7 @@ def prefect_settings() -> "Settings":
 
 
 def quiet_environment() -> None:
-    """Set dpbo's defaults for Prefect before its import, without telemetry; the user's settings stay.
+    """Set dpbo's defaults for Prefect in the environment before its import, the user's own kept: no telemetry.
 
     Raises:
         StudyInvalid: the current folder holds settings of Prefect's.
@@ -136,7 +136,7 @@ def quiet_environment() -> None:
 
 
 def refuse_folder_settings(folder: Path) -> None:
-    """Refuse Prefect settings beside a study, which its folder's writers could have put there.
+    """Refuse to run beside settings of Prefect's in `folder`, which its other writers could have put there.
 
     Prefect reads `prefect.toml`, `[tool.prefect]` of `pyproject.toml` and `.env` of the current folder when it is
     imported, and one of its settings names code that runs then. The environment and profiles are the user's own.

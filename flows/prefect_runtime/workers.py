@@ -46,7 +46,7 @@ class DaskWorkers:
 
     @property
     def n_processes(self) -> int:
-        """How many workers the cluster has now."""
+        """How many workers the cluster has now; waits until it is joined."""
         return len(self._joined().nthreads())
 
     def wait(self, parts: Sequence[Part] = ()) -> None:
@@ -137,7 +137,7 @@ class _Home:
 
 
 def blind_workers_here(client: Any) -> Iterator[str]:
-    """The workers that cannot read a file of a study in the current folder, each with that file, in a sentence."""
+    """A sentence about each worker that cannot read the files of some study in the current folder."""
     for path in sorted(Path().glob("*.toml")):
         with suppress(StudyInvalid):  # no study, or one that cannot be run
             yield from blind_workers(client, validation_parts(read_study(path), path.parent))
