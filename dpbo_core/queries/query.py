@@ -47,7 +47,7 @@ class PrivateQuery(Charge):
     useless: str = ""
 
     def release(self, value: Mapping[str, Any], standing: str, facts: Mapping[str, Any] | None = None) -> Release:
-        """A release of `value` with this query's key, price and guarantee; `standing` names the noise source.
+        """A `Release` of `value`, not recorded yet, with this query's key and price; `standing`: noise source.
 
         Args:
             value: plain JSON.
@@ -82,7 +82,7 @@ class Charged(Opaque):
 
     @property
     def warm_start(self) -> WarmStart | None:
-        """The releases of earlier editions (runs) that the search begins with, fixed when it was first charged."""
+        """The releases of earlier editions (runs) that the search begins with, fixed when charged; or None."""
         return self._reservation.warm_start
 
     def recorded(self, what: str) -> Mapping[str, Any] | None:

@@ -79,7 +79,7 @@ class BinaryCells(HistogramCells):
 
     @property
     def n_cells(self) -> int:
-        """The number 2·B of histogram cells of one group."""
+        """The number of histogram cells of one group: 2·B, for two classes and B bins."""
         return 2 * (len(self.edges) + 1)
 
     @property
@@ -88,7 +88,7 @@ class BinaryCells(HistogramCells):
         return self.verb
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
-        """Each record's histogram cell, (k,), by its class and by the bin of the estimator's `outcome` for it."""
+        """Each record's histogram cell, (k,), by class and the bin of the model's `outcome`; 0 if unreadable."""
         values = outcome[:, -1] if outcome.ndim == 2 else outcome
         return class_bins(values, np.asarray(truth), self.edges).astype(np.float64)
 
@@ -125,7 +125,7 @@ class Binary(ReportKind):
 
     @classmethod
     def expected(cls, public: PublicRecords, size: TableSize, n_bins: int | None) -> ExpectedErrors:
-        """The histogram's bin edges, and the errors that noise will leave in the AUC and in the recall."""
+        """Edges for `n_bins` bins (its own number if None), and the errors noise will leave in AUC and recall."""
         return expected(public, size, n_bins)
 
     @classmethod
@@ -135,7 +135,7 @@ class Binary(ReportKind):
 
     @classmethod
     def of(cls, public: PublicRecords, edges: tuple[float, ...]) -> "Binary":
-        """The report for two classes at these bin edges, with public records' ties and mean probabilities."""
+        """How a table of two classes is read at these bin edges, with public records' ties and probabilities."""
         records = public.outcome, public.truth == 1, edges
         steps = PublicSteps.of(*records)
         positive_class = public.classes[-1] if public.classes else None
@@ -170,7 +170,7 @@ class Binary(ReportKind):
         return figures
 
     def rises(self, moves: Reals, cells: Reals) -> Figures:
-        """By how much changes `moves` of the counts `cells` raise the calibration error Σ_b |P_b − p_b n_b|/n."""
+        """The most by which count changes `moves` raise the calibration error; {} without probabilities."""
         if self.predicted is None:
             return {}
         p, stated = self._stated
@@ -192,9 +192,10 @@ class Binary(ReportKind):
         return {name: figures[name] for name in (*self.of_a_group, "positives", "negatives", "read", "flagged")}
 
     def spreads(self, cells: Reals) -> Figures:
-        """The standard deviation of each AUC that binning causes, by name, from public records' ties in bins."""
+        """The standard deviation that binning leaves in each AUC and in the average precision, by name."""
 
         def spread(bins: Reals) -> Reals:
+            """The standard deviation that binning leaves in the AUC of histograms `bins` (…, 2, B)."""
             N, P = bins[..., 0, :], bins[..., 1, :]
             pairs = np.maximum(P.sum(axis=-1) * N.sum(axis=-1), 1.0)
             inside = (np.maximum(P, 0.0) * np.maximum(N, 0.0)).sum(axis=-1)
@@ -379,7 +380,7 @@ def _roc_points(edges: tuple[float, ...], figures: Figures) -> list[dict[str, fl
 
 
 def _predicted(public: PublicRecords, edges: tuple[float, ...]) -> tuple[float | None, ...] | None:
-    """Public records' mean predicted probability in each bin, classes weighted as there; None if there is none."""
+    """The mean predicted probability of public records in each bin, None if empty; None for a model without any."""
     if public.verb != "predict_proba" and not public.logistic:
         return None
     values = public.outcome

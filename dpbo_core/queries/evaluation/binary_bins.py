@@ -113,7 +113,7 @@ def _quantiles(values: Reals, positive: NDArray[np.bool_], n_parts: int) -> Real
 def _errors(
     values: Reals, positive: NDArray[np.bool_], edges: tuple[float, ...], own: int, classes: tuple[float, float]
 ) -> tuple[float, float]:
-    """The noise of the AUC and of the recall per unit of noise scale b√G, estimated from public records."""
+    """The errors of the AUC and of the recall at edge number `own`, per unit of noise, for (P, N) = `classes`."""
     counts, (P, N) = class_counts(values, positive, edges), classes
     if not (counts[0].any() and counts[1].any()):
         return math.inf, math.inf
@@ -128,7 +128,7 @@ def _errors(
 
 
 def _spread(values: Reals, positive: NDArray[np.bool_], edges: tuple[float, ...], n_records: int) -> float:
-    """The sampling spread ω of the AUC within bins, by comparing all public records with half of them."""
+    """The sampling error ω of the AUC from pairs within bins, of a table of `n_records`; 0 without both classes."""
     P, N = class_counts(values, positive, edges)
     if not (P.any() and N.any()):
         return 0.0
@@ -217,7 +217,7 @@ class PublicSteps:
         return steps[0].astype(np.float64), steps[1].astype(np.float64)
 
     def _counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Positives and negatives of public records in each finer step of each bin, (B, K); 1 where none are."""
+        """The public positives and negatives in each finer step of each bin, (B, K); all 1 in a bin without any."""
         counts = (np.array(of_class, dtype=np.int64) for of_class in (self.positives, self.negatives))
         positives, negatives = (np.where(one.any(axis=1, keepdims=True), one, 1) for one in counts)
         return positives, negatives
@@ -236,7 +236,7 @@ def from_above(bins: Reals) -> Reals:
 
 
 def variance(positives: Reals, negatives: Reals) -> Reals:
-    """The sampling variance v of a binned AUC, bins (…, B), counts below 0 as 0; (…)."""
+    """The sampling variance v of the number of pairs ranked right within bins (…, B), counts below 0 as 0; (…)."""
     P, N = np.maximum(positives, 0.0), np.maximum(negatives, 0.0)
     return np.asarray((P * N * (P + N + 1.0)).sum(axis=-1) / 12.0)
 
@@ -260,6 +260,7 @@ def _untied(values: Reals, edges: tuple[float, ...]) -> float:
     """The share υ = 1 − Σ (t³ − t)/Σ (n³ − n) of pairs in a bin (n) whose values are not tied (t)."""
 
     def cubes(counts: NDArray[np.int64]) -> float:
+        """The sum Σ (n³ − n) over the counts n."""
         numbers = counts.astype(np.float64)
         return float((numbers**3 - numbers).sum())
 

@@ -31,9 +31,7 @@ WATCH_PARTS = ("alarm", "look", "looks")
 
 
 def report_shown(release: Release) -> CertificateRules:
-    """What a certificate must state of an evaluation's release: one noise draw, moved by two per counted record.
-
-    Where each person counts once, in persons: by two, however many records a person has.
+    """The rules for a certificate of an evaluation: one noise draw, moved by 2 per record, or person, that counts.
 
     Raises:
         KeyError, TypeError, ValueError: the release shows something else than a report, or its facts do not say.

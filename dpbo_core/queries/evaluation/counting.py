@@ -110,9 +110,10 @@ class PartCounter:
         return self.counter.size
 
     def __call__(self, part: Part) -> Answer | None:
-        """The counts of one file, and its records. Never raises: an error would be written to a worker's log."""
+        """The counts of one file and its number of records; None where that failed, since errors reach logs."""
 
         def counted() -> Answer:
+            """The counts of the file's records in each histogram cell, and their number."""
             table = self.counter.read(fetched(part, shown_as=_SHOWN_AS))
             return self.counter.histogram(table), table.n_records
 
@@ -126,9 +127,10 @@ class PersonPartCounter:
         self.counter, self.column = counter, column
 
     def __call__(self, part: Part) -> bytes:
-        """Whose records of one file are in which cell; nothing at all where it failed. Never raises."""
+        """Each person's counts of one file's records, as bytes; empty where that failed. Never raises."""
 
         def counted() -> bytes:
+            """Each person's counts of the file's records, as bytes."""
             file = fetched(part, shown_as=_SHOWN_AS)
             people = read_people(file, self.column, shown_as=_SHOWN_AS)
             return self.counter.by_person(self.counter.read(file), people).to_bytes()
@@ -157,7 +159,7 @@ def count_persons(
 def count_parts(
     counter: Counter, parts: Sequence[Part], n_records: int, workers: Workers | None = None
 ) -> Sensitive[Integers]:
-    """The exact histogram of a table of several files, sealed; a process has one file in memory at a time.
+    """The exact histogram of files that must hold `n_records` together, sealed; one at a time is in memory.
 
     Raises:
         Sealed: a part could not be read, or the parts no longer hold m records.

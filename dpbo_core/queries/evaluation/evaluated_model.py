@@ -80,7 +80,7 @@ class EvaluatedModel:
         return needed_columns(self.preprocessing)
 
     def counter(self, edges: tuple[float, ...], grouping: Grouping | None, section: ModelSection) -> Counter:
-        """Count a table's records by histogram cell under this model, which must predict row by row: the counter.
+        """A counter of records by histogram cell under this model, checked here to predict row by row; counts none.
 
         Args:
             edges: between the bins.
@@ -104,7 +104,7 @@ class EvaluatedModel:
 
 
 def released_model(spec: StudySpec, public: PublicHalf, release: Release) -> EvaluatedModel:
-    """The model at the hyperparameters that the study released, trained on its public set.
+    """The model that the study released: trained now on its public set, or read from a private training's release.
 
     Raises:
         StudyInvalid: there is no such model, or it cannot be evaluated.
@@ -138,7 +138,7 @@ def _privately_trained(fitted: Preprocessing, model: LinearModel | SoftmaxModel)
 
 
 def model_at(spec: StudySpec, public: PublicHalf, point: Mapping[str, Any]) -> EvaluatedModel:
-    """The model at any hyperparameters, trained on the study's public set.
+    """The model at hyperparameters `point`, trained on the public set; for a private training a blank of its shape.
 
     Raises:
         StudyInvalid: it has too many classes, has no decision values for two, or fails on public rows.
@@ -283,7 +283,7 @@ def _error_bound(spec: StudySpec) -> float | None:
 
 
 def _outcome(model: FittedEstimator, X: NDArray[np.float64], verb: Verb) -> NDArray[np.float64]:
-    """What the model's method `verb` gives for PUBLIC rows, (n,)."""
+    """The model's `verb` output for PUBLIC rows, (n,), of probabilities the second; another shape is refused."""
     outcome = model.outcome(X, verb)
     if outcome is None or (outcome.ndim == 2 and outcome.shape[1] != 2):
         raise StudyInvalid(

@@ -100,7 +100,7 @@ class HistogramCells(RecordScore):
 
 
 def class_bins(values: NDArray[np.float64], labels: NDArray[Any], edges: tuple[float, ...]) -> Integers:
-    """Each record's histogram cell by class and bin of its value, (k,): 1 + label·B + bin, or 0.
+    """Each record's histogram cell by class and bin of its value, (k,): 1 + label·B + bin, or 0 if unreadable.
 
     Args:
         values: (k,), infinite where they like; a record is above an edge where its value is.
@@ -147,7 +147,7 @@ def _outcome(model: LinearModel | SoftmaxModel, records: Encoded, verb: Verb) ->
 
 
 def with_groups(cells: Integers, groups: Integers | None, n_cells: int) -> Integers:
-    """Each record's histogram cell among those of all groups, (m,), from its cell within one group."""
+    """Each record's cell among those of all groups, (m,), from its cell in its group; 0 (unreadable) stays 0."""
     return cells if groups is None else np.where(cells > 0, cells + groups * n_cells, 0)
 
 
@@ -198,7 +198,7 @@ class PersonCells:
         return raw.ljust(ENTRY << max(0, len(self.names) - 1).bit_length(), b"\0")
 
     def table(self, size: int, n_persons: int, weight: int = WEIGHT) -> Integers:
-        """The exact histogram N of `size` cells, in which each person's records weigh `weight` together.
+        """The exact histogram of `size` cells, each person weighing `weight`; absent ones of `n_persons` in cell 0.
 
         Args:
             size: C, cells.
@@ -215,7 +215,7 @@ class PersonCells:
 
     @classmethod
     def _added(cls, names: NDArray[np.uint8], cells: Integers, numbers: Integers) -> "PersonCells":
-        """The persons' counts with one entry for each person and cell that has records."""
+        """Each person's counts, with entries of the same person and cell added into one."""
         _, first, owners = np.unique(_sortable_names(names), return_index=True, return_inverse=True)
         pairs, entries = np.unique(np.stack([owners, cells]), axis=1, return_inverse=True)
         sums = np.zeros(pairs.shape[1], dtype=np.int64)

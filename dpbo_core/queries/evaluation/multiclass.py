@@ -134,7 +134,7 @@ class Multiclass(ReportKind):
         return len(self.classes), len(self.classes)
 
     def figures(self, cells: Reals) -> Figures:
-        """All metrics of confusion matrices (…, C, C): scalars (…); "class …" one per class."""
+        """All metrics of confusion matrices (…, C, C), by name: scalars (…); "class …" one per class."""
         rows, columns, hits = cells.sum(axis=-1), cells.sum(axis=-2), np.diagonal(cells, axis1=-2, axis2=-1)
         read = rows.sum(axis=-1)
         recall, f1 = ratio(hits, rows), ratio(2.0 * hits, rows + columns)

@@ -112,10 +112,12 @@ class NoisedTable:
         shares = positive / positive.sum() if positive.sum() > 0.0 else np.full(len(counts), 1.0 / len(counts))
 
         def noised(rng: np.random.Generator, size: int) -> Reals:
+            """Simulated tables with noise added to these counts, 2·`size` of them: each noise with either sign."""
             z = self.noise(rng, (size, len(counts)))
             return self.shifted(counts + np.concatenate([z, -z]))  # its law is symmetric
 
         def sampled(rng: np.random.Generator, size: int) -> Reals:
+            """Simulated tables with noise and with records drawn anew by the shares, 2·`size` of them."""
             drawn = rng.multinomial(self.n_records, shares, size=2 * size)
             return np.asarray(noised(rng, size) + drawn - self.n_records * shares)
 
@@ -155,7 +157,7 @@ class NoisedTable:
         return intervals
 
     def _ends_of(self, name: str, value: Reals, middle: Figures, added: dict[str, Spread]) -> Interval:
-        """The noise interval of a metric from the spread that simulated draws add to it, within its limits."""
+        """The interval of metric `name`, within its limits, from what simulated draws `added` to it or its ends."""
         if LOW + name in added:
             low, high = LOW + name, HIGH + name
             return np.asarray(middle[low] + added[low][0]), np.asarray(middle[high] + added[high][1])
@@ -164,7 +166,7 @@ class NoisedTable:
         return np.clip(value - high_end, *limits), np.clip(value - low_end, *limits)
 
     def _added(self, draws: Draws, middle: Figures, beside: Figures) -> dict[str, Spread]:
-        """By metric the 5% and 95% quantiles, and the mean, of what simulated noise adds to it.
+        """The 5% and 95% quantiles and the mean, by metric, of what `draws` and binning (`beside`) add to `middle`.
 
         What is raised may have risen by as much as these draws could raise it, and fallen by as much as they add.
         """
@@ -225,7 +227,7 @@ def simulated_noise(rng: np.random.Generator, scale: float, shape: tuple[int, ..
 
 
 def _batches(draws: Draws, width: int) -> Iterator[Reals]:
-    """Simulated noise, PAIRS draws in all, in batches that fit in memory; `width` is the numbers of a draw."""
+    """The tables that `draws` makes, of `width` numbers, two for each of PAIRS noises, in batches that fit."""
     rng, left = np.random.default_rng(SEED), PAIRS
     while left:
         size = max(1, min(left, AT_ONCE // (2 * width)))

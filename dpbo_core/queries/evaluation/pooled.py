@@ -92,6 +92,7 @@ def disagreement(tables: Sequence[NoisedTable], pooled: NoisedTable) -> float:
     rng, block = np.random.default_rng(SEED), max(1, AT_ONCE // variances.size)
 
     def equal(table: NoisedTable, size: int) -> Reals:
+        """Simulated tables, `size` of them, of a site with this table's size and noise and the pooled shares."""
         drawn = rng.multinomial(table.n_records, shares, size=size)
         return table.shifted(drawn + table.noise(rng, drawn.shape))
 
@@ -111,6 +112,7 @@ def _distance(shares: Reals, variances: Reals) -> Reals:
 
 
 def _table_of_release(release: Release) -> NoisedTable:
+    """The noisy table in the release of a site's evaluation."""
     table = release.value["table"]
     return NoisedTable.from_json(table, KINDS[table.get("kind")])
 
@@ -124,7 +126,7 @@ def _site(release: Release) -> dict[str, Any]:
 
 
 def _check(releases: Sequence[Release]) -> None:
-    """Refuse releases that are not tables of one model over disjoint records.
+    """Refuse releases that cannot be pooled: too few, of one dataset twice, of different models or of other cells.
 
     Raises:
         StudyInvalid: as `pool`.

@@ -63,7 +63,7 @@ class ErrorCells(HistogramCells):
         return len(self.edges) + 1
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
-        """The histogram cell of each record, (k,), by the bin of its error, outcome less truth."""
+        """Each record's histogram cell, (k,), by the bin of its error, outcome less truth; 0 where that is NaN."""
         with np.errstate(all="ignore"):
             errors = as_numbers(outcome) - np.asarray(truth, dtype=np.float64)
         return class_bins(errors, np.zeros(len(errors), dtype=np.int64), self.edges).astype(np.float64)
@@ -102,7 +102,7 @@ class Regression(ReportKind):
 
     @classmethod
     def expected(cls, public: PublicRecords, size: TableSize, n_bins: int | None) -> ExpectedErrors:
-        """The bin edges, and the error that noise will leave in the mean absolute error."""
+        """The edges of `n_bins` bins (20 if None), and the error noise will leave in the mean absolute error."""
         errors, bound = _clipped(public)
         edges = error_edges(errors, bound, BINS if n_bins is None else n_bins)
         r = np.abs(np.array(public_bins(errors, edges, bound).means))
@@ -139,7 +139,7 @@ class Regression(ReportKind):
 
     @property
     def ends(self) -> Reals:
-        """The ends of all bins: −E, the edges, E, (B + 1,)."""
+        """The ends of all bins, (B + 1,): the edges between −E and E, the bounds at which errors are clipped."""
         return np.array([-self.bound, *self.edges, self.bound])
 
     def figures(self, cells: Reals) -> Figures:
@@ -161,11 +161,12 @@ class Regression(ReportKind):
         return {name: means[name] for name in self.of_a_group}
 
     def spreads(self, cells: Reals) -> Figures:
-        """The standard deviation of every mean that binning causes, by name, from public records in the bins."""
+        """The standard deviation that binning leaves in every mean error, by name; `cells` is (G, B)."""
         split = np.maximum(cells, 0.0)
         n, P = split.sum(axis=0), np.maximum(1.0, np.array(self.bins.public))
 
         def spread(of: Reals, s: tuple[float, ...]) -> Reals:
+            """The standard deviation of means over counts `of` (…, B) whose records deviate by `s` within bins."""
             v = np.array(s) ** 2
             return np.asarray(np.sqrt((of * v + of**2 * v / P).sum(axis=-1)) / np.maximum(of.sum(axis=-1), 1.0))
 
@@ -179,7 +180,7 @@ class Regression(ReportKind):
         return spreads | {f"gap {name}": np.hypot(one, rest) for name in self.of_a_group}
 
     def limits(self, name: str) -> tuple[float, float]:
-        """The least and greatest value of a metric: ±E if signed, 0 and E if not, twice that of a difference."""
+        """The least and greatest value of a metric: ±E (the bound) if signed, else 0 and E; ±2E of a difference."""
         E = self.bound
         if name.endswith("_share"):
             return 0.0, 1.0
@@ -240,7 +241,7 @@ class Regression(ReportKind):
 
 
 def error_edges(errors: Reals, bound: float, n_bins: int) -> tuple[float, ...]:
-    """The edges of error bins: 0, and quantiles of |error| below E with both signs; ascending."""
+    """The edges of error bins: 0, and quantiles of |error| below `bound` with both signs; ascending."""
     J = max(1, n_bins // 2)
     quantiles = np.quantile(np.abs(errors), np.arange(1, J) / J) if len(errors) else np.zeros(0)
     sizes = {float(size) for size in quantiles if 0.0 < size < bound}
@@ -248,7 +249,7 @@ def error_edges(errors: Reals, bound: float, n_bins: int) -> tuple[float, ...]:
 
 
 def public_bins(errors: Reals, edges: tuple[float, ...], bound: float) -> PublicBins:
-    """The means and spreads of public errors, clipped at ±E, in each bin."""
+    """The means and spreads, in each bin, of public `errors`, which come clipped at ±`bound`."""
     ends, at = np.array([-bound, *edges, bound]), np.searchsorted(np.array(edges), errors)
     rows = []
     for b in range(len(edges) + 1):
@@ -262,7 +263,7 @@ def public_bins(errors: Reals, edges: tuple[float, ...], bound: float) -> Public
 
 
 def _clipped(public: PublicRecords) -> tuple[Reals, float]:
-    """The public records' errors clipped at ±E, (n,), and E."""
+    """The public records' errors clipped at ±E, (n,), and E: the stated error bound, else the largest |error|."""
     errors = np.asarray(public.outcome - public.truth, dtype=np.float64)
     largest = float(np.abs(errors).max(initial=0.0)) or 1.0
     bound = largest if public.error_bound is None else public.error_bound

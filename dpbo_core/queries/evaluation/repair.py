@@ -90,7 +90,7 @@ class Repair:
         return self.terms == {"slope": 1.0, "intercept": 0.0, "threshold": own}
 
     def to_json(self) -> dict[str, Any]:
-        """The repair as plain JSON, with its expected gain and its cost."""
+        """The repair as plain JSON, with sentences on its optimism and its price."""
         return {**vars(self), "why": list(self.why), "optimism": OPTIMISTIC, "price": PRICE}
 
 
@@ -203,6 +203,7 @@ def recalibration(
     s = min(1.0, float(np.std(binned.values))) or 1.0
 
     def unlikely(at: Reals) -> tuple[float, Reals]:
+        """The negative penalised log-likelihood at (a·s, b), and its gradient."""
         q, slopes = binned.shares(at[0] / s, at[1])
         off = (at - [s, 0.0]) / PENALTY**2
         likelihood = weights @ (likely[1] * np.log(q) + likely[0] * np.log1p(-q))
@@ -230,6 +231,7 @@ def recall_edge(cells: Reals, scale: float, recall: float, n_groups: int = 1, we
         noise += simulated_noise(rng, scale, noise.shape, weight)
 
     def statistic(positives: Reals) -> Reals:
+        """The positives above each edge less `recall` of all of them, (…, B − 1)."""
         above = np.flip(np.flip(positives, axis=-1).cumsum(axis=-1), axis=-1)
         return np.asarray(above[..., 1:] - recall * above[..., :1])
 

@@ -227,11 +227,11 @@ class ReportKind(Protocol):
         ...
 
     def spreads(self, cells: Reals) -> Figures:  # noqa: ARG002  without bins nothing is left open
-        """The standard deviation of each metric that binning causes, by name, of histograms (G, *shape)."""
+        """The standard deviation that binning leaves in each metric of histograms (G, *shape); none by default."""
         return {}
 
     def rises(self, moves: Reals, cells: Reals) -> Figures:  # noqa: ARG002  where nothing is raised
-        """The most by which changes `moves` of the counts `cells` raise each metric named in `raised`."""
+        """The most by which changes `moves` of the counts raise each metric named in `raised`; none by default."""
         return {}
 
     def denominators(self, values: Figures) -> Figures:  # noqa: ARG002  where no figure is a share

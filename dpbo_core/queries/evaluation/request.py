@@ -142,7 +142,7 @@ class EvaluationQuery:
 
     @property
     def moved(self) -> int:
-        """The ℓ₁ sensitivity Δ of the histogram to one unit's records: 2·min(k, m), or 2W of persons."""
+        """The ℓ₁ sensitivity of the histogram: 2 per record of one person, or 2·W where each person counts once."""
         if self.problem.n_persons is not None:
             return 2 * WEIGHT
         return 2 * min(self.problem.max_records_per_person, self.problem.n_averaged)
@@ -170,7 +170,7 @@ class EvaluationQuery:
         return LaplaceHistogram(self.moved, allowed_units(self.epsilon), size, 1.0 / self.weight)
 
     def plan(self, unlisted: str) -> PrivacyPlan:
-        """The evaluation's price and assumptions; `unlisted` names a part that may not predict row by row."""
+        """The evaluation's price and assumptions; `unlisted`: a part that may not predict row by row, or ""."""
         assumed = bool(unlisted) and not self.spec.model.enforced
         guarantee = PrivacyGuarantee(
             epsilon=self.epsilon,
@@ -289,7 +289,7 @@ def expected_errors(query: EvaluationQuery, evaluated: EvaluatedModel, grouping:
 
 
 def request_of(spec: StudySpec, run: Run, model: str | Path | None, epsilon: float | None) -> EvaluationRequest:
-    """The evaluation that a study asks for, with its model and key; only public files and the ledger are read.
+    """The evaluation a study asks for, of the saved `model` or (None) its released one; only public data are read.
 
     Raises:
         PolicyRefused: the training file, or the model's, is what a dataset is scored on.
@@ -383,7 +383,7 @@ def asks_for_evaluation(spec: StudySpec) -> bool:
 
 
 def last_step(resolved: ResolvedStudy, run: Run) -> FollowUp:
-    """The study's own evaluation, to be reserved together with the study and run after it.
+    """A function from the public half to the query of the study's own evaluation, to be charged with the study.
 
     Args:
         resolved: a study with [evaluation].
@@ -391,6 +391,7 @@ def last_step(resolved: ResolvedStudy, run: Run) -> FollowUp:
     """
 
     def evaluation(public: PublicHalf) -> tuple[PrivateQuery, ...]:
+        """The study's own evaluation as a query, checked from public facts; a tuple of one."""
         spec, problem = resolved.spec, public.problem
         query = EvaluationQuery.of(spec, problem, None)
         if not resolved.method.releases_hyperparameters:

@@ -155,7 +155,7 @@ def open_evaluation(
 def recorded_report(
     study: StudySpec, run: Run, *, model: str | Path | None = None, epsilon: float | None = None
 ) -> EvaluationResult | None:
-    """The recorded result of an evaluation with these inputs; None if there is none. Nothing is trained.
+    """The recorded result of an evaluation with these inputs; None if there is none, or a repair is asked for.
 
     Args, Raises: as `open_evaluation`.
     """
@@ -267,7 +267,7 @@ def _replayed(query: EvaluationQuery, release: Release) -> EvaluationResult:
 
 
 def _repaired(request: EvaluationRequest, evaluated: EvaluatedModel, result: EvaluationResult) -> EvaluationResult:
-    """The result with a recalibrated model, computed at no price from its release and public records."""
+    """The result with its repair and, unless nothing changes, the repaired model; from its release, at no price."""
     query = request.query
     query.check_kind(evaluated.kind)
     noised = NoisedTable.from_json(result.release.value["table"], evaluated.kind)

@@ -168,10 +168,12 @@ def _parse_message(kind: type[M], text: bytes) -> M | None:
 
 
 def _message_content(message: Query | Answer) -> dict[str, Any]:
+    """A message's kind, format and fields as JSON: what its digest is of."""
     return {"kind": message.kind, "format": FORMAT, **asdict(message)}
 
 
 def _canonical_json(document: dict[str, Any]) -> bytes:
+    """The bytes of a document as JSON with sorted keys: the same for equal documents."""
     return json.dumps(document, sort_keys=True, allow_nan=False).encode()
 
 
@@ -183,6 +185,7 @@ def _refuse_bad_fields(message: Query | Answer) -> None:
 
 
 def _is_hex(text: str, length: int) -> bool:
+    """Whether a text is exactly `length` hexadecimal digits in lower case."""
     return len(text) == length and set(text) <= set("0123456789abcdef")
 
 

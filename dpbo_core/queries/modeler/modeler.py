@@ -162,7 +162,7 @@ class Modeler:
             self._bo.tell(row, self._mapped(value))  # Alg. 2, line 6
 
     def replay(self, answers: list[RowAnswer]) -> None:
-        """Add an earlier run's answers, in their order, and fit the prior once: the state that run ended in.
+        """Bring a new search to where an earlier run ended by its answers in their order; the prior is fitted once.
 
         Raises:
             ValueError: as `tell`.
@@ -199,7 +199,7 @@ class Modeler:
         return Fit(typical_lengthscale(self._points.shape[1]), 1.0, 0.0, self._noise_variance() or 1e-4)
 
     def _noise_variance(self) -> float | None:
-        """The noise variance σ_n² if the curator states one; None where answers are exact."""
+        """The answers' noise variance σ_n² as the curator states it; None (it will be fitted) where that is 0."""
         scale = max((answer.noise_scale for answer in self._answers), default=0.0)
         return min((scale / self._scale) ** 2, 1e6) if scale > 0.0 else None
 

@@ -233,6 +233,7 @@ def _read_state(path: Path, *, missing: State | None) -> State:
 
 
 def _damaged_state(path: Path) -> StudyInvalid:
+    """The error to raise where a state file is damaged or is another file."""
     return StudyInvalid(
         f"{str(path)!r} is not a whole search",
         cause="the file was edited, or is another file",
@@ -264,6 +265,7 @@ def _parse_state(text: bytes) -> State | None:
 
 
 def _write_state(path: Path, state: State) -> None:
+    """Write a search to its state file, atomically."""
     document: dict[str, Any] = {"format": FORMAT, **asdict(state)}
     write_file(path, json.dumps(document, allow_nan=False).encode(), option="--state")
 
