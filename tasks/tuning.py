@@ -33,12 +33,7 @@ from dpbo_core.study_file import StudySpec
 def reserve(
     study: ResolvedStudy, run: Run, precomputed: Precomputed | None, follow_up: FollowUp | None
 ) -> StudyRun | ReplayedStudy | BudgetRefused:
-    """Charge a study's whole plan, then open its records as an opaque handle; a refusal is returned.
-
-    A study that was released before is replayed: nothing is reserved. `follow_up` is what is reserved with it.
-
-    A refusal is an answer and not a failure: the flow decides what it means, and no trace is logged.
-    """
+    """Charge a study's plan and `follow_up`, open its records, or replay its release; a refusal is returned."""
     return policies.or_refused(lambda: open_study(study, run, precomputed=precomputed, follow_up=follow_up))
 
 
@@ -49,7 +44,7 @@ def step(study: StudyRun, steps: Sequence[int]) -> tuple[StudyRun, Released | No
 
 
 def _named(released: Released | None, n_steps: int, steps: Sequence[int]) -> Released | None:
-    """The step's result, after the task was renamed for its steps and, on a public path, its point."""
+    """Rename the running Prefect task for its steps and, on a public path, its point; returns the step's result."""
     context = TaskRunContext.get()
     if context is not None:
         name = f"step {steps[0] + 1}" if len(steps) == 1 else f"candidates {steps[0] + 1}–{steps[-1] + 1}"

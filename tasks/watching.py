@@ -17,17 +17,17 @@ from dpbo_core.study_file import StudySpec, WatchSection
 
 @task(name="prepare look", **policies.SENSITIVE_TASK)
 def prepare_look(study: StudySpec, run: Run, vaults: Path, name: str, section: WatchSection) -> OpenLook | Look:
-    """A look (private check) made ready: model trained, table's header checked; or the recorded one."""
+    """Make a look (private check) ready, uncharged, or read the recorded one; destroys a finished watch's noise."""
     return open_look(study, run, name=name, section=section, vaults=vaults)
 
 
 @task(name="look", **policies.SENSITIVE_TASK)
 def look(opened: OpenLook, run: Run, vaults: Path) -> Look | BudgetRefused:
-    """Draw noise, compare today's score with the threshold, record the result; a refusal is returned."""
+    """Charge the watch once, draw noise, compare today's score, record the result; a refusal is returned."""
     return policies.or_refused(lambda: opened.finish(run, vaults))
 
 
 @task(name="show the looks", **policies.PUBLISHING_TASK)
 def publish_looks(looked: Look, account: Account, tracking_uri: str) -> Tracked:
-    """Log each look (private check) of a watch once, and its price, in MLflow: the page."""
+    """Log in MLflow the looks (private checks) of a watch that are not there yet, and its price: where they are."""
     return log_looks(looked, account, tracking_uri)

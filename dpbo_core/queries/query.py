@@ -86,7 +86,7 @@ class Charged(Opaque):
         return self._reservation.warm_start
 
     def recorded(self, what: str) -> Mapping[str, Any] | None:
-        """The outcome of the noise draw named `what`, if the ledger has it."""
+        """The outcome of the noise draw named `what`; None if the ledger has none."""
         return self._reservation.recorded(what)
 
     def draw(

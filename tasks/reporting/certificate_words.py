@@ -64,7 +64,7 @@ def choice_rows(release: Release) -> Iterable[tuple[str, str]]:
 
 
 def figure_rows(release: Release) -> Iterable[tuple[str, str]]:
-    """Name and text of a report's headline metrics."""
+    """Name and text of a report's headline metrics; nothing for a release that is no report."""
     for name in HEADLINES if is_report(release) else ():
         value = release.value["metrics"].get(name, {}).get("value")
         if value is not None and (name in OF_TWO_CLASSES or "roc" not in release.value):
@@ -83,7 +83,7 @@ def meaning(release: Release) -> str:
 
 
 def guess(release: Release) -> str:
-    """The guarantee as a bet: how often a guess between two neighbouring data sets can be right."""
+    """The guarantee as a bet: how often a guess between two neighbouring data sets can be right; "" at ε = ∞."""
     guarantee = release.guarantee
     epsilon, delta = guarantee.epsilon, guarantee.delta
     if epsilon == math.inf:
@@ -143,7 +143,7 @@ def rests(release: Release) -> Iterable[str]:
 
 
 def _records_of_one(guarantee: PrivacyGuarantee, at_most: str) -> str:
-    """How many records of one person are protected, and whether that is enforced, in words."""
+    """How many records of one person are protected, `at_most` in words, and whether that is enforced."""
     if guarantee.unit is PrivacyUnit.PERSON:
         return (
             f"Of each person, as column {guarantee.person!r} tells them apart, at most {at_most} count: what is "

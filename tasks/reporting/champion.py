@@ -21,10 +21,7 @@ Ends = tuple[float, float]
 
 
 def champion_after(tuned: Release, report: Release, tracking_uri: str) -> str:
-    """Give the alias `champion` to the model of `tuned` if its report is better; returns a sentence about it.
-
-    Returns:
-        What became of the alias, in a sentence.
+    """Give the alias `champion` to the model of `tuned` if its report beats the champion's; says what was done.
 
     Raises:
         StudyInvalid: the model is no registered version, or its report has no figure to compare.

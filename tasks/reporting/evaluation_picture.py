@@ -123,7 +123,7 @@ def _reliability(axes: "Axes", value: Figures) -> None:
 
 
 def _figures(axes: "Axes", value: Figures) -> None:
-    """Draw each figure with its noise and sampling intervals."""
+    """Draw the metrics of a two-class report that have a value, with their noise and sampling intervals."""
     drawn = [name for name in Binary.metrics if name not in UNDRAWN]
     present = [name for name in drawn if value["metrics"].get(name, {}).get("value") is not None]
     for place, name in enumerate(reversed(present)):
@@ -136,7 +136,7 @@ def _figures(axes: "Axes", value: Figures) -> None:
 
 
 def _cross(axes: "Axes", x: float, y: float, across: Figures | None, up: Figures, mark: Figures) -> None:
-    """Draw a point in the style `mark`, with the noise intervals of its coordinates."""
+    """Draw the point (x, y) in the style `mark`, with the noise intervals of the metrics `across` and `up`."""
     for cell, horizontal in ((across, True), (up, False)):
         ends = None if cell is None else cell["noise_interval"]
         if ends is not None:
@@ -156,7 +156,7 @@ def _curve(axes: "Axes", points: list[tuple[Any, Any]]) -> None:
 
 
 def _turned(cell: Figures) -> Figures:
-    """A specificity's value and intervals, converted to the false positive rate's."""
+    """A specificity's noise interval, turned into that of the false positive rate."""
     ends = cell["noise_interval"]
     return {"noise_interval": None if ends is None else [1.0 - ends[1], 1.0 - ends[0]]}
 
@@ -207,7 +207,7 @@ def _histogram(axes: "Axes", value: Figures) -> None:
 
 
 def _metric_bars(axes: "Axes", value: Figures) -> None:
-    """Draw each figure with its noise and sampling intervals."""
+    """Draw a report's metrics that noise does not swamp, with their noise and sampling intervals."""
     present = [name for name, cell in value["metrics"].items() if _has_value(cell) and not name.endswith(IN_FIRST)]
     for place, name in enumerate(reversed(present)):
         cell = value["metrics"][name]
@@ -251,7 +251,7 @@ def _gaps(axes: "Axes", value: Figures) -> None:
 
 
 def _bar(axes: "Axes", cell: Figures, place: float, color: str, label: str = "_") -> None:
-    """Draw a figure with its noise interval, thick, and its sampling interval, thin."""
+    """Draw a metric at height `place`: its value as a point, noise interval thick, sampling interval thin."""
     for interval, width in ((cell["sampling_interval"], 1.0), (cell["noise_interval"], 4.0)):
         if interval is not None:
             axes.plot(interval, [place, place], color=color, lw=width, alpha=0.5, solid_capstyle="butt")
@@ -259,7 +259,7 @@ def _bar(axes: "Axes", cell: Figures, place: float, color: str, label: str = "_"
 
 
 def _has_value(cell: Figures) -> bool:
-    """Whether a metric has a value that noise does not swamp."""
+    """Whether a metric has both a value and a noise interval."""
     return None not in (cell["value"], cell["noise_interval"])
 
 

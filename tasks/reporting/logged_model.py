@@ -34,10 +34,7 @@ REFUSED_TAG = "dpbo.final_model"  # why a run has no model, where it should have
 
 
 def put_model(store: Store, run_id: str, release: Release, model: FinalModel, scratch: Path) -> None:
-    """Save `model` in MLflow's own kind of folder, put it into the run, and link it as the run's logged model.
-
-    A model of foreign code is not kept, and the run says so: the release is shown all the same.
-    """
+    """Save `model` as the run's logged model in MLflow; of foreign code it is not, and a tag of the run says so."""
     folder = scratch / FOLDER
     try:
         data = model.save(scratch / "data")
@@ -103,7 +100,7 @@ def _fill(store: Store, logged: Any, folder: Path) -> None:
 def put_repaired(
     store: Store, run_id: str, release: Release, repair: Repair, model: FinalModel, scratch: Path
 ) -> None:
-    """Save and log the repaired model, and give its version the alias `repaired`."""
+    """Save, log and register the repaired model, once, and give its version the alias `repaired`."""
     folder, client = scratch / REPAIRED, store.client
     name = _registrable(release.study.removesuffix(f"/{EVALUATION}"))
     fit = {term: repr(number) for term, number in repair.terms.items()}
@@ -128,7 +125,7 @@ def logged_model_of(store: Store, run_id: str) -> Any:
 
 
 def save_served(model: FinalModel, data: Path, folder: Path) -> None:
-    """Write MLflow's folder of the model that was saved in `data`; it loads and serves where dpbo is not installed.
+    """Write to `folder` what MLflow loads and serves, without dpbo, of the model that was saved in `data`.
 
     With a loader module MLflow copies the files and pickles nothing. The module is one file of ours, carried along;
     the example is made up from public means and categories.
@@ -192,10 +189,7 @@ def _signature(model: FinalModel) -> "ModelSignature":
 
 
 def register(store: Store, run_id: str, release: Release) -> None:
-    """Make the run's model a version of the study's registered model, once a release, with the alias `champion`.
-
-    None where the run says why it has no model.
-    """
+    """Make the run's model a version of its study's registered model and the `champion`, unless it was refused."""
     client, name = store.client, registered_name(release)
     if REFUSED_TAG in client.get_run(run_id).data.tags:
         return

@@ -38,7 +38,7 @@ def metrics(release: Release, account: Account) -> list[Any]:
 
 
 def by_edition(release: Release, balance: Balance | None) -> list[tuple[str, float, int]]:
-    """Metrics charted by edition, as name, value and step: the score, and the budget left."""
+    """Metrics charted by edition, as name, value and step: the score, and the budget spent and left."""
     rows = [(f"release/{name}", number, _place(balance)) for name, number in _scores(release)]
     return rows if balance is None else rows + budget_rows(balance)
 
@@ -136,7 +136,7 @@ def _scores(release: Release) -> Iterator[tuple[str, float]]:
 
 
 def _key(name: str) -> str:
-    """A hyperparameter's name made valid for MLflow, which reads names as paths, too."""
+    """A metric's or parameter's name made valid for MLflow; of slashes only that after a known group stays."""
     group = next((group for group in GROUPS if name.startswith(group)), "")
     allowed = UNNAMEABLE.sub("_", name.removeprefix(group))
     return f"{group}{allowed if allowed.strip('.') else '_'}"[:LONGEST_NAME]

@@ -30,7 +30,7 @@ AT_ONCE = 100  # parameters that MLflow takes in one request
 
 
 def find_release(release: Release, tracking_uri: str) -> Tracked | None:
-    """Where MLflow shows `release` complete; None if it does not."""
+    """Where MLflow shows `release` complete, None if it does not; makes its dataset's experiment if missing."""
     store = open_store(tracking_uri)
     experiment = store.experiment(release.dataset)
     runs = _runs(store, experiment, release)
@@ -107,7 +107,7 @@ def log_repaired(
 def _put_all(
     store: Store, run_id: str, release: Release, account: Account, model: FinalModel | None, scratch: Path
 ) -> Iterator[str]:
-    """Put a release's files, pictures, note and model into its run; yields the name of each that failed."""
+    """Put a release's files, pictures, note and model into its run; yields the names of parts it went without."""
     pictures, undrawn = save_pictures(release, account, scratch / "plots")
     yield from undrawn
     (scratch / "release.json").write_text(release_text(release), encoding="utf-8")
@@ -131,7 +131,7 @@ def _put_receipt(store: Store, run_id: str, release: Release, scratch: Path) -> 
 
 
 def _tried(what: str, work: Callable[[], None]) -> tuple[str, ...]:
-    """Do `work`: empty, or the name `what` if it failed, as the release is shown all the same."""
+    """Do `work` and return (): or the name `what` if it raised, as the release is shown all the same."""
     try:
         work()
     except Exception:  # noqa: BLE001  named, and tried again by the next run

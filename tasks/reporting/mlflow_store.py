@@ -71,7 +71,7 @@ class Store:
     root: Path | None
 
     def check_experiment(self, dataset: str) -> "Experiment | None":
-        """The MLflow experiment of the dataset; None if there is none.
+        """The MLflow experiment of the dataset, None if there is none; refused if it was deleted.
 
         Raises:
             DpboError: it was deleted, so that MLflow takes no run for it.
@@ -130,7 +130,7 @@ class Store:
 
 
 def open_store(uri: str) -> Store:
-    """The MLflow store at `uri`; missing tables are made. MLflow's telemetry is off.
+    """The MLflow store at `uri`, a server only if it answers now; missing tables are made, telemetry is off.
 
     Raises:
         StoreSilent: it is a tracking server, and does not answer.
@@ -155,7 +155,7 @@ def open_store(uri: str) -> Store:
 
 
 def _check_answer(uri: str) -> None:
-    """Send a tracking server one request, with seconds to answer: MLflow's own client would try for minutes."""
+    """Ask a tracking server once over HTTP, and refuse one that is silent for seconds; no other store is asked."""
     if not uri.startswith(("http://", "https://")):
         return
     import httpx
@@ -175,7 +175,7 @@ def _check_answer(uri: str) -> None:
 
 
 def _check_sound(database: Path) -> None:
-    """Read a SQLite file once: a damaged one fails at once, where MLflow would try for a minute and a half."""
+    """Refuse a damaged SQLite file at once, by reading it, where MLflow would try for a minute and a half."""
     if not database.is_file():
         return
     try:
@@ -241,7 +241,7 @@ def _make_relative(store: Any, experiment: int) -> None:
 
 
 def _make(path: Path) -> None:
-    """Make MLflow's tables in a new file, which appears only when it is complete."""
+    """Make MLflow's tables in a new SQLite file at `path`."""
     store = _sql_store(f"{SQLITE}{path}", path.parent)
     _make_relative(store, experiment=0)
     store.engine.dispose()

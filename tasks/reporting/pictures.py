@@ -131,12 +131,7 @@ def _sheet(height: float = 4.2) -> "tuple[Figure, Axes]":
 def save_pictures(release: Release, account: Account | None, folder: Path) -> tuple[list[Path], tuple[str, ...]]:
     """Save a release's pictures in `folder`: the paths, and the names of those that could not be drawn.
 
-    Posterior, noise, budget and burn_down where there is one.
-
-    Of a report, evaluation.png in the place of the first three.
-
-    Returns:
-        The files, and the names of pictures that could not be drawn: no release waits for a picture.
+    Posterior, noise, budget and burn_down where there is one; of a report, evaluation.png for the first three.
     """
     figures: dict[str, Callable[[], Figure | None]] = {
         "trajectory" if "trajectory" in release.value else "release": lambda: draw(release),

@@ -58,7 +58,7 @@ def slice_through_choice(release: Release) -> Slice | None:
 
 
 def _with_the_release(release: Release, space: SearchSpace, along: NDArray[np.float64]) -> Moments:
-    """The posterior along an axis, shifted to what the release states for the choice.
+    """The posterior (mean, half width) at the encoded points `along`, shifted to the stated score of the choice.
 
     μ′ = μ + (c/v₀)(f̂ − μ₀) and v′ = v − (c²/v₀)(1 − w/v₀), w the variance that the interval's width says.
     """

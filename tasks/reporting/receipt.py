@@ -49,7 +49,7 @@ def release_text(release: Release) -> str:
 
 
 def write_release(release: Release, file: Path) -> tuple[Path, ...]:
-    """Write a release, with its receipt and the public key if there is one; returns the paths written.
+    """Write a release to `file` and, if there is a signing key, a receipt and the public key beside it: the paths.
 
     Raises:
         StudyInvalid: the key cannot be used.
@@ -100,7 +100,7 @@ def key_id(key: Ed25519PublicKey) -> str:
 
 
 def new_key() -> tuple[Path, Path, str]:
-    """Make a key pair: the private file, for its owner alone, the public file and the key's id.
+    """Make and write a key pair: the private file, for its owner alone, the public file and the key's id.
 
     Raises:
         StudyInvalid: there is a key already.

@@ -122,7 +122,7 @@ def _calibration(bins: Sequence[Figures]) -> str:
 
 
 def _figure(cell: Figures) -> tuple[str, str, str]:
-    """A figure's value, noise interval and sampling interval as cells."""
+    """A figure's value, noise interval and sampling interval as cells; dashes where there is no noise interval."""
     if cell["noise_interval"] is None:  # then a value is noise, and the sampling of it too
         return "–", "–", "–"
     return _number(cell["value"]), _interval(cell["noise_interval"]), _interval(cell["sampling_interval"])
@@ -134,7 +134,7 @@ def _number(value: float | None) -> str:
 
 
 def _interval(ends: Sequence[float] | None) -> str:
-    """An interval as a cell."""
+    """The two ends of an interval as text; a dash for None."""
     return "–" if ends is None else f"{ends[0]:.3f} … {ends[1]:.3f}"
 
 
@@ -197,7 +197,7 @@ def page(release: Release, pictures: Iterable[Path]) -> str:
             f"edition {release.edition} · dataset {release.dataset} · {release.method} · "
             f"released {release.released_at[:16].replace('T', ' ')} UTC · release {release.release_id}"
         ),
-        value="".join(_picture(name, text) for name, text in value_rows(release)),
+        value="".join(_named_value(name, text) for name, text in value_rows(release)),
         guarantee=escape(release.guarantee.in_words()),
         meaning=escape(meaning(release)),
         report=f"{images}{tables(release.value)}" if is_report(release) else "",
@@ -223,8 +223,8 @@ def _noise(release: Release) -> str:
     )
 
 
-def _picture(name: str, text: str) -> str:
-    """A part of the release's value under its name, as HTML."""
+def _named_value(name: str, text: str) -> str:
+    """One name and text of the release's value, as HTML."""
     return f'<div>{escape(name)}<b data-value="{escape(name)}">{escape(text)}</b></div>'
 
 

@@ -45,10 +45,7 @@ def _by_step(axes: "Axes", release: Release) -> None:
 
 
 def _by_hyperparameter(axes: "Axes", release: Release) -> None:
-    """Draw scores over the first numeric hyperparameter; logarithmic where the values span two decades.
-
-    What was handed in, or has not the axis, is left out.
-    """
+    """Draw scores over the first numeric hyperparameter that was chosen, logarithmic beyond two decades."""
     numeric = [name for name, value in release.value["hyperparameters"].items() if type(value) in (int, float)]
     if not numeric:
         axes.set_visible(False)
@@ -70,7 +67,7 @@ def _by_hyperparameter(axes: "Axes", release: Release) -> None:
 
 
 def _chosen(axes: "Axes", release: Release, ends: list[Any]) -> None:
-    """Draw the released score as a line with its interval."""
+    """Draw the released score as a line between two values of x, `ends`, with its 90% interval."""
     low, high = release.value["interval"]
     axes.fill_between(ends, low, high, color=CHOICE, alpha=0.12, lw=0)
     axes.plot(ends, [release.value["score"]] * 2, color=CHOICE, lw=1.5, label="released score, 90% interval")
@@ -119,7 +116,7 @@ def sheet(height: float, width: float = 9.0) -> "Figure":
 
 
 def whole_numbers(axes: "Axes") -> None:
-    """Put ticks at whole numbers alone."""
+    """Put the ticks of the x axis at whole numbers alone."""
     from matplotlib.ticker import MaxNLocator
 
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))

@@ -60,7 +60,7 @@ def series_of(store: Store, experiment: str, study: str, dataset: str) -> str:
 
 
 def extend(store: Store, run_id: str, release: Release, account: Account) -> None:
-    """Add the release to its study's table and picture, and what is left to its charts; repeated, once."""
+    """Add the release to its study's table and picture, and the budget left to its charts; again, nothing twice."""
     series: Any = store.client.get_run(run_id).data.tags.get(PARENT)
     balance = balance_after(account, release.release_id)
     store.client.log_batch(series, metrics=[] if balance is None else as_metrics(release, budget_rows(balance)))
@@ -180,7 +180,7 @@ def _spent(look: "Look", account: Account) -> list[Any]:
 
 
 def _run(store: Store, experiment: str, look: "Look") -> Any:
-    """The run of a watch, created with the first look that is shown."""
+    """The MLflow run of a watch, by the fingerprint of its key; created if there is none."""
     name = look.key.fingerprint[:ID]
     runs = store.client.search_runs([experiment], f"tags.`{RELEASE_TAG}` = '{name}'", max_results=1)
     if runs:

@@ -135,7 +135,7 @@ class Binary(ReportKind):
 
     @classmethod
     def of(cls, public: PublicRecords, edges: tuple[float, ...]) -> "Binary":
-        """How a table of two classes is read at these bin edges, with public records' ties and probabilities."""
+        """The kind of report for two classes at these bin edges, with public records' ties and probabilities."""
         records = public.outcome, public.truth == 1, edges
         steps = PublicSteps.of(*records)
         positive_class = public.classes[-1] if public.classes else None

@@ -167,7 +167,7 @@ def half(values: Reals, positive: NDArray[np.bool_], which: int) -> tuple[Reals,
 
 
 def auc_ties(values: Reals, positive: NDArray[np.bool_], edges: tuple[float, ...]) -> AucTies:
-    """How pairs within a bin are ranked: their share c in the right order among the public records, or ½."""
+    """The share of pairs within bins that public records rank right (½ if unknown), its error, the untied share."""
     untied = _untied(values, edges)
     values, positive = half(values, positive, SAYS)
     counts = class_counts(values, positive, edges)
@@ -208,7 +208,7 @@ class PublicSteps:
         return positives, negatives
 
     def drawn(self, positives: Reals, negatives: Reals) -> tuple[Reals, Reals]:
-        """Random numbers of positives and negatives in each finer step, (DRAWS, B·K), for given counts (B,)."""
+        """Random positives and negatives (fixed seed) in each finer step, (DRAWS, B·K), of given counts (B,)."""
         rng, steps = np.random.default_rng(SEED), []
         for records, public, shares in zip((positives, negatives), self._counts(), self.shares(), strict=True):
             others = rng.multinomial(public.sum(axis=1), shares, size=(DRAWS, len(shares)))

@@ -223,7 +223,7 @@ class FileTable:
     tells: tuple[type[DpboError], ...] = (StudyInvalid,)
 
     def columns(self, public: PublicHalf) -> tuple[str, ...]:
-        """The column names in the sensitive file's header, which was checked."""
+        """The column names in the sensitive file's header; of a bundled set, those of its public half."""
         files = self.split.spec.data
         if not isinstance(files, PublicFiles | PersonFiles | SensitiveFiles):
             return public.columns

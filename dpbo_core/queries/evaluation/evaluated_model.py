@@ -131,14 +131,14 @@ def _private_model(public: PublicHalf, release: Release) -> EvaluatedModel:
 
 
 def _privately_trained(fitted: Preprocessing, model: LinearModel | SoftmaxModel) -> EvaluatedModel:
-    """A model of a sensitive training set as one to evaluate: of that set only the number of classes is public."""
+    """A privately trained model as one to evaluate; of its training set only the classes are public."""
     nobody = np.zeros(0, dtype=np.int64)
     public = PublicRecords(nobody, nobody, classes=tuple(map(shown, fitted.classes)))
     return EvaluatedModel(Multiclass, model, fitted, np.zeros((0, fitted.n_features)), public, "")
 
 
 def model_at(spec: StudySpec, public: PublicHalf, point: Mapping[str, Any]) -> EvaluatedModel:
-    """The model at hyperparameters `point`, trained on the public set; for a private training a blank of its shape.
+    """The model at `point`, trained on the study's public set; for a private training an untrained one like it.
 
     Raises:
         StudyInvalid: it has too many classes, has no decision values for two, or fails on public rows.

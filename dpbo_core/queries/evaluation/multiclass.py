@@ -67,7 +67,7 @@ class ClassCells(HistogramCells):
         return self.n_classes**2
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
-        """Each record's histogram cell, (k,), by true and predicted class, in time independent of the classes."""
+        """Each record's histogram cell, (k,), by true and predicted class, in constant time; 0 for any other."""
         predicted, true = (
             np.asarray(sum((one == c) * (c + 1) for c in range(self.n_classes)))  # 0 for none
             for one in (as_numbers(outcome), np.asarray(truth))
@@ -192,7 +192,7 @@ class Multiclass(ReportKind):
         return cls(tuple(table["classes"]))
 
     def _matrix(self, estimates: Estimates) -> list[dict[str, Any]]:
-        """The confusion matrix as JSON, each count with the noise variance that all cells share."""
+        """The confusion matrix as JSON: each count with its noise interval and its sampling interval."""
         M, m = estimates.cells.sum(axis=0), estimates.n_records
         noise = [end - estimates.values["cell"] for end in estimates.noise["cell"]]
         variance = ((noise[1] - noise[0]) / (2.0 * Z)) ** 2

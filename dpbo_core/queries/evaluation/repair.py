@@ -133,7 +133,7 @@ def log_odds(outcome: Reals, public: PublicRecords) -> Reals:
 
 
 def repair(table: NoisedTable, public: PublicRecords, threshold: str | None) -> Repair:
-    """The repair of a model of two classes, from its released table and public records.
+    """The repair of a two-class model by its released table and public records; `threshold`: "recall=0.9", say.
 
     Args:
         table: as it was released.

@@ -171,7 +171,7 @@ def figure_json(value: Any, noise: Interval, sampling: Interval) -> dict[str, An
 
 
 def plain(value: Any) -> float | None:
-    """The value as a number that JSON has, else None."""
+    """The value as a float; None if it is infinite or NaN, which JSON does not have."""
     number = float(value)
     return number if math.isfinite(number) else None
 

@@ -139,7 +139,7 @@ def run_and_evaluate(
 def open_evaluation(
     study: StudySpec, run: Run, *, model: str | Path | None = None, epsilon: float | None = None
 ) -> "OpenEvaluation | EvaluationResult":
-    """Check an evaluation from public facts alone, ready to run; if it is recorded already, its result.
+    """Prepare an evaluation (model trained, price known, nothing charged); if it is recorded already, its result.
 
     Args:
         study: as written; its [evaluation] says what is asked.
@@ -169,7 +169,7 @@ def recorded_report(
 
 
 def open_request(request: EvaluationRequest, run: Run) -> "OpenEvaluation | EvaluationResult":
-    """Check an evaluation request from public facts alone, ready to run; if it is recorded already, its result.
+    """Prepare a requested evaluation (model trained, nothing charged); if it is recorded already, its result.
 
     Raises: as `open_evaluation`.
     """

@@ -47,7 +47,7 @@ class Fit:
 
 
 def fit(points: NDArray[np.float64], values: NDArray[np.float64], blur: float, noise_variance: float | None) -> Fit:
-    """The Gaussian process prior (ℓ, s², m and σ_n²) most probable given `values` at `points`. Deterministic.
+    """The Gaussian process prior most probable given `values` at `points` with noise `blur`; σ_n² fitted if None.
 
     Args:
         points: Z, (t, r).

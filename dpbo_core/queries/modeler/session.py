@@ -94,7 +94,7 @@ class Settings:
 
 
 def suggest(table: Path, state: Path, out: Path, settings: Settings | None = None) -> Query:
-    """Choose the next table row and write a query for it to `out`; the same query until it is answered.
+    """Choose the next table row, record it in `state` and write its query to `out`; the same until it is answered.
 
     Args:
         table: the published table.

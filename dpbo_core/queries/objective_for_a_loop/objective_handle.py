@@ -91,7 +91,7 @@ def open_objective(
 
 
 def _key(spec: StudySpec, section: ObjectiveSection, training: str) -> QueryKey:
-    """The objective's key in the ledger: the study, its [objective], the public training data."""
+    """The objective's ledger key: of the study, its [objective] and `training`, the digest of its public data."""
     facts = [KIND, study_fingerprint(spec, training), section.scores, section.choice_share, section.edition]
     edition = spec.edition if section.edition == "1" else f"{spec.edition}.{section.edition}"
     return QueryKey(fingerprint_of(facts), spec.privacy.dataset, f"{spec.name}/{KIND}", edition, KIND)
@@ -113,7 +113,7 @@ class ObjectiveHandle(ABC):
         return self.ask(params).value
 
     def ask(self, params: Mapping[str, Any]) -> Score:
-        """The private score at `params` with the deviation of its noise and its 90% interval.
+        """The private score at `params`, drawn at the first request, then repeated, with noise and 90% interval.
 
         Raises:
             NoScoresLeft: as many other questions were asked as were paid for.
@@ -161,15 +161,11 @@ class ObjectiveHandle(ABC):
         return self._session.submit(submitted_predictions(opened.public, columns, name, table))
 
     def best(self) -> dict[str, Any]:
-        """The best hyperparameters among those scored: not of the largest noisy score, which is biased upwards.
-
-        By the posterior mean of a Gaussian process on the released scores; with `choice_share`, by permute-and-flip
-        on the exact scores of what was asked until then, once.
-        """
+        """The best hyperparameters scored so far, by posterior mean or, with `choice_share`, a private draw."""
         return self._session.best()
 
     def close(self) -> Release:
-        """Record the scores drawn so far as the release; afterwards nothing more is scored."""
+        """Record the scores so far, with a final choice if paid for, as the release; then no more are drawn."""
         return self._session.close()
 
     @property
@@ -184,7 +180,7 @@ class ObjectiveHandle(ABC):
 
     @property
     def release_(self) -> Release:
-        """Everything released so far: hyperparameters, their scores, the best."""
+        """Everything released so far (the scores, the best) as one release, which only `close` records."""
         return self._session.release
 
 

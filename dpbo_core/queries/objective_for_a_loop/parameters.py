@@ -18,8 +18,6 @@ LONGEST = 4096  # characters of hyperparameters, which the ledger keeps
 def parameters_of(values: Any) -> dict[str, Scalar]:
     """The hyperparameters in a mapping; refused unless names have numbers, texts, truth values or None.
 
-    An object, an array or a function could hold what nobody checks; so hyperparameters cannot.
-
     Raises:
         StudyInvalid: it is no such dict.
     """
@@ -41,7 +39,7 @@ def canonical_text(parameters: Parameters) -> str:
 
 
 def read_parameters(text: str) -> dict[str, Scalar]:
-    """The hyperparameters of a canonical text."""
+    """The hyperparameters that `canonical_text` wrote as this text."""
     parameters: dict[str, Scalar] = json.loads(text)
     return parameters
 

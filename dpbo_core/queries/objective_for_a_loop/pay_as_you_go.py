@@ -79,7 +79,7 @@ class PayAsYouGo:
         return score
 
     def _session_left(self, text: str) -> ScoreSession:
-        """The session for the score of the parameters in `text`; a new one is refused beyond the dataset's cap."""
+        """The session for the score of the parameters in `text`; refused if new where n others have one."""
         session = self._session_of(text)
         if session.scores_left and not self.scores_left:
             raise no_scores_left(self.opened.price.n_scores)
@@ -87,7 +87,7 @@ class PayAsYouGo:
 
     @property
     def scores_left(self) -> int:
-        """The number of scores at this price for which the dataset's privacy cap still has room."""
+        """How many of the n scores were not drawn yet; the dataset's cap may refuse one all the same."""
         return max(0, self.opened.price.n_scores - len(self.releases))
 
     def best(self) -> dict[str, Any]:

@@ -54,7 +54,7 @@ class ObjectivePrice:
     submitted: tuple[str, ...] = ()
 
     def scores(self) -> tuple[DiscreteGaussian, ...]:
-        """The mechanism of each score, in the order in which they are asked for.
+        """The noise mechanism of each of the n scores, in the order in which they are drawn.
 
         Raises:
             StudyInvalid: δ = 0, or an ε too small for the ledger's unit.
@@ -82,7 +82,7 @@ class ObjectivePrice:
         return tuple(scores) if choice is None else (*scores, (choice.spend(CHOICE), choice))
 
     def plan(self) -> PrivacyPlan:
-        """The price of all scores, if what is asked depends on releases and public facts alone."""
+        """The price of all n scores and the choice, if requests depend on releases and public facts alone."""
         own = () if self.problem.rowwise else (ROWWISE_PREDICTIONS.name,)
         guarantee = guarantee_of(
             self.problem,

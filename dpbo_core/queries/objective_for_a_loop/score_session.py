@@ -127,7 +127,7 @@ class ScoreSession(Opaque):
         return self._open
 
     def ask(self, parameters: Any) -> Score:
-        """The private score of the model at `parameters`, drawn at the first request, then repeated.
+        """The private score of the model at `parameters`, drawn once; the first request of all pays for all n.
 
         Raises:
             NoScoresLeft: n other hyperparameters were asked about, or the session is closed.
@@ -173,10 +173,7 @@ class ScoreSession(Opaque):
         return text in self._draws()
 
     def best(self) -> dict[str, Any]:
-        """The best hyperparameters scored so far, by posterior mean or, if paid for, by a final private choice.
-
-        By the posterior mean of the released scores, at no price; or, where a share was kept for it, by
-        permute-and-flip on the exact scores of what was asked until then, drawn once.
+        """The best hyperparameters scored so far, by posterior mean or, if paid for, a private choice drawn once.
 
         Raises:
             StudyInvalid: nothing was asked yet.
@@ -191,7 +188,7 @@ class ScoreSession(Opaque):
         return dict(points[int(np.argmax(self._smoothed_scores(points, draws).mean)) if made is None else made])
 
     def close(self) -> Release:
-        """Record the release of all scores drawn; afterwards nothing more is scored.
+        """Record the release of all scores drawn and of a choice that is paid for; then nothing more is scored.
 
         Raises:
             StudyInvalid: nothing was asked yet.
@@ -209,6 +206,7 @@ class ScoreSession(Opaque):
             before = self._recorded()
 
             def check(drawn: Mapping[str, Any], before: Mapping[str, Any] = before) -> None:
+                """Refuse to conclude if the ledger's draws are other than those the release was made of."""
                 if drawn.keys() != before.keys():
                     raise DpboError("another score was drawn", remedy="close again")
 
@@ -220,7 +218,7 @@ class ScoreSession(Opaque):
 
     @property
     def scores_left(self) -> int:
-        """The number of scores that can still be asked for."""
+        """The number of scores that can still be asked for; 0 once closed."""
         closed = replay(self._open.key, self._run) is not None
         return 0 if closed else len(self._mechanisms) - len(self._draws())
 
@@ -252,7 +250,7 @@ class ScoreSession(Opaque):
         return standing_of(self._run.source)
 
     def _recorded(self) -> Mapping[str, Any]:
-        """Every noise draw of the session in the ledger, by name, with its time."""
+        """Every noise draw of the session in the ledger, by name, as its outcome and its time."""
         return self._run.ledger.drawn(self._open.key.fingerprint)
 
     def _draws(self) -> dict[str, tuple[int, int]]:
@@ -303,7 +301,7 @@ class ScoreSession(Opaque):
         return draws
 
     def _charged(self) -> tuple[Charged, Scorer]:
-        """The charge of all scores, and the scorer of the sensitive records opened after it; once a process."""
+        """Charge all scores, then open the sensitive records, once a process: the charge and their scorer."""
         with self._lock:
             if self._charge is None:
                 self._charge = charged(self._open.query, self._run)
@@ -325,6 +323,7 @@ class ScoreSession(Opaque):
             charge, records = self._charged()
 
             def exact() -> Sensitive[NDArray[np.int64]]:
+                """The exact scores of all points, sealed."""
                 return evaluate_all(records, models).vector
 
             return int(charge.draw(self._spends[CHOICE], choice, exact)["draw"])

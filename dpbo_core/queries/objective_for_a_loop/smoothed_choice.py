@@ -40,7 +40,7 @@ class Smoothed:
     deviation: NDArray[np.float64]
 
     def interval(self, place: int, score_range: float) -> tuple[float, float]:
-        """The central 90% posterior interval at point number `place`, within [0, G]; only as good as the prior."""
+        """The central 90% posterior interval of the score at point number `place`, within [0, `score_range`]."""
         reach = NORMAL_90 * self.deviation[place]
         low, high = np.clip([self.mean[place] - reach, self.mean[place] + reach], 0.0, score_range)
         return float(low), float(high)

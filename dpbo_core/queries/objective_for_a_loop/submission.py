@@ -94,7 +94,7 @@ class Submission:
 def submitted_model(
     spec: StudySpec, split: TableSplit, public: PublicHalf, model: FinalModel | Any, digest: str
 ) -> Submission:
-    """A fitted model made ready for scoring under a name, after it was tried on the public rows.
+    """A fitted model, tried on the public rows and made ready for scoring; the ledger knows it by `digest`.
 
     Args:
         spec: the study.
@@ -127,7 +127,7 @@ def submitted_model(
 def submitted_predictions(
     public: PublicHalf, columns: PredictionColumns, name: str, table: Callable[[], Table]
 ) -> Submission:
-    """A table of predictions, which `table` reads, made ready for scoring under a name.
+    """Predictions made ready for scoring under `name`; `table` reads them when the price is charged.
 
     Args:
         public: the study's public half.
@@ -151,6 +151,7 @@ def submitted_predictions(
     )
 
     def joined(records: Scorer) -> Scorer:
+        """The scorer of the same records, with their predictions in the place of their rows."""
         if not isinstance(records, Objective):
             raise TypeError("predictions are of records in one table")
         return records.with_rows(Sensitive(columns.rows(table())))
@@ -337,7 +338,7 @@ class _InStudysClasses:
         return positions(value_column(list(getattr(self.estimator, "classes_", ()))), self.classes)
 
     def _own_columns(self, rows: Any) -> Any:
-        """The columns of a data frame that it was fitted on, in their order."""
+        """The columns of a data frame that it was fitted on, in their order; an array as it is."""
         return rows[list(self.estimator.feature_names_in_)] if hasattr(rows, "columns") else rows
 
     def predict(self, rows: Any) -> NDArray[Any]:

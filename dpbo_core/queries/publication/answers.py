@@ -47,7 +47,7 @@ class Curator:
     def answer_file(
         self, query: Path, answers: Path, out: Path, *, private: PrivateAnswers | None, accepts: tuple[str, ...]
     ) -> Answer:
-        """Answer the modeller's query file with an answer file, as `answer` does.
+        """Answer the query file in the file `out`: exactly if `private` is None, else charged and noised.
 
         Raises:
             DpboError: as `answer`, `read_message` and `write_message`.
@@ -59,7 +59,7 @@ class Curator:
     def answer(
         self, query: Query, answers: Path, *, private: PrivateAnswers | None, accepts: tuple[str, ...] = ()
     ) -> Answer:
-        """The answer to a modeler's query, from the curator's file of answers; recorded before it is returned.
+        """The answer to a modeler's query: exact if `private` is None, else charged and noised; recorded first.
 
         Args:
             query: as the modeller wrote it.
@@ -102,7 +102,7 @@ class Curator:
         return answer
 
     def _fix_way(self, table: Release, publication: str, private: PrivateAnswers | None) -> None:
-        """Record for good, before the first answer, with which noise this table's rows are answered, or exactly.
+        """Record for good if this table's rows are answered exactly (None) or with which noise; no other after.
 
         Raises:
             StudyInvalid: somebody else's first answer, given meanwhile, fixed another way.
@@ -129,7 +129,7 @@ class Curator:
     def _noised(
         self, query: Query, private: PrivateAnswers, table: Release, answers: Path, place: int
     ) -> tuple[float, float]:
-        """The noisy answer of the row at `place`, drawn now or read back from the ledger, and its noise scale."""
+        """The noisy answer of row `place` of the curator's file, paid and drawn or read back; and its scale."""
         rows = table.value["rows"]
         _check_size(answers, rows)
         plan, mechanism = private.plan(table.guarantee), private.mechanism
@@ -147,6 +147,7 @@ class Curator:
         value = {"publication": query.publication, "range": [private.low, private.high]}
 
         def draw() -> float:
+            """The noisy answer in the answers' unit: drawn and released now, or read back from the ledger."""
             outcome = charge.draw(
                 spend, mechanism, lambda: Sensitive(private.steps(_answers_column(answers)[place])), row=query.row
             )
@@ -161,7 +162,7 @@ class Curator:
         return answer, spend.noise_scale
 
     def _public(self, answers: Path, place: int, n_rows: int) -> float:
-        """The exact answer of the row at `place`, where answers are declared public.
+        """The exact answer of the row at `place` of the curator's file, where answers are declared public.
 
         Raises:
             StudyInvalid: it has not been measured; may say which row of the curator's own file is asked for.
@@ -179,7 +180,7 @@ class Curator:
 
 
 def _check_way(fixed: Mapping[str, Any] | None, private: PrivateAnswers | None) -> None:
-    """Refuse to answer with other noise than the ledger recorded (`fixed`) for this table.
+    """Refuse to answer with other noise than the ledger recorded (`fixed`) for this table; None: nothing recorded.
 
     Raises:
         StudyInvalid: it was answered another way. Nothing was drawn.

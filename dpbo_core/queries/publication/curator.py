@@ -63,7 +63,7 @@ class Publication:
 
 
 def publish(publication: Publication, data: Path, out: Path, run: Run, *, vaults: Path) -> StudyResult:
-    """Publish the table of `data` at `out`; the same publication again publishes the same bytes and pays nothing.
+    """Charge for, draw and write to `out` the published table of `data`; again, the same bytes at no price.
 
     Args:
         publication: what to publish, at which price.
@@ -105,6 +105,7 @@ def _draw(
     guarantee = charge.as_published(query.plan.guarantee)
 
     def keep(rows: NDArray[Any]) -> str:
+        """Write the drawn table to the vault, scaled and with its guarantee: the digest of the file."""
         scale = box.geometry(shape[1]).step if gaussian else 1.0
         noise = spend.noise_scale if gaussian else 0.0
         table = PublishedTable(rows * scale, query.key.fingerprint[:16], noise, guarantee.to_json())

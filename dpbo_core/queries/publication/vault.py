@@ -38,6 +38,7 @@ class Vault:
         """Write a new random secret key into the curator's folder, unless there is one."""
 
         def write(path: Path) -> None:
+            """Write a random key in hex to `path`."""
             path.write_text(secrets.token_hex(KEY_BYTES), encoding="ascii")
 
         create_atomically(self.folder / "key", write)

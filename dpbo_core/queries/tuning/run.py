@@ -145,6 +145,7 @@ class StudyRun(Opaque):
         """
 
         def stepped() -> Released | None:
+            """Make the steps: what the last one released, None if nothing."""
             released = None
             for _ in range(n_steps):
                 released = self._search.step(self._objective, self._charge.noise)
@@ -169,7 +170,7 @@ class StudyRun(Opaque):
 
     @property
     def _message(self) -> Message | None:
-        """What an error of a step's training may show: λ where the path of candidates is public; else None.
+        """What a step's error may show: its message if the path of candidates is public, nothing (None) if not.
 
         Code that nobody vouches for may have kept what it scored, and put it in a message: then a message of ours.
         """
@@ -365,7 +366,7 @@ def _training_refused(error: BaseException) -> StudyInvalid | None:
 
 
 def _trained_before_charge(method: Method, problem: Problem, trained: TrainedModels) -> Problem:
-    """The problem with every model trained that must be before the charge: where the path is private, all of Λ.
+    """The problem with every model trained that must be before the charge: all candidates of a private path.
 
     Which of them is trained at which step, how long it takes and whether it fails would tell the path. What the
     flow's public tasks did (`PublicWork`) is not done again.

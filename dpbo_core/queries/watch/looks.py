@@ -88,7 +88,7 @@ def open_look(
     section: WatchSection | None = None,
     vaults: str | Path | None = None,
 ) -> "OpenLook | Look":
-    """Prepare one private check of a watch from public facts alone; if it is recorded already, its result.
+    """Prepare a private check, charging nothing, or read its recorded result; destroys a finished watch's noise.
 
     Args, Raises: as `look_once`. Nothing is charged. Where `vaults` is given, the noise of a watch that is over is
     destroyed.
@@ -142,7 +142,7 @@ class OpenLook:
         )
 
     def finish(self, run: Run, vaults: str | Path) -> Look:
-        """Charge the watch once, read today's table, and record whether its score fell: the check's result.
+        """Charge the watch once, read today's table and record whether its score fell; an alarm destroys the noise.
 
         Args, Raises: as `look_once`.
         """
@@ -161,7 +161,7 @@ class OpenLook:
                 return look
 
     def _look(self, run: Run, vault: NoiseVault, history: tuple[RecordedLook, ...]) -> Look:
-        """The result of this private check, made after recording earlier ones that were killed half-way."""
+        """Charge, record earlier checks that were killed half-way, then make and record this one: its result."""
         watch, public = self.watch, messages(DpboError, LedgerDamaged, StudyInvalid, WatchOver)
         check_going_on(self.name, history)
         charge = charged(self.query, run)
@@ -193,7 +193,7 @@ class OpenLook:
             _record_bit(charge, watch, name, {"look": number, "alarm": above})
 
     def _record(self, charge: Charged, vault: NoiseVault, source: NoiseSource, number: int) -> None:
-        """Draw this check's noise, compare, and record its yes or no, each durable before the next."""
+        """Draw this check's noise, compare, record yes or no as check `number`: each durable before the next."""
         name, watch = self.name, self.watch
         mechanism = watch.terms.mechanism(watch.measure)
         contents = vault.opened(lambda: mechanism.draw_threshold(source))
@@ -207,7 +207,7 @@ class OpenLook:
         _record_bit(charge, watch, name, {"look": number, "alarm": above})
 
     def _compare(self, contents: VaultContents, terms_draw: Mapping[str, Any] | None) -> bool:
-        """Whether today's score is below the noisy threshold: the one place that reads today's table."""
+        """Whether today's score is below the noisy threshold of `terms_draw`; only here is the table read."""
         watch, terms = self.watch, Terms.from_json(terms_draw or {})
         measure, reference = watch.measure, terms.reference
         scorer = sealed(self.table.opened(watch.public), message=messages(StudyInvalid))
@@ -232,7 +232,7 @@ def _sound_contents(
     watch: Watching,
     draw: Callable[[], Sensitive[int]],
 ) -> VaultContents:
-    """The watch's secret noise, refused if older than the ledger; of a new watch, drawn and stored.
+    """The watch's secret noise, refused unless it fits the ledger; of a new watch drawn, stored and recorded.
 
     Raises:
         DpboError: it is not here, is older than the ledger, or newer.
@@ -262,7 +262,7 @@ def _sound_contents(
 
 
 def _record_bit(charge: Charged, watch: Watching, name: str, bit: Mapping[str, Any]) -> None:
-    """Record the yes or no of the check `name`; the ledger takes one at a time, and none after an alarm."""
+    """Record the yes or no of the check `name` (`bit`, with its number); refused out of turn or after an alarm."""
     charge.record(_spend(watch, look_of(name)), lambda: bit, check=partial(check_next, name, bit["look"]))
 
 

@@ -73,7 +73,7 @@ class Power:
 
 
 def power(drop: float, noise: Noise, threshold: float | None = None) -> Power:
-    """The false alarms and detection chances of a watch for a fall of `drop`.
+    """The false alarms and detection chances of a watch for a fall of `drop`; at the best threshold if None.
 
     Args:
         drop: d > 0.
@@ -134,7 +134,7 @@ def alarms(threshold: float, noise: Noise, *, fallen: float, looks: int) -> floa
 
 
 def above(gap: Reals, scale: float, sigma: float) -> Reals:
-    """The probability that N(0, σ²) plus an exponential of scale b is at least `gap`."""
+    """The probability that N(0, σ²) plus an exponential variable of this scale is at least `gap`."""
     if sigma == 0.0:
         return np.exp(-np.maximum(gap, 0.0) / scale)
     from scipy.special import log_ndtr, ndtr

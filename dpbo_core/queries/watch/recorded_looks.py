@@ -73,7 +73,7 @@ def history_of(ledger: PrivacyLedger, fingerprint: str) -> tuple[RecordedLook, .
 
 
 def recorded_look(run: Run, watch: Watching, name: str, history: tuple[RecordedLook, ...]) -> Look | None:
-    """The recorded result of the check `name`, if any; the release of an alarm is recorded first."""
+    """The recorded result of the check `name`, or None; records an alarm's release if a killed run did not."""
     over = next((look for look in history if look.alarm), None)
     release = None if over is None else _concluded(run, watch, over)
     recorded = next((look for look in history if look.name == name), None)
@@ -105,7 +105,7 @@ def _concluded(run: Run, watch: Watching, look: RecordedLook) -> Release:
 
 
 def check_going_on(name: str, history: tuple[RecordedLook, ...]) -> None:
-    """Refuse a private check after one in `history` that raised the alarm.
+    """Refuse the private check `name` if one in `history` raised the alarm.
 
     Raises:
         WatchOver: one has.
@@ -125,7 +125,7 @@ def is_over(alarmed: str, name: str) -> WatchOver:
 
 
 def check_next(name: str, number: int, drawn: Mapping[str, Mapping[str, Any]]) -> None:
-    """Refuse to record a check that is not the next one, or follows an alarm, by what the ledger has just then.
+    """Refuse to record check `name` if it is not the next, as `number` says, or if an alarm is among those `drawn`.
 
     Raises:
         WatchOver: a look has, by another copy of the noise perhaps.

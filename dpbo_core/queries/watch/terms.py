@@ -71,7 +71,7 @@ class MeanMeasure:
 
     @property
     def unit(self) -> float:
-        """The mean score that 1 of the integers which a private check compares stands for, G·2⁻²⁴."""
+        """How much of a mean score one integer step of a private check stands for: G·2⁻²⁴."""
         return self.score_range / GRID
 
     @property
@@ -112,12 +112,12 @@ class PairMeasure:
 
     @property
     def unit(self) -> float:
-        """The AUC that 1 of the integers which a private check compares stands for, by public positives."""
+        """How much AUC one integer step of a private check stands for, by the public share of positives."""
         return 1.0 / (2.0 * self.share * (1.0 - self.share) * GRID)
 
     @property
     def per_record(self) -> float:
-        """The AUC's range per record, 1/(π(1 − π)), as one record is in many pairs."""
+        """The AUC's counterpart of one record's score range, 1/(π(1 − π)): a record is in many pairs."""
         return 2.0 * GRID * self.unit
 
     def sensitivity(self, least_records: int) -> int:
@@ -125,12 +125,12 @@ class PairMeasure:
         return -((-2 * min(self.counted, least_records) * GRID) // least_records)
 
     def fall(self, reference: float, n: int) -> Fall:
-        """The map from C₂ − ⌊rD⌋, relative to the reference already, to how far, in steps, the AUC is below it."""
+        """The map from a count of pairs, less the reference's share, to how far in steps the AUC is below it."""
         del reference
         return Fall(start=0, times=GRID, over=n * n)
 
     def value(self, table: Scorer, model: ScorableModel, reference: float) -> Sensitive[int]:
-        """The exact count C₂ − ⌊rD⌋ of the table's pairs under the model, sealed.
+        """The exact count of pairs ranked right, less the share `reference` of all pairs, under the model; sealed.
 
         Raises:
             StudyInvalid: r is outside [0, 1], where one record moves this by more than is charged.

@@ -121,7 +121,7 @@ def _pool(
 
 
 def tables_of(section: WatchSection, folder: str | Path) -> tuple[str, ...]:
-    """The files that a watch names: of a pattern the newest, oldest first.
+    """The files that a watch names, of a pattern the newest, oldest first; empty if it names none.
 
     Raises:
         StudyInvalid: a pool of files whose name holds no time.
@@ -140,7 +140,7 @@ def tables_of(section: WatchSection, folder: str | Path) -> tuple[str, ...]:
 
 
 def rows_in_pool(problem: Problem, pool: int, accepts: Collection[str]) -> int:
-    """The most records k_w of one person that count in `pool` = w tables read as one.
+    """The most records of one person that count in `pool` tables read as one.
 
     w·k, since who is in one table may be in every other; k where persons' records are counted over the whole pool,
     where each person counts once, or where the caller answers for it that nobody is in two tables.
@@ -150,7 +150,7 @@ def rows_in_pool(problem: Problem, pool: int, accepts: Collection[str]) -> int:
 
 
 def least_of(spec: StudySpec, section: WatchSection) -> int:
-    """The fewest records or persons that a private check may read, by default the study's number times w.
+    """The fewest records or persons that a private check may read, by default the study's number for each table.
 
     Raises:
         StudyInvalid: nobody but the user knows how many persons several tables have together.

@@ -117,7 +117,7 @@ class Watching:
         return replace(self, terms=terms, useless=useless)
 
     def model(self) -> Model:
-        """The released model, trained on the public set."""
+        """The released model, trained now on the public set; refused where nothing is released."""
         if self.tuned is None:
             raise no_model()
         return _its_trainer(self.public.problem).train(self.tuned.value["hyperparameters"])
@@ -259,7 +259,7 @@ def _released_score(tuned: Release | None, problem: Problem) -> float:
 
 
 def _reference(section: WatchSection, tuned: Release | None) -> float | None:
-    """The score, as the section states it, below which a fall counts; None where none is stated."""
+    """The score below which a fall counts, from the section's value in the metric's unit; None if not stated."""
     if section.reference is None or tuned is None or "metric" not in tuned.value:
         return section.reference
     score, metric = float(tuned.value["score"]), tuned.value["metric"]
@@ -268,7 +268,7 @@ def _reference(section: WatchSection, tuned: Release | None) -> float | None:
 
 
 def _in_range(section: WatchSection, reference: float | None, problem: Problem) -> float | None:
-    """The reference clipped to the score's range, which the sensitivity of pairs needs.
+    """The stated reference (or None), refused outside the score's range, as is a drop larger than that range.
 
     Raises:
         StudyInvalid: it is outside, or so large a fall cannot be.
