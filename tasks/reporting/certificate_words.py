@@ -107,7 +107,7 @@ def limits(release: Release) -> Iterable[str]:
 
 
 def rests(release: Release) -> Iterable[str]:
-    """The assumptions on which the guarantee rests, a sentence each."""
+    """The evidence and the assumptions on which the guarantee rests, a sentence each."""
     guarantee = release.guarantee
     yield f"Evidence, {guarantee.evidence.standing.value}: {guarantee.evidence.note}."
     for name in guarantee.assumptions:

@@ -77,7 +77,7 @@ def _first_row(tracking_uri: str, query: str, *parameters: str) -> tuple[Any, ..
 
 
 def check_target(dataset: str, uri: str) -> str:
-    """A warning if MLflow's store at `uri` may not take a release of `dataset`; "" if all is well.
+    """Ask MLflow's store at `uri` if it can take a release of `dataset`: "" if so, a warning if it is out of reach.
 
     Returns:
         A warning where a store on another machine is out of reach, which may pass; nothing where all is well.

@@ -131,7 +131,7 @@ def _study_in_words(release: Release, model: FinalModel | None) -> str:
 
 
 def _predicted(release: Release, model: FinalModel | None) -> str:
-    """The column that is predicted, and of two classes the positive one."""
+    """Which column is predicted and which class is positive, in words; "" where neither is stated."""
     positive, sentence = release.value.get("table", {}).get("positive_class"), ""
     if model is not None:
         classes = model.classes

@@ -44,7 +44,7 @@ what it released."""
 
 
 def series_of(store: Store, experiment: str, study: str, dataset: str) -> str:
-    """The id of the study's own MLflow run, made with its note if missing; the oldest of two."""
+    """The id of the study's own MLflow run, made with its note if missing; the oldest if two were made."""
     runs = store.client.search_runs(
         [experiment],
         f"tags.`{KIND}` = '{SERIES}'",

@@ -125,7 +125,7 @@ class Binary(ReportKind):
 
     @classmethod
     def expected(cls, public: PublicRecords, size: TableSize, n_bins: int | None) -> ExpectedErrors:
-        """Edges for `n_bins` bins (its own number if None), and the errors noise will leave in AUC and recall."""
+        """Edges for `n_bins` bins (as many as seem best if None), and the errors noise leaves in AUC and recall."""
         return expected(public, size, n_bins)
 
     @classmethod
@@ -185,7 +185,7 @@ class Binary(ReportKind):
         return np.array([0.0 if value is None else value for value in predicted]), stated
 
     def group_figures(self, cells: Reals) -> Figures:
-        """The metrics of one group of records and its counts, by name, of histograms (…, 2, B)."""
+        """The metrics and counts that every group of records gets, by name, of histograms (…, 2, B)."""
         negatives, positives = cells[..., 0, :], cells[..., 1, :]
         at_own = {name: values[..., self.own] for name, values in at_edges(negatives, positives).items()}
         figures = at_own | _bin_figures(negatives, positives, self.ties.ranked)
@@ -230,7 +230,7 @@ class Binary(ReportKind):
         return (-1.0 if name.startswith("gap ") else 0.0), np.inf if name in UNBOUNDED else 1.0
 
     def parts(self, estimates: Estimates) -> dict[str, Any]:
-        """The report beside its metrics, as JSON by name: ROC curve, confusion at every edge, calibration."""
+        """The report's parts beside its metrics, as JSON by name: ROC curve, confusions by edge, calibration."""
         return {
             "roc": _roc_points(self.edges, estimates.values),
             "confusion": self._confusions(estimates),

@@ -96,7 +96,7 @@ class HistogramCells(RecordScore):
 
     @abstractmethod
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
-        """Each record's histogram cell, (k,), from the estimator's output for it and its true class or target."""
+        """Each record's histogram cell, (k,), from the estimator's output and the truth for it; 0 if unreadable."""
 
 
 def class_bins(values: NDArray[np.float64], labels: NDArray[Any], edges: tuple[float, ...]) -> Integers:
@@ -119,7 +119,7 @@ def class_bins(values: NDArray[np.float64], labels: NDArray[Any], edges: tuple[f
 def kind_cells(
     model: Scorable, records: Encoded, cells: HistogramCells, *, scores: ScoresOf = FittedEstimator.scores
 ) -> Integers:
-    """Each record's cell for this kind of report under a public model, (m,), 0 if unreadable; no record raises.
+    """Each record's cell in this kind of report under a public model, (m,), 0 if unreadable; raises for none.
 
     Args:
         model: ours, or an estimator's.

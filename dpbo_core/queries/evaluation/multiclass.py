@@ -156,7 +156,7 @@ class Multiclass(ReportKind):
         }
 
     def group_figures(self, cells: Reals) -> Figures:
-        """The metrics of one group of records, by name, and its number of readable records; matrices (…, C, C)."""
+        """The metrics that every group of records gets, and its readable records, by name; matrices (…, C, C)."""
         figures = self.figures(cells)
         return {name: figures[name] for name in ("read", *self.of_a_group)}
 

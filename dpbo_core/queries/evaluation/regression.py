@@ -156,7 +156,7 @@ class Regression(ReportKind):
         return figures
 
     def group_figures(self, cells: Reals) -> Figures:
-        """The metrics of one group of records, by name, of histograms (…, B)."""
+        """The metrics that every group of records gets, by name, of histograms (…, B)."""
         means = self._mean_errors(cells)
         return {name: means[name] for name in self.of_a_group}
 

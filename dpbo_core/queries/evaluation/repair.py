@@ -282,7 +282,7 @@ WITHOUT_LOSS = "none"
 
 
 def repaired_model(evaluated: EvaluatedModel, repair: Repair, loss: str | None) -> FinalModel:
-    """The evaluated model with the repair applied, as one that can be saved.
+    """The evaluated model with the repair applied, as one that can be saved; `loss` is a linear model's.
 
     Args:
         evaluated: trained on the public set, or read.

@@ -223,7 +223,7 @@ class ReportKind(Protocol):
         ...
 
     def group_figures(self, cells: Reals) -> Figures:
-        """The metrics of one group of records and their denominators, by name, of histograms (…, *shape): (…)."""
+        """The metrics that every group gets, with their denominators, by name, of histograms (…, *shape): (…)."""
         ...
 
     def spreads(self, cells: Reals) -> Figures:  # noqa: ARG002  without bins nothing is left open

@@ -191,7 +191,7 @@ class EvaluationQuery:
     def priced(
         self, key: QueryKey, plan: PrivacyPlan, sources: tuple[Source, ...], size: int = 1, useless: str = ""
     ) -> PrivateQuery:
-        """The evaluation as a query to charge: a histogram of `size` cells on the records of `sources`."""
+        """The evaluation as a query to charge: `size` cells of the records of `sources`; `useless` says why not."""
         per_person = self.spec.privacy.max_records_per_person
         return PrivateQuery(
             key, plan, sources, opening_cap(self.spec), per_person, draws=self.draws(size), useless=useless

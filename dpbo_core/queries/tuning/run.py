@@ -180,7 +180,7 @@ class StudyRun(Opaque):
 
 
 def check_first(spec: StudySpec, run: Run) -> None:
-    """Refuse what the study's text, its files' headers and its ledger refuse, before any reading or training.
+    """Refuse what the study's text, file headers and ledger refuse, before any training; if useless, ask consent.
 
     A study of that name and edition that was charged before is not asked for its room again. Where it is useless by
     its words alone, consent is asked for here; where the PUBLIC file says so too, before the charge.
@@ -289,7 +289,7 @@ def run_study(
     data: DataSplit | None = None,
     on_step: OnStep | None = None,
 ) -> StudyResult:
-    """Run a whole study, as the owner of its data; `on_step` gets each step's number and release.
+    """As the data's owner run a whole study, or repeat its release; `on_step` gets each step's number and release.
 
     Args:
         study: as written, or resolved.

@@ -80,7 +80,7 @@ class MeanMeasure:
         return self.score_range
 
     def sensitivity(self, least_records: int) -> int:
-        """The sensitivity Δ of a mean of `least_records` to k records, as an integer: ⌈k·2²⁴/least_records⌉."""
+        """The sensitivity of a mean of `least_records` to one person's k records: ⌈k·2²⁴/least_records⌉ steps."""
         return -((-min(self.counted, least_records) * GRID) // least_records)
 
     def fall(self, reference: float, n: int) -> Fall:
@@ -88,7 +88,7 @@ class MeanMeasure:
         return Fall(start=round(reference / self.unit), times=1, over=n)
 
     def value(self, table: Scorer, model: ScorableModel, reference: float) -> Sensitive[int]:
-        """The exact sum of the table's scores under the model, sealed."""
+        """The exact sum of the table's scores under the model, sealed; `reference` is not used."""
         del reference
         return table.evaluate(model)
 
@@ -121,7 +121,7 @@ class PairMeasure:
         return 2.0 * GRID * self.unit
 
     def sensitivity(self, least_records: int) -> int:
-        """The sensitivity Δ of a count of pairs, as an integer, twice a mean's: ⌈2k·2²⁴/least_records⌉."""
+        """The sensitivity of a count of pairs to one person's k records: ⌈2k·2²⁴/least_records⌉, twice a mean's."""
         return -((-2 * min(self.counted, least_records) * GRID) // least_records)
 
     def fall(self, reference: float, n: int) -> Fall:

@@ -96,10 +96,7 @@ class Watching:
 
     @property
     def spread(self) -> float:
-        """The standard deviation of one record's score under the released model, cross-validated on public records.
-
-        Of no model yet: the largest that scores from 0 to G have. Unused where pairs are counted.
-        """
+        """The standard deviation of a record's score, cross-validated publicly; half its range before release."""
         problem = self.public.problem
         if self.tuned is None or isinstance(self.measure, PairMeasure):
             return problem.score_range / 2.0
