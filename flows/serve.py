@@ -108,7 +108,8 @@ def overtaken(fired: datetime) -> bool:
         due = sorted(runs, key=lambda item: item.expected_start_time or fired)
         if not due or (due[0].expected_start_time or now) > now - GRACE:
             return False
-        for missed in due[:-1]:  # a process for each, only to end it, could take as long as the interval
+        # a process for each, only to end it, could take as long as the schedule's interval
+        for missed in due[:-1]:
             if missed.state is not None and missed.state.is_scheduled():
                 client.set_flow_run_state(missed.id, missed_state(), force=True)
     return True
