@@ -113,7 +113,7 @@ Sampler = UniformSampler | GaussianProcessSampler
 
 
 def _checked_bounds(density: Vector, prior: Vector, lower: float, upper: float) -> tuple[Vector, Vector]:
-    """The bounds (cπ₀, Cπ₀) on a density, once c, C, density and prior fit one another."""
+    """The bounds (cπ₀, Cπ₀) on a density; ValueError unless 0 < c ≤ 1 ≤ C and prior and density fit together."""
     if not (0.0 < lower <= 1.0 <= upper < math.inf):
         raise ValueError("0 < c ≤ 1 ≤ C")
     if density.shape != prior.shape or density.ndim != 1 or not (prior > 0.0).all():

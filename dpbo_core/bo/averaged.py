@@ -65,7 +65,7 @@ class AveragedSearch:
         self._path = self._with_fixed_kernel(prior.lengthscale, start, trust * domain.guess)
 
     def ask(self) -> int:
-        """The candidate to try next; before any value that with the best guess, if there is a guess."""
+        """The candidate to try next; before any value, the one of the best public guess, where there is a guess."""
         if not self._observations and self.domain.prior.guessed:
             return int(np.argmax(self.domain.guess))
         return self._path.ask()
@@ -91,7 +91,7 @@ class AveragedSearch:
         )
 
     def _with_fixed_kernel(self, lengthscale: float, variance: float, mean: NDArray[np.float64]) -> BayesianSearch:
-        """A search over all candidates by one kernel, given every value so far."""
+        """A search over all candidates by one kernel, which has been told no value yet."""
         domain, kernel = self.domain, kernel_named(self.domain.prior.kernel, lengthscale, variance)
         posterior = Posterior(domain.encoded, kernel, domain.noise_variance, mean)
         return BayesianSearch(posterior, self._acquisition, self._seed)

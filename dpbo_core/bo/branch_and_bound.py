@@ -79,7 +79,7 @@ class BranchAndBound:
         return self._posterior.mean
 
     def ask(self) -> int:
-        """The next candidate to evaluate in the region R, by lattice; later the best of R again and again."""
+        """Shrink R, and give its next candidate to evaluate, by lattice; once all were, always its best."""
         if self._n_evaluated:
             self._shrink()
         while True:
@@ -109,6 +109,7 @@ class BranchAndBound:
         return np.asarray(math.sqrt(beta) * self._posterior.std)
 
     def _upper_bound(self) -> NDArray[np.float64]:
+        """Each candidate's upper confidence bound μ + √β_t·σ, (N,)."""
         return np.asarray(self._posterior.mean + self._deviation_bound())
 
     def _shrink(self) -> None:

@@ -3,7 +3,7 @@
 | symbol | name here | meaning | shape |
 |---|---|---|---|
 | Λ | `encoded` | candidates in the unit cube | (N, d) |
-| — | `past` | what earlier editions saw, each value with its own noise | `gp.drifting.Seen` |
+| — | `past` | what earlier editions saw, each value with its own noise | `gp.drifting.Observations` |
 | w, p(y given past) | `learned` | the components that explain the past, with their drifts and changes | C of them |
 | p(y) | `fresh` | the mixture that knows nothing of the past, given what this edition saw | — |
 | π | `FRESH` | probability, before anything is seen, that the present has nothing to do with the past | scalar |
@@ -145,7 +145,7 @@ class LearningSearch:
         return Beliefs(learned, fresh, weights / weights.sum())
 
     def _past_observations(self, past: Sequence[Edition]) -> Observations:
-        """The newest scores of earlier runs (editions), averaged by precision where one has several."""
+        """The newest scores of earlier runs (editions), at most `MOST_PAST`, one for each candidate of a run."""
         editions: list[Observations] = []
         left = MOST_PAST
         for age, edition in enumerate(reversed([edition for edition in past if edition]), start=1):
@@ -171,4 +171,5 @@ class LearningSearch:
         values: NDArray[np.float64],
         noise: NDArray[np.float64],
     ) -> Observations:
+        """Values seen at some candidates as observations, with their places and the public guess there."""
         return Observations(self.domain.encoded[indices], ages, values, noise, self.domain.guess[indices])

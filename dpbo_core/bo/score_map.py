@@ -59,7 +59,7 @@ class ScoreMap:
         return self.unmapped(mean), (self.unmapped(low), self.unmapped(high))
 
     def with_look(self, observed: float, deviation: float, posterior: ScoreInterval) -> ScoreInterval:
-        """A score's mean and interval from the search's posterior and one more noised score of the choice.
+        """The choice's mean and interval: the search's posterior joined with one fresh noised score, `observed`.
 
         The two are weighted by their precisions. Where they are further apart than noise puts them nine times in
         ten, the path's variance grows by the excess τ² = max(0, (m − y)² − 1.645²·(s² + σ²)), so that a path whose

@@ -173,6 +173,7 @@ def squared_distance(
 
 
 def _check_kernel(lengthscale: float, variance: float) -> None:
+    """Refuse a lengthscale or a variance that is not between 1e-100 and 1e100."""
     for name, value in (("lengthscale", lengthscale), ("variance", variance)):
         if not 1e-100 <= value <= 1e100:  # squares stay finite; NaN fails too
             raise StudyInvalid(

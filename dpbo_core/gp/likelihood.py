@@ -45,7 +45,7 @@ class Spectrum:
     rotated: NDArray[np.float64]
 
     def means(self, weights: NDArray[np.float64], precision: float = 0.0) -> NDArray[np.float64]:
-        """The most probable mean m at each of k kernels, (k,); `precision` is that of its prior, 0 for none."""
+        """The likeliest prior mean m for k kernels, (k,), by the eigenvalues `weights` (k, t) of their inverses."""
         return np.asarray((weights @ (self.one * self.rotated)) / (weights @ self.one**2 + precision))
 
     def residuals(self, means: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -162,6 +162,7 @@ class KernelMixture(Components):
         return float(self.prior.offset_deviation**2 * one @ self.whitened[0])
 
     def _solved(self, candidates: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The matrix L⁻¹ k(X, candidates) of each component, (C, u, n)."""
         R = correlations(self.prior.kernel, self.lengthscales, self.points, candidates)
         K = self.variances[:, None, None] * R + self._level_variance
         return np.asarray(np.linalg.solve(self.factors, K), dtype=np.float64)
@@ -211,6 +212,7 @@ def within(
 
 
 def _quantile(cdf: Callable[[float], float], ends: tuple[float, float], q: float) -> float:
+    """The point between `ends` where the increasing function `cdf` reaches q, by halving."""
     low, high = ends
     for _ in range(34):  # to 10⁻¹⁰ of the range
         middle = 0.5 * (low + high)

@@ -71,7 +71,7 @@ class Posterior:
 
     @property
     def mean(self) -> NDArray[np.float64]:
-        """The posterior mean μ at every candidate, shape (N,), in the scores' units."""
+        """The posterior mean μ at every candidate, shape (N,), on the prior's scale."""
         return self._mean
 
     @property
@@ -150,5 +150,6 @@ def joint_normal(
 
 
 def _read_only(array: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The same array, from now on read-only."""
     array.flags.writeable = False
     return array

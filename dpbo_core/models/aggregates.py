@@ -52,7 +52,7 @@ class MeanOfRecords:
 
     @property
     def record_steps(self) -> int:
-        """The sensitivity Δ of the integer sum of scores to one person, who has k records at once."""
+        """The sensitivity Δ of the integer sum of scores: the most that one person's `counted` records move it."""
         return min(self.counted, self.n_records) * GRID
 
     @property
@@ -62,17 +62,17 @@ class MeanOfRecords:
 
     @property
     def score_per_step(self) -> float:
-        """The mean score that 1 of the noisy integer sum stands for."""
+        """The change of the mean score that a change of 1 in the integer sum stands for."""
         return self.score_range / (self.n_records * GRID)
 
     @property
     def metric_per_step(self) -> float:
-        """The metric that 1 of the noisy integer sum stands for, which for a mean is the score."""
+        """The change of the metric that a change of 1 in the integer sum stands for, here the score's own."""
         return self.score_per_step
 
     @property
     def spread(self) -> float:
-        """The range G of the score, from a useless to a perfect model."""
+        """The difference between a perfect and a useless model's score: the whole range G."""
         return self.score_range
 
     def doubt(self, best: float, n_public: int) -> float:
@@ -97,7 +97,7 @@ class PairCount:
 
     @property
     def record_steps(self) -> int:
-        """The sensitivity Δ of the count of pairs to one record, at least 1 although one record makes no pairs."""
+        """The sensitivity Δ of the count of pairs, ≥ 1: the most that one person's `counted` records move it."""
         q = min(self.counted, self.n_records // 2)
         return max(1, 2 * q * (self.n_records - q))
 
@@ -109,20 +109,19 @@ class PairCount:
 
     @property
     def score_per_step(self) -> float:
-        """The score that 1 of the noisy count of pairs stands for: a function of m alone, so plans need no data."""
+        """The score that a change of 1 in the count of pairs stands for: 2/m², so that a plan needs no data."""
         return 2.0 / self.n_records**2
 
     @property
     def metric_per_step(self) -> float:
-        """The AUC that 1 of the noisy count of pairs stands for, at the public share of positives."""
+        """The AUC that a change of 1 in the count of pairs stands for, at the public share of positives, else ½."""
         share = EVEN if self.share is None else self.share
         return 1.0 / (2.0 * self.n_records**2 * share * (1.0 - share))
 
     @property
     def fewest_likely(self) -> int:
-        """The count below which a drawn number of pairs is taken for noise: a quarter of the expected one.
-
-        Without a public share it is the least D of a table with both classes and every record in one of them.
+        """The D below which a noisy number of pairs is taken for noise: a quarter of what the public `share`
+        predicts, and not less than the D of a table with one record in one of its classes.
         """
         least = max(1, 2 * (self.n_records - 1))
         if self.share is None:
@@ -130,7 +129,7 @@ class PairCount:
         return max(least, int(0.5 * self.n_records**2 * self.share * (1.0 - self.share)))
 
     def doubt(self, best: float, n_public: int) -> float:
-        """The standard error of a public AUC near `best`, as if its rarer class were all of `n_public` records."""
+        """The standard error of a public AUC near `best`, from the records of the rarer class alone."""
         share = EVEN if self.share is None else self.share
         rarer = max(1.0, n_public * min(share, 1.0 - share))
         return math.sqrt(max(best * (1.0 - best), 1.0 / rarer) / rarer)

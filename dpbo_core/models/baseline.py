@@ -30,7 +30,7 @@ def even_weights(n_records: int) -> NDArray[np.float64]:
 
 
 def person_weights(people: Sequence[Person]) -> NDArray[np.float64] | None:
-    """Weights (n,) that count every person once, 0 for a record of nobody; None where nobody is named."""
+    """Weights (n,) by which each person counts once, 0 for a record of nobody; None where no record has any."""
     records_of = Counter(person for person in people if person is not None)
     if not records_of:
         return None
@@ -40,7 +40,7 @@ def person_weights(people: Sequence[Person]) -> NDArray[np.float64] | None:
 def constant_margin(
     score: MarginScore | PairScore, labels: NDArray[np.int64], weights: NDArray[np.float64]
 ) -> float:
-    """The mean score of always predicting the largest class with a large margin."""
+    """The mean score of always predicting the largest class with a large margin; ½ where pairs are scored."""
     if isinstance(score, PairScore):
         return CHANCE
     return score.score_range * float(np.bincount(labels, weights).max() / weights.sum())
@@ -49,10 +49,10 @@ def constant_margin(
 def constant_score(
     score: RecordScore | PairScore, truth: NDArray[Any], weights: NDArray[np.float64], *, n_classes: int
 ) -> float | None:
-    """The mean score, in [0, G], of the best constant prediction on the public training set.
+    """The best constant prediction's mean score, in [0, G], on the public training set; None for a user's function.
 
     That is the public shares where probabilities are scored, the best class where a class is, and of a regression
-    the better of mean and median. None for a user's function, which need not take what no model predicted.
+    the better of mean and median. A user's function need not take what no model predicted.
 
     Args:
         score: of the study.

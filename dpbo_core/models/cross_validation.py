@@ -27,9 +27,6 @@ def fold_of(labels: NDArray[np.int64], *, seed: int) -> NDArray[np.int64]:
         labels: class of each public record, (n,).
         seed: of the search, ≥ 0.
 
-    Returns:
-        The fold of each record, (n,).
-
     Raises:
         StudyInvalid: fewer than two records.
     """
@@ -48,5 +45,5 @@ def fold_of(labels: NDArray[np.int64], *, seed: int) -> NDArray[np.int64]:
 
 
 def one_class(truth: NDArray[Any], out: NDArray[np.bool_]) -> bool:
-    """Whether the records in the fold `out`, or the rest, are all of one class and so form no pair."""
+    """Whether the records of the mask `out` (a fold), or the rest, are all of one class and so form no pair."""
     return any(len(np.unique(part)) < 2 for part in (truth[out], truth[~out]))

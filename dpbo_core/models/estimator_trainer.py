@@ -46,7 +46,7 @@ class Factory(Protocol):
         /,
         **hyperparameters: Any,
     ) -> FittedEstimator:
-        """A new estimator with these hyperparameters fitted on rows X (n, d), whatever was trained before."""
+        """A new estimator, fitted from scratch on rows X (n, d), classes or targets y and weights (n,) if any."""
         ...
 
 
@@ -89,12 +89,12 @@ class EstimatorTrainer:
         return self.held(FittedEstimator(estimator, stand_in, columns=columns))
 
     def fitted(self, rows: "slice | NDArray[np.bool_]", point: Mapping[str, Any]) -> FittedEstimator:
-        """The estimator at hyperparameters `point`, fitted from scratch on some public rows, in this process."""
+        """The estimator at `point`, unchecked, fitted from scratch in this process on the public rows of a mask."""
         weights = None if self.weights is None else self.weights[rows]
         return self.factory.train(self.X[rows], self.truth[rows], weights, **point)
 
     def held(self, fitted: FittedEstimator) -> FittedEstimator:
-        """The fitted estimator, made to predict row by row in processes of its own, or refused unless it does.
+        """The estimator, refused unless it predicts public rows one by one; if `enforced`, in a process per record.
 
         Raises:
             StudyInvalid: it does not, it is not the listed estimator that it was taken for, or the score fails on
@@ -120,7 +120,7 @@ class EstimatorTrainer:
         return fitted
 
     def public_score(self, point: Mapping[str, Any], *, seed: int) -> float:
-        """The cross-validated score at `point` on the public records; pairs are formed within a fold."""
+        """The mean cross-validated score at `point` on the public records, or their AUC, of pairs within a fold."""
         key = _key(point, seed)
         if key not in self._public_scores:
             if isinstance(self.score, PairScore):
@@ -140,7 +140,7 @@ class EstimatorTrainer:
         return self._newest[1]
 
     def numbers(self, work: "Work", point: Mapping[str, Any], seed: int, *, shape: tuple[int, ...]) -> NDArray[Any]:
-        """The array that the function `work` computes of this trainer, in a child process for foreign estimators.
+        """The array `work(self, point, seed)`; computed in a child process, and `shape` checked, if `enforced`.
 
         Raises:
             StudyInvalid: the process gave no numbers of that shape.
@@ -216,6 +216,7 @@ def with_cells(
     rows = X_public[:: 1 + (len(X_public) - 1) // PUBLIC_ROWS]
 
     def asked(verb: Verb) -> NDArray[Any] | None:
+        """The public rows' outcome by a method of the estimator; None if it has none, or fails."""
         return fitted.outcome(rows, verb) if callable(getattr(fitted.estimator, verb, None)) else None
 
     estimator = fitted.estimator

@@ -67,10 +67,11 @@ class EstimatorFactory:
 
     @cached_property
     def _estimator_class(self) -> type[Any]:
+        """The class at `import_path`, imported once."""
         return estimator_class(self.import_path)
 
     def build(self, /, **hyperparameters: Any) -> Any:
-        """An unfitted estimator: `params`, then `hyperparameters`, then the seed in every `random_state` left free.
+        """An unfitted estimator with `params`, overridden by `hyperparameters`, its free `random_state`s seeded.
 
         Raises:
             StudyInvalid: the path, a parameter's name (with the nearest valid one) or its value, or no classifier.
@@ -110,7 +111,7 @@ def cloned(estimator: Any) -> Any:
 
 
 def seeded(estimator: Any, seed: int) -> Any:
-    """The estimator with `seed` in every `random_state` left free."""
+    """The same estimator, changed: `seed` in every `random_state` that is None, those of nested estimators too."""
     parameters = estimator.get_params(deep=True)
     seeds = [name for name in parameters if name.rpartition("__")[2] == "random_state"]
     free = [name for name in seeds if parameters[name] is None]
@@ -126,9 +127,7 @@ def fitted(
     shown_as: str,
     columns: tuple[NamedColumn, ...] | None = None,
 ) -> "FittedEstimator":
-    """An unfitted `estimator` trained on public rows, given as a data frame if there are `columns`.
-
-    Rows count by their public `weights` (n,), if any.
+    """Fit `estimator` in place on public rows (a data frame if `columns`) with `weights` (n,) if any, and wrap it.
 
     Raises:
         StudyInvalid: rows that are not a numeric table, or a failing fit.
@@ -146,7 +145,7 @@ def fitted(
 
 
 def weight_parameters(estimator: Any, weights: ArrayLike | None) -> dict[str, Any]:
-    """The keyword arguments of `fit` that pass the weights (n,): of a Pipeline those of its last step."""
+    """The keyword arguments of `fit` that pass the weights (n,), none for None; of a Pipeline, its last step's."""
     from sklearn import get_config, pipeline
 
     if weights is None:
@@ -158,11 +157,7 @@ def weight_parameters(estimator: Any, weights: ArrayLike | None) -> dict[str, An
 
 
 def check_task(estimator: Any, shown_as: str, *, regression: bool) -> None:
-    """Refuse a classifier for a regression, and a regressor for a classification.
-
-    Raises:
-        StudyInvalid: it is otherwise.
-    """
+    """Refuse anything but a regressor for a regression; a regressor, clusterer or outlier detector for classes."""
     from sklearn.base import is_clusterer, is_outlier_detector, is_regressor
 
     kinds = (is_regressor,) if regression else (is_regressor, is_clusterer, is_outlier_detector)
@@ -184,6 +179,7 @@ def _has_tag(kind: Any, estimator: Any) -> bool:
 
 
 def _hyperparameters_refused(import_path: str, what: str, error: Exception, remedy: str) -> StudyInvalid:
+    """The error saying that an estimator `what` (could not be built, say), with the first line of `error`."""
     message = (str(error).strip().splitlines() or [""])[0][:200]
     return StudyInvalid(
         f"{import_path} {what} with these hyperparameters",
@@ -227,9 +223,9 @@ class FittedEstimator(ScorableModel):
         return f"FittedEstimator(d={len(self.stand_in)})"
 
     def scores(self, X: ArrayLike, truth: ArrayLike, score: RecordScore) -> NDArray[np.float64]:
-        """Each record's score in [0, G], (m,). Never raises or warns whatever the rows hold.
+        """Each record's score, (m,), before clipping to [0, G]: 0 for a row not finite or that cannot be predicted.
 
-        A row that is not finite in single precision (trees cast to it), or that cannot be predicted, scores 0.
+        Never raises or warns whatever the rows hold. Finite is meant in single precision, as trees cast to it.
 
         Args:
             X: (m, d) rows.
@@ -237,7 +233,7 @@ class FittedEstimator(ScorableModel):
             score: what is scored.
 
         Returns:
-            (m,) float64, not yet clipped. Element i is a function of row i, truth i and m alone.
+            (m,) float64. Element i is a function of row i, truth i and m alone.
 
         Raises:
             StudyInvalid: another number of columns than in training, or of labels than rows; both are public.
@@ -284,13 +280,13 @@ class FittedEstimator(ScorableModel):
         return to_grid(numbers, score.score_range, broken_score=0.0)
 
     def pair_table(self, records: Encoded, score: PairScore) -> Integers:
-        """The number of records of each class in each histogram cell, (2, B); without a prediction the lowest."""
+        """The number of records of each class in each histogram cell, (2, B); unpredicted ones in the lowest."""
         return self.table(records.X, records.labels, score, usable(records))
 
     def table(
         self, X: NDArray[Any], labels: NDArray[Any], score: PairScore, counted: NDArray[np.bool_] | None = None
     ) -> Integers:
-        """The number of `counted` rows of each class in each histogram cell, (2, B); the lowest if unpredicted.
+        """The number of `counted` rows of each class in each histogram cell, (2, B); without prediction the lowest.
 
         Args:
             X: (m, d) rows.
@@ -406,7 +402,7 @@ class FittedEstimator(ScorableModel):
         return OfRows(self.estimator, self.columns)
 
     def estimator_input(self, rows: NDArray[Any]) -> Any:
-        """Rows (k, d) as the estimator takes them, copied so that it cannot change the caller's."""
+        """Rows (k, d) as the estimator takes them, copied (but for trees) so that it cannot change the caller's."""
         if self.of_trees:
             return rows
         return np.array(rows, order="C") if self.columns is None else data_frame(self.columns, rows)

@@ -71,11 +71,7 @@ def estimator_class(path: str) -> type[Any]:
 
 
 def check_verbs(estimator_class: Any, path: str) -> None:
-    """Refuse a class without the methods fit, predict, get_params and set_params.
-
-    Raises:
-        StudyInvalid: it cannot.
-    """
+    """Refuse a class without the methods fit, predict, get_params and set_params."""
     missing = [verb for verb in _VERBS if not callable(getattr(estimator_class, verb, None))]
     if "predict" in missing and callable(getattr(estimator_class, "transform", None)):
         raise StudyInvalid(
@@ -190,7 +186,7 @@ def estimator_named(path: str, folder: str | Path) -> Any:
 
 
 def _import_file(file: Path) -> ModuleType:
-    """The module of a Python file beside a study, imported once for each content."""
+    """Run a Python file beside a study and return it as a module; a file of the same content is run once."""
     text, failed = file.read_bytes(), ""
     name = BESIDE + hashlib.sha256(text).hexdigest()[:16]
     if name in sys.modules:

@@ -60,7 +60,7 @@ class LinearTrainer:
         return len(self.X)
 
     def train(self, point: Mapping[str, Any]) -> LinearModel:
-        """The certified model at point["lambda"], started from a nearby one where the loss is logistic."""
+        """The certified model at point["lambda"], trained once, from a start that λ and the rows alone decide."""
         regularization = float(point["lambda"])
         if regularization not in self._trained:
             self._trained[regularization] = minimise(
@@ -74,6 +74,7 @@ class LinearTrainer:
 
     @cached_property
     def _signed_rows(self) -> SignedRows:
+        """The training rows times their signs, computed once."""
         return self.X.signed() if isinstance(self.X, StoredRows) else SignedRows.of(self.X, self.signs)
 
     @cached_property
@@ -141,11 +142,7 @@ class LinearTrainer:
 
 
 def check_two_classes(n_classes: int, loss: str) -> None:
-    """Refuse a linear model for other than two classes.
-
-    Raises:
-        StudyInvalid: there are more or fewer.
-    """
+    """Refuse a linear model for other than two classes."""
     if n_classes != 2:
         raise StudyInvalid(
             f"the target has {n_classes} classes, and a {loss} model separates two",

@@ -127,7 +127,7 @@ class PredictionsTrainer:
         )
 
     def baseline(self, n_classes: int) -> float | None:
-        """The best constant prediction's mean score on the public records; None without such records."""
+        """The best constant prediction's mean score on public records; None without these or for a user's score."""
         if not self.n_records:
             return None
         return constant_score(self.score, self.truth, even_weights(self.n_records), n_classes=n_classes)

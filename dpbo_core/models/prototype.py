@@ -40,7 +40,7 @@ class Prototype:
 
     @property
     def takes_columns(self) -> bool:
-        """Whether the estimator is fitted on a data frame, since it selects columns itself, as a Pipeline may."""
+        """Whether the estimator is or holds a Pipeline or ColumnTransformer, and so is fitted on a data frame."""
         from sklearn import compose, pipeline
 
         parts = [self.estimator, *_parts(list(self.estimator.get_params(deep=True).values()))]

@@ -78,7 +78,7 @@ def numbers_of(work: Callable[..., NDArray[Any]], *arguments: Any) -> NDArray[An
 
 
 def answer(result: int) -> None:
-    """Do the work as a child process, the array written to the file `result`, then end all it started.
+    """As a child process do the work on standard input, its array to the file `result`, then end all it started.
 
     On Linux what outlives its parent becomes a child of this process, in whichever session it is.
     """
@@ -105,7 +105,7 @@ def _words_of(file: Path) -> list[str]:
 
 
 def _work(result: int) -> None:
-    """Call the function that was sent with its arguments; its array, or its error, goes to the file `result`."""
+    """Call the function on standard input with its arguments; its array, or its error, goes to file `result`."""
     try:
         work, arguments = pickle.load(sys.stdin.buffer)  # noqa: S301  of the process that started this one
         opened = [pickle.loads(one) if isinstance(one, Pickle) else one for one in arguments]  # noqa: S301

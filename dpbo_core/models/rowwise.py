@@ -27,7 +27,7 @@ _FEW = 7  # rows that go together where not all are tried alone
 def check_rowwise(
     model: FittedEstimator, X_public: ArrayLike, *, needs: Verb = "predict", rows_alone: int = ROWS_TRIED
 ) -> NDArray[Any]:
-    """Refuse a model whose predictions of up to 64 public rows differ by batch, order or neighbours: their outcome.
+    """Refuse a model whose predictions depend on batch, order or neighbours; else those of up to 64 public rows.
 
     Numbers may differ in their last digits where the SHAPE of the batch differs (linear algebra then adds in
     another order), never where the other rows of a batch of one shape do.
@@ -93,7 +93,7 @@ def _check_beside_extremes(
     needs: Verb,
     extremes: Sequence[NDArray[Any]],
 ) -> None:
-    """Refuse a model whose predictions of public rows change beside extreme ones.
+    """Refuse a model whose predictions of public rows (the mask `rows_shown`) change beside `extremes`.
 
     Raises:
         StudyInvalid: a row's class, number or probabilities depend on them.

@@ -32,7 +32,7 @@ class ScorableModel(ABC):
         """
 
     def order_independent_steps(self, records: Encoded, score: Score) -> Integers:  # noqa: ARG002
-        """Each record's score as an integer from 0 to 2²⁴, (m,), whatever its place among others.
+        """Each record's score as an integer, (m,), whatever its place among others; TypeError unless overridden.
 
         Raises:
             TypeError: as `steps`; or the model has none.
@@ -40,7 +40,7 @@ class ScorableModel(ABC):
         raise TypeError(f"a {type(self).__name__} scores records, not persons")
 
     def pair_table(self, records: Encoded, score: PairScore) -> Integers:  # noqa: ARG002
-        """The number of records of each class in each histogram cell of the model's decision values, (2, B).
+        """The number of records of each class in each histogram cell, (2, B); TypeError unless overridden.
 
         Raises:
             TypeError: the model ranks nothing.
@@ -69,7 +69,7 @@ class ScorableModel(ABC):
 
 
 def common_class(models: Sequence[ScorableModel]) -> type[ScorableModel]:
-    """The class of all these models, whose methods score several of them together."""
+    """The class of all these models, whose methods score several together; `ScorableModel` where they differ."""
     classes = {type(model) for model in models}
     return classes.pop() if len(classes) == 1 else ScorableModel
 
@@ -80,5 +80,5 @@ def usable(records: Encoded) -> NDArray[np.bool_]:
 
 
 def refusal(score: Score, scored_by: str) -> TypeError:
-    """The error to raise for a score that a model cannot compute; `scored_by` says which models can."""
+    """The error for a score that a model cannot compute; `scored_by` says what scores such a model instead."""
     return TypeError(OF_PAIRS if isinstance(score, PairScore) else scored_by)

@@ -54,11 +54,7 @@ class Axis:
 
 
 def check_axes(algorithm: str, axes: Mapping[str, Axis], points: tuple[Mapping[str, Any], ...]) -> None:
-    """Refuse hyperparameters that the algorithm does not have, or that are not positive, or that are missing.
-
-    Raises:
-        StudyInvalid: it is not so.
-    """
+    """Refuse hyperparameters that the algorithm does not have, or that are not positive, or that are missing."""
     names = set(points[0])
     for name in names - set(axes):
         raise StudyInvalid(
@@ -81,11 +77,7 @@ def check_axes(algorithm: str, axes: Mapping[str, Axis], points: tuple[Mapping[s
 
 
 def check_moderate(what: str, value: float) -> None:
-    """Refuse a hyperparameter outside [1e-100, 1e100], where its square or quotient overflows; `what` names it.
-
-    Raises:
-        StudyInvalid: it is not.
-    """
+    """Refuse a hyperparameter outside [1e-100, 1e100], where its square or quotient overflows; `what` names it."""
     if not 1e-100 <= value <= 1e100:
         raise StudyInvalid(
             f"{what} takes the value {value:g}",

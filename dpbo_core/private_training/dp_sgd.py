@@ -93,7 +93,7 @@ def _renyi_curve(sigma: float, rate: float, steps: int) -> RenyiCurve:
 
 
 def _trial(cost: float, facts: TrialFacts) -> Trial:
-    """The trial of zCDP cost ρ, which pays for T steps of 1/(2σ²) each and for the noisy score."""
+    """The trial (a DP-SGD training and its noisy score) that costs at most what zCDP of ρ = `cost` would."""
     if facts.n_records is None:
         raise ValueError("a sampled training needs the number of its records")
     most = dict(facts.largest)["epochs"]

@@ -47,7 +47,7 @@ def sum_sensitivity(*, moves: int, n_records: int, size: int) -> float:
 def clipped_sum(
     records: Encoded, weights: NDArray[np.float64], clipping_norm: float, rows: NDArray[np.bool_] | None = None
 ) -> NDArray[np.int64]:
-    """The sum of clipped gradients in grid steps, Σ_i v_i/h, (d·K,); over the records in `rows` (n,) alone."""
+    """The sum of clipped gradients in grid steps, Σ_i v_i/h, (d·K,), over all records or a mask `rows` (n,)."""
     X = records.X
     with np.errstate(all="ignore"):
         slopes = _loss_derivatives(records, X @ weights)
@@ -61,7 +61,7 @@ def clipped_sum(
 
 
 def bounded(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Weights after a step, clipped to finite numbers, whatever the learning rate did."""
+    """Weights after a step, cut to ±10⁶ and NaN to 0, so that they are finite whatever the learning rate did."""
     return np.nan_to_num(np.clip(weights, -1e6, 1e6))
 
 

@@ -82,7 +82,7 @@ class ObjectivePerturbation:
         check_vector(noise_of(2.0 * _apart(tau, n, d, regularization), self.epsilon * OUTPUT_SHARE, d)[0])
 
     def _tilt(self, n_records: int, n_features: int, regularization: float) -> DiscreteLaplaceVector:
-        """The noise Z that is added to the objective as a linear term, in grid steps."""
+        """The mechanism that draws Z, the objective's linear term (tilt) in grid steps."""
         steps = math.ceil(2.0 * math.sqrt(n_features) / GRID * (1.0 + 1e-12)) + n_features
         epsilon = self.tilt_epsilon(n_records=n_records, regularization=regularization)
         return DiscreteLaplaceVector(steps, epsilon, n_features)
@@ -95,7 +95,7 @@ class ObjectivePerturbation:
         )
 
     def train(self, records: Encoded, point: Mapping[str, Any], source: NoiseSource) -> PrivateModel:
-        """The minimiser of the tilted objective, plus the noise that hides how it was computed."""
+        """The minimiser of the objective with a random tilt, plus small noise that hides the solver's error."""
         n, d = records.X.shape
         regularization = float(point["lambda"])
         tilt = self._tilt(n, d, regularization).draw(source).astype(np.float64) * GRID

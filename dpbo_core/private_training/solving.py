@@ -33,7 +33,7 @@ from dpbo_core.models.linear.tilted import descent_steps
 
 
 def noise_of(sensitivity: float, epsilon: float, size: int) -> tuple[DiscreteLaplaceVector, float]:
-    """The Laplace noise for `size` weights of that ℓ₂ sensitivity, and its grid h, a power of two."""
+    """The Laplace mechanism to make `size` weights of that ℓ₂ sensitivity ε-DP, and its grid h, a power of two."""
     h = 2.0 ** (math.floor(math.log2(sensitivity)) - 20)
     steps = math.ceil(math.sqrt(size) * sensitivity / h * (1.0 + 1e-12)) + size
     return DiscreteLaplaceVector(steps, epsilon, size), h
@@ -82,7 +82,7 @@ def check_solvable(
     """
 
     def solvable_at(log_lambda: float) -> bool:
-        """Whether the private problem has a solution at λ = exp(log_lambda)."""
+        """Whether every data set of that size can be solved to within τ at λ = exp(log_lambda)."""
         return solvable(
             n_records=n_records, n_features=n_features, regularization=math.exp(log_lambda), tilt_norm=tilt_norm
         )

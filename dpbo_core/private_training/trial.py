@@ -77,7 +77,7 @@ class TrialFacts:
     largest: tuple[tuple[str, float], ...]
 
     def training_cost(self, cost: float, of_score: float) -> float:
-        """What is left of a trial's `cost` for its training beside the noisy score's cost `of_score`."""
+        """The part of a trial's `cost` for its training: less `of_score`, but all where people are disjoint."""
         return cost if self.disjoint else cost - of_score
 
     @property
@@ -95,7 +95,7 @@ class TrialFacts:
 
 
 def pure_trial(facts: TrialFacts, cost: float, make: Callable[[float], PrivateTraining]) -> Trial:
-    """A trial of pure ε = `cost`, split between the training that `make` makes for an ε and its noisy score."""
+    """A trial of pure ε = `cost`, split between `make`'s training and its score, or spent on each if disjoint."""
     score = facts.laplace(facts.score_share * cost)
     return with_score(
         make(facts.training_cost(cost, from_units(score.epsilon_units)) * (1.0 - 1e-15)), score, facts
@@ -132,7 +132,7 @@ def largest(affordable: Callable[[float], bool]) -> float | None:
 
 
 def training_loss(trial: Trial, problem: Problem) -> float:
-    """Roughly what a private training loses to noise, as a share of the score's range: √(2dK/ρ)/n, at most 1.
+    """Roughly what a training loses to noise, as a share of the score's range: √(2dK/ρ)/n, at most 1; public: 0.
 
     The noise of all gradient steps over the most that n clipped gradients add. Digits and breast cancer lose within
     a factor of 2 of it, at ε = 1 and 4. Before a file's header is read d is taken for 30.

@@ -31,7 +31,7 @@ BASES: Mapping[str, Base] = {
 
 
 def base_named(name: str) -> Base:
-    """The private training algorithm that a study names.
+    """The base algorithm (how trials are trained, in private or in public) that `method.base` names.
 
     Raises:
         StudyInvalid: there is none of this name.
@@ -46,11 +46,7 @@ def base_named(name: str) -> Base:
 
 
 def check_base(base: Base, problem: Problem) -> None:
-    """Refuse a private training algorithm that does not fit the training set, model or hyperparameters.
-
-    Raises:
-        StudyInvalid: it is not so.
-    """
+    """Refuse a private training algorithm that does not fit the training set, model or hyperparameters."""
     instead = next(other.name for other in BASES.values() if other.private and not other.models)
     if base.private != (problem.training is not None):
         raise StudyInvalid(

@@ -46,11 +46,11 @@ class Scorer(Protocol):
         ...
 
     def pairs(self) -> Sensitive[int]:
-        """The sealed count of pairs, 2PQ, that a perfect ranking would reach; for scores of pairs alone."""
+        """The sealed number 2PQ, P and Q the classes' records, that a perfect ranking's count of pairs reaches."""
         ...
 
     def paired(self, model: ScorableModel, reference: ScorableModel, clipped: int) -> Sensitive[int]:
-        """The sealed sum of the records' score differences, clipped at ±`clipped` and scaled to 0 … 2²⁴."""
+        """The sealed sum of records' scores less the `reference`'s, clipped at ±`clipped`, scaled to 0 … 2²⁴."""
         ...
 
     @property
@@ -86,7 +86,7 @@ class Together:
 def evaluate_all(
     scorer: Scorer, models: Sequence[ScorableModel], paired_with: Paired | None = None, *, models_left: int = 0
 ) -> Together:
-    """The sealed exact integer of every model, in one pass over the records if the scorer can."""
+    """The sealed integer score of every model, and its paired difference if asked, in one pass where possible."""
     if isinstance(scorer, Half):
         return scorer.evaluate_all(models, paired_with, models_left=models_left)
     sums = tuple(scorer.evaluate(model) for model in models)
@@ -96,7 +96,7 @@ def evaluate_all(
 
 
 def models_at_once(scorer: Scorer, most: int) -> int:
-    """The number of models to score in one pass, at most `most`.
+    """The number of models to score in one pass: `most` where it reads files, fewer where records are in memory.
 
     Where each scoring reads files, they share a reading. Where the records are in memory a few small models share
     what is in the processor's cache; large ones, of which `most` says so, are scored by the step that trains them.
@@ -114,7 +114,7 @@ class Half(Opaque):
 
     @property
     def training(self) -> Sensitive[Encoded] | None:
-        """The sealed training records where they are sensitive too; None where they are public."""
+        """None: the training records are public; an override gives them, sealed, where they are sensitive too."""
         return None
 
     @abstractmethod
@@ -139,11 +139,11 @@ class Half(Opaque):
         return Sensitive(self.totals((model,), None, models_left=ONE_AT_A_TIME)[0][0])
 
     def pairs(self) -> Sensitive[int]:
-        """The sealed count of pairs, 2PQ, that a perfect ranking would reach, from the labels; never of persons."""
+        """The sealed number 2PQ that a perfect ranking's count of pairs reaches; TypeError unless overridden."""
         raise TypeError("persons are averaged, and pairs are of records")
 
     def paired(self, model: ScorableModel, reference: ScorableModel, clipped: int) -> Sensitive[int]:
-        """The sealed sum of score differences, clipped and scaled to 0 … 2²⁴; of record scores alone.
+        """The sealed sum of records' scores less the `reference`'s, clipped at ±`clipped`, scaled to 0 … 2²⁴.
 
         Raises:
             Sealed: as `totals`.
@@ -188,18 +188,18 @@ class Objective(Half):
         return Objective(Sensitive(replace(self._records.expose(), X=rows.expose())), self._score)
 
     def pairs(self) -> Sensitive[int]:
-        """The sealed count of pairs, 2PQ, that a perfect ranking would reach, from the labels alone."""
+        """The sealed number 2PQ, P and Q the classes' records, that a perfect ranking's count of pairs reaches."""
         return Sensitive(pairs_of(_class_counts(self._records.expose()))[1])
 
 
 def exact_totals(
     models: Sequence[ScorableModel], records: Encoded, score: Score, paired_with: Paired | None = None
 ) -> Totals:
-    """Each model's exact integer Σ_i round(2²⁴ g(w; x_i, y_i)/G), or C₂, and its sum of clipped differences
-    Σ_i ⌊(clip(s_i(λ) − s_i(λ₀), ±c) + c)·2²⁴/2c⌋, in one pass: as sensitive as the records.
+    """Each model's integer sum of scores, or count of pairs, and sum of differences, [] if not paired, in one pass.
 
-    A block of records is scored by one model after the other. How large it is follows from the models alone, which
-    are public.
+    The sums are Σ_i round(2²⁴ g(w; x_i, y_i)/G), or C₂, and Σ_i ⌊(clip(s_i(λ) − s_i(λ₀), ±c) + c)·2²⁴/2c⌋: as
+    sensitive as the records. A block of records is scored by one model after the other. How large it is follows
+    from the models alone, which are public.
     """
     if isinstance(score, PairScore):
         if paired_with is not None:
@@ -222,7 +222,7 @@ def _class_counts(records: Encoded) -> Integers:
 
 
 def shifted(count: Sensitive[int], pairs: Sensitive[int], share: float) -> Sensitive[int]:
-    """The sealed count B = C₂ − ⌊r·D⌋, with the sensitivity of C₂; r is `share` rounded to 2⁻¹⁶.
+    """The sealed count B = C₂ − ⌊r·D⌋ of pairs, as sensitive as C₂; r is `share` rounded to 2⁻¹⁶.
 
     Args:
         count: C₂.
@@ -233,9 +233,7 @@ def shifted(count: Sensitive[int], pairs: Sensitive[int], share: float) -> Sensi
 
 
 def table_of_part(records: Encoded, score: Score, models: Sequence[ScorableModel]) -> Integers:
-    """For each model, the number of a file's records of each class in each histogram cell, (L, 2, B).
-
-    Without a model the records of each class, (1, 2, 1).
+    """A file's records counted by model, class and histogram cell, (L, 2, B); without models by class, (1, 2, 1).
 
     Still sensitive: whoever calls this seals it again (`partitioned`).
     """

@@ -61,7 +61,7 @@ class PartCache(Opaque, Generic[T]):
         self._parts: dict[Part, tuple[tuple[int, ...], T]] = {}
 
     def get(self, reader: str, part: Part, read: Callable[[], T], *, size: Callable[[T], int], limit: int) -> T:
-        """What `read` gives for a file (part), cached in this process's memory until the file changes.
+        """What `read` gives for a file (part), cached in this process for this `reader` until the file changes.
 
         Args:
             reader: whose it is; what was kept for another is dropped.
@@ -293,7 +293,7 @@ class PartitionedObjective(Half):
         self._parts = pieces_of(parts, self._workers)
 
     def pairs(self) -> Sensitive[int]:
-        """The sealed count of pairs, 2PQ, that a perfect ranking would reach, from the labels of all files.
+        """The sealed number 2PQ that a perfect ranking's count of pairs reaches, from the labels of all files.
 
         Raises:
             Sealed: as `totals`.

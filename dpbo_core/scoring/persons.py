@@ -215,7 +215,7 @@ def record_steps(model: ScorableModel, records: Encoded, score: Score) -> Intege
 def person_steps(
     models: Sequence[ScorableModel], records: Encoded, score: Score, paired_with: Paired | None = None
 ) -> Iterator[Integers]:
-    """Blocks of each record's integer score under several models, then of its clipped paired differences."""
+    """Blocks of records' integer scores, a column a model, then their clipped differences to the paired one."""
     for at in range(0, records.n_records, ROWS):
         part = records.part(slice(at, at + ROWS))
         steps = [model.order_independent_steps(part, score) for model in models]

@@ -55,7 +55,7 @@ class _Remaining:
         return bool(self._parts)
 
     def take(self, process: object) -> Any:
-        """The next file (part) for a process, its own first and another's last; None where none is left."""
+        """The next file (part) for a process: one it had before, or nobody's, else any; None where none is left."""
         with self._lock:
             if not self._parts:
                 return None
@@ -203,7 +203,7 @@ class Processes(Opaque):
 
 
 def _effort(work: object, part: Part) -> float:
-    """How many bytes a file (part) is worth to read and score, by public facts: its size, and how many models."""
+    """The work of reading a file (part) and scoring it by all models, in bytes read, from its size alone."""
     if isinstance(part, ObjectAddress):
         return LEAST_EFFORT
     path = part if isinstance(part, Path) else part.path

@@ -37,7 +37,7 @@ class CandidateSet:
 
 
 def grid(space: SearchSpace, points: Mapping[str, int]) -> CandidateSet:
-    """The full grid: `points[name]` values on each numeric axis, every value of a categorical one.
+    """The full grid: `points[name]` values (1 if absent) on each numeric axis, every one of a categorical axis.
 
     Raises:
         StudyInvalid: 0 points on an axis, or more candidates than memory holds.
@@ -98,6 +98,7 @@ def sobol_positions(dimensions: int, count: int, *, seed: int) -> NDArray[np.flo
 
 
 def _candidate_set(space: SearchSpace, points: list[dict[str, Value]]) -> CandidateSet:
+    """The candidate set of these points, with their places in the unit cube."""
     encoded = np.array([space.encode(point) for point in points], dtype=float)
     encoded = encoded.reshape(len(points), space.dimensions)
     encoded.flags.writeable = False
@@ -137,6 +138,7 @@ def _values(axis: Axis, points: int) -> int:
 
 
 def _refuse_too_many(count: int) -> None:
+    """Refuse a candidate set of more than `LARGEST` points."""
     if count > LARGEST:
         raise StudyInvalid(
             f"the candidate set would have {count:,} points; this machine's memory is planned for {LARGEST:,}",

@@ -24,6 +24,7 @@ Value = float | int | str | bool
 
 
 def _check_ends(low: float, high: float) -> None:
+    """Refuse the ends of an axis unless they are finite and low < high."""
     if not (math.isfinite(low) and math.isfinite(high)):
         raise StudyInvalid(
             f"an axis runs from {low} to {high}",
@@ -39,6 +40,7 @@ def _check_ends(low: float, high: float) -> None:
 
 
 def _check_logarithmic(low: float) -> None:
+    """Refuse the low end of a logarithmic axis unless it is above 0."""
     if low <= 0:
         raise StudyInvalid(
             f"a logarithmic axis starts at {low:g}",
@@ -200,7 +202,7 @@ class SearchSpace:
         return np.array([u for name, axis in self.axes.items() for u in _cube(axis, name, point)], dtype=float)
 
     def to_json(self) -> dict[str, Any]:
-        """The axes as plain tables: low, high, log and integer, or values."""
+        """The axes, without their conditions, as plain tables: low, high, log and integer, or values."""
         return {
             name: {"values": list(axis.values)}
             if isinstance(axis, Categorical)
@@ -209,7 +211,7 @@ class SearchSpace:
         }
 
     def at(self, position: NDArray[Any]) -> dict[str, Value]:
-        """The point at a position: one coordinate in [0, 1] per axis."""
+        """The point at a position, one coordinate in [0, 1] per axis; without axes that do not exist there."""
         point: dict[str, Value] = {}
         for (name, axis), x in zip(self.axes.items(), position, strict=True):
             if self.exists(name, point):
@@ -217,6 +219,7 @@ class SearchSpace:
         return point
 
     def _check_condition(self, name: str, parent: str, values: tuple[Value, ...]) -> None:
+        """Refuse a condition on `name` unless `parent` is a categorical axis before it with these `values`."""
         before = list(self.axes)[: list(self.axes).index(name)]
         axis = self.axes.get(parent)
         if parent not in before or not isinstance(axis, Categorical):
@@ -240,4 +243,5 @@ def _cube(axis: Axis, name: str, point: Mapping[str, Value]) -> tuple[float, ...
 
 
 def _is_among(value: Value, values: tuple[Value, ...]) -> bool:
+    """Whether `value` is one of `values`, of the same type too."""
     return any(value == other and type(value) is type(other) for other in values)  # 1 is not True

@@ -68,4 +68,5 @@ def _reach(room: float, fall: float) -> float:
 
 
 def _normal_cdf(x: float) -> float:
+    """The probability Φ(x) that a standard normal variable is at most x."""
     return 0.5 * math.erfc(-x / math.sqrt(2.0))

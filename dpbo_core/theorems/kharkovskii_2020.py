@@ -104,7 +104,7 @@ def theorem_3_distortion(*, approximation: float, scaled_diameter: float, answer
 def remark_2_approximation(
     *, distortion: float, singular_value: float, floor: float, scaled_diameter: float, answer_bound: float
 ) -> float:
-    """What takes ε_ucb's place in Theorem 3 where σ_min < ω: 2√3 L max(d²ν, 1 − exp(−(d²/2)((1 + ν)C′ − 1))).
+    """The regret that stays, for ε_ucb in Theorem 3, if σ_min < ω: 2√3 L max(d²ν, 1 − exp(−(d²/2)((1 + ν)C′ − 1))).
 
     Theorem 3's ε_ucb is 2√3 L times d²ν, a bound on the relative change of every covariance of the squared
     exponential: a = ‖x − x′‖²/2l² ≤ d²/2, and e^{aν} − 1 ≤ 2aν as long as aν ≤ 1. Raised singular values shrink it
@@ -139,7 +139,8 @@ def theorem_3_regret_bound(
     n_steps: int,
     constants: tuple[float, float],
 ) -> float:
-    """S_T ≤ (ε_ucb² + 24 (C₂ + C₁√β_T)² log T/T + 24 β_T γ_T/(T log(1 + σ_n⁻²)))^½, with probability 1 − δ_ucb.
+    """The bound on the regret S_T after T steps, (ε_ucb² + 24 (C₂ + C₁√β_T)² log T/T + 24 β_T γ_T/(T log(1 +
+    σ_n⁻²)))^½, with probability 1 − δ_ucb.
 
     Holds when: the function is a draw of the Gaussian process whose kernel is used, r is at least Lemma 1's for
         `theorem_3_distortion` and μ = δ_ucb/2, σ_min ≥ ω, |y_t| ≤ L, and every K is diagonally dominant

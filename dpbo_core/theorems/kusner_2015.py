@@ -254,7 +254,8 @@ def theorem_5_sensitivity(
     decay_constant: float,
     score_change: float = math.inf,
 ) -> float:
-    """|f(λ_T) − f′(λ′_T)| ≤ A·e^{−Tτ/(log T)^{d/4}} + c, c = 2√((1 − k₁) log(2N/δ)), with probability 1 − δ.
+    """The sensitivity of branch and bound's last score: |f(λ_T) − f′(λ′_T)| ≤ A·e^{−Tτ/(log T)^{d/4}} + c, with c =
+    2√((1 − k₁) log(2N/δ)) and with probability 1 − δ.
 
     Holds when: Assumption 1, and the constants of de Freitas et al. for BOTH f and f′ (all taken on by the caller,
         who must state them without looking at the data); T ≥ 2.
@@ -375,7 +376,7 @@ def theorem_7_integer_sensitivity(
     grid: int,
     max_records_per_person: int = 1,
 ) -> int:
-    """Theorem 7 on exact integer sums: Δ_int = min{m·g, m(⌈g L D/G⌉ + 1) + k(⌈g R/G⌉ + 1)}, g = `grid`.
+    """Theorem 7's sensitivity of exact integer sums: min{m·g, m(⌈g L D/G⌉ + 1) + k(⌈g R/G⌉ + 1)}, g = `grid`.
 
     The models of the two search paths differ, so every record's rounding counts: one step each.
     Holds when: `path_change` is at least L·D (`path_length_bound`) and R the range of one record's score.
@@ -414,7 +415,7 @@ def corollary_4_scale(*, sensitivity: float, epsilon: float) -> float:
 
 
 def theorem_8_error_bound(*, sensitivity: float, epsilon: float, failure_probability: float) -> float:
-    """The noise: |f̃_L − f_BO| ≤ a·Δ/ε with probability at least 1 − e^{−a}, e^{−a} = `failure_probability`.
+    """How far noise moves the release: |f̃_L − f_BO| ≤ a·Δ/ε, but with probability e^{−a} = `failure_probability`.
 
     Holds when: the noise is Laplace at scale Δ/ε (verified by code). Neighbours: not a privacy statement.
     Source: Theorem 8.

@@ -20,9 +20,10 @@ COMPARISONS = 2.0 ** (2.0 / 3.0)  # ε₂/ε₁ at c = 1
 
 
 def theorem_4_epsilons(*, epsilon_units: int) -> tuple[int, int]:
-    """How ε splits into (ε₁, ε₂), in 10⁻¹²: Algorithm 7, stopped at the first query above, is (ε₁ + ε₂)-DP.
+    """The split of ε, in 10⁻¹², into (ε₁, ε₂), of threshold and comparisons, at which Algorithm 7 is ε-DP.
 
-    However many queries were below before it. ε₂/ε₁ = (2c)^(2/3) makes the variance of ρ − ν_i least.
+    It stops at the first query above, however many were below before. ε₂/ε₁ = (2c)^(2/3) makes the variance of
+    ρ − ν_i least.
     Holds when: the queries may be chosen after seeing earlier answers; every answer is one bit, and after the first
     query above none is given. Source: Theorem 4 and section 4.2.
     """
@@ -31,5 +32,5 @@ def theorem_4_epsilons(*, epsilon_units: int) -> tuple[int, int]:
 
 
 def theorem_4_epsilon(*, sensitivity: float, comparison_scale: float) -> float:
-    """The ε₁ + ε₂ of comparisons with noise of scale 2Δ/ε₂, where ε is split by `theorem_4_epsilons`."""
+    """The whole ε = ε₁ + ε₂ of comparisons whose noise has the scale 2Δ/ε₂, split by `theorem_4_epsilons`."""
     return 2.0 * sensitivity / comparison_scale * (1.0 + 1.0 / COMPARISONS)

@@ -87,6 +87,7 @@ def capped_delta(*, epsilon: float, tail: float) -> float:
 
 
 def _is_logarithmic(shape: float, gamma: float) -> bool:
+    """Whether η is taken for 0, the logarithmic law; ValueError for an impossible η or γ."""
     _check_shape(shape)
     if not 0.0 < gamma < 1.0:
         raise ValueError("γ lies between 0 and 1")
@@ -94,5 +95,6 @@ def _is_logarithmic(shape: float, gamma: float) -> bool:
 
 
 def _check_shape(shape: float) -> None:
+    """Refuse a shape η that is not a finite number above −1."""
     if not (math.isfinite(shape) and shape > -1.0):
         raise ValueError("η lies above −1")

@@ -81,13 +81,12 @@ def theorem_2_epsilon(*, base_epsilon: float, shape: float, lower: float, upper:
 def poisson_renyi(
     *, alpha: float, base_epsilon: float, base_delta_hat: float, mean: float, lower: float, upper: float
 ) -> float:
-    """The Rényi cost at α of adaptive selection among K ~ Poisson(μ) trials; K = 0 gives a fixed default.
+    """The Rényi cost at α of adaptive selection among K ~ Poisson(μ) trials, ∞ for large α; K = 0: a fixed default.
 
     B = ε + α/(α−1) log C + log(1/c) + μCδ̂ + log μ/(α−1), and ε′ = log(e^{−μ} + e^{(α−1)B})/(α−1).
 
     Holds when: every M_λ is (α, ε)-RDP and (ε̂, δ̂)-DP at `poisson_epsilon_hat`, and α ≤ C/(C−c).
     Derivation: f′(x) = μe^{−μ(1−x)}, so f′(X)^α f′(X′)^{1−α} ≤ μ exp(μ(α−1)C(r′ − e^{ε̂} r)) in the file's terms.
-    Infinite where α is too large.
     """
     _check_bounds(lower, upper)
     if alpha * (upper - lower) > upper:
@@ -121,5 +120,6 @@ def best_epsilon(renyi: Callable[[float], float], orders: Iterable[float], *, de
 
 
 def _check_bounds(lower: float, upper: float) -> None:
+    """Refuse bounds on the densities unless 0 < c ≤ 1 ≤ C < ∞."""
     if not (0.0 < lower <= 1.0 <= upper < math.inf):
         raise ValueError("0 < c ≤ 1 ≤ C")

@@ -60,16 +60,17 @@ class Listed:
 
 
 def _is(argument: object, value: object) -> bool:
-    """Whether two are the same plain value, types compared exactly first, so that no foreign code is called."""
+    """Whether two plain values are the same; their types are compared first, so that no foreign code is called."""
     return type(argument) is type(value) and bool(argument == value)
 
 
 def _value_in_words(value: object) -> str:
+    """A plain value as Python writes it, and of anything else the name of its type."""
     return repr(value) if type(value) in (str, int, float, bool, type(None)) else f"a {type(value).__name__}"
 
 
 def _list(module: str, names: str, entry: Listed) -> dict[str, Listed]:
-    """The same allowlist entry for each of a module's class names."""
+    """A part of the allowlist: the same `entry` for every class name in `names`, a text split at its spaces."""
     return {f"{module}.{name}": entry for name in names.split()}
 
 

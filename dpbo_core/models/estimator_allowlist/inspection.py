@@ -37,7 +37,7 @@ _CALLED = (FunctionType, BuiltinFunctionType, MethodType, ModuleType, np.ufunc)
 
 
 def unlisted_part(estimator: Any) -> str:
-    """The first part of an estimator that is not on the allowlist of row-by-row classes, in words; "" if none.
+    """What keeps an estimator off the allowlist of row-by-row classes, the first part of it in words; "" if none.
 
     Args:
         estimator: fitted or not. It is walked, never called.
@@ -51,7 +51,7 @@ def unlisted_part(estimator: Any) -> str:
 
 
 def check_listed(estimator: Any) -> None:
-    """Refuse a fitted estimator that no longer is what the allowlist admitted before it was fitted.
+    """Refuse a fitted estimator that holds something off the allowlist, by a hyperparameter or by fitting.
 
     Raises:
         StudyInvalid: it holds something that is not on the list.
@@ -66,7 +66,7 @@ def check_listed(estimator: Any) -> None:
 
 
 def _unlisted_parts(item: Any, seen: dict[int, Any], checked: set[int]) -> Iterator[str]:
-    """Every part of `item`, in words and at any depth, that is not on the allowlist; `seen` ends cycles."""
+    """Every part of `item` off the allowlist, in words; what `seen` and `checked` (classes) hold is passed over."""
     kind = type(item)
     if _among(kind, _PLAIN) or _plain_of_numpy(item) or id(item) in seen:
         return
@@ -136,7 +136,7 @@ def _among(kind: object, kinds: Iterable[object]) -> bool:
 
 
 def _held(item: Any, entry: Listed) -> dict[str, Any]:
-    """The attributes and items of an object of a listed class, by name."""
+    """What an object of a listed class holds, by name: attributes, items, and of a compiled one what it pickles."""
     held = dict(getattr(item, "__dict__", {}))  # the class is listed, so nothing of a stranger's is called
     if entry.compiled:
         held |= {"pickled": list(item.__reduce_ex__(2)[1:])}
@@ -198,7 +198,7 @@ def _is_listed(item: Any) -> bool:
 
 
 def _replaced(kind: type) -> str:
-    """The name of a method of `kind` that somebody replaced, as its code lies elsewhere; "" if there is none."""
+    """The method of `kind` that somebody replaced, in words, as its code lies elsewhere; "" if there is none."""
     for owner in kind.__mro__:
         home = _home(owner.__module__.partition(".")[0])
         if home is None:
@@ -247,6 +247,7 @@ def _files(member: Any) -> Iterator[str]:
 
 
 def _name_in_words(item: Any) -> str:
+    """The module and name of a module, class, function or object, for a message."""
     if type(item) is ModuleType:
         return f"the module {item.__name__}"
     module, name = getattr(item, "__module__", None), getattr(item, "__qualname__", None)

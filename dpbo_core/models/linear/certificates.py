@@ -58,7 +58,7 @@ def gradient_certificate(
     mean_slope: float,
     summands: int,
 ) -> float:
-    """The certificate τ_λ = (‖g‖ + E)/λ from the computed gradient g of O_λ (logistic) at w, E its rounding.
+    """The certificate τ_λ = (‖g‖ + E)/λ ≥ ‖w − w_λ‖ from the computed gradient g of O_λ (logistic), E its rounding.
 
     |ℓ′| is log-Lipschitz with constant 1, so a margin off by e_m moves a slope by at most a factor e^{e_m}; hence
     E = r·c̄·(e^{e_m} − 1 + 8u + γ_k) + 4u(λ‖w‖ + ‖g‖), k = `summands` the longest chain of additions over rows.
@@ -71,7 +71,7 @@ def gradient_certificate(
 
 
 def certifiable(*, n_records: int, n_features: int, regularization: float, tilt_norm: float = 0.0) -> float:
-    """The least τ_λ (logistic) that doubles surely reach, for any rows of norm at most 1; ∞ if none.
+    """The least certificate τ_λ (logistic) that doubles surely reach, for any rows of norm at most 1; ∞ if none.
 
     At the exact minimiser O(w) ≤ O(0) = log 2, so ‖w‖ ≤ (β + √(β² + 2λ log 2))/λ with β = ‖b‖/n of a tilt b, and
     ‖w‖ ≤ (1 + β)/λ. There the certificate's rounding E (c̄ ≤ 1), the rounding that the computed gradient really has
@@ -95,7 +95,7 @@ def gap_certificate(
     regularization: float,
     row_norm: float,
 ) -> float:
-    """The certificate τ_λ = √(2·gap/λ) for the hinge loss, from any w and any dual point α (clipped here).
+    """The certificate τ_λ = √(2·gap/λ) ≥ ‖w − w_λ‖ for the hinge loss, from any w and dual point α (clipped here).
 
     gap = P(w) − D(α), P = O_λ(w), D(α) = (1/n)Σα_i − (λ/2)‖w_α‖², summed as
     (λ/2)‖w − w_α‖² + (1/n) Σ [(1 − α_i)·max(0, 1 − m_i) + α_i·max(0, m_i − 1)],

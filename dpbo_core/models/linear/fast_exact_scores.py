@@ -66,7 +66,7 @@ class NearSteps:
 
     @classmethod
     def of(cls, slopes: NDArray[np.float64], score: object) -> "NearSteps | None":
-        """A fast scorer for L linear models of weights (d, L); None for few models or many doubtful records."""
+        """A fast scorer of L linear models of weights (d, L); None for few, another score or too much rounding."""
         n_models = slopes.shape[1]
         if n_models < MODELS_AT_LEAST or not isinstance(score, Steep | Accuracy):
             return None
@@ -80,7 +80,7 @@ class NearSteps:
     def blocks(
         self, records: Encoded, exact: Exact
     ) -> Iterator[tuple[int, NDArray[np.float64] | NDArray[np.int64]]]:
-        """Integer scores (r, L) block by block, with +1 to add them to the sum or −1 to take them back from it.
+        """Blocks of integer scores (r, L), +1 to add to the sum or −1 to take back; `exact` scores those in doubt.
 
         All together are the steps of every record once, by `exact`. What is yielded is good until the next.
         """

@@ -118,7 +118,7 @@ class LinearModel(ScorableModel):
 
     @classmethod
     def signed_steps(cls, models: Sequence[Self], records: Encoded, score: Score) -> Iterator[SignedSteps]:
-        """Blocks of integer scores (r, L), +1 to add or −1 to subtract, by one exact enough matrix product."""
+        """Blocks of integer scores (r, L), +1 to add to the sum or −1 to take back; a matrix product if faster."""
         near = NearSteps.of(np.stack([model.weights for model in models], axis=1), score)
         if near is None:
             return super().signed_steps(models, records, score)
@@ -204,7 +204,7 @@ def minimise(
     tolerance: float | None = None,
     start: Start | None = None,
 ) -> LinearModel:
-    """The certified linear model, as `train` makes it, of rows prepared before, from `start` if given.
+    """The certified linear model that `train` makes, of rows already signed; a logistic descent begins at `start`.
 
     The certificate is computed at what is returned, so it does not depend on the start.
     """
@@ -230,6 +230,7 @@ def minimise(
 
 
 def _check_positive(what: str, value: float) -> None:
+    """Refuse a value that is not a finite number above 0; `what` names it in the message."""
     if not (math.isfinite(value) and value > 0.0):
         raise StudyInvalid(
             f"the {what} is {value:g}",

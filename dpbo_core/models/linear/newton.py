@@ -88,7 +88,7 @@ class Place:
 def descend(
     rows: SignedRows, regularization: float, tolerance: float, start: Start | None = None
 ) -> tuple[Place, float]:
-    """The point w where Newton's descent ends, with margins and gradient there, and its certificate."""
+    """Newton's descent from `start` (None: w = 0): where it ends, and its certificate, maybe above `tolerance`."""
     d = rows.Z.shape[1]
     place = visit(rows, np.zeros(d) if start is None else start.w, regularization)
     factor = None if start is None else start.factor
@@ -172,7 +172,7 @@ def _needs_new_factor(following: Place, place: Place, certificate: float, tolera
 
 
 def _line_search(rows: SignedRows, place: Place, step: NDArray[np.float64]) -> Place | None:
-    """The first w + t·p that halves the gradient, or that Armijo's rule accepts by more than rounding."""
+    """The first w + t·p, t = 1, ½, …, that halves the gradient or that Armijo's rule accepts; None if none does."""
     length = 1.0
     for _ in range(_HALVINGS):
         tried = visit(rows, place.w + length * step, place.regularization)
@@ -227,7 +227,7 @@ class LogisticPath:
             return _between(above, below, min(place - j, 1.0), regularization)
 
     def _first(self, regularization: float) -> Start | None:
-        """The Newton step from w = 0, the model of λ = ∞."""
+        """The starting point for a large λ, by one Newton step from w = 0; None where rounding leaves none."""
         return _start(self._flat, regularization, self._pull)
 
     def _anchor(self, j: int) -> _Anchor | None:
@@ -256,7 +256,7 @@ class LogisticPath:
 
 
 def _between(above: _Anchor, below: _Anchor, theta: float, regularization: float) -> Start | None:
-    """The starting point at λ, a share θ of the way down from one anchor to the next."""
+    """The starting point at λ, a share `theta` of the way from one anchor down to the next; None as `_start`."""
     S = (1.0 - theta) * above.curvature + theta * below.curvature
     width = math.log(below.penalty / above.penalty)
     u, slopes = [], []

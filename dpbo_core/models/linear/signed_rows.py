@@ -100,7 +100,7 @@ class StoredRows:
         return SignedRows(stored(blocks, (int(chosen.sum()), self.shape[1]), self.limit))
 
     def unsigned_where(self, chosen: NDArray[np.bool_]) -> Iterator[tuple[Rows, Rows]]:
-        """The rows x_i and labels y_i where the mask `chosen` (n,) is True, a block at a time."""
+        """The rows x_i and signs y_i = ±1 where the mask `chosen` (n,) is True, a block at a time."""
         for block in row_blocks(*self.shape):
             in_block = chosen[block]
             signs = self.signs[block][in_block]
@@ -108,7 +108,7 @@ class StoredRows:
 
 
 def stored(blocks: Iterable[Rows], shape: tuple[int, int], limit: int) -> Rows:
-    """Blocks of rows stacked to one matrix of `shape` (n, d), in a file beyond `limit` bytes.
+    """Blocks of rows as one matrix of `shape` (n, d), in memory up to `limit` bytes, else in a temporary file.
 
     Raises:
         StudyInvalid: there is no room for the file.

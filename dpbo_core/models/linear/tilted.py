@@ -28,7 +28,7 @@ _HALVINGS = 40
 
 
 def minimise_tilted(Z: NDArray[np.float64], regularization: float, tilt: Vector, tolerance: float) -> Vector:
-    """The minimiser ŵ (d,) of the tilted objective, within the distance `tolerance`."""
+    """The w (d,) within `tolerance` of the least mean logistic loss + (λ/2)‖w‖² + bᵀw/n, b the `tilt`."""
     w = np.zeros(Z.shape[1])
     value, gradient, curvatures, certificate = _visit(Z, w, regularization, tilt)
     for _ in range(_NEWTON_STEPS):
@@ -49,10 +49,10 @@ def minimise_tilted(Z: NDArray[np.float64], regularization: float, tilt: Vector,
 
 
 def descent_steps(regularization: float, tilt_norm: float, n_records: int, tolerance: float) -> int:
-    """How many accelerated steps from w = 0 make ‖w − argmin O‖ ≤ τ/2; M = ¼ + λ bounds the curvature.
+    """How many steps of accelerated descent from w = 0 surely end within `tolerance`/2 of the tilted minimiser.
 
-    O(w_k) − O* ≤ (1 − √(λ/M))^k (M + λ)/2 ‖w*‖² (Nesterov 2018, Theorem 2.2.3), O(w) − O* ≥ (λ/2)‖w − w*‖², and
-    ‖w*‖ ≤ (1 + ‖b‖/n)/λ as λw* = −(mean of gradients of norm ≤ 1) − b/n.
+    M = ¼ + λ bounds the curvature. O(w_k) − O* ≤ (1 − √(λ/M))^k (M + λ)/2 ‖w*‖² (Nesterov 2018, Theorem 2.2.3),
+    O(w) − O* ≥ (λ/2)‖w − w*‖², and ‖w*‖ ≤ (1 + ‖b‖/n)/λ as λw* = −(mean of gradients of norm ≤ 1) − b/n.
     """
     M = 0.25 + regularization
     reach = (1.0 + tilt_norm / n_records) / regularization
@@ -73,7 +73,7 @@ def _newton(curvature: NDArray[np.float64], gradient: Vector) -> Vector | None:
 
 
 def _accelerated_descent(Z: NDArray[np.float64], regularization: float, tilt: Vector, tolerance: float) -> Vector:
-    """The tilted objective's minimiser by Nesterov's accelerated descent, in a fixed number of steps."""
+    """The tilted objective's minimiser by Nesterov's accelerated descent, in at most `descent_steps` steps."""
     M, d = 0.25 + regularization, Z.shape[1]
     root = math.sqrt(regularization / M)
     momentum = (1.0 - root) / (1.0 + root)
@@ -90,7 +90,7 @@ def _accelerated_descent(Z: NDArray[np.float64], regularization: float, tilt: Ve
 def _visit(
     Z: NDArray[np.float64], w: Vector, regularization: float, tilt: Vector
 ) -> tuple[float, Vector, Vector, float]:
-    """The tilted objective at w, its gradient, ℓ″ of each record, and the certificate."""
+    """The tilted objective at w, its gradient, ℓ″ of each record, and a bound on the distance to the minimiser."""
     n = len(Z)
     values, slopes, curvatures = logistic(Z @ w)
     value = 0.5 * regularization * float(w @ w) + float(values.mean()) + float(tilt @ w) / n

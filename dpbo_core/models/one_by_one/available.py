@@ -14,7 +14,7 @@ MS_PER_RECORD = 14.0  # of one core, a logistic regression; benchmarks/enforced.
 
 
 def check_enforceable() -> None:
-    """Refuse a machine on which a child process cannot be confined to predicting.
+    """Start child processes, once per process, and refuse a machine that cannot confine them to predicting.
 
     Raises:
         StudyInvalid: it cannot be had here.
@@ -28,7 +28,7 @@ def check_enforceable() -> None:
 
 @lru_cache(maxsize=1)
 def _obstacle(process: int) -> str:  # noqa: ARG001  a copy of this process asks again
-    """Why no child process can be confined on this machine, in words; "" if one can."""
+    """Why no child process can be confined on this machine, tried once in each `process`; "" if one can."""
     if not sys.platform.startswith("linux"):
         return f"{sys.platform} has no seccomp"
     from dpbo_core.models.one_by_one.child import ATTEMPTS, Probe, Record, model_bytes

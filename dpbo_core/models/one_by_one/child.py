@@ -38,7 +38,7 @@ class Probe:
     """Predicts 1 where nothing prevented it."""
 
     def predict(self, rows: NDArray[Any]) -> NDArray[np.int64]:
-        """The label 1 for the one row it is given, shape (1,)."""
+        """Try what a child must not do, the `ATTEMPTS` entry that the row names; then the label 1, shape (1,)."""
         ATTEMPTS[int(rows[0, 0])]()
         return np.ones(1, dtype=np.int64)
 
@@ -133,7 +133,7 @@ def live(record_fd: int, model_fd: int, result_fd: int, confine: Callable[[], bo
 
 
 def steps(record: Record, estimator: bytes, score: bytes) -> int:
-    """The record's score as an integer from 0 to 2²⁴; 0 if the estimator or the score raises."""
+    """The record's score as an integer from 0 to 2²⁴; what the unpickled estimator or score raises is raised."""
     how: RecordScore = pickle.loads(score)  # noqa: S301  pickled by the curator
     model = pickle.loads(estimator)  # noqa: S301  as above; what it runs runs here
     with sequential():
@@ -163,6 +163,7 @@ def sequential() -> Any:
 
 
 def _read_exactly(fd: int, n_bytes: int) -> bytes:
+    """The next `n_bytes` from the file `fd`, waited for; EOFError where it ends before."""
     parts = []
     while n_bytes:
         part = os.read(fd, n_bytes)

@@ -50,7 +50,7 @@ class Engine:
             raise not_to_be_had(next(message for message in messages if message))
 
     def steps(self, model: bytes, rows: NDArray[np.float64], truth: NDArray[Any]) -> NDArray[np.int64]:
-        """Each record's score, (m,), as an integer from 0 to 2²⁴, computed in a child process of its own.
+        """Each record's score, (m,), as an integer from 0 to 2²⁴, in a child process of its own; 0 where it failed.
 
         Raises:
             Sealed: an image is gone, for lack of memory say.
@@ -77,7 +77,7 @@ class Engine:
         return scores
 
     def trial(self, model: bytes, record: Record) -> tuple[int | None, int, float]:
-        """A PUBLIC record's integer score (None without one), how its child ended, and its CPU seconds."""
+        """A PUBLIC record's integer score (None without one), its child's exit code, and its CPU seconds."""
         with self._lock, in_memory(model) as file:
             try:
                 answer, ending, seconds = self._handles[0].trial(file, record)
@@ -97,7 +97,7 @@ class Engine:
 
 
 def engine(modules: tuple[str, ...], needed: tuple[str, ...], limits: Limits, process: int) -> Engine:
-    """The engine whose image processes, to be forked per record, imported these public modules; cached."""
+    """A cached, running engine whose images (children are forked from them) imported `modules`, `needed` surely."""
     current = _engine(modules, needed, limits, process)
     if not current.running:
         _engine.cache_clear()
@@ -107,12 +107,12 @@ def engine(modules: tuple[str, ...], needed: tuple[str, ...], limits: Limits, pr
 
 @lru_cache(maxsize=2)
 def _engine(modules: tuple[str, ...], needed: tuple[str, ...], limits: Limits, process: int) -> Engine:  # noqa: ARG001
-    """The engine for these modules and limits in this process, cached."""
+    """The engine first started with these arguments, cached, which may have been closed since."""
     return Engine(modules, needed, limits)
 
 
 def scouted(model: bytes, record: Record, hidden: Sequence[str]) -> tuple[tuple[str, ...], str]:
-    """The modules that predicting a PUBLIC record imports, and the error it raised, tried in a separate process."""
+    """Predict a PUBLIC record in a separate process without the `hidden` packages: its imports, and its error."""
     handle = Handle(cores()[0])
     try:
         with in_memory(model) as file:

@@ -45,7 +45,7 @@ _INHERITED = ("LD_LIBRARY_PATH", "SYSTEMROOT", "PATH")
 
 
 def hidden_beside(modules: Collection[str]) -> list[str]:
-    """The large packages to which none of the `modules` belongs, so that images must not import them."""
+    """The large optional packages (pandas, say) that none of the `modules` is of: images do not import them."""
     wanted = {name.partition(".")[0] for name in modules}
     return [name for name in _OPTIONAL if name not in wanted]
 
@@ -71,7 +71,7 @@ class Handle:
         self._control = ours
 
     def load(self, modules: Collection[str], needed: Collection[str], limits: Limits) -> str:
-        """Have the image process import the modules and prepare to fork; "", or why it could not."""
+        """Have the image import `modules` (the `needed` must succeed) and prepare to fork; "", or why it failed."""
         hidden = hidden_beside(modules)
         message = {"modules": [*modules], "needed": [*needed], "hidden": hidden, **vars(limits)}
         try:
@@ -109,7 +109,7 @@ class Handle:
                 os.close(result)
 
     def trial(self, model: int, record: Record) -> tuple[bytes, int, float]:
-        """Try a PUBLIC record: what the child wrote, how it ended, its CPU seconds."""
+        """Score a PUBLIC record in a child: the bytes that it wrote, its exit code, and its CPU seconds."""
         result, ending = self._answered(self._begin(b"trial", model, record))
         if not ending:
             raise Sealed
@@ -117,7 +117,7 @@ class Handle:
         return result, ending["exit"], ending["seconds"]
 
     def scout(self, model: int, record: Record, hidden: Sequence[str]) -> dict[str, Any]:
-        """Predict a PUBLIC record in the image itself: the modules that it imported, and the error it raised."""
+        """Predict a PUBLIC record in the image itself, useless afterwards: "modules" imported, and "failure"."""
         self._send_record(json.dumps({"hidden": hidden}).encode(), model, record, result := os.pipe())
         os.close(result[1])
         text = b""
@@ -137,7 +137,7 @@ class Handle:
         self.process.wait()
 
     def _begin(self, message: bytes, model: int, record: Record) -> int:
-        """Send a record to a newly forked child; returns the pipe that its result will be in."""
+        """Have a child forked for a record (b"record" or b"trial"): the pipe that its result will be in."""
         result = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             self._send_record(message, model, record, result)
@@ -149,7 +149,7 @@ class Handle:
         return result[0]
 
     def _end(self, result: int) -> bytes:
-        """The content of the result pipe of a child that has ended.
+        """Wait until the child ends; returns what it wrote to the pipe `result`, which is closed.
 
         Raises:
             Sealed: the image itself is gone.
@@ -160,7 +160,7 @@ class Handle:
         return result_bytes
 
     def _answered(self, result: int) -> tuple[bytes, bytes]:
-        """What the child wrote and the image's report of how it ended; closes the pipe."""
+        """Wait for a child's end: what it wrote to `result`, now closed, and the image's report; b"" for none."""
         try:
             try:
                 ending = self._control.recv(LARGEST_MESSAGE)
@@ -175,7 +175,7 @@ class Handle:
         return result_bytes, ending
 
     def _send_record(self, message: bytes, model: int, record: Record, result: Sequence[int]) -> None:
-        """Pass the open files to the image, then write the record, which the child alone reads."""
+        """Pass the open files to the image, then write the record for its child alone; no error if it is gone."""
         source, sink = os.pipe()
         try:
             with os.fdopen(sink, "wb", buffering=0) as pipe:

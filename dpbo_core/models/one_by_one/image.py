@@ -72,7 +72,7 @@ class Image:
                 self._load(json.loads(message))
 
     def _load(self, wanted: dict[str, Any]) -> None:
-        """Import the modules `wanted` and prepare to fork; replies "" or why it could not, which is public."""
+        """Import wanted["modules"] and prepare to fork; replies "" or why it could not, which is public."""
         sys.meta_path.insert(0, _Hidden(wanted["hidden"]))
         for name in wanted["modules"]:
             try:

@@ -116,12 +116,14 @@ class _Nothing:
     encoding, errors, closed = "utf-8", "replace", False
 
     def write(self, text: str) -> int:
+        """Drop the text; its length, as a stream answers."""
         return len(text)
 
     def flush(self) -> None:
         """A stream that goes nowhere has nothing to flush."""
 
     def isatty(self) -> bool:
+        """False: nothing is shown on a terminal."""
         return False
 
 

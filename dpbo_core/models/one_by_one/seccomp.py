@@ -196,11 +196,12 @@ def _checked() -> dict[str, list[bytes]]:
 
 
 def _call_numbers(names: Iterable[str], machine: str) -> list[int]:
+    """The numbers of these system calls on this machine, without those that it does not have."""
     return [number for name in names if (number := _NUMBERS[name][machine]) is not None]
 
 
 def _instruction(code: int, k: int, jump: int = 0, otherwise: int = 0) -> bytes:
-    """One BPF instruction, 8 bytes."""
+    """One BPF instruction, 8 bytes; a test skips `jump` instructions if true, `otherwise` if false."""
     return struct.pack("HBBI", code, jump, otherwise, k)
 
 

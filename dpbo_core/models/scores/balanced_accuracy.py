@@ -57,7 +57,7 @@ class PairedBalancedAccuracy(PairScore):
     n_cells: ClassVar[int] = 2  # B = 2, one a class
 
     def cells(self, name: str, asked: Asked) -> PredictedClass:
-        """The map from predictions to histogram cells, the same for every estimator.
+        """The map from a predicted class to 1 + one of two histogram cells; refused if `asked` gives no classes.
 
         Raises:
             StudyInvalid: it cannot predict public rows.

@@ -65,7 +65,7 @@ class BoundedFunction(RecordScore):
         """Refuse a function that leaves its stated bounds on PUBLIC rows.
 
         Raises:
-            StudyInvalid: it does not, or it fails.
+            StudyInvalid: it does, or it fails.
         """
         values = self.of(outcome, truth)
         if not ((values >= 0.0) & (values <= self.score_range)).all():

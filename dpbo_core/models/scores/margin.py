@@ -36,11 +36,7 @@ def steep(margins: ArrayLike, steepness: float) -> NDArray[np.float64]:
 
 
 def check_steepness(steepness: float) -> None:
-    """Refuse a steepness that is no positive finite number.
-
-    Raises:
-        StudyInvalid: it is not a finite number above 0.
-    """
+    """Refuse a steepness that is no positive finite number."""
     if not (math.isfinite(steepness) and steepness > 0.0):
         raise StudyInvalid(
             f"the score's steepness is {steepness:g}",

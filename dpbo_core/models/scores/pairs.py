@@ -42,7 +42,7 @@ class PairScore(Jumps, ABC):
 
     @abstractmethod
     def cells(self, name: str, asked: Asked) -> RecordScore:
-        """The public map from one estimator's predictions to histogram cells, as 1 + the cell's index.
+        """The public map from an estimator's predictions to 1 + a histogram cell, by what `asked` gives.
 
         Args:
             name: of its class, for messages.
@@ -58,7 +58,7 @@ class PairScore(Jumps, ABC):
 
 
 def check_two_classes(name: str, n_classes: int, *, instead: tuple[str, ...], also: str = "") -> None:
-    """Refuse a score of pairs for other than two classes.
+    """Refuse a score of pairs for other than two classes; the message names the scores `instead`, and `also`.
 
     Raises:
         StudyInvalid: the target has another number of them; says what to use in place of it.
@@ -87,7 +87,7 @@ def counts(classes: NDArray[Any], usable: NDArray[np.bool_], cells: Integers, n_
 
 
 def pairs_of(table: Integers) -> tuple[int, int]:
-    """The counts (C₂, D) of ordered pairs and of all pairs in a (2, B) table, in O(B); exact below 2³² records."""
+    """(C₂, D) of a (2, B) table of counts: twice the pairs ranked right, ties half, and twice all pairs. O(B)."""
     below = np.cumsum(table[0]) - table[0]
     ranked = int((table[1] * (2 * below + table[0])).sum(dtype=np.int64))
     return ranked, 2 * int(table[0].sum()) * int(table[1].sum())

@@ -53,7 +53,7 @@ class Jumps:
         return NaturalUnit()
 
     def span(self, norm: float) -> float:  # noqa: ARG002  without certified weights nothing narrows it
-        """The largest difference R of two records' scores at weights w; at most G."""
+        """The largest difference R of two records' scores under one model: the whole range G, for any `norm`."""
         return self.score_range
 
 

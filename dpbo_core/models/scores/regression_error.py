@@ -43,6 +43,7 @@ def as_numbers(outcome: NDArray[Any]) -> Scores:
 
 
 def _float_or_nan(item: object) -> float:
+    """The item as a float; NaN for what is no number, or too large a one."""
     try:
         return float(item) if isinstance(item, int | float) else math.nan
     except OverflowError:  # an integer of hundreds of digits

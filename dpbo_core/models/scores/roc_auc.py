@@ -75,13 +75,14 @@ class Decisions(RecordScore):
 
 
 def _values(outcome: NDArray[Any]) -> Scores:
-    """Decision values (k,): as they are or, of probabilities (k, 2), the second class's log-odds."""
+    """Values to rank by, (k,): decision values as they are, of probabilities (k, C) those of the last class."""
     if outcome.ndim == 2:
         outcome = outcome[:, -1] if outcome.shape[1] else np.full(len(outcome), np.nan)
     return np.asarray(outcome, dtype=np.float64)
 
 
 def _log_odds(p: Scores) -> Scores:
+    """The log-odds log p − log(1 − p) of probabilities, (k,); ±∞ at 1 and 0."""
     return np.log(p) - np.log1p(-p)
 
 
@@ -93,7 +94,7 @@ class RocAuc(PairScore):
     n_cells: ClassVar[int] = N_CELLS  # B: as many as values can be told apart by
 
     def cells(self, name: str, asked: Asked) -> Decisions:
-        """The map from an estimator's decision values to histogram cells, scaled by its values for public rows.
+        """The map from decision values to 1 + a histogram cell, scaled by those that `asked` has of public rows.
 
         Raises:
             StudyInvalid: it gives no values to rank by.
