@@ -46,21 +46,23 @@ class DpboError(Exception):
 
 
 def suggestion(name: str, valid: Iterable[str]) -> str:
-    """The words ", did you mean 'x'?" for the nearest of `valid`, or nothing if none is near."""
+    """The words ", did you mean 'x'?" for the nearest of `valid` to `name`, or "" if none is near."""
     near = get_close_matches(name.lower(), list(valid), n=1, cutoff=0.5)
     return f", did you mean {near[0]!r}?" if near else ""
 
 
 def printable(text: str) -> str:
-    """`text` without control characters: names in files and studies may hold a terminal's escape codes."""
+    """`text` with its control characters written as escapes: names of others may hold a terminal's codes."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _rebuild(kind: type[DpboError], what: str, cause: str, remedy: str) -> DpboError:
+    """An error made anew from its class and texts, as unpickling does it."""
     return kind(what, cause=cause, remedy=remedy)
 
 
 def _sentence(text: str) -> str:
+    """The text without spaces at its ends, and with a full stop unless it ends in a mark."""
     text = text.strip()
     return text if text.endswith((".", "?", "!")) else text + "."
 

@@ -87,13 +87,13 @@ class Account:
 
     @property
     def spent_epsilon(self) -> tuple[float, float]:
-        """The (ε, δ) spent so far: the smallest that a composition theorem gives for the recorded draws."""
+        """The (ε, δ) spent so far: the least by any composition theorem of the charged draws, made or not."""
         draws = Counter(draw for entry in self.entries for draw in entry.draws)
         return together(draws, self.spent.delta_units, self.budget.conversion_for(self.unit))
 
     @property
     def rooms(self) -> dict[str, int]:
-        """How many more studies of each method the cap admits at its newest price, if no others run, by method."""
+        """By method, how many more studies at its newest price the cap admits if no others run; empty if public."""
         newest = {entry.method: entry for entry in self.entries}
         return {} if self.budget.public else {method: self.room(entry) for method, entry in newest.items()}
 
@@ -189,12 +189,7 @@ class Totals:
         return cls(data["cap"], data["charges"], spent, units, data["person"], data["facts"], filtered)
 
     def after(self, about: str, row: Mapping[str, Any], facts: str | None = None) -> "Totals":
-        """What the dataset has spent once `row` was written into the ledger's table `about`.
-
-        Args:
-            about: the table.
-            row: what was written.
-            facts: the hash of all the dataset's facts, `row` among them, if it is one.
+        """The totals once `row` is written into the ledger's table `about`; `facts` is the hash of all facts then.
 
         Raises:
             ValueError, LookupError, TypeError: the row is none that follows.
@@ -243,7 +238,7 @@ def facts_hash(rows: Iterable[str]) -> str | None:
 
 
 def dataset_of(about: str, row: Mapping[str, Any], reserved: Mapping[int, str]) -> str:
-    """The dataset of a history entry, a row of table `about`; `reserved` has the dataset of each charge."""
+    """The dataset of a history entry, a row of table `about`, or ""; `reserved` has that of each charge's id."""
     if about == "datasets":
         return str(row["name"])
     if about in ("reservations", "dataset_facts"):

@@ -32,7 +32,7 @@ def describe(budget: PrivacyBudget) -> str:
 
 
 def another_cap(budget: PrivacyBudget) -> StudyInvalid:
-    """The error to raise where a dataset's cap is asked for with other numbers than it was opened with."""
+    """The error to raise where other numbers are asked for than those of `budget`, the cap that the dataset has."""
     return StudyInvalid(
         f"dataset {budget.dataset!r} already has a cap ({describe(budget)}), and caps never change",
         cause="it was opened earlier with other numbers",
@@ -41,7 +41,7 @@ def another_cap(budget: PrivacyBudget) -> StudyInvalid:
 
 
 def check_cap(budget: PrivacyBudget, cap: PrivacyBudget) -> None:
-    """Refuse a [budget] that differs in its numbers from the dataset's `cap`.
+    """Refuse a study's `cap` that differs in its numbers from `budget`, the cap that the dataset has.
 
     Raises:
         StudyInvalid: it has others.
@@ -87,7 +87,7 @@ def admit(
     fixed: tuple[int, ...],
     drawn: Callable[[], Counter[Draw]],
 ) -> None:
-    """Raise the refusal if the dataset's cap has no room for a query's whole plan. Nothing is charged here.
+    """Refuse a plan that the cap does not admit: room, unit, relation, assumptions, noise, k; charges nothing.
 
     Args:
         budget: the dataset's cap.

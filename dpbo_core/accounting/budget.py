@@ -68,7 +68,7 @@ class PrivacyBudget:
         return self.conversion_for(None)
 
     def conversion_for(self, unit: PrivacyUnit | None) -> float:
-        """The part of the cap's δ that turns Σρ into ε, for guarantees about the privacy unit `unit`."""
+        """The part of the cap's δ that turns Σρ into ε: 0 for guarantees about training records, else δ_z."""
         if unit is PrivacyUnit.TRAINING_RECORD:
             return 0.0
         return from_units(self.delta_units - self.delta_only_units)

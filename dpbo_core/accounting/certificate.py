@@ -85,7 +85,7 @@ def read_certificate(document: Any, declared: Declared) -> Release:
 
 
 def _in_range(release: Release) -> bool:
-    """Whether all amounts of the release are small enough for double precision to add up exactly."""
+    """Whether each amount of the release is infinite, or small enough for double precision to add up."""
     amounts = [release.guarantee.epsilon, release.guarantee.delta]
     for spend in release.spends:
         amounts += [spend.epsilon, spend.delta, spend.rho, spend.sensitivity, spend.noise_scale]
@@ -147,10 +147,12 @@ def _check_price(spend: Spend, declared: Declared) -> None:
 
 
 def _underpriced_draw(spend: Spend) -> CertificateFalse:
+    """The error of a draw whose printed price is below what its noise costs."""
     return _edited_certificate(f"the draw {spend.what!r} names a price below what its noise is worth")
 
 
 def _edited_certificate(what: str) -> CertificateFalse:
+    """The error of a release whose own numbers contradict one another, with `what` is wrong."""
     return CertificateFalse(
         what,
         cause="the certificate was edited, or another version wrote it",

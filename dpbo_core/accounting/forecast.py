@@ -100,12 +100,7 @@ class Forecast:
 
 
 def streams_of(account: Account, every: timedelta | None = None) -> tuple[Stream, ...]:
-    """An account's studies that recur, each with the median gap of its newest charges, or with `every`.
-
-    Args:
-        account: of a dataset.
-        every: of each of them, in the place of what is seen; a study with one edition has that rhythm too.
-    """
+    """An account's studies of several editions, each with its median gap; or all studies, with the gap `every`."""
     kinds: dict[tuple[str, str], list[Entry]] = {}
     for entry in account.entries:
         kinds.setdefault((entry.study, entry.method), []).append(entry)
@@ -157,7 +152,7 @@ def forecast(account: Account, now: datetime, every: timedelta | None = None) ->
 
 
 def _curve(account: Account, expected: list[tuple[datetime, Entry]]) -> Iterator[Point]:
-    """The ε spent after each of the expected charges, at most `DRAWN` evenly picked points for a plot."""
+    """The ε spent after past charges and `expected` ones, thinned to about `DRAWN` points for a plot."""
     charges = [(entry.moment, entry, False) for entry in account.entries]
     charges += [(at, entry, True) for at, entry in expected]
     draws, only, delta = Counter[Draw](), 0, account.budget.conversion_for(account.unit)
@@ -170,4 +165,5 @@ def _curve(account: Account, expected: list[tuple[datetime, Entry]]) -> Iterator
 
 
 def _iso_utc(moment: datetime) -> str:
+    """A moment as ISO 8601 text in UTC, to the second."""
     return moment.astimezone(UTC).isoformat(timespec="seconds")

@@ -56,12 +56,7 @@ class Filter:
 
     @classmethod
     def of(cls, epsilon_units: int, delta: float) -> "Filter":
-        """An empty Rényi filter (a sum of prices at one order) for a cap of ε in 10⁻¹² and δ.
-
-        Args:
-            epsilon_units: the cap's ε in 10⁻¹².
-            delta: δ_z.
-        """
+        """An empty Rényi filter (a sum of prices at one order) for a cap of ε in 10⁻¹² and δ_z = `delta`."""
         return cls(order(epsilon_units, delta))
 
     def after(self, draws: Iterable[Draw], total: Total) -> "Filter":
@@ -103,7 +98,7 @@ def order(epsilon_units: int, delta: float) -> float:
 
 @lru_cache(maxsize=256)
 def most_units(alpha: float, epsilon_units: int, delta: float) -> int:
-    """The largest sum of Rényi prices, in 10⁻¹², allowed at order `alpha` under (ε, δ_z), rounded down."""
+    """The largest sum of Rényi prices, in 10⁻¹², allowed at order `alpha` under (ε, δ_z); −1 where δ_z = 0."""
     epsilon = from_units(epsilon_units)
     if alpha == order(epsilon_units, delta):
         return largest_rho(epsilon, delta)
@@ -155,6 +150,7 @@ def draws_in(spends: Iterable[Mapping[str, Any]]) -> tuple[Draw, ...]:
 
 
 def _sums_to_total(draws: tuple[Draw, ...], total: Total) -> bool:
+    """Whether the ε and ρ of the draws add up to those of `total`; no ε where a draw has none."""
     pure = [epsilon for epsilon, _ in draws if epsilon is not None]
     epsilon = sum(pure) if len(pure) == len(draws) else None
     return (epsilon, sum(rho for _, rho in draws)) == (total.epsilon_units, total.rho_units)

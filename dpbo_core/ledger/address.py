@@ -208,6 +208,7 @@ def _make_private(folder: Path, file: Path | None = None) -> None:
 
 
 def _bad_url(problem: str) -> StudyInvalid:
+    """The error for the ledger's URL; `problem` completes the sentence "the ledger's URL …"."""
     return StudyInvalid(
         f"the ledger's URL {problem}",
         cause="DPBO_LEDGER_URL is set to something else than a writable SQLite file or a PostgreSQL database",

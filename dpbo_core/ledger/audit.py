@@ -71,10 +71,7 @@ def read_export(lines: Iterable[str]) -> tuple[Link, ...]:
 
 
 def verify(url: str, copy: tuple[Link, ...] = ()) -> Place:
-    """The newest entry of a ledger that agrees with its history, its rollback guards and an exported copy.
-
-    Returns:
-        Its newest entry.
+    """Refuse a ledger unlike its history, its rollback guards or an exported `copy`; returns its newest entry.
 
     Raises:
         LedgerDamaged: says what was changed, removed, added, reordered or lost.

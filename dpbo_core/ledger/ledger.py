@@ -160,7 +160,7 @@ class PrivacyLedger(OwnersLedger):
         noise: str,
         caller: Caller,
     ) -> int:
-        """The number of the query's charge in the table of reservations, made in this transaction or before."""
+        """Charge a query in the writer's transaction unless it was charged before: the number of its charge."""
         key, plan, k = charge.key, charge.plan, charge.max_records_per_person
         budget = dataset_with_cap(writer, key.dataset, charge.cap, charge.sources, caller)
         if budget is None:

@@ -62,7 +62,7 @@ class RecordedStudies:
             yield connection
 
     def reserved(self, fingerprint: str) -> Mapping[str, Any] | None:
-        """The study with the choices that it was charged with, a JSON object; None if it was not charged."""
+        """The method and other resolved choices that the study was charged with, as JSON; None if it was not."""
         with self._reading() as connection:
             row = connection.execute(CHARGED, {"fingerprint": fingerprint}).one_or_none()
             return None if row is None else {**row.resolved, "method": str(row.method)}
@@ -88,7 +88,7 @@ class RecordedStudies:
             return warm_start_of(connection, fingerprint)
 
     def released_in(self, dataset: str, series: str, *, most: int) -> tuple[Release, ...]:
-        """The `most` newest releases, oldest first, of studies of one series: what a new edition may learn from."""
+        """The `most` newest releases, oldest first, of a series in this dataset or others of its name pattern."""
         query = (
             sa.select(RELEASES.c.release, DATASET_FACTS.c.value)
             .join(RESERVATIONS)
@@ -130,6 +130,7 @@ class RecordedStudies:
             return tuple(str(name) for name in connection.scalars(query))
 
     def _release_where(self, which: sa.ColumnElement[bool]) -> Release | None:
+        """The release of the first charged study that meets an SQL condition; None without one."""
         return next((item.release for item in self._select(which)), None)
 
     def _select(self, *which: sa.ColumnElement[bool]) -> tuple[Recorded, ...]:

@@ -97,6 +97,7 @@ def _sources_of(connection: sa.Connection, dataset: str, sources: Iterable[Sourc
 
 
 def _readable(source: Source) -> bool:
+    """Whether this process may read a plain file; True of any other source, at which nobody looks here."""
     return source.kind != "file" or is_pattern(source.name) or os.access(source.name, os.R_OK)
 
 

@@ -68,7 +68,7 @@ class Approved:
 
 @row_decoding()
 def sources_under(connection: sa.Connection, heading: str, sources: Iterable[Source] = ()) -> tuple[Approved, ...]:
-    """The files and tables recorded under a heading, for any dataset, with the marks that identify files.
+    """All files and tables recorded under a heading, for any dataset, with their marks; `sources` filters none.
 
     A recorded file that once was the very inode of one of `sources` is looked at again: it may be its hard link, or
     be gone and its inode another file's by now.
@@ -310,7 +310,7 @@ def as_published(connection: sa.Connection, dataset: str, guarantee: PrivacyGuar
 
 
 def unallowed_score(path: str, dataset: str, key: str = "score") -> PolicyRefused:
-    """The error for a study whose score or other function the dataset's owner did not allow."""
+    """The error for a study whose score, estimator or other function the dataset's owner did not allow."""
     thing = "estimator" if key == "estimator" else "score"
     return PolicyRefused(
         f"the {key} {path!r} is not allowed by the owner's policy: dataset {dataset!r}'s owner did not allow it",

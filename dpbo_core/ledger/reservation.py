@@ -89,7 +89,7 @@ class Reservation:
         return outcome
 
     def conclude(self, release: Release, *, check: Check | None = None) -> Release:
-        """Record the finished release, or read back the one recorded first; `check` sees it before it stays."""
+        """Record the finished release, or read back the one recorded first; `check` first sees the recorded draws."""
         with self._store.writing() as writer:
             stored = writer.connection.scalar(RELEASED, {"reservation": self._id})
             if stored is None:
@@ -109,6 +109,7 @@ class Reservation:
             return self._as_published(connection, guarantee)
 
     def _as_published(self, connection: sa.Connection, guarantee: PrivacyGuarantee) -> PrivacyGuarantee:
+        """The guarantee, with `published_records` if the dataset's owner published any of its files."""
         return as_published(connection, self._key.dataset, guarantee)
 
     @row_decoding()

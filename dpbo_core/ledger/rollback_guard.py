@@ -56,7 +56,7 @@ class RollbackGuard:
 
     @property
     def path_of_user(self) -> Path | None:
-        """The path of the copy of the ledger's newest entry in the user's folder; None without that folder."""
+        """The path of the user's own record of this ledger; None without a home, or before its identity is read."""
         named = os.environ.get(SETTING, "")
         try:
             state = Path(named) if os.path.isabs(named) else Path.home() / ".local" / "state"  # noqa: PTH117
@@ -125,7 +125,7 @@ class Record:
         return place
 
     def keep(self, reached: Place, over: Over = Over.EARLIER) -> None:
-        """Write the history entry `reached` (number, hash) to the record; a crash of the machine may lose it.
+        """Write the history entry `reached` (number, hash) over an earlier one; a crash of the machine may lose it.
 
         Raises:
             LedgerDamaged: the file is not one that this class wrote.
@@ -135,7 +135,7 @@ class Record:
             self._write_if_later(file, reached, over)
 
     def keep_durably(self, reached: Place, over: Over = Over.EARLIER) -> None:
-        """Write the history entry `reached` (number, hash) to the record, on disk when this returns."""
+        """Write the history entry `reached` (number, hash) over an earlier one, on disk when this returns."""
         with self._locked() as file:
             self._write_if_later(file, reached, over)
             os.fsync(file)
@@ -154,6 +154,7 @@ class Record:
             raise self._unreadable()
 
     def _unreadable(self) -> LedgerDamaged:
+        """The error for a file that is no record which this class wrote."""
         return LedgerDamaged(
             f"the ledger's generation, {self.path.name}, cannot be read",
             cause="it was edited, belongs to another user, or is a link to nothing, a folder or a device",
@@ -184,6 +185,7 @@ class Record:
 
 
 def _write_content(file: int, reached: Place) -> None:
+    """Write the history entry `reached` over all of a record's open file, whatever it says."""
     content = {"entries": reached.sequence, "hash": reached.hash, "schema": SCHEMA}
     os.pwrite(file, json.dumps(content).encode().ljust(SIZE), 0)
     if os.fstat(file).st_size > SIZE:

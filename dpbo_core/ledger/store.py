@@ -150,6 +150,7 @@ class LedgerStore:
             raise failed
 
     def _damaged(self) -> LedgerDamaged:
+        """The error for a ledger's file that SQLite cannot read."""
         return LedgerDamaged(
             f"{self._name} is damaged: SQLite cannot read it",
             cause="the disk or a copy failed, or something else than dpbo wrote to the file",

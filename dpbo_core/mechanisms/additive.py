@@ -59,4 +59,5 @@ def rounded(imitated: Sampler) -> Imitation:
 
 
 def _noisy_sum(noise: Sensitive[int], value: Sensitive[int]) -> int:
+    """The exact integer `value` plus the noise, clamped to ±2⁶²; refused unless an integer in range."""
     return within_range(check_integer(value.expose()) + noise.expose())

@@ -76,12 +76,13 @@ def check_price(price: float, planned_units: int | None) -> None:
 
 
 def check_cost(price: float, planned: float) -> None:
-    """Refuse a price above the planned one where it is neither ε nor ρ of the ledger, but a δ."""
+    """Refuse a price (δ, or a vector's ε or ρ) above the planned one, both in the same unit, whichever it is."""
     if not price <= planned:
         raise _price_above_plan()
 
 
 def _price_above_plan() -> MechanismRefused:
+    """The error of a mechanism whose own price is above the planned one."""
     return refused(
         "its own privacy map is above the planned spend: the calibration is wrong",
         remedy="report this; nothing was drawn",

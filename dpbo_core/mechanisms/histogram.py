@@ -77,5 +77,6 @@ class LaplaceHistogram:
 
 
 def _noisy_counts(table: Cells, noise: Sensitive[Cells]) -> list[int]:
+    """The exact counts `table` plus the noise of each, clamped to ±2⁶²."""
     together: list[int] = np.clip(table + noise.expose(), -LARGEST_NOISE, LARGEST_NOISE).tolist()
     return together

@@ -56,6 +56,7 @@ class NoiseVault:
 
     @property
     def _file(self) -> Path:
+        """The path of the vault's one file, whether or not it is there."""
         return self.folder / "noise.json"
 
     @contextmanager
@@ -114,6 +115,7 @@ class NoiseVault:
         attempted(self._overwrite_all, otherwise=None)
 
     def _overwrite_all(self) -> None:
+        """Overwrite the noise in the vault's file and in what a kill left beside it; the file then says "over"."""
         for left in self.folder.glob(f".{self._file.name}-*"):  # of a kill while the file was replaced
             with left.open("r+b") as file:
                 _overwrite(file.fileno())
@@ -122,6 +124,7 @@ class NoiseVault:
             self._replace(OVER)
 
     def _save(self, contents: VaultContents) -> VaultContents:
+        """Write `contents` to the vault's file, durably, and return them."""
         self._replace(_as_json(contents).encode())
         return contents
 
@@ -152,6 +155,7 @@ def _random_identity() -> str:
 
 
 def _as_json(contents: VaultContents) -> str:
+    """The vault's contents in a JSON text, the secret noise in clear."""
     looks = {name: [look.identity, look.noise.expose(), look.above] for name, look in contents.looks.items()}
     return json.dumps({"identity": contents.identity, "threshold": contents.threshold.expose(), "looks": looks})
 
@@ -171,6 +175,7 @@ def _from_text(text: str) -> VaultContents:
 
 
 def _sealed_integer(number: object) -> Sensitive[int]:
+    """The integer as a value that hides; TypeError for anything else."""
     if type(number) is not int:
         raise TypeError
     return Sensitive(number)

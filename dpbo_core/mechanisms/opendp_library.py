@@ -17,28 +17,29 @@ def discrete_laplace(scale: float) -> Any:
 
 
 def discrete_gaussian(scale: float, *, moves: Literal["i64", "f64"]) -> Any:
-    """OpenDP's discrete Gaussian measurement on integer vectors of ℓ₂ sensitivity; its price is ρ."""
+    """OpenDP's discrete Gaussian measurement on integer vectors, priced in ρ; its ℓ₂ sensitivity is a `moves`."""
     distance = opendp().metrics.l2_distance(T=moves)
     return opendp().measurements.make_gaussian(_integer_domain(), distance, scale=scale)
 
 
 def exponential_noisy_max(scale: float, size: int) -> Any:
-    """OpenDP's measurement of the largest integer's index with exponential noise; its price is ε."""
+    """OpenDP's measurement of the index of the largest of `size` integers, with exponential noise; priced in ε."""
     return _noisy_max(scale, size, opendp().measures.max_divergence())
 
 
 def gumbel_noisy_max(scale: float, size: int) -> Any:
-    """OpenDP's measurement of the largest integer's index with Gumbel noise; its price is ρ."""
+    """OpenDP's measurement of the index of the largest of `size` integers, with Gumbel noise; priced in ρ."""
     return _noisy_max(scale, size, opendp().measures.zero_concentrated_divergence())
 
 
 def _noisy_max(scale: float, size: int, measure: Any) -> Any:
-    """OpenDP's measurement of the largest integer's index with noise priced by `measure`."""
+    """OpenDP's measurement of the index of the largest of `size` integers, with the noise priced by `measure`."""
     distance = opendp().metrics.linf_distance(T="i64")
     return opendp().measurements.make_noisy_max(_integer_domain(size), distance, measure, scale=scale)
 
 
 def _integer_domain(size: int | None = None) -> Any:
+    """OpenDP's domain of vectors of 64-bit integers, of `size` entries or, where None, of any number."""
     domains = opendp().domains
     whole = domains.atom_domain(T="i64")
     return domains.vector_domain(whole) if size is None else domains.vector_domain(whole, size=size)

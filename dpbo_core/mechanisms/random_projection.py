@@ -47,7 +47,7 @@ class RandomProjection:
         )
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[Table]], str]:
-        """Draw the matrix M: a function that multiplies a table by it, stores the image, returns its digest."""
+        """Draw M, not by `source`: a function that multiplies a table by it, stores that and returns its digest."""
         del spend, source
         # Kharkovskii et al. 2020, Alg. 1, line 3; by the operating system's entropy
         M = np.random.default_rng().standard_normal(self.shape)

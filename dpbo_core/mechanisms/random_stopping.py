@@ -95,7 +95,7 @@ class _Law(ABC):
         raise ValueError("no usable cap")
 
     def draw(self, source: NoiseSource) -> int:
-        """One number of trials K ≥ 1, drawn exactly with the operating system's randomness."""
+        """A number of trials K, drawn exactly by `source`; it may be 0 under the Poisson law alone."""
 
         def imitation(rng: np.random.Generator, factor: float) -> int:
             if factor == 0.0:
@@ -151,6 +151,7 @@ class NegativeBinomialStopping(_Law):
 
 @lru_cache(maxsize=64)  # a power and a logarithm of 150 digits take longer than all the rest
 def _probability_of_one(gamma: Decimal, eta: Decimal) -> Decimal:
+    """The probability Pr[K = 1] of the truncated negative binomial law, in the caller's decimal context."""
     return (1 - gamma) / -gamma.ln() if eta == 0 else (1 - gamma) * eta / (gamma ** (-eta) - 1)
 
 
@@ -238,7 +239,7 @@ def prior_weights(prior: list[float]) -> list[int]:
 def bounded_weights(
     density: list[float], *, lower: float, upper: float, prior: list[int] | None = None
 ) -> list[int]:
-    """Integer weights nearest to `density`, within `lower` and `upper` times the prior's, to draw a trial by.
+    """Integer weights near `density`, of the `prior`'s sum and within `lower` and `upper` times it (None: uniform).
 
     With them π/π₀ of π₀ = P/ΣP is w/P EXACTLY, so the slack of the bounds c ≤ π/π₀ ≤ C that are paid for is 0, and
     there is nothing to compare and nothing to raise. P lies in the box for all c ≤ 1 ≤ C, so the sum is always met:

@@ -32,7 +32,7 @@ _EVERY = 6  # of the orders, where each asks for a minimum over all of them
 
 
 def trial_epsilon(curve: RenyiCurve, delta: float) -> float:
-    """The ε at `delta` of one trial with this Rényi cost, rounded up; its pure ε where it has one."""
+    """The ε at `delta` of one trial of this cost, rounded up: its pure ε if it has one, else infinite at δ = 0."""
     if curve.pure:
         return curve.epsilon
     return wang_2023.best_epsilon(curve.at, curve.orders, delta=delta) if delta > 0.0 else math.inf
@@ -153,7 +153,7 @@ class RepeatAndSelect:
         )
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[Procedure]], Any]:
-        """A function that runs the sensitive procedure (all trials), its every random choice from `source`.
+        """A function that runs a sensitive procedure (all trials) with `source` and returns its best trial.
 
         Raises:
             MechanismRefused: the theorems' price is above `spend`, and nothing was drawn.

@@ -157,7 +157,7 @@ class DpHypo:
 
     @property
     def share(self) -> float:
-        """The share of one trial's cost that pays for its noised score (quality), not for its training."""
+        """The share of a trial's cost for its noised score, the rest being training's; 1 if people are disjoint."""
         if self.people == "disjoint":
             return 1.0
         usual = 0.1 if self.trains_once else 0.25
@@ -247,17 +247,17 @@ class DpHypo:
 
     @property
     def c(self) -> float:
-        """The least ratio c of the density that a trial's candidate is drawn from to the prior: .75 if unstated."""
+        """The least ratio c of a trial's density to the prior; where unstated 0.75, or 0.25 in the black box."""
         return 0.75 if self.lower is None else self.lower
 
     @property
     def C(self) -> float:  # noqa: N802  the paper's
-        """The largest ratio C of the density that a trial's candidate is drawn from to the prior: 2 if unstated."""
+        """The largest ratio C of a trial's density to the prior; where unstated 2, or 4 in the black box."""
         return 2.0 if self.upper is None else self.upper
 
     @property
     def beta(self) -> float:
-        """The inverse temperature β at which trials' scores become the next trial's density; 1 if unstated."""
+        """The inverse temperature β of the density that scores make; where unstated 1, or 50 in the black box."""
         return 1.0 if self.inverse_temperature is None else self.inverse_temperature
 
     def law(self, problem: Problem) -> Stopping:
@@ -271,7 +271,7 @@ class DpHypo:
     def _calibrated(
         self, problem: Problem, bounds: tuple[float, float] | None = None
     ) -> tuple[Trial, RepeatAndSelect]:
-        """The trial with the least noise that the study's (ε, δ) pays for, and the selection among such trials."""
+        """The least noised trial that (ε, δ) pays for, and the selection; `bounds` None are the method's own."""
         refuse_persons(problem, self.kind, "its price is proved for neighbours of equally many records alone")
         check_base(base_named(self.base), problem)
         if self.people == "disjoint" and (problem.training is None or problem.training.scored):
@@ -430,7 +430,7 @@ class DpHypo:
 
 
 def _several_pay(one: DpHypo, several: DpHypo, problem: Problem) -> bool:
-    """Whether the best of several trainings is expected to lose less than one training."""
+    """Whether to prefer the best of several trainings: each is expected to lose at most `GAIN` more than `one`."""
     if len(problem.candidates) == 1:
         return False
     with suppress(StudyInvalid):

@@ -254,7 +254,7 @@ class HypoSearch(Opaque):
         return make_release(self._method, self._problem, self._plan, noise, value)
 
     def _select(self, objective: Scorer, source: NoiseSource) -> dict[str, Any]:
-        """Run K trials of Framework 1: the best one's candidate, quality and model."""
+        """Run K trials of Framework 1: the best one's candidate, quality and model; candidate 0 if none worked."""
         sampler = self._make_sampler()  # Framework 1, line 1: nothing was tried, it knows nothing of any record
         K = self._mechanism.stopping.draw(source)  # Framework 1, line 3
         runs = K if self._mechanism.cap is None else self._mechanism.cap

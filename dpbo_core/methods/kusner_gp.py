@@ -144,7 +144,7 @@ class NoisyGP(pricing.OnThePrior):
         return UCB(delta=self.last_delta(problem) / events)  # Alg. 1, line 4
 
     def score_sensitivity(self, problem: Problem) -> float:
-        """Theorem 3's bound Δ on how far one data set moves max_t v_t, on the prior's scale."""
+        """Theorem 3's bound Δ on how far max_t v_t differs between neighbours, on the prior's scale."""
         return kusner_2015.theorem_3_sensitivity(
             n_candidates=len(problem.candidates),
             n_steps=problem.search.n_steps,
@@ -281,7 +281,7 @@ class ExactGP(pricing.OnThePrior):
         return ExactGPSearch(self, problem, plan)
 
     def score_sensitivity(self, problem: Problem) -> float:
-        """Theorem 5's bound Δ on how far one data set moves f_V(λ_T), on the prior's scale.
+        """Theorem 5's bound Δ on how far f_V(λ_T) differs between neighbours, on the prior's scale.
 
         Raises:
             StudyInvalid: no constants or no theorem for the score that is asked for.
@@ -354,7 +354,7 @@ class NoisyGPSearch(Opaque):
         self._values.expose().append(value)
 
     def finish(self, noise: Noise) -> Release:
-        """The release: λ̃ by the exponential mechanism on μ_T over all of Λ, then ṽ = max_t v_t + Lap(Δ/ε)."""
+        """The release: λ̃ by the exponential mechanism on μ_T over Λ, ṽ = max_t v_t + Lap(Δ/ε), or both."""
         best = self._method.scale.to_steps(np.array([max(self._values.expose())]))  # Alg. 1, line 13
         return _release(self, noise, self._bo.posterior.mean, Sensitive(int(best[0])))
 
@@ -371,7 +371,7 @@ class ExactGPSearch(Opaque):
         self._bo = BranchAndBound(problem.candidates.encoded, stated_kernel(problem))
 
     def step(self, objective: Scorer, noise: Noise) -> None:
-        """Score the candidate with the largest upper confidence bound, without noise; the sum stays sealed."""
+        """Score the candidate of the largest upper bound, noised if a choice will be released; nothing leaves."""
         if self._noise is None:
             T = self._method.n_steps(self._problem)
             self._noise = Sensitive((0.0,) * T)
@@ -384,14 +384,14 @@ class ExactGPSearch(Opaque):
         self._step += 1
 
     def finish(self, noise: Noise) -> Release:
-        """The release: λ̃ by the exponential mechanism on μ_T over all of Λ, or f̃ = f_V(λ_T) + Lap(Δ/ε)."""
+        """The release: λ̃ by the exponential mechanism on μ_T over Λ, f̃ = f_V(λ_T) + Lap(Δ/ε), or both."""
         return _release(self, noise, self._bo.mean, self._last)
 
 
 def _release(
     search: NoisyGPSearch | ExactGPSearch, noise: Noise, mean: NDArray[np.float64], score: Sensitive[int]
 ) -> Release:
-    """The release of a search that ended: its choice drawn by the mean μ_T, (N,), or its noised score."""
+    """The release of a search that ended: its choice drawn by the mean μ_T, (N,), its noised score, or both."""
     method, problem, value = search._method, search._problem, dict[str, object]()
     for spend, mechanism in method.draws(problem):
         if isinstance(mechanism, DiscreteLaplace):  # Alg. 1, lines 14 and 15; Alg. 2, lines 4 and 5

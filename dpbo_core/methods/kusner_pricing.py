@@ -127,7 +127,7 @@ class PriorScale:
         return np.asarray(np.clip(steps, *limits), dtype=np.int64)
 
     def binds(self, sensitivity: float) -> bool:
-        """Whether the score's range bounds a query's sensitivity at least as well as a theorem does."""
+        """Whether the range caps what is released (`cap_at_range`) and is at most a theorem's `sensitivity`."""
         return self.capped and sensitivity >= self.width
 
     def sensitivity_steps(self, sensitivity: float) -> int:

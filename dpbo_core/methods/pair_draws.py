@@ -76,7 +76,7 @@ def unit_of(problem: Problem) -> Unit:
 
 
 def unit_drawn(pairs: PairCount, drawn: int, deviation: float, beside: float) -> Unit:
-    """The linear map from a noised integer to a score, by a number of pairs `drawn` with this deviation."""
+    """The linear map from a noised integer to a score, by the noised number of pairs `drawn`; `beside` is r."""
     n_pairs = min(max(drawn, pairs.fewest_likely), pairs.range_steps)
     return Unit(1.0 / n_pairs, beside, deviation / n_pairs)
 
@@ -89,7 +89,7 @@ def shares_of(problem: Problem, whole: float) -> tuple[float, ...]:
 
 
 def score_caption(problem: Problem, noise: Noise, index: int, score: Drawn, number: Drawn | None) -> dict[str, Any]:
-    """One candidate's noised score, its interval and, of pairs, their number: a part of the release.
+    """Draw and record a candidate's noised score: score, interval and, if pairs are counted, their number.
 
     Args:
         problem: whose candidate it is.
@@ -117,7 +117,7 @@ def score_caption(problem: Problem, noise: Noise, index: int, score: Drawn, numb
 
 
 def beside(problem: Problem, index: int) -> float:
-    """A candidate's public score r, beside which its pairs are counted; the usual one without it."""
+    """The public score r of candidate `index`, beside which its pairs are counted; 0.75 where it has none."""
     public = attempted(lambda: problem.public_score(index), USUAL)
     return on_grid(min(max(public, 0.0), 1.0))
 
@@ -128,7 +128,7 @@ def on_grid(share: float) -> float:
 
 
 def one_unit_moves(release: Release) -> float:
-    """The sensitivity of each of a release's noise draws to one unit, in whole steps of the draw.
+    """The least sensitivity that a release's noise draws may state: what one unit moves, in the draws' score units.
 
     Raises:
         KeyError, TypeError, ValueError: the facts do not say.

@@ -26,7 +26,7 @@ def guarantee_of(
     scope: Scope = Scope.MEANS,
     assumptions: tuple[str, ...] = (),
 ) -> PrivacyGuarantee:
-    """The guarantee of a whole study: its own ε with the method's `delta`, or ε = ∞ where the proof is refuted.
+    """A study's whole guarantee: its ε (∞ if refuted) and `delta`, with `rowwise_predictions` added if needed.
 
     Raises:
         StudyInvalid: the training set is sensitive, or the score counts pairs, and the proof's `scope` is another.

@@ -204,7 +204,7 @@ class PrivateGrid:
         return Outlook(scale, error, n, why)
 
     def prepare(self, problem: Problem) -> Problem:
-        """The problem with cross-validated public scores, where the method uses them."""
+        """Cross-validate candidates on the public set, if the method uses that: the problem with the results."""
         return searched(problem, self._trials(problem)) if self._asks_public else problem
 
     def cross_validated(self, problem: Problem) -> tuple[int, ...]:
@@ -272,7 +272,7 @@ class PrivateGrid:
         return max(self.public_trials, listed)
 
     def number(self, problem: Problem) -> DiscreteLaplace | None:
-        """The mechanism of the number of pairs; None where none are counted."""
+        """The mechanism that noises the number of pairs; None where the score is a mean."""
         if in_pairs(problem) is None:
             return None
         _, epsilon, _ = self._parts(problem)

@@ -204,7 +204,7 @@ class PrivateTrajectory:
         return Outlook(sigma, error, T, why)
 
     def prepare(self, problem: Problem) -> Problem:
-        """The problem with public scores cross-validated, where they are the prior."""
+        """Cross-validate candidates on the public set, if they are the prior: the problem with the results."""
         return searched(problem, self.public_trials) if self.prior == "public" else problem
 
     def cross_validated(self, problem: Problem) -> tuple[int, ...]:
@@ -216,7 +216,7 @@ class PrivateTrajectory:
         return search_on_public_data(problem, self.public_trials).mean if self.prior == "public" else None
 
     def deviation(self, problem: Problem, public: NDArray[np.float64] | None, scale: float) -> float | None:
-        """The median of the prior's deviation s of scores, in the prior's units; None for the usual one."""
+        """The median of the prior's deviation s in units of `scale`, by the doubt of `public` scores, or None."""
         return None if public is None else AMPLITUDE * doubt(problem, float(public.max())) / scale
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "TrajectorySearch":
@@ -245,7 +245,7 @@ class PrivateTrajectory:
         return None if self.shares[1] == 0.0 else _gaussian(problem, self._rho(problem)[2])
 
     def number(self, problem: Problem) -> DiscreteGaussian | None:
-        """The mechanism of the number of pairs; None where none are counted."""
+        """The mechanism that noises the number of pairs; None where the score is a mean."""
         return None if in_pairs(problem) is None else _gaussian(problem, self._rho(problem)[3])
 
     def _rho(self, problem: Problem) -> tuple[int, int, int, int]:

@@ -103,7 +103,7 @@ class Public:
         return Outlook(scale, scale, 1, why)
 
     def prepare(self, problem: Problem) -> Problem:
-        """The problem with its candidates cross-validated on the public set, which makes the choice."""
+        """Cross-validate candidates on the public set, which makes the choice: the problem with the results."""
         return searched(problem, self.public_trials)
 
     def cross_validated(self, problem: Problem) -> tuple[int, ...]:

@@ -56,9 +56,7 @@ def searched(problem: Problem, trials: int) -> Problem:
 
 
 def search_on_public_data(problem: Problem, trials: int) -> PublicSearch:
-    """Cross-validate `trials` candidates, half spread evenly and half proposed by a search: all results.
-
-    Where the problem has this public search already it is that, and nothing is trained.
+    """Cross-validate `trials` candidates, half spread evenly, half by a search; what the problem has is kept.
 
     Args:
         problem: with its trainer.
@@ -212,12 +210,12 @@ def pairing(problem: Problem, public_search: PublicSearch, noise_scale: float) -
 
 
 def doubt(problem: Problem, best: float) -> float:
-    """The expected distance e of a candidate's public score from its sensitive one, by chance and by a shift."""
+    """The expected distance e of a public score near `best` from the sensitive one, by chance and by a shift."""
     return math.hypot(DOUBT * problem.aggregate.doubt(best, problem.n_training), SHIFT * problem.score_range)
 
 
 def _posterior(problem: Problem, tried: list[int], values: NDArray[np.float64]) -> Posterior:
-    """The Gaussian process posterior of all candidates given `values`, under the kernel that fits best."""
+    """The Gaussian process posterior over Λ given standardised `values` at `tried`, with a kernel fitted to them."""
     candidates, name = problem.candidates.encoded, problem.search.kernel
     fitted = fit(candidates[tried], values, NOISE_VARIANCE, name)
     kernel = kernel_named(name, fitted.lengthscale, fitted.variance)

@@ -55,7 +55,7 @@ FACT = "acquisition"
 
 
 def acquisition_of(search: SearchSection) -> Acquisition:
-    """The acquisition that a study names: a built-in one, or its own function.
+    """The acquisition that a study names: a built-in one, or its own function, imported and tried out here.
 
     Raises:
         StudyInvalid: a function that cannot be imported, or gives no such answer on made-up numbers.

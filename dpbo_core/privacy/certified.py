@@ -43,7 +43,7 @@ class CertificateRules:
     score_bound: str = ""
 
     def fits(self, release: Release) -> bool:
-        """Whether the release has exactly the draws, privacy unit and relation that its method's rules require."""
+        """Whether a release's draws, unit, relation and assumptions are as the rules say; no amount is checked."""
         guarantee, names = release.guarantee, [spend.what for spend in release.spends]
         return (
             sorted(names) == sorted(self.draws)

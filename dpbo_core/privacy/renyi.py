@@ -89,7 +89,7 @@ class RenyiCurve:
         return min(1.0, math.exp(best) * (1.0 + 1e-9))
 
     def _cost_in_table(self, alpha: float) -> float:
-        """The Rényi divergence in the table at the first order from `alpha` on; 0 without a table."""
+        """The table's cost at its first order from `alpha` on; infinite beyond the last, 0 without a table."""
         if not self.table:
             return 0.0
         return next((cost for order, cost in self.table if order >= alpha), math.inf)

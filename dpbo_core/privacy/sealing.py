@@ -57,6 +57,7 @@ def messages(*kinds: type[DpboError]) -> Message:
     """A function that recreates an error of exactly these kinds, and gives None for any other."""
 
     def message(error: BaseException) -> BaseException | None:
+        """The error anew, with the same texts and without its cause; None unless of exactly these kinds."""
         if type(error) not in kinds or not isinstance(error, DpboError):
             return None
         return type(error)(error.what, cause=error.cause, remedy=error.remedy)

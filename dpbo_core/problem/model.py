@@ -61,7 +61,7 @@ class FunctionSection(ByPath):
 
     @property
     def regression(self) -> bool:
-        """Whether the study states a regression, as nothing else is known of a function."""
+        """Whether the study writes task = "regression"; a user's function itself does not tell."""
         return self.task == "regression"
 
 
@@ -129,10 +129,10 @@ ModelSection = LinearSection | RecordModel
 
 
 def read_model(table: Any) -> ModelSection:
-    """The [model] section of a study, checked, as its kind: linear, by name or by path.
+    """A study's [model] table, checked, as the class of its kind: linear, softmax, by path, function, predictions.
 
     Raises:
-        StudyInvalid: they are none.
+        StudyInvalid: a key or a value does not fit.
     """
     values = typed_values(union_hints(get_args(ModelSection)), table, "[model]")
     values = {key: value for key, value in values.items() if value is not None}

@@ -49,7 +49,7 @@ def pair_score(model: ModelSection) -> PairScore | None:
 
 
 def margin_score(model: LinearSection) -> MarginScore | PairScore:
-    """The score of a linear model's margins y·wᵀx that the study names."""
+    """The score that a linear model's study names: a mean over the margins y·wᵀx, or a count of pairs (AUC)."""
     return pair_score(model) or MARGIN_SCORES[model.score_name](Numbers(model.steepness))
 
 
@@ -81,7 +81,7 @@ def record_score(model: RecordModel) -> RecordScore | PairScore:
 
 
 def _shares(model: ByName) -> dict[Any, float]:
-    """The class shares that a study states as public, by class: numbers before texts."""
+    """The public share of each class that a study states, numbers before texts; empty where it states none."""
     shares = model.class_shares or {}
     by_class = {canonical(name): share for name, share in shares.items()}
     if len(by_class) < len(shares) or not all(type(share) in (int, float) for share in shares.values()):
@@ -98,12 +98,7 @@ def _shares(model: ByName) -> dict[Any, float]:
 def score_on(
     model: RecordModel, classes: tuple[Value, ...], function: Callable[[Any, Any], float] | None = None
 ) -> RecordScore | PairScore:
-    """The study's score checked against the training classes; `function` is the user's where it names one.
-
-    Args:
-        model: of the study.
-        classes: of the public training set, in order.
-        function: the user's, where the score is one.
+    """The study's score, refused unless it fits the public training `classes`; a user's score gets its `function`.
 
     Raises:
         StudyInvalid: the shares are those of other classes, or there are other than two classes to count pairs of.

@@ -139,20 +139,19 @@ class Problem:
 
     @property
     def averaged(self) -> str:
-        """What the score averages over, in words: so many persons, or so many records."""
+        """What the score averages over, with its number, as in "500 records" or "120 persons"."""
         return f"{self.n_averaged} {self.counted}"
 
     @property
     def counted(self) -> str:
-        """What the score averages over, in a word: records or persons."""
+        """The word "records" or "persons": what the score averages over."""
         return "records" if self.n_persons is None else "persons"
 
     @property
     def rowwise(self) -> bool:
-        """Whether a record's score depends on that record alone for certain: dpbo's models, allowlisted classes.
+        """Whether a record's score surely depends on that record alone: our models, allowlisted ones, `enforced`.
 
         A user's score function is called with one record at a time, but what it remembers of others nobody knows.
-        Where it is enforced, whatever it is: each record is predicted and scored in a process that knows no other.
         """
         return self.model.ours or self.model.enforced or not (self.unlisted or self.model.own_score)
 
@@ -216,6 +215,7 @@ class Problem:
         return self._required_trainer().n_records if self.training is None else self.training.n_records
 
     def _required_trainer(self) -> Trainer:
+        """The problem's trainer; ValueError where it has none, as one that was made for planning."""
         if self.trainer is None:
             raise ValueError("this problem was made for planning; it has no training set")
         return self.trainer

@@ -13,6 +13,7 @@ USUAL_STEPS, MOST_STEPS = 20, 100_000
 
 
 def _check_lengthscale(key: str, length: float | str) -> None:
+    """Refuse a length-scale that is neither a positive number nor "fit"; `key` names it in the message."""
     if isinstance(length, str):
         one_of(key, length, ("fit",))
     else:

@@ -69,7 +69,7 @@ class Written(Section):
 
     @property
     def regression(self) -> bool:
-        """Whether the study is a regression, its target a number."""
+        """Whether the study is a regression, its target a number; False unless the kind of model says otherwise."""
         return False
 
     @property
@@ -84,7 +84,7 @@ class Written(Section):
 
     @property
     def takes_columns(self) -> bool:
-        """Whether the estimator gets the table's own columns as a data frame, unpreprocessed."""
+        """Whether the estimator gets the table's own columns, unpreprocessed, as a data frame; only by path."""
         return False
 
 
@@ -165,11 +165,7 @@ def check_score_name(score: str) -> None:
 
 
 def check_outcome(estimator: str, score: str) -> None:
-    """Refuse a score of margins, which needs a certified linear model, for any other estimator.
-
-    Raises:
-        StudyInvalid: it needs one.
-    """
+    """Refuse a score of margins for `estimator`, which is not one of the certified linear models that have them."""
     require(
         score in RECORD_SCORES or score in PAIR_SCORES,
         f"model.score = {score!r} needs the margin of a logistic or hinge model",

@@ -239,17 +239,17 @@ class PrivateAnswers:
         return DiscreteGaussian(STEPS, _rho(self.epsilon, self.delta), (self.high - self.low) / STEPS)
 
     def plan(self, table: PrivacyGuarantee) -> PrivacyPlan:
-        """The price of all answers there can be, about the neighbouring tables of the guarantee `table`."""
+        """The price and guarantee of all answers together, for the unit and relation of the guarantee `table`."""
         guarantee = PrivacyGuarantee(self.epsilon, self.delta, table.unit, table.relation, (), ANSWERS_EVIDENCE)
         return PrivacyPlan(guarantee, (self.mechanism.spend(ANSWERS),))
 
     def steps(self, answer: float) -> int:
-        """The answer in grid steps; one that is no finite number counts as the middle."""
+        """The answer clipped to [low, high], in grid steps above low; no finite number counts as the middle."""
         if not math.isfinite(answer):
             return STEPS // 2
         clipped = min(max(answer, self.low), self.high)
         return min(STEPS, max(0, round((clipped - self.low) / (self.high - self.low) * STEPS)))
 
     def value(self, drawn: int) -> float:
-        """The answer in its own units, from grid steps."""
+        """The answer in its own units that noised grid steps stand for; the noise may take it out of the range."""
         return self.low + drawn * self.mechanism.unit
