@@ -45,6 +45,7 @@ def _row_ids(tables: list[Any]) -> set[int]:
 
 
 def _is_list(table: Any) -> bool:
+    """Whether a table was given as a list, or tuple, of rows."""
     return isinstance(table, list | tuple)
 
 

@@ -75,7 +75,7 @@ def n_records(name: str) -> int:
 
 
 def public_facts(name: str) -> tuple[tuple[float, ...], Mapping[str, tuple[float, ...]]]:
-    """The class labels of a bundled data set, and by name the bounds of its columns where they are documented."""
+    """The class labels of a bundled data set, and under "*" the bounds of all its columns, if documented."""
     n_records(name)
     classes = {"breast_cancer": 2, "digits": 10, "iris": 3, "two_scanners": 10, "wine": 3}[name]
     return tuple(map(float, range(classes))), {"*": INK[name]} if name in INK else {}

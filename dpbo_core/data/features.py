@@ -159,6 +159,7 @@ def present(column: Column) -> NDArray[np.bool_]:
 
 
 def _refuse_missing(name: str, table: Table) -> None:
+    """Refuse a PUBLIC column of which a record has neither a finite number nor a text; names the first."""
     column = table.columns[name]
     values = numbers(column)
     usable = present(column)

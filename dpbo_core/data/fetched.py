@@ -159,6 +159,7 @@ def unreachable(shown_as: str) -> StudyInvalid:
 
 
 def _require_driver() -> None:
+    """Refuse a study of a PostgreSQL table where its driver is not installed."""
     try:
         import psycopg  # noqa: F401
     except ImportError:
@@ -196,6 +197,7 @@ def _connected(place: QueryAddress) -> Any:
 
 
 def _column_names(connection: Any, place: QueryAddress) -> tuple[str, ...]:
+    """The names of a query's columns, in order, as the database has them; no row is asked for."""
     described = connection.execute(place.select.names().encode()).pgresult
     return tuple(described.fname(i).decode() for i in range(described.nfields))
 
@@ -258,7 +260,7 @@ def parquet_objects(folder: FolderAddress) -> tuple[ObjectAddress, ...]:
 
 
 def state_of(place: ObjectAddress) -> ObjectState:
-    """What changes when an object does, as its size and entity tag.
+    """When an object was last written, in nanoseconds, and its length: what changes when it does.
 
     Raises:
         OSError: there is no such object.
@@ -275,6 +277,7 @@ def _open_object(place: ObjectAddress) -> Any:
 
 
 def _store_path(place: ObjectAddress) -> str:
+    """The path of an object, bucket and key, as its store's file system takes it."""
     return f"{place.bucket}/{place.key}"
 
 

@@ -149,6 +149,7 @@ def frame_of(X: Any, y: Any, *, shown_as: str, width: int | None = None, count: 
 
 
 def _repeated_names(shown_as: str) -> StudyInvalid:
+    """The error for a table of which two columns share a name, or one has none."""
     return StudyInvalid(
         f"two columns of {shown_as} share one name, or one has none",
         cause="a join kept both",
@@ -220,6 +221,7 @@ def _in_series(y: Any) -> Any:
 
 
 def _n_target_columns(target: Any) -> int:
+    """How many columns a target has, by its shape: 1 for one value a record."""
     shape = getattr(target, "shape", (len(target),))
     return int(np.prod(shape[1:]))
 

@@ -263,7 +263,7 @@ def _type_in_words(kind: Any) -> str:
 
 
 def _refuse_types(names: tuple[str, ...], kinds: list[Any], *, shown_as: str, mode: ReadMode) -> None:
-    """Refuse a Parquet file with a column that holds neither numbers nor truth values nor texts."""
+    """Refuse a PUBLIC file with a column of neither numbers, truth values nor texts, or times if cells are kept."""
     import pyarrow as pa
 
     for name, kind in zip(names, kinds, strict=True):

@@ -215,7 +215,7 @@ class Preprocessing:
         return self._with_target(X, table, broken, 0.0)
 
     def _with_target(self, X: NDArray[Any], table: Table, broken: NDArray[np.bool_], replaced: object) -> Encoded:
-        """The encoded records with labels or targets; a record without a usable one is `replaced`."""
+        """The encoded records with labels or targets; where one is unusable its row of X becomes `replaced`."""
         column = table.columns[self.target]
         if not self.classes:
             values = numbers(column)

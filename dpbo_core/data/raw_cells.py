@@ -148,6 +148,7 @@ def times_of_numbers(numbers: NDArray[np.int64], unit: str, zone: dt.tzinfo | No
 
 
 def _unreadable_cells(n: int) -> Cells:
+    """As many cells (n,), none of which can be read."""
     return as_cells([UNREADABLE] * n)
 
 
@@ -172,7 +173,7 @@ def time_in_words(at: int, zone: dt.tzinfo | None) -> str:
 
 
 def array_values(column: NDArray[Any]) -> Sequence[object] | Column:
-    """The values of a NumPy array (m,); a masked one is None, or NaN among floats."""
+    """The values of a NumPy array (m,); a masked one is None, or NaN among floats, and each time is None."""
     kind = column.dtype.kind
     if kind in "mM":  # a time is no number and no class, whatever its unit
         return [None] * len(column)
@@ -188,7 +189,7 @@ def array_values(column: NDArray[Any]) -> Sequence[object] | Column:
 
 
 def series_values(series: Any) -> Sequence[object] | Column:
-    """The values of a narwhals series (m,)."""
+    """The values of a narwhals series (m,); None for one that cannot be taken out, is a time or is nested."""
     kind = native_kind(series)
     if kind != "object" and (series.dtype.is_temporal() or series.dtype.is_nested()):
         return [None] * len(series)

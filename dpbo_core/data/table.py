@@ -116,6 +116,7 @@ def table_of(columns: Mapping[str, Sequence[object] | NDArray[Any]], *, source: 
 
 
 def _as_column(values: Sequence[object] | NDArray[Any]) -> Column:
+    """A sequence or array (m,) of anything as a table's column, of numbers or of numbers and texts."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "fiub":
         with np.errstate(all="ignore"):  # a longer float may overflow to infinity, which is a value like others
             return values.astype(np.float64)
@@ -218,14 +219,17 @@ def _agrees(cell: object, value: object) -> bool:
 
 
 def _hash_cells(digest: "hashlib._Hash", cells: Cells) -> None:
+    """Add the type and the value of each raw cell to the digest."""
     for cell in cells:
         _hash_text(digest, f"{type(cell).__name__} {cell!r}")
 
 
 def _hash_text(digest: "hashlib._Hash", text: str) -> None:
+    """Add a text to the digest, its length before it."""
     data = text.encode("utf-8", "surrogatepass")
     digest.update(struct.pack(">Q", len(data)) + data)
 
 
 def _canonical_bytes(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> bytes:
+    """The bytes of doubles, little-endian, with one NaN and one zero."""
     return np.where(np.isnan(values), np.nan, values + 0.0).astype("<f8").tobytes()

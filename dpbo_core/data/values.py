@@ -109,6 +109,7 @@ def text_column(texts: Sequence[str]) -> Column:
 
 
 def _as_column(values: list[Value]) -> Column:
+    """Values (m,) as an array: of float64 where none of them is a text, else of objects."""
     if not any(isinstance(value, str) for value in values):
         return np.array(values, dtype=np.float64)
     column = np.empty(len(values), dtype=object)

@@ -288,7 +288,7 @@ def series(column: dict[str, Any], values: list[Any]) -> Any:
 
 
 def cell(column: dict[str, Any], value: Any) -> Any:
-    """A value of a table converted to its column's type.
+    """A value of a table converted to its column's type; NaN, or of a time NaT, where it is missing.
 
     Raises:
         ValueError: it cannot be put into it.

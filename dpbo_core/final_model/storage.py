@@ -139,7 +139,7 @@ def parted(estimator: Any) -> tuple[Any, Any]:
 
 
 def packages_of(estimator: Any) -> tuple[str, ...]:
-    """The distributions that the estimator's booster came with, as xgboost-cpu; empty without a booster."""
+    """The package, such as xgboost-cpu, that installed the estimator's booster; empty without a booster."""
     if isinstance(estimator, IsolatedEstimator):
         library = next(
             (name.partition(".")[0] for name in estimator.modules if name.partition(".")[0] in BOOSTERS), ""
@@ -247,6 +247,7 @@ def _not_finite(constant: str) -> float:
 
 
 def _unreadable_model(path: Path) -> StudyInvalid:
+    """The error for a final model's file that is missing, damaged or of another version."""
     return StudyInvalid(
         f"no final model can be read from {str(path)!r}",
         cause="another version of dpbo or scikit-learn wrote it, or it is damaged or missing",
@@ -255,12 +256,14 @@ def _unreadable_model(path: Path) -> StudyInvalid:
 
 
 def _read_preprocessing(fields: dict[str, Any]) -> Preprocessing:
+    """The preprocessing in its fields of `model.json`, some of which are taken out of `fields`."""
     features, classes, ignored = (fields.pop(name) for name in ("features", "classes", "ignored"))
     features = tuple(_read_feature(feature) for feature in features)
     return Preprocessing(**fields, classes=tuple(classes), features=features, ignored=frozenset(ignored))
 
 
 def _read_feature(fields: dict[str, Any]) -> Feature | NamedColumn:
+    """A feature, or a column as it is, by which fields of `model.json` it has."""
     kind = NamedColumn if "kind" in fields else Category if "values" in fields else Number
     values: dict[str, Any] = {
         name: tuple(item) if isinstance(item, list) else item for name, item in fields.items()

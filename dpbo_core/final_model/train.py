@@ -140,7 +140,7 @@ class FinalModel:
         *,
         allowed_score: str | None = None,
     ) -> "FinalModel | None":
-        """The model trained on public data as a release chose; None if it chose nothing or brought its own model.
+        """Train a release's choice on the public set; None if nothing was chosen, or no model is ours to publish.
 
         Args:
             spec: the study.
@@ -178,6 +178,7 @@ class FinalModel:
 
 
 def _margins(model: LinearModel, X: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The margin wᵀx of each row, (m,): above 0 for the second class."""
     return model.margins(X, np.ones(len(X)))
 
 

@@ -96,12 +96,7 @@ def links(connection: sa.Connection, after: int = 0) -> list[Link]:
 
 
 def broken_links(history: Iterable[Link], after: Place = START) -> Iterator[str]:
-    """The breaks in the hash chain after the entry `after`, in words; none if it is whole.
-
-    Args:
-        history: entries in their order.
-        after: the entry before them.
-    """
+    """The breaks in the hash chain of entries that follow the entry `after`, in words; none if it is whole."""
     previous, expected = after.hash, after.sequence + 1
     for link in history:
         if link.sequence != expected:

@@ -106,7 +106,7 @@ class OwnersLedger(RecordedStudies):
         sources: tuple[Source, ...],
         estimators: tuple[str, ...] = (),
     ) -> None:
-        """Record the cap, sensitive sources and estimators of studies that others will start; nothing without a cap.
+        """Record the cap, sensitive sources and estimators of studies that others will start, if there is a cap.
 
         Raises:
             StudyInvalid: `cap` is not the cap that the dataset has.

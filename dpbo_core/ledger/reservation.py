@@ -89,7 +89,7 @@ class Reservation:
         return outcome
 
     def conclude(self, release: Release, *, check: Check | None = None) -> Release:
-        """Record the finished release, or read back the one recorded first; `check` first sees the recorded draws."""
+        """Record the finished release, or read back the one recorded first; `check` sees the draws of a new one."""
         with self._store.writing() as writer:
             stored = writer.connection.scalar(RELEASED, {"reservation": self._id})
             if stored is None:

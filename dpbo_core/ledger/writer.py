@@ -50,7 +50,7 @@ class Writer:
         self._facts: dict[str, list[str]] = {}
 
     def write(self, table: sa.Table, row: Mapping[str, Any]) -> int:
-        """Add a row to a table and to the history; returns the number that the database gave a charge.
+        """Add a row to a table and to the history; returns the number that the database gave a charge, else 0.
 
         Raises:
             LedgerDamaged: what the ledger says of the row's dataset is not what its history sealed.

@@ -29,25 +29,14 @@ EQUAL = 1e-9  # relative: two numbers that were computed alike
 
 
 def chosen_and_scored(release: Release, *, choice: str, score: str) -> ReleasedScores:
-    """The choice and its score in a release of one candidate; no choice where no noise draw made it.
-
-    Args:
-        release: of one candidate.
-        choice: the name of the draw that chose.
-        score: the name of the score's.
-    """
+    """A release's one candidate and score, by the names of their draws; no choice where no draw `choice` made it."""
     point, spends = release.value["hyperparameters"], {spend.what: spend for spend in release.spends}
     deviation = 2.0**0.5 * spends[score].noise_scale * release.score_per_unit
     return ReleasedScores(point if choice in spends else None, ((point, float(release.value["score"]), deviation),))
 
 
 def steps_and_look(release: Release, look: str) -> ReleasedScores:
-    """Each step's score, the choice, and the fresh look (one more noised score of it) of a released path.
-
-    Args:
-        release: the trajectory.
-        look: the name of that draw.
-    """
+    """Each step's score, the choice and its one more noised score, the draw named `look`, in a released path."""
     value, unit = release.value, release.score_per_unit
     scales = {spend.what: spend.noise_scale * unit for spend in release.spends}
     scores = [

@@ -215,7 +215,7 @@ def doubt(problem: Problem, best: float) -> float:
 
 
 def _posterior(problem: Problem, tried: list[int], values: NDArray[np.float64]) -> Posterior:
-    """The Gaussian process posterior over Λ given standardised `values` at `tried`, with a kernel fitted to them."""
+    """The Gaussian process posterior over Λ given standardised `values` at `tried`, its kernel fitted to them."""
     candidates, name = problem.candidates.encoded, problem.search.kernel
     fitted = fit(candidates[tried], values, NOISE_VARIANCE, name)
     kernel = kernel_named(name, fitted.lengthscale, fitted.variance)

@@ -145,7 +145,7 @@ def sources_of(spec: StudySpec, folder: str | Path) -> tuple[Source, ...]:
 
 
 def public_sources(spec: StudySpec, folder: str | Path) -> tuple[Source, ...]:
-    """The file that a study reads as public, if it names one."""
+    """The one file that a study reads as public, as the ledger knows it; empty if it names none."""
     match spec.data:
         case PublicFiles(training=public) | PersonFiles(training=public) | PredictionTable(public=str(public)):
             return (file_source(Path(folder) / public, PUBLIC),)
@@ -255,7 +255,7 @@ def is_partitioned(spec: StudySpec, folder: str | Path) -> bool:
 
 
 def validation_parts(spec: StudySpec, folder: str | Path) -> tuple[Part, ...]:
-    """The files (or objects of a store) that a validation set of many files consists of; none is opened."""
+    """The files, or objects (their store is asked which), of a validation folder; empty for a single table."""
     section = spec.data
     if not isinstance(section, PublicFiles | PersonFiles):
         return ()
@@ -370,7 +370,7 @@ def validation_table(
     contents: Contents | None = None,
     fitted: Preprocessing | None = None,
 ) -> Table:
-    """The SENSITIVE records, whatever their bytes. Call it only after reserving, and seal what comes of it.
+    """The SENSITIVE records, fetched unless `contents` has them. Call it only after reserving, and seal them.
 
     Raw cells are kept where the preprocessing that was `fitted` takes the table's own columns.
     """

@@ -61,6 +61,7 @@ def training_parts(spec: StudySpec, folder: str | Path) -> tuple[TableParts, str
 
 
 def _is_folder(place: Path) -> bool:
+    """Whether there is a folder at a path; False for a name that none can have."""
     try:
         return place.is_dir()
     except OSError:  # no name a file could have: whoever opens it says so
@@ -82,7 +83,7 @@ class PublicHeader:
 
 
 def public_header(spec: StudySpec, section: PublicFiles | PersonFiles, folder: str | Path) -> PublicHeader:
-    """The header of the public training set, which has the target.
+    """The names of the public training set's features and target, by its header; refused without the target.
 
     Raises:
         StudyInvalid: it cannot be read, or has not.

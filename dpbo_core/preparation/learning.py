@@ -29,7 +29,7 @@ MOST = 8  # editions that a search begins with: at a slow drift older ones add l
 
 
 def learns(spec: StudySpec, method: Method, run: Run) -> bool:
-    """Whether the study's search begins with what its earlier editions (runs with own data and spend) released.
+    """Whether the study's search begins with earlier editions' releases, or at least its own tells later ones.
 
     Args:
         spec: the study.
@@ -105,6 +105,7 @@ def places_in(problem: Problem) -> dict[str, int]:
 
 
 def _can_learn(method: Method) -> bool:
+    """Whether the method's search can begin with what earlier editions released."""
     return method.traits.begins_with_editions
 
 
@@ -124,4 +125,5 @@ def edition_of(release: Release, places: Mapping[str, int]) -> EarlierEdition:
 
 
 def _canonical_text(point: Mapping[str, Any]) -> str:
+    """A point's hyperparameters in JSON, the names sorted: equal texts for equal points."""
     return json.dumps(dict(point), sort_keys=True)

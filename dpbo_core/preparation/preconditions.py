@@ -27,7 +27,7 @@ from dpbo_core.study_file.study import relation_of
 
 
 def opening_cap(spec: StudySpec) -> PrivacyBudget | None:
-    """The budget cap that a study opens at its dataset's first use, with the assumptions it accepts."""
+    """The cap that a study opens at its dataset's first use, accepting what it accepts; None without [budget]."""
     if spec.budget is None:
         return None
     budget = spec.budget

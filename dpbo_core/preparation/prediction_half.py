@@ -28,7 +28,7 @@ PAIR = 2
 
 
 def columns_of(spec: StudySpec) -> dict[str, tuple[str, ...]]:
-    """Each candidate's columns of predictions: its name, or `candidate:class` if there are more than two."""
+    """Each candidate's columns: its name, or `candidate:class` for probabilities of more than two classes."""
     section, model = spec.data, spec.model
     if not isinstance(section, PredictionTable) or not isinstance(model, PredictionsSection):
         raise TypeError("no table of predictions")

@@ -26,11 +26,7 @@ from dpbo_core.study_file import LinearSection, PredictionTable, SensitiveData, 
 
 
 def public_share(spec: StudySpec, folder: str | Path) -> float | None:
-    """The share of positives in the public training file; None where the score does not count pairs.
-
-    Args:
-        spec: the study.
-        folder: the folder that its paths are relative to.
+    """The share of positives in the public training file; None without one, or where the score counts no pairs.
 
     Raises:
         StudyInvalid: the file cannot be read, or its target has other than two classes.
@@ -60,11 +56,7 @@ def share_of_positives(
 
 
 def public_baseline(spec: StudySpec, folder: str | Path) -> float | None:
-    """The best constant prediction's score on the public training file; None without file or answer.
-
-    Args:
-        spec: the study.
-        folder: the folder that its paths are relative to.
+    """The best constant prediction's score on the public training set; None without one, or of a user's score.
 
     Raises:
         StudyInvalid: the file cannot be used as the study says.
@@ -94,12 +86,7 @@ LOOKED_AT = 16  # candidates, spread over Λ
 
 
 def public_spread(spec: StudySpec, folder: str | Path, *, allowed_score: str | None = None) -> float | None:
-    """The best public score of some candidates less the median one; None with sensitive training data.
-
-    Args:
-        spec: the study.
-        folder: the folder that its paths are relative to.
-        allowed_score: the import path of the score function that the dataset's owner allowed, if any.
+    """Cross-validate some candidates: the best public score less the median; None with sensitive training data.
 
     Raises:
         StudyInvalid: the training file cannot be used as the study says, or a training failed.

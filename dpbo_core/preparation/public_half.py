@@ -282,7 +282,7 @@ class _Reading:
         self.fingerprint = PartsFingerprint()
 
     def signed_rows(self) -> Iterator[NDArray[np.float64]]:
-        """Each file's rows z_i = y_i·x_i of features times the label ±1, (n_j, d), file after file."""
+        """Each file's rows z_i = y_i·x_i, (n_j, d), in turn; its labels and fingerprint are noted on the way."""
         for part in self._table.parts():
             self.fingerprint.add(part)
             encoded = self._fitted.transform(part)

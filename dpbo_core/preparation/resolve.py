@@ -236,11 +236,12 @@ def check_one_pass(spec: StudySpec, method: Method) -> None:
 
 
 def _one_pass_methods() -> list[str]:
+    """The names of the methods that can score all candidates in one pass."""
     return [kind for kind, method in METHODS.items() if method.traits.scores_ahead]
 
 
 def facts_of(data: SensitiveData) -> TrainingFacts:
-    """The declared sizes and bounds of a sensitive training set, as the problem holds them."""
+    """The declared size and classes of a sensitive training set; of a bundled one its feature names too."""
     match data:
         case SensitiveFiles(n_training=n, labels=labels) | SensitiveTraining(n_training=n, labels=labels):
             return TrainingFacts(n, labels, scored=isinstance(data, SensitiveTraining))

@@ -18,7 +18,7 @@ from dpbo_core.study_file import (
 
 
 def n_validation(spec: StudySpec) -> int | None:
-    """The stated number m of validation records; None where persons are averaged: then m is private."""
+    """The stated number m of records that are scored; None where persons are averaged: then m is private."""
     match spec.data:
         case PersonFiles():
             return None
@@ -31,12 +31,7 @@ def n_validation(spec: StudySpec) -> int | None:
 
 
 def n_public(spec: StudySpec, folder: str | Path) -> int | None:
-    """The number n of PUBLIC training records; None where they are sensitive or cannot be counted.
-
-    Args:
-        spec: the study.
-        folder: the folder that its paths are relative to.
-    """
+    """The number n of PUBLIC training records, by their file's header; None if sensitive, absent or in many files."""
     match spec.data:
         case BundledData(source, share):
             return bundled.n_records(source) - bundled.validation_size(source, share)

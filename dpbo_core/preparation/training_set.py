@@ -76,10 +76,6 @@ def study_fingerprint(spec: StudySpec, training: str) -> str:
     """The ledger's key of a study: a hash of its whole file, edition and public training data.
 
     Without [evaluation], which has a key of its own: what is asked afterwards is no other study.
-
-    Args:
-        spec: the study.
-        training: the fingerprint of the PUBLIC training data.
     """
     text = json.dumps([spec.tuned.to_dict(), training], sort_keys=True, ensure_ascii=False, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
@@ -87,10 +83,6 @@ def study_fingerprint(spec: StudySpec, training: str) -> str:
 
 def named_prototype(spec: StudySpec, folder: str | Path) -> Prototype | None:
     """The estimator that a study names as an object; None where it names a class or a model of dpbo.
-
-    Args:
-        spec: the study.
-        folder: of the study file.
 
     Raises:
         StudyInvalid: there is no such estimator, or it has no such parameter.
