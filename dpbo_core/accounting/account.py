@@ -126,7 +126,7 @@ class Balance:
 
     @property
     def remaining(self) -> float:
-        """The ε of the dataset's cap that is not spent, at least 0."""
+        """The ε of the dataset's cap that is not spent, at least 0; infinite for a dataset declared public."""
         return max(0.0, self.limit - self.spent) if self.spent < float("inf") else 0.0
 
     @property
@@ -136,7 +136,7 @@ class Balance:
 
 
 def balances(account: Account) -> Iterator[Balance]:
-    """The dataset's spent and left budget after each of its studies, oldest first."""
+    """The dataset's spent ε and its limit just after each of its studies was charged, oldest first."""
     budget, draws, only = account.budget, Counter[Draw](), 0
     limit = float("inf") if budget.public else from_units(budget.epsilon_units)
     for position, entry in enumerate(account.entries, start=1):
@@ -146,7 +146,7 @@ def balances(account: Account) -> Iterator[Balance]:
 
 
 def balance_after(account: Account, release_id: str) -> Balance | None:
-    """The dataset's spent and left budget just after the study that released `release_id`; None if unknown."""
+    """The dataset's spent ε and its limit just after the study that released `release_id`; None if unknown."""
     return next((item for item in balances(account) if item.entry.release_id == release_id), None)
 
 
@@ -163,7 +163,7 @@ class Totals:
     filter: Filter = NOT_FILTERED
 
     def text(self) -> str:
-        """What a dataset has spent so far, as its history's text: amounts in 10⁻¹², units of privacy sorted."""
+        """These totals (cap, charges, spends in 10⁻¹², units, facts, filter) as the JSON that the history seals."""
         return canonical(
             {
                 "cap": None if self.cap is None else dict(self.cap),
@@ -178,7 +178,7 @@ class Totals:
 
     @classmethod
     def from_text(cls, text: str) -> "Totals":
-        """What a dataset has spent so far, read from the text that `text` wrote.
+        """The totals (cap, charges, spends, units, facts, filter) in the text that `text` wrote.
 
         Raises:
             ValueError, LookupError, TypeError: it is none.

@@ -74,7 +74,7 @@ class PrivacyBudget:
         return from_units(self.delta_units - self.delta_only_units)
 
     def admits(self, total: Total, unit: PrivacyUnit | None, filtered: Filter) -> bool:
-        """Whether what a dataset spends about the unit, the query asked for included, stays under the cap.
+        """Whether the cap admits `total`, all that a dataset has spent about `unit` with the new query in it.
 
         Args:
             total: its sums.

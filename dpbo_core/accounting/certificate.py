@@ -152,7 +152,7 @@ def _underpriced_draw(spend: Spend) -> CertificateFalse:
 
 
 def _edited_certificate(what: str) -> CertificateFalse:
-    """The error of a release whose own numbers contradict one another, with `what` is wrong."""
+    """The error of a release whose own numbers do not agree; `what` says which."""
     return CertificateFalse(
         what,
         cause="the certificate was edited, or another version wrote it",

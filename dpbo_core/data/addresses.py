@@ -129,7 +129,7 @@ def _quoted(name: str) -> str:
 
 
 def _select(query: str, shown_as: str) -> Select:
-    """Parse the text of a query into its columns and table.
+    """Parse a query into its columns, table and order; one of any other shape is refused.
 
     Raises:
         StudyInvalid: it is of another shape.
@@ -212,7 +212,7 @@ def is_address(text: str) -> bool:
 
 
 def place_of(folder: str | Path, text: str) -> Place:
-    """Where a table of a study lies: its path, resolved from `folder`, or its address.
+    """Where a table of a study lies: its path, in `folder` unless it is absolute, or its address.
 
     Raises:
         StudyInvalid: it is an address that cannot be read.

@@ -48,7 +48,7 @@ class Number:
         return (self.mean, self.deviation) if self.deviation > 0 else (0.0, 1.0)
 
     def fill(self, column: Column, out: NDArray[np.float64], broken: NDArray[np.bool_]) -> None:
-        """Write a column's numbers to `out` (1, r); records without a finite one are marked in `broken` (r,)."""
+        """Write a column's raw numbers to `out` (1, r); a gap takes the stand-in, or is marked in `broken` (r,)."""
         values = numbers(column)
         if self.stand_in is not None:
             values = np.where(np.isfinite(values), values, self.stand_in)

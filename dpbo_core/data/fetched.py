@@ -74,7 +74,7 @@ Contents = Path | RowGroup | StoredObject | QueryRows
 
 
 def fetched(place: Place | RowGroup, *, shown_as: str) -> Contents:
-    """The downloaded table at an address, ready to be read; a path is returned as it is.
+    """Download the table at an address, ready to be read; a path is returned as it is.
 
     Raises:
         StudyInvalid: it could not be fetched; why is not said.
@@ -99,7 +99,7 @@ def fetched(place: Place | RowGroup, *, shown_as: str) -> Contents:
 
 
 def object_header(place: ObjectAddress, *, shown_as: str) -> StoredObject:
-    """The part of an object that its column names and size are in: of Parquet the footer.
+    """Download the part of an object that has its column names and size: of Parquet the footer, else all.
 
     Raises:
         StudyInvalid: as `fetched`.
@@ -108,7 +108,7 @@ def object_header(place: ObjectAddress, *, shown_as: str) -> StoredObject:
 
 
 def parts_in(folder: FolderAddress, *, shown_as: str) -> tuple[ObjectAddress, ...]:
-    """The addresses of the Parquet objects in a folder, sorted by name.
+    """Ask the store for the addresses of the Parquet objects in a folder, sorted by name.
 
     Raises:
         StudyInvalid: the store could not be asked.
@@ -128,7 +128,7 @@ def _stored(place: ObjectAddress, read: Callable[[ObjectAddress], bytes], shown_
 
 
 def query_header(place: QueryAddress, *, shown_as: str) -> Header:
-    """The column names and the number of rows of a query; no value of a row is asked for.
+    """Ask the database for the column names and the number of rows of a query, and for no value of a row.
 
     Raises:
         StudyInvalid: the database could not be asked, keeps another encoding, or a column has no usable name.
@@ -229,13 +229,13 @@ ObjectState = tuple[int, int]  # when it was written, in nanoseconds, and its le
 
 
 def downloaded(place: ObjectAddress) -> bytes:
-    """All bytes of an object."""
+    """Download all bytes of an object."""
     with _open_object(place) as file:
         return bytes(file.read())
 
 
 def footer_of(place: ObjectAddress) -> bytes:
-    """The last bytes of an object: of a Parquet file its whole footer."""
+    """Download the last bytes of an object: of a Parquet file its whole footer."""
     with _open_object(place) as file:
         size = file.size()
         end = bytes(file.read_at(min(size, TAIL), max(0, size - TAIL)))
@@ -246,7 +246,7 @@ def footer_of(place: ObjectAddress) -> bytes:
 
 
 def parquet_objects(folder: FolderAddress) -> tuple[ObjectAddress, ...]:
-    """The addresses of the Parquet objects directly in a folder, sorted by key; others are left out."""
+    """Ask the store for the Parquet objects directly in a folder, sorted by key; others are left out."""
     from pyarrow import fs
 
     selected = fs.FileSelector(f"{folder.bucket}/{folder.prefix.rstrip('/')}", allow_not_found=True)

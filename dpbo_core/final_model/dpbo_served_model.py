@@ -69,7 +69,7 @@ class ServedModel:
         self.classes = np.array(self.preprocessing["classes"])
 
     def predict(self, model_input: Any, params: dict[str, Any] | None = None) -> Any:
-        """The prediction for each row of a data frame.
+        """The class or number predicted for each row of a data frame, unless `params` names another method.
 
         Args:
             model_input: a data frame with the columns of the training table.

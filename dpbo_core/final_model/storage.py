@@ -126,7 +126,7 @@ def read(folder: Path) -> tuple[Preprocessing, Model, str | None]:
 
 
 def parted(estimator: Any) -> tuple[Any, Any]:
-    """Split a Pipeline that ends in a booster into (earlier steps, booster); another estimator into (it, None)."""
+    """Split an estimator into (what is no booster, its last step that is one); None for what it does not have."""
     from sklearn.pipeline import Pipeline
 
     if isinstance(estimator, Repaired):

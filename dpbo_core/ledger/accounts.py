@@ -222,7 +222,7 @@ def account_of(connection: sa.Connection, budget: PrivacyBudget) -> DatasetAccou
 def dataset_with_cap(
     writer: Writer, name: str, cap: PrivacyBudget | None, sources: tuple[Source, ...], caller: Caller = Caller.OWNER
 ) -> PrivacyBudget | None:
-    """The dataset's budget cap, opened now if the owner asks or a name pattern serves it; None without one.
+    """The dataset's cap, which `cap` may not contradict, opened now by its owner or a name pattern; None without.
 
     Raises:
         LedgerDamaged: what the tables say of the dataset is not what the history sealed.

@@ -46,7 +46,7 @@ def ledger_url(url: str | None = None) -> str:
 
 
 def team_setting() -> str | None:
-    """The one PostgreSQL URL of a team's stores, if there is one (DPBO_DATABASE_URL)."""
+    """The one PostgreSQL URL of a team's stores (DPBO_DATABASE_URL); None where it is not set."""
     return os.environ.get(TEAM_SETTING) or None
 
 

@@ -106,7 +106,7 @@ class PrivacyLedger(OwnersLedger):
     def reserve(
         self, charge: Charge, *follow_ups: Charge, noise: str, caller: Caller = Caller.OWNER, asked_by: str = ""
     ) -> Reservation:
-        """Charge all of a query's planned draws at once, or return the charge that this very query made before.
+        """Charge a query's whole plan, and its follow-ups', at once, or return the charge that it made before.
 
         Args:
             charge: the query's.
@@ -204,7 +204,7 @@ class PrivacyLedger(OwnersLedger):
             return facts_about(writer.connection, dataset, ANSWERS)[publication]
 
     def resumed(self, key: QueryKey) -> Reservation:
-        """The charge that this query made before, from which its recorded draws become a release.
+        """The charge that this query made before, to turn its recorded draws into a release; it must be there.
 
         Raises:
             LedgerDamaged: it made none, or the history is not what the tables say.

@@ -46,15 +46,12 @@ class OwnersLedger(RecordedStudies):
 
     @property
     def is_ours(self) -> bool:
-        """Whether this process runs under the account that owns the ledger's file.
-
-        Of a PostgreSQL ledger the owner is every role that its server lets write.
-        """
+        """Whether this process runs under the account that owns the ledger's file; always on a server."""
         return self._store.is_ours
 
     @contextmanager
     def _owner_writing(self, dataset: str | None = None) -> Iterator[Writer]:
-        """Context with a write transaction for what the owner alone may do, about a dataset that has a cap."""
+        """Context with the owner's write transaction; refused to others, and for a `dataset` without a cap."""
         with self._store.writing() as writer:
             if not self.is_ours:
                 raise PolicyRefused(
@@ -74,7 +71,7 @@ class OwnersLedger(RecordedStudies):
         largest_epsilon: float | None = None,
         a_day: float | None = None,
     ) -> bool:
-        """Open a dataset's budget cap; True if it is new, False if the very same cap was open already.
+        """Open a dataset's cap and record its sources and limits; False if the very same cap was open already.
 
         Args:
             budget: the cap.

@@ -282,13 +282,7 @@ def check_division(connection: sa.Connection, dataset: str, share: float, n_rows
 def template_of(
     connection: sa.Connection, dataset: str, sources: Iterable[Source]
 ) -> tuple[str, tuple[Approved, ...]] | None:
-    """The scheduled dataset whose name pattern this one fits, with its sources; None if there is none.
-
-    Every source of the run must be one of the template's, with the fields that the name has filled alike.
-
-    Returns:
-        The template's name, and its sources as this run has them; None where there is no such template.
-    """
+    """The scheduled dataset whose name pattern and sources this run fits, and these as filled; None without one."""
     approved, sources = sources_under(connection, SOURCE), [source for source in sources if source.role != PUBLIC]
     for name, values in templates_of(connection, dataset).items():
         own = tuple(

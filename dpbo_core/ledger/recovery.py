@@ -73,12 +73,9 @@ class Recovered:
 
 
 def accept(url: str, copy: tuple[Link, ...] = ()) -> Recovered | None:
-    """Accept an older ledger, as its owner, and add what an exported history still has: what was added.
+    """Accept an older ledger and add what an exported history still has: what was added, None if it was sound.
 
     The acceptance itself becomes an entry of the history.
-
-    Returns:
-        What was added; None of a ledger that verifies, which is left as it is.
 
     Raises:
         LedgerDamaged: the ledger or the copy is not whole by itself, or the copy is another ledger's.
@@ -190,7 +187,7 @@ class _Recovery:
                 self.added.releases += 1
 
     def _recover_cap(self, link: Link, row: Row) -> None:
-        """Add a dataset's cap, or the smaller of two."""
+        """Add a lost cap or, where the dataset has another by now, a fact by which the smaller of the two holds."""
         here = cap_of(self.writer.connection, row["name"])
         if here is None:
             self.writer.write(DATASETS, row)
@@ -206,12 +203,12 @@ class _Recovery:
             self.added.smaller_caps.append(row["name"])
 
     def _recover_reservation(self, link: Link, row: Row) -> int:
-        """Add a charge that the ledger lacks: its number in this ledger."""
+        """Add a lost charge, unless it was recovered before: its number in this ledger."""
         earlier = facts_about(self.writer.connection, row["dataset"], RECOVERED).get(link.hash)
         return int(earlier["reservation"]) if earlier is not None else self._charge(link, row)
 
     def _recover_draw(self, link: Link, row: Row) -> None:
-        """Add a recorded noise draw of a recovered charge."""
+        """Add a lost noise draw to its charge, or with a charge of its own where it was drawn anew since."""
         dataset, number = self.numbers[row["reservation"]]
         if link.hash in facts_about(self.writer.connection, dataset, RECOVERED):
             return

@@ -74,7 +74,7 @@ class RollbackGuard:
         return START
 
     def keep(self, reached: Place, over: Over = Over.EARLIER) -> None:
-        """Write the newest entry's number and hash outside the database: beside it, and for the user.
+        """Write the newest entry's number and hash outside the database: beside it and, or warn, for the user.
 
         Raises:
             DpboError: the one beside the ledger cannot be written.

@@ -114,7 +114,7 @@ def number_of(connection: sa.Connection) -> int:
 
 
 def make(connection: sa.Connection) -> dict[str, object]:
-    """Create the tables and their append-only triggers; returns the columns that describe the new ledger."""
+    """Create the tables and their append-only triggers; returns the new ledger's row, its identity and schema."""
     METADATA.create_all(connection)
     statements = _postgresql() if connection.dialect.name == "postgresql" else _sqlite()
     for statement in statements:
@@ -125,7 +125,7 @@ def make(connection: sa.Connection) -> dict[str, object]:
 
 
 def _postgresql() -> list[str]:
-    """PostgreSQL's triggers against UPDATE, DELETE and TRUNCATE, and its checks of amounts."""
+    """The SQL of PostgreSQL's triggers against UPDATE, DELETE and TRUNCATE, and of its checks of amounts."""
     refused = [
         f"CREATE TRIGGER {table}_no_{verb.lower()} BEFORE {verb} ON {table} "
         "FOR EACH STATEMENT EXECUTE FUNCTION dpbo_append_only()"
@@ -142,7 +142,7 @@ def _postgresql() -> list[str]:
 
 
 def _sqlite() -> list[str]:
-    """SQLite's triggers against UPDATE, DELETE, replaced rows and invalid amounts.
+    """The SQL of SQLite's triggers against UPDATE, DELETE, replaced rows and invalid amounts.
 
     INSERT OR REPLACE removes the old row past the trigger on DELETE, so a row is refused whose key is there; its
     number in the file is a key too. SQLite keeps a text in a column of numbers, so the type is looked at.

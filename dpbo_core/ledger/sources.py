@@ -166,7 +166,7 @@ def _written_by(one: str, other: str) -> bool:
 
 
 def _lies_in(one: Source, folder: Source) -> bool:
-    """Whether a file, or a part of a folder, lies in another folder that was scored."""
+    """Whether the file `one`, or a part of that folder, lies in `folder` or is one of its parts."""
     names = {one.name, *one.parts}
     if names & {folder.name, *folder.parts}:
         return True

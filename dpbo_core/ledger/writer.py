@@ -93,7 +93,7 @@ class Writer:
 
     @row_decoding()
     def facts_of(self, dataset: str) -> list[str]:
-        """The dataset's facts (sources, permissions) in canonical JSON, as its totals have their hash."""
+        """The dataset's facts (sources, permissions), of which its totals hold a hash, each in canonical JSON."""
         return [canonical(row._asdict()) for row in self.connection.execute(FACTS, {"dataset": dataset})]
 
     @row_decoding()

@@ -89,7 +89,7 @@ class DiscreteGaussian:
 
 
 def observation_noise(sigma: float, n: int, source: NoiseSource) -> Sensitive[tuple[float, ...]]:
-    """n independent draws of N(0, σ²), discrete on a grid of 2⁻²⁴, from the operating system's entropy.
+    """n independent draws of N(0, σ²) by `source`, discrete on a grid of 2⁻²⁴; they cost nothing by themselves.
 
     Raises:
         ValueError: σ is not positive and finite.

@@ -80,7 +80,7 @@ class InjectedNoise:
 
 
 def standing_of(source: NoiseSource) -> str:
-    """Whether a source's noise is the operating system's, or injected by a test: by its class alone."""
+    """The word "operating_system" for a source of exactly that class, "injected" for any other."""
     return OPERATING_SYSTEM if type(source) is OperatingSystemNoise else INJECTED
 
 
@@ -146,7 +146,7 @@ class Noise(Opaque):
 
     @property
     def standing(self) -> str:
-        """Whether noise is the operating system's, or injected by a test, in a word."""
+        """The word "operating_system", or "injected" where the noise is another source's and not private."""
         return standing_of(self._source)
 
     def unreleased(self, draw: Callable[[NoiseSource], T]) -> T:

@@ -143,7 +143,7 @@ class Search(Protocol):
     """A search under way. Its state may be sensitive; it never leaves the process."""
 
     def step(self, objective: Scorer, noise: Noise) -> Released | None:
-        """Train and score a model: what this step released, which is recorded already, or None."""
+        """Train and score: what this step released, recorded already; None where only `finish` releases."""
         ...
 
     def finish(self, noise: Noise) -> Release:

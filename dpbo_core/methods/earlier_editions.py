@@ -29,7 +29,7 @@ EQUAL = 1e-9  # relative: two numbers that were computed alike
 
 
 def chosen_and_scored(release: Release, *, choice: str, score: str) -> ReleasedScores:
-    """A release's one candidate and score, by the names of their draws; no choice where no draw `choice` made it."""
+    """A release's one candidate and score, by the names of their draws; no choice without a draw named `choice`."""
     point, spends = release.value["hyperparameters"], {spend.what: spend for spend in release.spends}
     deviation = 2.0**0.5 * spends[score].noise_scale * release.score_per_unit
     return ReleasedScores(point if choice in spends else None, ((point, float(release.value["score"]), deviation),))

@@ -61,7 +61,7 @@ Law = Literal["negative_binomial", "poisson", "one"]
 
 
 def law_of(name: Law, shape: float, mean: int) -> Stopping:
-    """The distribution `name` of the number of trials K with this shape and mean.
+    """The distribution `name` of the number of trials K with this shape and mean; refused if it cannot be drawn.
 
     Args:
         name: which family.

@@ -169,13 +169,13 @@ def check_prior(dataset_similarity: float, noise_variance: float) -> None:
 
 
 def _up_to(delta_units: int, spend: Spend) -> Spend:
-    """A priced draw whose ε holds up to a δ, priced ε²/2 in zCDP, rounded up."""
+    """The draw `spend` with an ε that holds only up to δ, and so priced ε²/2 in zCDP, rounded up."""
     epsilon = from_units(spend.epsilon_units or 0)
     return replace(spend, delta_units=delta_units, rho_units=spent_units(0.5 * epsilon**2 * (1.0 + 1e-12)))
 
 
 def certified_draws(release: Release, score: str) -> tuple[dict[str, tuple[str, ...]], set[str]]:
-    """The noise draws with their mechanisms that a certificate must state, and which rest on the prior.
+    """The mechanisms by draw that a certificate must state, the score's named `score`, and who rests on the prior.
 
     Raises:
         ValueError, KeyError: the release is none of these two methods.

@@ -113,7 +113,7 @@ class Lipschitz:
         return self.scores_all
 
     def n_steps(self, problem: Problem) -> int:
-        """The number T of steps, `[search] steps`: one scored model each, or one chunk of Λ each."""
+        """The number T of steps, `[search] steps`: of a path a scored model each, of all Λ a chunk each."""
         steps = problem.search.n_steps
         return min(steps, len(problem.candidates)) if self.scores_all else steps
 

@@ -66,7 +66,7 @@ class Unit:
 
 
 def in_pairs(problem: Problem) -> PairCount | None:
-    """What counts the study's score's pairs, with their bounds; None where the score is a mean."""
+    """The study's count of pairs, with its sensitivity and bounds; None where the score is a mean."""
     return problem.aggregate if isinstance(problem.aggregate, PairCount) else None
 
 
@@ -162,7 +162,7 @@ def check_unpaired(problem: Problem) -> None:
 
 
 def refused(problem: Problem, methods: tuple[str, ...]) -> StudyInvalid:
-    """The error of a method that needs a mean of record scores; it names those that do not."""
+    """The error of a method that needs a mean of record scores; it names `methods` that do not, if any."""
     named = (
         f"method = {' or '.join(map(repr, methods))}"
         if methods

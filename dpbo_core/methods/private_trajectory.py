@@ -117,7 +117,7 @@ class PrivateTrajectory:
         )
 
     def n_steps(self, problem: Problem) -> int:
-        """The number T of models that are trained and scored: `[search] steps`, or the usual number."""
+        """The number T of models that are trained and scored: `[search] steps`, else 20 (permute-and-flip: 40)."""
         return problem.search.steps or ENDS[self.final_choice][2]
 
     @staticmethod
@@ -216,7 +216,7 @@ class PrivateTrajectory:
         return search_on_public_data(problem, self.public_trials).mean if self.prior == "public" else None
 
     def deviation(self, problem: Problem, public: NDArray[np.float64] | None, scale: float) -> float | None:
-        """The median of the prior's deviation s in units of `scale`, by the doubt of `public` scores, or None."""
+        """The median of the prior's deviation s in units of `scale`, by the doubt of `public`; None without it."""
         return None if public is None else AMPLITUDE * doubt(problem, float(public.max())) / scale
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "TrajectorySearch":

@@ -107,7 +107,7 @@ class Public:
         return searched(problem, self.public_trials)
 
     def cross_validated(self, problem: Problem) -> tuple[int, ...]:
-        """Indices of the candidates whose public scores are compared."""
+        """Indices of the candidates that are cross-validated in any case: all of Λ, or a half, spread evenly."""
         return required_trials(problem, self.public_trials)
 
     def choice(self, problem: Problem) -> int:

@@ -98,7 +98,7 @@ class FileSplit:
         return public_half(self.spec, self.folder, problem, allowed_score=self.allowed_score)
 
     def public_table(self) -> Table:
-        """The public records of one file, with cells as they stand there."""
+        """The public records with their raw cells, read from one file; refused where they are not in one."""
         section = self.spec.data
         if training_parts(self.spec, self.folder) is not None or not isinstance(section, PublicFiles | PersonFiles):
             raise StudyInvalid(
@@ -311,7 +311,7 @@ def sensitive_half(
 
 
 def _both_sensitive(spec: StudySpec, section: SensitiveData, folder: str | Path, public: PublicHalf) -> Objective:
-    """The scorer where training records are sensitive too; without a validation file they are scored."""
+    """The scorer where training records are sensitive too; it scores on these where no validation file is named."""
     encode, score, n = public.preprocessing.transform, public.problem.score, facts_of(section).n_records
     trained_on, _ = training_table(spec, folder)
     data.check_record_count(trained_on.n_records, n, shown_as="the training set", key="n_training")

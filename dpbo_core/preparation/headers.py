@@ -143,7 +143,7 @@ def check_validation(
 
 
 def check_distinct(training: Sequence[Path], validation: Sequence[Path], *, shown_as: str) -> None:
-    """Refuse a study that names one file twice, under whatever path.
+    """Refuse a file that is both for training and validation, or twice a part of the latter, by whatever path.
 
     Files with equal content are not looked for (`data.aliasing` says why).
 

@@ -70,10 +70,7 @@ def series_of(spec: StudySpec) -> str:
 
 
 def to_learn_from(spec: StudySpec, method: Method, ledger: PrivacyLedger) -> WarmStart:
-    """The ids of earlier editions' newest releases that a study, not charged yet, will learn from.
-
-    None of them where the method only tells later editions something.
-    """
+    """The ids of earlier editions' newest releases that an uncharged study will learn from; none if it cannot."""
     series = series_of(spec)
     most = MOST if _can_learn(method) else 0
     releases = ledger.released_in(spec.privacy.dataset, series, most=most)

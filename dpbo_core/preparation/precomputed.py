@@ -62,12 +62,9 @@ class Precomputed:
 
 
 def required_trainings(study: ResolvedStudy) -> tuple[int, ...]:
-    """Indices of candidates that the study trains in any case, whatever the records say; opens no file.
-
-    None where the training set is sensitive: its models are trained inside one private step alone.
-    """
+    """Indices of the candidates that are trained whatever the records say; none with a sensitive training set."""
     problem, method = study.problem, study.method
-    if problem.training is not None:
+    if problem.training is not None:  # its models are trained inside one private step alone
         return ()
     if method.traits.fixed_path is not None:
         return method.traits.fixed_path(method, problem)
@@ -75,7 +72,7 @@ def required_trainings(study: ResolvedStudy) -> tuple[int, ...]:
 
 
 def trained_first(method: Method, problem: Problem) -> tuple[int, ...]:
-    """Indices of the candidates to train before the charge: all where the path is private, or none.
+    """Indices of the candidates to train before the charge: all where the path is private, else none.
 
     Raises:
         StudyInvalid: Λ is too large for that.
@@ -93,12 +90,9 @@ def trained_first(method: Method, problem: Problem) -> tuple[int, ...]:
 
 
 def required_public_scores(study: ResolvedStudy) -> tuple[int, ...]:
-    """Indices of the candidates that the study will cross-validate in any case; opens no file.
-
-    None where the training set is sensitive: a score on it is a sensitive number.
-    """
+    """Indices of the candidates that are cross-validated in any case; none with a sensitive training set."""
     problem, method = study.problem, study.method
-    if problem.training is not None:
+    if problem.training is not None:  # a score on it is a sensitive number
         return ()
     needed = method.traits.cross_validated
     return () if needed is None else needed(method, problem)
@@ -107,7 +101,7 @@ def required_public_scores(study: ResolvedStudy) -> tuple[int, ...]:
 def train_candidates(
     spec: StudySpec, folder: str | Path, indices: Sequence[int], allowed_score: str | None = None
 ) -> dict[int, Model]:
-    """The models of the candidates `indices`, by index; the training set is read once a process."""
+    """Train the candidates `indices`: their models, by index; the training set is read once a process."""
     problem = _read_public_half(json.dumps(spec.to_dict(), sort_keys=True), str(folder), allowed_score).problem
     return {index: problem.train(index) for index in indices}
 
@@ -115,7 +109,7 @@ def train_candidates(
 def cross_validate_candidates(
     spec: StudySpec, folder: str | Path, indices: Sequence[int], allowed_score: str | None = None
 ) -> dict[int, float]:
-    """The public scores p(λ) of the candidates `indices`, by index, under the study's score and seed."""
+    """Cross-validate the candidates `indices`: their public scores p(λ), by index, under the study's seed."""
     problem = _read_public_half(json.dumps(spec.to_dict(), sort_keys=True), str(folder), allowed_score).problem
     return {index: problem.public_score(index) for index in indices}
 

@@ -85,7 +85,7 @@ def references_of(spec: StudySpec, folder: str | Path, *beside: Source) -> Refer
 
 
 def _code_of(spec: StudySpec) -> Iterator[Code]:
-    """The import paths (score, estimators) that a study names, without those of dpbo or on the allowlist."""
+    """The import paths (estimator, score, acquisition, options) that a study names, but no estimator we trust."""
     model = spec.model
     if not (model.ours or isinstance(model, PredictionsSection) or model.estimator in PREDICTORS):
         yield Code("estimator", model.estimator)

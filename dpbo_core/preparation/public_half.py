@@ -57,7 +57,7 @@ class DataSplit(Protocol):
         ...
 
     def sources(self) -> tuple[Source, ...]:
-        """The files or tables that the study is charged for, as the ledger knows them."""
+        """The files or tables that the study is charged for or reads as public, as the ledger knows them."""
         ...
 
     def check(self, public: PublicHalf) -> None:
@@ -103,7 +103,7 @@ class OwnParts:
 def fitted_half(
     spec: StudySpec, problem: Problem, table: Table, fitted: Preprocessing, own: OwnParts
 ) -> PublicHalf:
-    """The public half of a study: preprocessing fitted to its public table, and the problem with its trainer.
+    """The public half of a study, of its public `table` and the preprocessing already `fitted` to it: a trainer.
 
     Args:
         spec: the study.

@@ -31,7 +31,7 @@ def n_validation(spec: StudySpec) -> int | None:
 
 
 def n_public(spec: StudySpec, folder: str | Path) -> int | None:
-    """The number n of PUBLIC training records, by their file's header; None if sensitive, absent or in many files."""
+    """The number n of PUBLIC training records, by their header; None if sensitive, absent or in many files."""
     match spec.data:
         case BundledData(source, share):
             return bundled.n_records(source) - bundled.validation_size(source, share)

@@ -82,7 +82,7 @@ def study_fingerprint(spec: StudySpec, training: str) -> str:
 
 
 def named_prototype(spec: StudySpec, folder: str | Path) -> Prototype | None:
-    """The estimator that a study names as an object; None where it names a class or a model of dpbo.
+    """The estimator that a study names as an object, imported; None where it names a class or a model of dpbo.
 
     Raises:
         StudyInvalid: there is no such estimator, or it has no such parameter.

@@ -51,7 +51,7 @@ class Spend:
 
     @property
     def rho(self) -> float:
-        """The noise draw's zCDP price ρ, 0 where it is priced otherwise."""
+        """The noise draw's price ρ in zCDP."""
         return from_units(self.rho_units)
 
     def to_json(self) -> dict[str, Any]:

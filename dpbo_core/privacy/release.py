@@ -55,7 +55,7 @@ class Release:
 
     @property
     def noise_of_one(self) -> float:
-        """The noise scale of the release's score, in the score's units, without the noise of the pairs' number."""
+        """The noise scale of the release's first draw (but that of the number of pairs), in units of the score."""
         spend = next(spend for spend in self.spends if spend.what != ALL_PAIRS)
         return spend.noise_scale * self.score_per_unit
 

@@ -164,7 +164,7 @@ class Problem:
 
     @property
     def score_per_step(self) -> float:
-        """The score that 1 in the exact integer sum stands for, as noise is priced."""
+        """The score that 1 in the exact integer sum stands for, as noise is priced; for pairs, AUC at a share ½."""
         return self.aggregate.score_per_step
 
     @property

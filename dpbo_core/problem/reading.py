@@ -25,7 +25,7 @@ def one_of(key: str, value: str, valid: tuple[str, ...]) -> None:
 
 
 def check_name(key: str, value: str) -> None:
-    """Refuse a name that people, files or stores cannot hold."""
+    """Refuse a `value` of `key` that is empty, over 100 characters, unprintable, or begins or ends in a space."""
     ok = 0 < len(value) <= 100 and value.isprintable() and value == value.strip()
     require(
         ok, f"{key} is not a usable name", remedy="use 1 to 100 printable characters without spaces at the ends"
@@ -94,7 +94,7 @@ def _listed(value: Any) -> Any:
 
 
 def refuse_unknown(table: Mapping[str, Any], keys: tuple[str, ...], where: str) -> None:
-    """Refuse a key of `table` that is not in `keys`, with the nearest in the message."""
+    """Refuse a key of `table` that is not in `keys`, with the nearest in the message; `where` names the table."""
     for key in table:
         require(
             key in keys,
@@ -115,7 +115,7 @@ def read_section(cls: type, table: Any, where: str) -> Any:
 
 
 def union_hints(sections: Iterable[type]) -> dict[str, Any]:
-    """The type of every key that any of the section classes has; None is allowed where it has a default."""
+    """The type of every key that any of the section classes has; None too where a class requires the key."""
     hints: dict[str, Any] = {}
     for cls in sections:
         types = get_type_hints(cls)

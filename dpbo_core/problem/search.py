@@ -55,7 +55,7 @@ class SearchSection(Section):
 
     @property
     def n_steps(self) -> int:
-        """The number of steps of the search as [search] states it, or the usual one."""
+        """The number of steps of the search as [search] states it, else 20, whatever the method."""
         return self.steps or USUAL_STEPS
 
     @property

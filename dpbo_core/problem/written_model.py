@@ -74,7 +74,7 @@ class Written(Section):
 
     @property
     def enforced(self) -> bool:
-        """Whether every record is scored in a process of its own, so that records cannot affect one another."""
+        """Whether each record is scored in a process of its own, apart from all others; False unless by path."""
         return False
 
     @property
@@ -84,7 +84,7 @@ class Written(Section):
 
     @property
     def takes_columns(self) -> bool:
-        """Whether the estimator gets the table's own columns, unpreprocessed, as a data frame; only by path."""
+        """Whether the estimator gets the table's own columns as a data frame, as they are; False unless by path."""
         return False
 
 

@@ -244,7 +244,7 @@ class PrivateAnswers:
         return PrivacyPlan(guarantee, (self.mechanism.spend(ANSWERS),))
 
     def steps(self, answer: float) -> int:
-        """The answer clipped to [low, high], in grid steps above low; no finite number counts as the middle."""
+        """The answer clipped to [low, high], in grid steps above low; what is not finite counts as the middle."""
         if not math.isfinite(answer):
             return STEPS // 2
         clipped = min(max(answer, self.low), self.high)
