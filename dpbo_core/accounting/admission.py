@@ -87,7 +87,7 @@ def admit(
     fixed: tuple[int, ...],
     drawn: Callable[[], Counter[Draw]],
 ) -> None:
-    """Refuse a plan that the cap does not admit: room, unit, relation, assumptions, noise, k; charges nothing.
+    """Refuse a plan that the cap, if not public, does not admit (room, kind, assumptions, noise, k); no charge.
 
     Args:
         budget: the dataset's cap.

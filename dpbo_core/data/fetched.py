@@ -282,7 +282,7 @@ def _store_path(place: ObjectAddress) -> str:
 
 
 def _store(settings: tuple[tuple[str, str], ...]) -> Any:
-    """The S3 file system with these settings, as endpoint and region."""
+    """The S3 file system with these settings, such as endpoint and region; nothing is asked yet."""
     from pyarrow import fs
 
     return fs.S3FileSystem(

@@ -285,7 +285,7 @@ def _floats(cells: Any, length: int) -> NDArray[np.float64]:
 
 
 def _cells(cells: Any, columns: tuple[NamedColumn, ...]) -> NDArray[Any]:
-    """A public row from JSON as an array of values, for an estimator that takes a data frame."""
+    """A public row from JSON as raw cells of these columns, null as NaN; ValueError for another length or type."""
     if len(cells) != len(columns) or not all(isinstance(cell, str | int | float | None) for cell in cells):
         raise ValueError
     return as_cells(float("nan") if cell is None else cell for cell in cells)

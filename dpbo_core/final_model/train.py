@@ -140,7 +140,7 @@ class FinalModel:
         *,
         allowed_score: str | None = None,
     ) -> "FinalModel | None":
-        """Train a release's choice on the public set; None if nothing was chosen, or no model is ours to publish.
+        """Train a release's choice on the public set; None without a choice or set, or if the release is a model.
 
         Args:
             spec: the study.

@@ -111,7 +111,7 @@ def write_source(writer: Writer, heading: str, item: Approved, files: Mapping[st
 
 
 def check_public(connection: sa.Connection, source: Source) -> None:
-    """Refuse a source as public if it is a dataset's sensitive one: its values could be printed.
+    """Refuse a source as public if it is a dataset's sensitive one and unpublished: its values could be printed.
 
     Raises:
         PolicyRefused: it is one's, whose owner did not publish it.
@@ -128,7 +128,7 @@ def check_public(connection: sa.Connection, source: Source) -> None:
 
 
 def _check_never_public(connection: sa.Connection, source: Source, dataset: str) -> None:
-    """Refuse a sensitive source that was read as public before: models and caches may hold it.
+    """Refuse a sensitive source that was read as public before, unless published: models and caches may hold it.
 
     Raises:
         PolicyRefused: it was read so, and the dataset's owner did not publish it.
@@ -282,7 +282,7 @@ def check_division(connection: sa.Connection, dataset: str, share: float, n_rows
 def template_of(
     connection: sa.Connection, dataset: str, sources: Iterable[Source]
 ) -> tuple[str, tuple[Approved, ...]] | None:
-    """The scheduled dataset whose name pattern and sources this run fits, and these as filled; None without one."""
+    """The scheduled dataset whose name pattern and sources this run fits, and those filled in; None without one."""
     approved, sources = sources_under(connection, SOURCE), [source for source in sources if source.role != PUBLIC]
     for name, values in templates_of(connection, dataset).items():
         own = tuple(

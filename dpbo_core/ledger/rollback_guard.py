@@ -74,7 +74,7 @@ class RollbackGuard:
         return START
 
     def keep(self, reached: Place, over: Over = Over.EARLIER) -> None:
-        """Write the newest entry's number and hash outside the database: beside it and, or warn, for the user.
+        """Write the newest entry's number and hash beside the database, and for the user, where failing only warns.
 
         Raises:
             DpboError: the one beside the ledger cannot be written.

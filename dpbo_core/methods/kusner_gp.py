@@ -137,7 +137,7 @@ class NoisyGP(pricing.OnThePrior):
         return NoisyGPSearch(self, problem, plan)
 
     def acquisition(self, problem: Problem) -> Acquisition:
-        """The acquisition: UCB with the β_t of line 4, or the study's own where no theorem needs UCB."""
+        """The acquisition: UCB with the β_t of line 4, or another that the study states; `proof` may refuse it."""
         if problem.search.acquisition != "ucb":
             return acquisition_of(problem.search)
         events = 2.0 if self.calibration == "published" else 5.0

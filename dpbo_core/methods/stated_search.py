@@ -78,7 +78,7 @@ def acquisition_of(search: SearchSection) -> Acquisition:
 
 
 def _checked(function: Callable[..., Any], candidates: Arrays, mean: Arrays, deviation: Arrays) -> Arrays:
-    """A user's acquisition, called: (N,) finite numbers; anything else that it returns is refused.
+    """A user's acquisition, called: (N,) numbers without NaN; anything else that it returns is refused.
 
     Raises:
         Exception: anything; there is none.

@@ -119,7 +119,7 @@ class FileSplit:
         check_presence(self.spec, self.folder, public)
 
     def sensitive(self, public: "PublicHalf") -> Scorer:
-        """The validation records, read, as a sealed scorer of models."""
+        """The validation records, read now or, of a folder, when scored, as a sealed scorer of models."""
         return sensitive_half(self.spec, self.folder, public, self.workers)
 
 
@@ -200,7 +200,7 @@ def public_half(
 
 
 def check_headers(spec: StudySpec, folder: str | Path, problem: Problem) -> None:
-    """Refuse sensitive files by presence, header and number of records; of the public set a header is read.
+    """Refuse sensitive files that are missing or not as stated, by their headers and that of the public set.
 
     Raises:
         StudyInvalid: it is not so; or the public training set is not there. No record's content was looked at.
@@ -278,7 +278,7 @@ def sensitive_half(
     *,
     pooled: tuple[str, ...] = (),
 ) -> Scorer:
-    """A sealed scorer of the sensitive records, read whatever their bytes. Call it only after reserving.
+    """A sealed scorer of the sensitive records, read now, or when scored if a folder. Call it only after reserving.
 
     A folder of Parquet files is not read here: its parts are, one by one or by `workers`, when they are scored.
 

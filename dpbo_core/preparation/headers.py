@@ -114,7 +114,7 @@ def check_validation(
     folder: str | Path,
     public: "PublicHalf | PublicHeader",
 ) -> None:
-    """Refuse a validation file by presence, header and, unless it is private, number of records."""
+    """Refuse a validation file, or folder, that is missing, of other columns or, unless private, another size."""
     shown = section.validation
     place = place_of(folder, shown)
     parts = parts_of(place, shown_as=shown)

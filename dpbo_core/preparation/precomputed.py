@@ -72,7 +72,7 @@ def required_trainings(study: ResolvedStudy) -> tuple[int, ...]:
 
 
 def trained_first(method: Method, problem: Problem) -> tuple[int, ...]:
-    """Indices of the candidates to train before the charge: all where the path is private, else none.
+    """Indices of the candidates to train before the charge: all if a private path bars its steps, else none.
 
     Raises:
         StudyInvalid: Λ is too large for that.
@@ -227,7 +227,7 @@ class PublicWork:
 
     @property
     def to_cross_validate(self) -> Chunks:
-        """Indices of the candidates to cross-validate, in chunks, one for a task."""
+        """Indices of the candidates still to be cross-validated, in chunks, one for a task."""
         return chunks([index for index in required_public_scores(self._study) if index not in self._scores])
 
     @property
@@ -237,7 +237,7 @@ class PublicWork:
 
     @property
     def to_train(self) -> Chunks:
-        """Indices of the candidates to train before any step, in chunks; empty where the steps train."""
+        """Indices of the candidates still to be trained before any step, in chunks; empty where the steps train."""
         first = trained_first(self._study.method, self._problem) if self._problem.model.trained else ()
         return chunks([index for index in first if index not in self._models])
 

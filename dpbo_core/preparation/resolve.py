@@ -141,7 +141,7 @@ def _check_asks(spec: StudySpec, method: AnyMethod) -> None:
 
 
 def planning_problem(spec: StudySpec, folder: str | Path = ".", *, unlisted: str | None = None) -> Problem:
-    """The study's problem (model, score, candidates, sizes) as its price needs it; opens no data."""
+    """The study's problem (model, score, candidates, sizes) as its price needs it, `unlisted` as in `resolve`."""
     if unlisted is None and spec.model.names_object:
         named = named_prototype(spec, folder)
         unlisted = None if named is None else named.unlisted()
