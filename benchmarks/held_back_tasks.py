@@ -1,6 +1,7 @@
 """Tasks drawn by a seed after every constant was frozen, as `dpbo compare --task` reads them.
 
     python -m benchmarks.held_back_tasks FOLDER SEED [tasks]     FOLDER/KIND-NUMBER-SPLIT.npz; 24 tasks, 3 splits
+    python -m benchmarks.held_back_tasks FOLDER SEED tasks --auc     the same tasks by AUC, but for the regressions
     python -m benchmarks.shift FOLDER OUT.json                   what auto loses on them
 
 A draw takes, independently: how the sensitive half differs (not at all, by covariates, by the share of a class, by
@@ -10,6 +11,7 @@ looked at while a constant was chosen: those come from `shifted_tasks`, which sh
 """
 
 import sys
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -117,12 +119,32 @@ def drawn(seed: int, tasks: int) -> dict[str, Shifted]:
     return named
 
 
-def main(folder: Path, seed: int, tasks: int) -> None:
+def ranking(model: Any, X: Any, y: Any) -> Any:  # noqa: ARG001
+    """What a model ranks rows by."""
+    return model.decision_function(X) if hasattr(model, "decision_function") else model.predict_proba(X)[:, 1]
+
+
+def ranked(task: Shifted, split: int) -> dict[str, Any]:
+    """Decision values and labels of both halves."""
+    arrays = measured(task._replace(score=ranking), split)
+    _, y, _, truth = task.halves(np.random.default_rng((2_026, split)))  # as `measured` draws them
+    return {
+        "decision_values": arrays["scores"],
+        "public_decision_values": arrays["public_scores"],
+        "labels": truth,
+        "public_labels": y,
+        "candidates": arrays["candidates"],
+    }
+
+
+def main(folder: Path, seed: int, tasks: int, form: Callable[[Shifted, int], dict[str, Any]]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for split, (name, task) in product(range(SPLITS), drawn(seed, tasks).items()):
+        if form is ranked and task.fit is ridge:
+            continue
         file = folder / f"{name}-{split}.npz"
         if not file.exists():
-            arrays = measured(task, split)
+            arrays = form(task, split)
             with file.with_suffix(".part").open("wb") as part:
                 np.savez_compressed(part, **arrays)
             file.with_suffix(".part").replace(file)
@@ -130,4 +152,9 @@ def main(folder: Path, seed: int, tasks: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 24)
+    main(
+        Path(sys.argv[1]),
+        int(sys.argv[2]),
+        int(sys.argv[3]) if len(sys.argv) > 3 else 24,
+        ranked if "--auc" in sys.argv else measured,
+    )

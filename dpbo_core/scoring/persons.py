@@ -314,6 +314,7 @@ class PartitionedPersons(Half):
             if answer:
                 added.add(answer)
                 n_parts += 1
+            del answer  # before the next one takes as much
         if n_parts != len(self._parts):
             raise Sealed
         return added.sums()

@@ -23,8 +23,8 @@ from dpbo_core.privacy.sensitive import Opaque
 from dpbo_core.scoring.partitioned import Answer, PartAnswer, PartWork, SerialWorkers
 
 PATIENCE = 0.02  # seconds between two looks whether a process that starts is still of use
-LEAST_EFFORT = 2.0**30  # bytes, read once or scored by 16 linear models: about two seconds' work
-LINEAR, NONLINEAR = 1 / 16, 8.0  # effort of a model's scores, in readings of the file
+LEAST_EFFORT = 2.0**32  # bytes, read once or scored by 64 linear models: about eight seconds' work
+LINEAR, NONLINEAR = 1 / 64, 8.0  # effort of a model's scores, in readings of the file
 LOST = object()  # stands for the answer of a process that ended
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 _BOOT = (
