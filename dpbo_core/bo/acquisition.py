@@ -78,7 +78,7 @@ class UCB:
             raise StudyInvalid(f"UCB with delta = {self.delta}", remedy="give a probability between 0 and 1")
 
     def beta_at(self, n_candidates: int, step: int) -> float:
-        """The weight β_t of the posterior's deviation at step t ≥ 1 (Srinivas et al., 2010, Theorem 1)."""
+        """The β_t of the bound μ + √β_t·σ at step t ≥ 1: `beta`, or that of Srinivas et al. (2010) for None."""
         if self.beta is not None:
             return self.beta
         return srinivas_2010.beta(n_candidates=n_candidates, step=step, delta=self.delta)

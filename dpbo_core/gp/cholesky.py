@@ -48,7 +48,7 @@ class GrowingCholesky:
     def append(
         self, index: int, column: NDArray[np.float64], scratch: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], float]:
-        """Add an observation of candidate `index`: the new row t of V, and the new pivot of the factor L.
+        """Add an observation of candidate `index`: the new row of V = L⁻¹k, (N,), and the new pivot of L.
 
         Args:
             index: which candidate, from 0 to N − 1.
@@ -74,7 +74,7 @@ class GrowingCholesky:
         return row, pivot
 
     def _new_row(self) -> NDArray[np.float64]:
-        """An uninitialised array, (N,), that will hold row t of V."""
+        """An uninitialised array, (N,), that will hold the next row of V = L⁻¹k."""
         t = len(self)
         if not self._stacks or t == self._starts[-1] + len(self._stacks[-1]):
             self._stacks.append(np.empty((self._height if self._stacks else self._first, self._n_candidates)))

@@ -88,7 +88,7 @@ class Drifting(Components):
         """
         R = correlations(self.prior.kernel, self.lengthscales, observations.points, observations.points)
         A = self.variances[:, None, None] * R
-        A *= _between(self.drifts, self.changes, observations.ages, observations.ages)
+        A *= _edition_correlation(self.drifts, self.changes, observations.ages, observations.ages)
         L = np.asarray(np.linalg.cholesky(A + _shared(self.prior, observations)), dtype=np.float64)
         Z = np.asarray(
             np.linalg.solve(L, (observations.values - self.trusts[:, None] * observations.guess)[..., None])[..., 0]
@@ -106,7 +106,7 @@ class Drifting(Components):
         K = self.variances[:, None, None] * correlations(
             self.prior.kernel, self.lengthscales, self.observations.points, candidates
         )
-        K *= _between(self.drifts, self.changes, self.observations.ages, now)
+        K *= _edition_correlation(self.drifts, self.changes, self.observations.ages, now)
         K += self.prior.offset_deviation**2 + LEVEL**2 * (self.observations.ages == 0)[:, None]
         return np.asarray(np.linalg.solve(self.factors, K), dtype=np.float64)
 
@@ -127,7 +127,7 @@ def of_the_past(past: Observations, prior: Prior) -> Drifting:
     log_weights = np.empty((len(changes), len(drifts), len(lengthscales), len(deviations), len(trusts)))
     for place in np.ndindex(log_weights.shape[:2]):
         b, q = changes[place[0]], drifts[place[1]]
-        correlated = R * _between(np.array([q]), np.array([b]), past.ages, past.ages)
+        correlated = R * _edition_correlation(np.array([q]), np.array([b]), past.ages, past.ages)
         L = np.asarray(
             np.linalg.cholesky(deviations[None, :, None, None] ** 2 * correlated[:, None] + shared),
             dtype=np.float64,
@@ -162,7 +162,7 @@ def _shared(prior: Prior, observations: Observations) -> NDArray[np.float64]:
     return shared
 
 
-def _between(
+def _edition_correlation(
     drifts: NDArray[np.float64], changes: NDArray[np.int64], ages: NDArray[np.int64], others: NDArray[np.int64]
 ) -> NDArray[np.float64]:
     """The correlation of two editions' (runs') scores under each component: (C,), (C,), (n,), (m,) → (C, n, m)."""

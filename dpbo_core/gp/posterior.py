@@ -126,7 +126,7 @@ class Posterior:
 def joint_normal(
     rng: np.random.Generator, mean: NDArray[np.float64], C: NDArray[np.float64], prior: float | None = None
 ) -> NDArray[np.float64]:
-    """A draw of a normal vector of covariance C, plus an error of variance 1e-10 of `prior` or a little more.
+    """A draw of a normal vector of covariance C (overwritten), plus an error of variance 1e-10 of `prior` or more.
 
     Args:
         rng: for this draw.

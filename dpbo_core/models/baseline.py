@@ -40,7 +40,7 @@ def person_weights(people: Sequence[Person]) -> NDArray[np.float64] | None:
 def constant_margin(
     score: MarginScore | PairScore, labels: NDArray[np.int64], weights: NDArray[np.float64]
 ) -> float:
-    """The mean score of always predicting the largest class with a large margin; ½ where pairs are scored."""
+    """The mean score of always predicting the most frequent class by a large margin; ½ where pairs are scored."""
     if isinstance(score, PairScore):
         return CHANCE
     return score.score_range * float(np.bincount(labels, weights).max() / weights.sum())

@@ -141,7 +141,7 @@ def file_beside(path: str, folder: str | Path) -> Path | None:
 
 
 def estimator_named(path: str, folder: str | Path) -> Any:
-    """The estimator object at import path `path`, from a package or a Python file beside the study.
+    """The estimator object at import path `path`, of a package or of a Python file beside the study, which is run.
 
     Args:
         path: "module:name". The module is a file beside the study; else one of an installed package.

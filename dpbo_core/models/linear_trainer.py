@@ -46,7 +46,7 @@ class LinearTrainer:
         score: MarginScore | PairScore,
         tolerance: float | None,
     ) -> "LinearTrainer":
-        """A trainer of linear models on rows of class indices 0 and 1; the larger class is +1.
+        """A trainer of linear models on rows with class indices 0 and 1, which become the signs −1 and +1.
 
         Raises:
             StudyInvalid: more than two classes.

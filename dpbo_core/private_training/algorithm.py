@@ -54,7 +54,7 @@ class Axis:
 
 
 def check_axes(algorithm: str, axes: Mapping[str, Axis], points: tuple[Mapping[str, Any], ...]) -> None:
-    """Refuse hyperparameters that the algorithm does not have, or that are not positive, or that are missing."""
+    """Refuse hyperparameters that the algorithm lacks, that are not positive, or missing without a default."""
     names = set(points[0])
     for name in names - set(axes):
         raise StudyInvalid(

@@ -76,10 +76,10 @@ class ObjectivePerturbation:
             n_records=n,
             n_features=d,
             regularization=regularization,
-            tilt_norm=_reach(tilt),
+            tilt_norm=_longest_tilt(tilt),
         )
         tau = self._tolerance(n, d, regularization)
-        check_vector(noise_of(2.0 * _apart(tau, n, d, regularization), self.epsilon * OUTPUT_SHARE, d)[0])
+        check_vector(noise_of(2.0 * _weight_distance(tau, n, d, regularization), self.epsilon * OUTPUT_SHARE, d)[0])
 
     def _tilt(self, n_records: int, n_features: int, regularization: float) -> DiscreteLaplaceVector:
         """The mechanism that draws Z, the objective's linear term (tilt) in grid steps."""
@@ -89,7 +89,7 @@ class ObjectivePerturbation:
 
     def _tolerance(self, n_records: int, n_features: int, regularization: float) -> float:
         """The solver's tolerance τ from public numbers alone: neighbours must have the same one."""
-        tilt_norm = _reach(self._tilt(n_records, n_features, regularization))
+        tilt_norm = _longest_tilt(self._tilt(n_records, n_features, regularization))
         return tolerance(
             n_records=n_records, n_features=n_features, regularization=regularization, tilt_norm=tilt_norm
         )
@@ -101,18 +101,18 @@ class ObjectivePerturbation:
         tilt = self._tilt(n, d, regularization).draw(source).astype(np.float64) * GRID
         tau = self._tolerance(n, d, regularization)
         w = minimise_tilted(records.X * records.signs[:, None], regularization, tilt, tau)
-        apart = _apart(tau, n, d, regularization)
+        apart = _weight_distance(tau, n, d, regularization)
         weights = noised(w, sensitivity=2.0 * apart, epsilon=self.epsilon * OUTPUT_SHARE, source=source)
         return LinearModel(weights, regularization, math.inf)
 
 
-def _apart(tau: float, n_records: int, n_features: int, regularization: float) -> float:
+def _weight_distance(tau: float, n_records: int, n_features: int, regularization: float) -> float:
     """How far solved weights may be from the exact minimiser under continuous noise, τ′, rounded up."""
     return (tau + GRID * math.sqrt(n_features) / (2.0 * n_records * regularization)) * (1.0 + 1e-9)
 
 
-def _reach(tilt: DiscreteLaplaceVector) -> float:
-    """A length that the noise hZ exceeds with probability 2⁻¹²⁸ at most: Pr[|Z_i| > t] ≤ 2e^{−t/s}."""
+def _longest_tilt(tilt: DiscreteLaplaceVector) -> float:
+    """A length that the drawn tilt hZ exceeds with probability 2⁻¹²⁸ at most: Pr[|Z_i| > t] ≤ 2e^{−t/s}."""
     longest = tilt.scale * (129.0 * math.log(2.0) + math.log(tilt.size)) + 1.0
     return GRID * longest * math.sqrt(tilt.size)
 

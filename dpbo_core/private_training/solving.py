@@ -63,7 +63,7 @@ def tolerance(*, n_records: int, n_features: int, regularization: float, tilt_no
 
 
 def solvable(*, n_records: int, n_features: int, regularization: float, tilt_norm: float = 0.0) -> bool:
-    """Whether a solver can come within τ of the minimiser on every data set of that size."""
+    """Whether a solver can come within `tolerance(…)` of the minimiser on every data set of that size."""
     if not regularization <= LARGEST:
         return False
     tau = tolerance(n_records=n_records, n_features=n_features, regularization=regularization, tilt_norm=tilt_norm)
@@ -75,14 +75,14 @@ def solvable(*, n_records: int, n_features: int, regularization: float, tilt_nor
 def check_solvable(
     algorithm: str, *, n_records: int, n_features: int, regularization: float, tilt_norm: float = 0.0
 ) -> None:
-    """Refuse a λ at which some data set of that size cannot be solved to within τ.
+    """Refuse a λ at which some data set of that size cannot be solved to within `tolerance(…)`.
 
     Raises:
         StudyInvalid: it is not so; says from which λ on it is.
     """
 
     def solvable_at(log_lambda: float) -> bool:
-        """Whether every data set of that size can be solved to within τ at λ = exp(log_lambda)."""
+        """Whether every data set of that size can be solved at λ = exp(log_lambda)."""
         return solvable(
             n_records=n_records, n_features=n_features, regularization=math.exp(log_lambda), tilt_norm=tilt_norm
         )

@@ -161,7 +161,7 @@ def check_every_point(trial: Trial, problem: Problem) -> None:
 
 
 def _units(amount: float) -> int:
-    """The amount of ε or ρ in whole ledger units, at least 1."""
+    """The amount of ε or ρ in whole ledger units, rounded down, at least 1."""
     return max(1, math.floor(amount * UNITS_PER_ONE))
 
 

@@ -222,7 +222,7 @@ def _class_counts(records: Encoded) -> Integers:
 
 
 def shifted(count: Sensitive[int], pairs: Sensitive[int], share: float) -> Sensitive[int]:
-    """The sealed count B = C₂ − ⌊r·D⌋ of pairs, as sensitive as C₂; r is `share` rounded to 2⁻¹⁶.
+    """The sealed C₂ − ⌊r·D⌋ of `count` C₂ and `pairs` D, as sensitive as C₂; r is `share` rounded to 2⁻¹⁶.
 
     Args:
         count: C₂.

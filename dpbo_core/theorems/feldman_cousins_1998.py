@@ -23,12 +23,12 @@ def bounded_interval(observed: float, deviation: float, top: float) -> tuple[flo
     best = min(max(observed, 0.0), top)
 
     def end(bound: float) -> float:
-        if _likelier(bound, observed, deviation, top) <= LEVEL:
+        if _probability_of_likelier(bound, observed, deviation, top) <= LEVEL:
             return bound
         inside, outside = best, bound
         for _ in range(_HALVINGS):
             middle = (inside + outside) / 2.0
-            if _likelier(middle, observed, deviation, top) <= LEVEL:
+            if _probability_of_likelier(middle, observed, deviation, top) <= LEVEL:
                 inside = middle
             else:
                 outside = middle
@@ -52,7 +52,7 @@ def bounded_laplace_interval(observed: float, scale: float, top: float) -> tuple
     return lower(at), top - lower(top - at)
 
 
-def _likelier(f: float, observed: float, deviation: float, top: float) -> float:
+def _probability_of_likelier(f: float, observed: float, deviation: float, top: float) -> float:
     """The probability under N(f, σ²) of values whose likelihood ratio is above that of `observed`."""
     best = min(max(observed, 0.0), top)
     fall = (observed - f) ** 2 - (observed - best) ** 2  # −2σ² times the logarithm of y's ratio

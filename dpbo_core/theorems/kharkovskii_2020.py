@@ -139,8 +139,7 @@ def theorem_3_regret_bound(
     n_steps: int,
     constants: tuple[float, float],
 ) -> float:
-    """The bound on the regret S_T after T steps, (ε_ucb² + 24 (C₂ + C₁√β_T)² log T/T + 24 β_T γ_T/(T log(1 +
-    σ_n⁻²)))^½, with probability 1 − δ_ucb.
+    """Regret ≤ √(ε_ucb² + 24 (C₂ + C₁√β_T)² log T/T + 24 β_T γ_T/(T log(1 + σ_n⁻²))), with probability 1 − δ_ucb.
 
     Holds when: the function is a draw of the Gaussian process whose kernel is used, r is at least Lemma 1's for
         `theorem_3_distortion` and μ = δ_ucb/2, σ_min ≥ ω, |y_t| ≤ L, and every K is diagonally dominant

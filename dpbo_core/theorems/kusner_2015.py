@@ -254,8 +254,7 @@ def theorem_5_sensitivity(
     decay_constant: float,
     score_change: float = math.inf,
 ) -> float:
-    """The sensitivity of branch and bound's last score: |f(λ_T) − f′(λ′_T)| ≤ A·e^{−Tτ/(log T)^{d/4}} + c, with c =
-    2√((1 − k₁) log(2N/δ)) and with probability 1 − δ.
+    """Sensitivity Δ = A·e^{−Tτ/(log T)^{d/4}} + c of f(λ_T), c = 2√((1 − k₁) log(2N/δ)), with probability 1 − δ.
 
     Holds when: Assumption 1, and the constants of de Freitas et al. for BOTH f and f′ (all taken on by the caller,
         who must state them without looking at the data); T ≥ 2.

@@ -106,7 +106,7 @@ def _unlisted_parts(item: Any, seen: dict[int, Any], checked: set[int]) -> Itera
         hidden = [name for name in getattr(item, "__dict__", {}) if callable(getattr(kind, name, None))]
         if hidden:
             yield f"{kind.__name__} with its {hidden[0]} replaced"
-        held = _held(item, entry)
+        held = _contents(item, entry)
         refusal = entry.refusal(held)
         if refusal:
             yield f"{kind.__name__} with {refusal}"
@@ -135,7 +135,7 @@ def _among(kind: object, kinds: Iterable[object]) -> bool:
     return any(kind is other for other in kinds)
 
 
-def _held(item: Any, entry: Listed) -> dict[str, Any]:
+def _contents(item: Any, entry: Listed) -> dict[str, Any]:
     """What an object of a listed class holds, by name: attributes, items, and of a compiled one what it pickles."""
     held = dict(getattr(item, "__dict__", {}))  # the class is listed, so nothing of a stranger's is called
     if entry.compiled:
@@ -150,7 +150,7 @@ def _held(item: Any, entry: Listed) -> dict[str, Any]:
 
 
 @cache
-def _paths() -> Mapping[str, Mapping[str, Listed]]:
+def _entries_by_module() -> Mapping[str, Mapping[str, Listed]]:
     """The allowlist: by module, then by class name, the conditions of each listed class."""
     entries: dict[str, dict[str, Listed]] = defaultdict(dict)
     for path, entry in {**PREDICTORS, **TRANSFORMERS, **PARTS}.items():
@@ -162,13 +162,13 @@ def _paths() -> Mapping[str, Mapping[str, Listed]]:
 @cache
 def _listed_in(module: str) -> tuple[tuple[type, Listed], ...]:
     """The installed classes of one module that are on the allowlist."""
-    classes = ((imported(f"{module}.{name}"), entry) for name, entry in _paths()[module].items())
+    classes = ((imported(f"{module}.{name}"), entry) for name, entry in _entries_by_module()[module].items())
     return tuple((kind, entry) for kind, entry in classes if isinstance(kind, type))
 
 
 def _entry(kind: object) -> Listed | None:
     """The conditions that the allowlist has for a class, found by identity; None where it is not listed."""
-    loaded = (module for module in _paths() if module in sys.modules)
+    loaded = (module for module in _entries_by_module() if module in sys.modules)
     return next((entry for module in loaded for listed, entry in _listed_in(module) if listed is kind), None)
 
 
@@ -204,14 +204,14 @@ def _replaced(kind: type) -> str:
         if home is None:
             continue
         for name, member in vars(owner).items():
-            if _strange(member, owner) or any(
+            if _is_foreign(member, owner) or any(
                 not (Path(file).is_relative_to(home) or _of_python(file)) for file in _files(member)
             ):
                 return f"{kind.__name__} with its {name} replaced"
     return ""
 
 
-def _strange(member: Any, owner: type) -> bool:
+def _is_foreign(member: Any, owner: type) -> bool:
     """Whether a class member is an object of another package, or code of no file."""
     packages = {owner.__module__.partition(".")[0], *sys.stdlib_module_names}
     package = type(member).__module__.partition(".")[0]

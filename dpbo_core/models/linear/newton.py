@@ -224,7 +224,7 @@ class LogisticPath:
             above, below = self._anchor(j), self._anchor(j + 1)
             if above is None or below is None:
                 return None
-            return _between(above, below, min(place - j, 1.0), regularization)
+            return _interpolated_start(above, below, min(place - j, 1.0), regularization)
 
     def _first(self, regularization: float) -> Start | None:
         """The starting point for a large λ, by one Newton step from w = 0; None where rounding leaves none."""
@@ -255,7 +255,7 @@ class LogisticPath:
         return None if towards is None else _Anchor(penalty, place.w, towards.w, S)
 
 
-def _between(above: _Anchor, below: _Anchor, theta: float, regularization: float) -> Start | None:
+def _interpolated_start(above: _Anchor, below: _Anchor, theta: float, regularization: float) -> Start | None:
     """The starting point at λ, a share `theta` of the way from one anchor down to the next; None as `_start`."""
     S = (1.0 - theta) * above.curvature + theta * below.curvature
     width = math.log(below.penalty / above.penalty)

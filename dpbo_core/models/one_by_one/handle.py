@@ -45,7 +45,7 @@ _INHERITED = ("LD_LIBRARY_PATH", "SYSTEMROOT", "PATH")
 
 
 def hidden_beside(modules: Collection[str]) -> list[str]:
-    """The large optional packages (pandas, say) that none of the `modules` is of: images do not import them."""
+    """The large optional packages (pandas, say) not of `modules`: image processes do not import them."""
     wanted = {name.partition(".")[0] for name in modules}
     return [name for name in _OPTIONAL if name not in wanted]
 
