@@ -131,8 +131,8 @@ def _refuse_broken_rows(
         if fields is None:
             raise StudyInvalid(
                 f"line {line} of {shown_as} is not a CSV record",
-                cause="a blank line, a stray quote, a line break inside a field, or bytes that are not UTF-8",
-                remedy="a record is one physical line; export the file again without line breaks in fields",
+                cause="a letter that is not UTF-8, a blank line, a stray quote, or a line break inside a field",
+                remedy="export it again as CSV UTF-8, with every record on one line",
             )
         if len(fields) != width:
             raise StudyInvalid(

@@ -11,14 +11,14 @@ import numpy as np
 import tomli_w
 import typer
 
-from dpbo.flows.cli.public_notices import IDENTIFIER, notices
+from dpbo.flows.cli.public_notices import IDENTIFIER, form_of, notices
 from dpbo.flows.cli.studies import check_public_here
 from dpbo.flows.cli.terminal import Screen, named
 from dpbo.flows.cli.words import reason_of
 from dpbo_core.data import Preprocessing, Table, check_columns, read_header, read_table
 from dpbo_core.data.features import CATEGORIES_AT_MOST, present
 from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
-from dpbo_core.data.values import is_text, numbers, shown, sorted_values
+from dpbo_core.data.values import Column, is_text, numbers, shown, sorted_values
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.sources import PUBLIC, file_source
 from dpbo_core.models.scores.accuracy import ACCURACY
@@ -243,10 +243,16 @@ def check_column_of_persons(table: Table, person: str, target: str) -> None:
 
 
 def _identifies(table: Table, column: str) -> bool:
-    """Whether a column identifies records, by its values or its name, or is empty."""
+    """Whether a column identifies records, by its values, its order or its name, or is empty."""
     values = table.columns[column]
-    many = (is_text(values) or IDENTIFIER.search(column)) and len(sorted_values(values)) > CATEGORIES_AT_MOST
-    return bool(many) or not present(values).any()
+    many = len(sorted_values(values)) > CATEGORIES_AT_MOST
+    named_so = is_text(values) or IDENTIFIER.search(column) is not None or _counts(values)
+    return many and named_so or not present(values).any()
+
+
+def _counts(values: Column) -> bool:
+    """Whether a column holds whole numbers that grow from row to row, as a row's number does."""
+    return not is_text(values) and bool((np.diff(values) > 0).all() and (values == np.rint(values)).all())
 
 
 def _model(table: Table, target: str) -> tuple[dict[str, object], dict[str, object]]:
@@ -266,8 +272,8 @@ def _model(table: Table, target: str) -> tuple[dict[str, object], dict[str, obje
     if is_text(values) and len(classes) > CATEGORIES_AT_MOST:
         raise StudyInvalid(
             f"the target {target!r} is a text of {len(classes)} different values",
-            cause="it is a name, a date or an identifier, or another column was meant",
-            remedy="give --target the column to predict",
+            cause=f"it holds {form}" if (form := form_of(values)) else "it is a name, a date or an identifier",
+            remedy="correct it in both files, or give --target the column to predict",
         )
     forest: dict[str, object] = {"max_depth": {"low": 1, "high": 12, "integer": True, "points": 12}}
     if not is_text(values) and len(classes) > MANY:
@@ -315,7 +321,7 @@ def print_written(spec: StudySpec, out: Path, noticed: Iterable[tuple[str, str]]
     if isinstance(data, PublicFiles | PersonFiles) and data.ignore:
         left_out = ", ".join(named(name) for name in data.ignore)
         facts.append(("left out", f"{left_out}: empty, an identifier, or a text of too many values"))
-        facts.append(("pipeline", 'takes texts, dates and gaps as they are: estimator = "risk_model:pipeline"'))
+        facts.append(("pipeline", 'of your own in risk_model.py takes them as they are: estimator = "risk_model:pipeline"'))
     if isinstance(data, PublicFiles | PersonFiles) and data.missing == "mean":
         facts.append(("gaps", "filled with the training file's means"))
     facts += noticed

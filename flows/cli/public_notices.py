@@ -39,25 +39,27 @@ def notices(training: Path, table: Table, target: str, person: str | None) -> It
     for column, values in table.columns.items():
         some = values[present(values)].tolist()[:1000]
         rows = len(some) / max(1, len(set(some)))
-        if IDENTIFIER.search(column) or _in_groups(some):
-            if person is None and rows > REPEATED:
+        if rows > REPEATED and (IDENTIFIER.search(column) or _in_groups(some)):
+            if person is None:
                 yield (
                     "people",
                     f"{named(column)} has {rows:.1f} rows each: --person {named(column)} protects people",
                 )
-        elif is_text(values):
-            forms = (
-                what
-                for form, what in FORMS
-                if sum(bool(re.fullmatch(form, str(one))) for one in some) > MOST * len(some)
-            )
-            yield from (("texts", f"{named(column)} holds {what}") for what in forms)
+        elif (form := form_of(values)) is not None:
+            yield "texts", f"{named(column)} holds {form}"
         if column != target and (marker := _marker(values[present(values)].tolist())) is not None:
             yield (
                 "gaps",
                 f"{named(column)} has {named(marker)} where a number is missing, it seems: leave those fields "
                 "empty in both files",
             )
+
+
+def form_of(values: Column) -> str | None:
+    """What most texts of a PUBLIC column were meant as, and what to do about it; None where that is not known."""
+    texts = [value for value in values.tolist()[:1000] if isinstance(value, str)]
+    forms = (what for form, what in FORMS if sum(bool(re.fullmatch(form, one)) for one in texts) > MOST * len(texts))
+    return next(forms, None)
 
 
 def _positive_class(target: str, values: Column) -> Iterator[tuple[str, str]]:

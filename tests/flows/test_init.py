@@ -72,12 +72,12 @@ def test_a_study_is_named_after_whose_data_it_has_and_not_after_a_part_of_a_spli
 def test_what_spreadsheets_export_is_read_and_what_was_taken_for_granted_is_said(here, dpbo):
     rng = random.Random(0)
     rows = [
-        f"P{i % 80};{rng.gauss(70, 9):.1f};0{rng.randint(1, 9)}.05.2024;{rng.randint(1, 90)} %;{'ny'[i % 3 > 0]}"
+        f"P{i % 80};{i};{rng.gauss(70, 9):.1f};0{rng.randint(1, 9)}.05.2024;${rng.gauss(50, 1):.4f};{'ny'[i % 3 > 0]}"
         for i in range(240)
     ]
     for name, part in (("public.csv", rows[:120]), ("private.csv", rows[120:])):
         whole = (
-            "\n".join(["patient_id;weight;visit;share;outcome", *part]).replace(".", ",").replace(",05,", ".05.")
+            "\n".join(["patient_id;row;weight;visit;cost;outcome", *part]).replace(".", ",").replace(",05,", ".05.")
         )
         (here / name).write_text(whole, encoding="utf-8-sig")
     code, out = dpbo("init", "public.csv", "private.csv")[:2]
@@ -86,8 +86,11 @@ def test_what_spreadsheets_export_is_read_and_what_was_taken_for_granted_is_said
     assert "a semicolon stands between fields" in said
     assert "patient_id has 1.5 rows each: --person patient_id protects people" in said
     assert "visit holds dates" in said
-    assert "share holds numbers with a unit" in said
-    assert read_study("study.toml").data.ignore == ("patient_id", "share")
+    assert "cost holds numbers with a unit" in said
+    assert read_study("study.toml").data.ignore == ("patient_id", "row", "cost")
+    code, _, err = dpbo("init", "public.csv", "private.csv", "--target", "cost")
+    assert code == 2
+    assert "it holds numbers with a unit: leave the unit out" in err
 
 
 def test_what_stands_for_a_gap_and_which_class_is_positive_are_said(here, dpbo):
@@ -166,7 +169,7 @@ def test_the_model_follows_the_target(here, values, estimator, score):
         with Path(name).open("w", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(["y", "x"])
-            writer.writerows((values[i % len(values)], i) for i in range(60))
+            writer.writerows((values[i % len(values)], i % 50) for i in range(60))
     Path("study.toml").write_text(text(Path("a.csv"), Path("b.csv"), target="y", name="other"))
     spec = read_study("study.toml")
     assert (spec.model.estimator, spec.model.score, spec.name) == (estimator, score, "other")
