@@ -321,7 +321,9 @@ def print_written(spec: StudySpec, out: Path, noticed: Iterable[tuple[str, str]]
     if isinstance(data, PublicFiles | PersonFiles) and data.ignore:
         left_out = ", ".join(named(name) for name in data.ignore)
         facts.append(("left out", f"{left_out}: empty, an identifier, or a text of too many values"))
-        facts.append(("pipeline", 'of your own in risk_model.py takes them as they are: estimator = "risk_model:pipeline"'))
+        facts.append(
+            ("pipeline", 'of your own in risk_model.py takes them as they are: estimator = "risk_model:pipeline"')
+        )
     if isinstance(data, PublicFiles | PersonFiles) and data.missing == "mean":
         facts.append(("gaps", "filled with the training file's means"))
     facts += noticed

@@ -58,7 +58,9 @@ def notices(training: Path, table: Table, target: str, person: str | None) -> It
 def form_of(values: Column) -> str | None:
     """What most texts of a PUBLIC column were meant as, and what to do about it; None where that is not known."""
     texts = [value for value in values.tolist()[:1000] if isinstance(value, str)]
-    forms = (what for form, what in FORMS if sum(bool(re.fullmatch(form, one)) for one in texts) > MOST * len(texts))
+    forms = (
+        what for form, what in FORMS if sum(bool(re.fullmatch(form, one)) for one in texts) > MOST * len(texts)
+    )
     return next(forms, None)
 
 

@@ -11,7 +11,7 @@ from dpbo.tasks.reporting.noise_words import noise_in_words
 from dpbo.tasks.reporting.verdict import next_step, verdict
 from dpbo_core.accounting.account import Account
 from dpbo_core.privacy.displayed_metric import DisplayedMetric, displayed_metric
-from dpbo_core.privacy.release import LEARNED_FROM, Release
+from dpbo_core.privacy.release import LEARNED_FROM, PAIRS, Release
 from dpbo_core.queries.evaluation import FOUR_COUNTS
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from dpbo_core.privacy.release import StudyResult
     from dpbo_core.queries.evaluation.repair import Repair
     from dpbo_core.queries.evaluation.run import EvaluationResult
+
+BESIDE = {PAIRS: " of as many pairs of the two classes as halves would make"}
 
 
 def release_json(result: "StudyResult | EvaluationResult", *, tracking: dict[str, str] | None) -> dict[str, Any]:
@@ -161,7 +163,11 @@ def _facts(release: Release, screen: Screen, best: Mapping[str, Any] | None) -> 
     if "trajectory" in value:
         scores = screen.spark([point["score"] for point in value["trajectory"]])
         facts.append(("steps", f"{scores}   their private scores"))
-    facts += [(named(name), named(_number(item))) for name, item in value.items() if _plain(name, item)]
+    facts += [
+        (named(name), named(_number(item) + BESIDE.get(name, "")))
+        for name, item in value.items()
+        if _plain(name, item)
+    ]
     facts += [*(_verdict(release) if metric is None else ()), *report_facts(value, release.facts, screen, best)]
     return [
         *facts,
