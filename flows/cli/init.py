@@ -247,7 +247,7 @@ def _identifies(table: Table, column: str) -> bool:
     values = table.columns[column]
     many = len(sorted_values(values)) > CATEGORIES_AT_MOST
     named_so = is_text(values) or IDENTIFIER.search(column) is not None or _counts(values)
-    return many and named_so or not present(values).any()
+    return (many and named_so) or not present(values).any()
 
 
 def _counts(values: Column) -> bool:

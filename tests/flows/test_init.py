@@ -72,7 +72,7 @@ def test_a_study_is_named_after_whose_data_it_has_and_not_after_a_part_of_a_spli
 def test_what_spreadsheets_export_is_read_and_what_was_taken_for_granted_is_said(here, dpbo):
     rng = random.Random(0)
     rows = [
-        f"P{i % 80};{i};{rng.gauss(70, 9):.1f};0{rng.randint(1, 9)}.05.2024;${rng.gauss(50, 1):.4f};{'ny'[i % 3 > 0]}"
+        f"P{i % 80};{i};{70 + rng.gauss():.1f};0{rng.randint(1, 9)}.05.2024;${rng.random():.4f};{'ny'[i % 3 > 0]}"
         for i in range(240)
     ]
     for name, part in (("public.csv", rows[:120]), ("private.csv", rows[120:])):
