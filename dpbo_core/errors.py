@@ -52,7 +52,7 @@ def suggestion(name: str, valid: Iterable[str]) -> str:
 
 
 def printable(text: str) -> str:
-    """`text` with its control characters written as escapes: names of others may hold a terminal's codes."""
+    """`text` with its control characters written as escapes, since others' names may hold a terminal's codes."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 

@@ -25,7 +25,7 @@ FILTER = Path("/proc/self/coredump_filter")  # what of the memory a dump holds; 
 
 
 def parts_of(path: Place, *, shown_as: str = "data.validation") -> tuple[Part, ...]:
-    """The Parquet files of a folder, or objects under a prefix, sorted; empty for a single table.
+    """The Parquet files of a folder, or objects of a prefix as its store lists them; empty for a single table.
 
     Raises:
         StudyInvalid: the store of such a prefix could not be asked.
@@ -44,7 +44,7 @@ def files_of(path: Place) -> tuple[Path, ...]:
 
 
 def read_header(path: str | Place | RowGroup, *, mode: ReadMode, shown_as: str) -> Header:
-    """The column names and the number of records of a table. Looks at no record's content.
+    """Read, or ask of an address, the column names and the number of records of a table, and no record's content.
 
     Args:
         path: where the file is, or its address; of a query no row is asked for.

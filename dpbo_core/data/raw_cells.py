@@ -129,7 +129,7 @@ def times(array: NDArray[Any]) -> Cells:
 
 
 def times_of_numbers(numbers: NDArray[np.int64], unit: str, zone: dt.tzinfo | None = None) -> Cells:
-    """Times (m,) from integer offsets in `unit` since 1970; the least integer is missing."""
+    """Times (m,), in `zone` if there is one, from integer offsets in `unit` since 1970; the least is missing."""
     missing = numbers == np.iinfo(np.int64).min
     if unit in ("ns", "ps", "fs", "as"):
         micros = numbers // {"ns": 10**3, "ps": 10**6, "fs": 10**9, "as": 10**12}[unit]
@@ -167,7 +167,7 @@ def micros(cell: object) -> int | None:
 
 
 def time_in_words(at: int, zone: dt.tzinfo | None) -> str:
-    """A time in ISO 8601, to the second, of microseconds since 1970."""
+    """A time in ISO 8601, to the second, of microseconds since 1970, with `zone` if there is one."""
     time = _EPOCH + dt.timedelta(seconds=at // 1_000_000)
     return time.replace(tzinfo=zone).isoformat()
 

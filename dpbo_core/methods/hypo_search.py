@@ -276,7 +276,7 @@ class HypoSearch(Opaque):
         return {"candidate": best[1], "quality": best[0], "model": model_json(model, self._problem)}  # line 8
 
     def _try(self, index: int, objective: Scorer, source: NoiseSource) -> tuple[int, ScorableModel | None]:
-        """One trial (x, q) ~ M_λ: its noised score and its model; one that fails is the worst, and counts."""
+        """One trial (x, q) ~ M_λ: its noised score and model; one that fails is the worst, has none, and counts."""
 
         def trial() -> tuple[int, ScorableModel | None]:
             with np.errstate(all="ignore"):  # a warning that depends on a record must not be seen either

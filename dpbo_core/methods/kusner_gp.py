@@ -354,7 +354,7 @@ class NoisyGPSearch(Opaque):
         self._values.expose().append(value)
 
     def finish(self, noise: Noise) -> Release:
-        """The release: λ̃ by the exponential mechanism on μ_T over Λ, ṽ = max_t v_t + Lap(Δ/ε), or both."""
+        """Draw the release: λ̃ by the exponential mechanism on μ_T over Λ, ṽ = max_t v_t + Lap(Δ/ε), or both."""
         best = self._method.scale.to_steps(np.array([max(self._values.expose())]))  # Alg. 1, line 13
         return _release(self, noise, self._bo.posterior.mean, Sensitive(int(best[0])))
 
@@ -384,14 +384,14 @@ class ExactGPSearch(Opaque):
         self._step += 1
 
     def finish(self, noise: Noise) -> Release:
-        """The release: λ̃ by the exponential mechanism on μ_T over Λ, f̃ = f_V(λ_T) + Lap(Δ/ε), or both."""
+        """Draw the release: λ̃ by the exponential mechanism on μ_T over Λ, f̃ = f_V(λ_T) + Lap(Δ/ε), or both."""
         return _release(self, noise, self._bo.mean, self._last)
 
 
 def _release(
     search: NoisyGPSearch | ExactGPSearch, noise: Noise, mean: NDArray[np.float64], score: Sensitive[int]
 ) -> Release:
-    """The release of a search that ended: its choice drawn by the mean μ_T, (N,), its noised score, or both."""
+    """Draw the release of a search that ended: its choice by the mean μ_T, (N,), its noised score, or both."""
     method, problem, value = search._method, search._problem, dict[str, object]()
     for spend, mechanism in method.draws(problem):
         if isinstance(mechanism, DiscreteLaplace):  # Alg. 1, lines 14 and 15; Alg. 2, lines 4 and 5

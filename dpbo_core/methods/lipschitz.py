@@ -252,7 +252,7 @@ class BestScore(Opaque):
         self._best = Sensitive(-1)
 
     def finish(self, noise: Noise) -> Release:
-        """The release of the best score with noise, f̃_L = f_BO + Lap(Δ/ε)."""
+        """Draw the release: the best score with noise, f̃_L = f_BO + Lap(Δ/ε)."""
         (spend,) = self._plan.spends
         drawn = noise.release(spend, self._mechanism, self._best)  # Alg. 3, line 5
         value = {"score": drawn["draw"] * self._problem.score_per_step}  # line 6

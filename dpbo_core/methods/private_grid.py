@@ -379,7 +379,7 @@ class GridSearch(Opaque):
         self._trained.clear()
 
     def finish(self, noise: Noise) -> Release:
-        """The release: a privately chosen candidate, and its score with Laplace noise.
+        """Draw the release: a privately chosen candidate, and its score with Laplace noise.
 
         A public list is recorded with the choice, which means nothing without it.
         """

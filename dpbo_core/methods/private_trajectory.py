@@ -343,7 +343,7 @@ class TrajectorySearch(Opaque):
         return self._released_step(t)
 
     def finish(self, noise: Noise) -> Release:
-        """The release: the choice with its posterior mean and 90% interval, and every step's noised score."""
+        """Draw choice and fresh look, if paid for: the release, with score, 90% interval and every step's score."""
         visited = sorted({index for index, _ in self._path})
         mixture = self._bo.mixture()
         means, deviations = self._bo.domain.moments(mixture, np.array(visited))

@@ -164,7 +164,7 @@ class PublicChoice(Opaque):
         self._drawn.append(objective.evaluate(self._problem.train(self._choice)))
 
     def finish(self, noise: Noise) -> Release:
-        """The release: the candidate that is best on public data, and its score with Laplace noise."""
+        """Draw the release: the candidate that is best on public data, and its score with Laplace noise."""
         laplaces = self._method.laplaces(self._problem)
         *number, score = zip(self._plan.spends, laplaces, self._drawn, strict=True)
         value = {

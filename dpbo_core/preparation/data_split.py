@@ -348,7 +348,7 @@ def _declared_half(spec: StudySpec, section: SensitiveData, folder: str | Path, 
 def records_of(
     spec: StudySpec, folder: str | Path, fitted: Preprocessing | None = None
 ) -> tuple[Table, tuple[Person, ...] | None]:
-    """The SENSITIVE records, and the person of each (None without persons). Call it only after reserving."""
+    """Read the SENSITIVE records: they, and the person of each (None without persons). Only after reserving."""
     section = spec.data
     if isinstance(section, SensitiveTraining):
         raise TypeError("there is no validation set")
@@ -383,7 +383,7 @@ def validation_table(
 
 
 def people_of(spec: StudySpec, folder: str | Path, contents: Contents | None = None) -> tuple[Person, ...] | None:
-    """The person of every SENSITIVE record, in order; None where the study names no column of persons."""
+    """Each SENSITIVE record's person, fetched unless in `contents`; None where no column of persons is named."""
     person, section = spec.privacy.person, spec.data
     if person is None or not isinstance(section, PublicFiles | PersonFiles | PredictionTable):
         return None

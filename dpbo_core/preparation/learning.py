@@ -29,7 +29,7 @@ MOST = 8  # editions that a search begins with: at a slow drift older ones add l
 
 
 def learns(spec: StudySpec, method: Method, run: Run) -> bool:
-    """Whether the study's search begins with earlier editions' releases, or at least its own tells later ones.
+    """Whether the study takes part in learning: begins with earlier editions' releases, or gives its own to later.
 
     Args:
         spec: the study.

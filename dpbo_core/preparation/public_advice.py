@@ -90,7 +90,7 @@ def public_spread(spec: StudySpec, folder: str | Path, *, allowed_score: str | N
 
     Raises:
         StudyInvalid: the training file cannot be used as the study says, or a training failed.
-        PolicyRefused: nobody allowed the study's score function.
+        PolicyRefused: the study's score function is not `allowed_score`, the one that its owner allowed.
     """
     if isinstance(spec.data, SensitiveData):
         return None

@@ -213,7 +213,7 @@ def linear_problem(
 
 
 def sealed_half(spec: StudySpec, table: Table, people: Sequence[Person] | None, public: PublicHalf) -> Scorer:
-    """A sealed scorer of the validation `table`, with the person of each record in `people`.
+    """A sealed scorer of the validation `table`; `people` has each record's person, None where none are named.
 
     With `people` a person's surplus records score a constant; or each person counts once, where the study says so.
     """
@@ -227,7 +227,7 @@ def sealed_half(spec: StudySpec, table: Table, people: Sequence[Person] | None, 
 
 
 def counted_records(spec: StudySpec, table: Table, people: Sequence[Person] | None) -> Table:
-    """The validation `table`, where records of one person beyond the limit k are marked as not to be counted.
+    """The validation `table`, a person's records beyond the limit k marked as not counted; none without `people`.
 
     Raises:
         StudyInvalid: another number of records than the study says.
