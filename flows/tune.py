@@ -100,7 +100,7 @@ def tune(flow: PrivateFlow) -> Tuned:
         opened = reserve(resolved, flow.scored_by(scoring), precomputed, follow_up)
         if isinstance(opened, BudgetRefused):
             raise announce_refusal(opened, study)
-        n_steps = _stepped(opened, study) if isinstance(opened, StudyRun) else 0
+        n_steps = _run_steps(opened, study) if isinstance(opened, StudyRun) else 0
         result = finish(opened)
         announce_release(study.name, result.release)
         tracked = publish_release(flow, result.release, opened)
@@ -115,7 +115,7 @@ def tune(flow: PrivateFlow) -> Tuned:
         return Tuned(result, tracked, tuple(warnings.lines), *last)
 
 
-def _stepped(opened: StudyRun, study: StudySpec) -> int:
+def _run_steps(opened: StudyRun, study: StudySpec) -> int:
     """Run the search's steps as tasks, one each, or several of a public list in one: the number of tasks."""
     if opened.rereading_notice:
         sys.stderr.write(f"{printable(opened.rereading_notice)}.\n")
@@ -133,7 +133,7 @@ def _stepped(opened: StudyRun, study: StudySpec) -> int:
 def _last_step(
     flow: PrivateFlow, counting: Workers | None, tuned: StudyResult
 ) -> tuple[EvaluationResult | None, Tracked | None]:
-    """Evaluate the tuned model: its report and page; refused after a replayed tune, None, None and a warning."""
+    """Evaluate the tuned model: its report and page; None, None, with a warning, if refused after a replay."""
     try:
         return report(flow, workers=counting)
     except (StudyInvalid, BudgetRefused, AssumptionNotAccepted) as refused:

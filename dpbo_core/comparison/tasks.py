@@ -47,7 +47,7 @@ class ScoreTable:
     def of(
         cls, steps: NDArray[np.int32], public_steps: NDArray[np.int32], public: NDArray[np.float64]
     ) -> "ScoreTable":
-        """A table of candidates' scores, from each record's scores as whole steps (1/2²⁴ of the range each)."""
+        """A table of candidates' sums, of each record's score in whole steps (2⁻²⁴ each), and `public` scores."""
         return cls(steps.sum(axis=0, dtype=np.int64), public, steps, public_steps)
 
     def by_record(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:

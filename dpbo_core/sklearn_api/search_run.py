@@ -49,7 +49,7 @@ class Progress:
         """Write one line of progress, over the last one where the terminal can; nothing unless `loud`."""
         if not self.loud:
             return
-        if not over():
+        if not can_overwrite():
             sys.stderr.write(f"{text}\n")
             return
         sys.stderr.write(f"\r{text.ljust(self.width)}")
@@ -66,11 +66,11 @@ class Progress:
     def done(self, text: str) -> None:
         """Write the last line and move the cursor below it."""
         self.say(text)
-        if self.loud and over():
+        if self.loud and can_overwrite():
             sys.stderr.write("\n")
 
 
-def over() -> bool:
+def can_overwrite() -> bool:
     """Whether lines on standard error can be overwritten: it is a terminal or a notebook."""
     return sys.stderr.isatty() or "ipykernel" in sys.modules
 
@@ -91,13 +91,13 @@ def run_search(
         StudyInvalid, BudgetRefused, AssumptionNotAccepted: nothing was charged.
     """
     progress.say(f"{study.method.kind}: training on the public rows")
-    precomputed = None if n_jobs in (None, 1) else done_by(int(n_jobs or 1), study, data, ledger)
+    precomputed = None if n_jobs in (None, 1) else precompute(int(n_jobs or 1), study, data, ledger)
     opened = open_study(study, Run(ledger), data=data, precomputed=precomputed)
     progress.n_steps = opened.n_steps
     return opened.run(progress.step)
 
 
-def done_by(n_jobs: int, study: ResolvedStudy, data: DataSplit, ledger: PrivacyLedger) -> Precomputed | None:
+def precompute(n_jobs: int, study: ResolvedStudy, data: DataSplit, ledger: PrivacyLedger) -> Precomputed | None:
     """Train and score in `n_jobs` processes, on public records, what the study is sure to need; None once released.
 
     Args:

@@ -325,7 +325,7 @@ def described(
     search: SearchSection,
     choice: str,
 ) -> StudySpec:
-    """A `StudySpec` of these sections, whose name, price and cap are `estimator`'s, a private search or selection.
+    """A `StudySpec` of these sections and `estimator`'s name, price and cap; its method must release a choice.
 
     Args:
         estimator: ours, whose parameters say the rest.

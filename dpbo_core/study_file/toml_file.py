@@ -60,7 +60,7 @@ def changed_study(shown: str) -> PolicyRefused:
 
 
 def _study_text(path: Path) -> str:
-    """The text of a study file, refused if large: long dotted keys take the parser quadratic time.
+    """The text of a study file; ValueError for a large one, whose long dotted keys take quadratic time to parse.
 
     Raises:
         ValueError: larger, or with a longer line, than anyone writes.

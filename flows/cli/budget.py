@@ -78,7 +78,7 @@ def show_accounts(
 def _forecasts(
     accounts: tuple[DatasetAccount, ...], every: str | None
 ) -> tuple[tuple[DatasetAccount, Forecast | None], ...]:
-    """Each account with its burn-down's forecast, by the duration `every` or as so far; None without a forecast."""
+    """Each account with its forecast, None where there is none; studies go on `every` so long, or as they did."""
     rhythm, now = None if every is None else timedelta(seconds=seconds(every)), datetime.now(UTC)
     return tuple((account, forecast(account, now, rhythm)) for account in accounts)
 

@@ -61,7 +61,7 @@ def examine() -> tuple[Finding, ...]:
         _budgets, _mlflow, exposure.tracking_server, _server,
         exposure.dask_cluster,
     )  # fmt: skip
-    return tuple(finding for look in looks for finding in _looked(look))
+    return tuple(finding for look in looks for finding in _findings_of(look))
 
 
 def prepare_machine() -> str:
@@ -78,7 +78,7 @@ def prepare_machine() -> str:
     return f"Prefect's database is set up; new ones are copied from {place.parent}"
 
 
-def _looked(look: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
+def _findings_of(look: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
     """The findings of one check; an error of the check is a finding itself."""
     name = look.__name__.strip("_").replace("_", " ")
     try:

@@ -57,7 +57,7 @@ def files(accounts: tuple[DatasetAccount, ...]) -> Iterator[Finding]:
     approved = [item.source for account in accounts if not account.budget.public for item in account.sources]
     private_paths += [Path(source.name) for source in approved if source.kind == "file"]
     there = [path for path in private_paths if path.exists()]
-    read = [str(path) for path in there if _reached(path)]
+    read = [str(path) for path in there if _others_reach(path)]
     if read:
         yield Finding(
             "files", "wrong", f"others can read {', '.join(read)}", "chmod go-rwx, or a folder of your own"
@@ -182,7 +182,7 @@ def _holds_a_secret(profiles: Path) -> bool:
     return any(secret in text for secret in SECRETS)
 
 
-def _reached(path: Path) -> bool:
+def _others_reach(path: Path) -> bool:
     """Whether other users can read or write a path, by its mode and that of each folder above it."""
     if not path.stat().st_mode & OTHERS:
         return False

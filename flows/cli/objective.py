@@ -61,7 +61,7 @@ def objective(
         Path | None, typer.Option(metavar="FILE", help="What was predicted elsewhere, a row a record, to score.")
     ] = None,
 ) -> None:
-    """Ask for one private score of the n that [objective] of the study pays for, whatever search asks."""
+    """Ask for one private score of the n that [objective] pays for; or the best, all so far, the release."""
     if sum(item is not None for item in (word, params, model, predictions)) > 1:
         raise StudyInvalid("the command asks for several things", remedy="ask for one at a time")
     if word is Word.CLOSE:

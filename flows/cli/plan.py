@@ -72,7 +72,7 @@ def print_every_method(spec: StudySpec, advice: Advice) -> None:
         )
         cells = ["–" if number is None else f"{number:.3g}" for number in numbers]
         cells.insert(3, line.regret_caption or "–")
-        rows.append((line.kind, f"[{VERDICT_STYLE[line.verdict]}]{_conditional(line)}[/]", *cells))
+        rows.append((line.kind, f"[{VERDICT_STYLE[line.verdict]}]{_verdict_cell(line)}[/]", *cells))
     screen.table(HEADER, rows, left=2)
     screen.say(
         "\nloses: how far the chosen hyperparameters are expected to stay below the best candidate, least if the "
@@ -101,7 +101,7 @@ def _print_head(screen: Screen, spec: StudySpec, advice: Advice) -> None:
 
 
 def _expectations(spec: StudySpec, advice: Advice, best: MethodAdvice) -> list[tuple[str, str]]:
-    """The expected loss and price of the method to choose, and of the study's own and conditional ones."""
+    """Rows, name and text: what to expect of the method to choose, the study's own and conditional ones."""
     choice = "a choice " if best.regret_caption not in ("", UNKNOWN) else ""
     expected = f"{_verdict(best)}{choice}{_outcome(best)} (score from 0 to {best.score_range:g})"
     if best.condition:
@@ -127,7 +127,7 @@ def _outcome(line: MethodAdvice) -> str:
     return f"{line.regret_caption} below the best, {error}" if line.regret_caption else error
 
 
-def _conditional(line: MethodAdvice) -> str:
+def _verdict_cell(line: MethodAdvice) -> str:
     """A method's verdict in a table's cell, marked where it holds on a condition."""
     return "if alike" if line.verdict == "good" and line.condition else line.verdict
 

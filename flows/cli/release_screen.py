@@ -159,14 +159,14 @@ def _facts(release: Release, screen: Screen, best: Mapping[str, Any] | None) -> 
     facts = [(named(name), f"[bold]{named(_number(item))}[/]") for name, item in chosen.items()]
     metric = displayed_metric(release)
     if metric is not None:
-        facts += [_metric_rows(metric), *_verdict(release)]
+        facts += [_metric_row(metric), *_verdict(release)]
     if "trajectory" in value:
         scores = screen.spark([point["score"] for point in value["trajectory"]])
         facts.append(("steps", f"{scores}   their private scores"))
     facts += [
         (named(name), named(_number(item) + BESIDE.get(name, "")))
         for name, item in value.items()
-        if _plain(name, item)
+        if _fits_a_row(name, item)
     ]
     facts += [*(_verdict(release) if metric is None else ()), *report_facts(value, release.facts, screen, best)]
     return [
@@ -174,11 +174,11 @@ def _facts(release: Release, screen: Screen, best: Mapping[str, Any] | None) -> 
         ("guarantee", named(guarantee.in_words())),
         ("evidence", f"{guarantee.evidence.standing.value}: {named(guarantee.evidence.note)}"),
         ("noise", named(noise_in_words(release))),
-        *_begun(release),
+        *_earlier_editions(release),
     ]
 
 
-def _begun(release: Release) -> Iterator[tuple[str, str]]:
+def _earlier_editions(release: Release) -> Iterator[tuple[str, str]]:
     """The row that names the earlier editions (runs) that the search learned from; none if it learned from none."""
     earlier = release.facts.get(LEARNED_FROM)
     if earlier:
@@ -186,7 +186,7 @@ def _begun(release: Release) -> Iterator[tuple[str, str]]:
         yield "began with", f"what editions {names} released"
 
 
-def _metric_rows(metric: DisplayedMetric) -> tuple[str, str]:
+def _metric_row(metric: DisplayedMetric) -> tuple[str, str]:
     """The row of a metric with its interval."""
     interval = metric.interval
     more = f"   90% interval {interval[0]:.3f} … {interval[1]:.3f}" if interval else ""
@@ -202,7 +202,7 @@ def _verdict(release: Release) -> Iterator[tuple[str, str]]:
         yield "verdict", f"[bold]{word}[/]{named(numbers)}"
 
 
-def _plain(name: str, item: Any) -> bool:
+def _fits_a_row(name: str, item: Any) -> bool:
     """Whether a part of the release's value has no row of its own and fits in one."""
     return name not in ("score", "hyperparameters") and isinstance(item, str | int | float)
 

@@ -94,13 +94,13 @@ def report_facts(
     if "roc" in value and "table" in value:
         if value["table"]["positive_class"] is not None:
             yield "positive", f"the class {named(value['table']['positive_class'])}"
-        yield "threshold", _threshold(value, _counted(facts))
+        yield "threshold", _threshold(value, _counted_unit(facts))
     if best is not None:
-        yield "best", _best(best, _counted(facts))
+        yield "best", _best_threshold(best, _counted_unit(facts))
     if "metrics" in value:
         if "n_persons" in facts:
             yield "persons", ONCE.format(n=facts["n_persons"])
-        yield "intervals", READING.format(counted=_counted(facts))
+        yield "intervals", READING.format(counted=_counted_unit(facts))
     if "optimism" in facts:
         yield "optimism", named(facts["optimism"])
 
@@ -181,9 +181,9 @@ def _matrix(value: Mapping[str, Any]) -> str:
 def _roc(screen: Screen, points: list[dict[str, Any]]) -> str:
     """The area under the ROC curve, drawn in characters; the recall at a few rates on a plain screen."""
     if screen.plain:
-        return ", ".join(f"recall {_at(points, rate):.2f} at false positive rate {rate:g}" for rate in RATES)
+        return ", ".join(f"recall {_recall_at(points, rate):.2f} at false positive rate {rate:g}" for rate in RATES)
     width = min(WIDTH, screen.width - BESIDE)
-    heights = [_at(points, (column + 0.5) / width) * HEIGHT for column in range(width)]
+    heights = [_recall_at(points, (column + 0.5) / width) * HEIGHT for column in range(width)]
     lines = []
     for row in reversed(range(HEIGHT)):
         filled = "".join(STEPS[round(8 * min(1.0, max(0.0, height - row)))] for height in heights)
@@ -193,7 +193,7 @@ def _roc(screen: Screen, points: list[dict[str, Any]]) -> str:
     return "\n".join(["[dim]recall[/]", *lines, axis])
 
 
-def _at(points: list[dict[str, Any]], rate: float) -> float:
+def _recall_at(points: list[dict[str, Any]], rate: float) -> float:
     """The recall at a false positive rate, between released points, which noise may have put out of order."""
     points_drawn = [(p["fpr"], p["tpr"]) for p in points if p["fpr"] is not None and p["tpr"] is not None]
     x0, y0 = 0.0, 0.0
@@ -205,7 +205,7 @@ def _at(points: list[dict[str, Any]], rate: float) -> float:
     return y0
 
 
-def _counted(facts: Mapping[str, Any]) -> str:
+def _counted_unit(facts: Mapping[str, Any]) -> str:
     """The unit that the report counts: persons or records."""
     return "persons" if "n_persons" in facts else "records"
 
@@ -224,7 +224,7 @@ def _threshold(value: Mapping[str, Any], counted: str) -> str:
     return "; ".join(part for part in parts if part)
 
 
-def _best(best: Mapping[str, Any], counted: str) -> str:
+def _best_threshold(best: Mapping[str, Any], counted: str) -> str:
     """The best threshold for the stated costs, in a sentence."""
     whom = "flag {}".format(
         f"above [bold]{best['threshold']:.4g}[/]" if best["threshold"] is not None else best["flag"]

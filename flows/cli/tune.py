@@ -85,7 +85,7 @@ def serve(
 def run(
     path: Path, *, pad_steps: float = 0.0, register: bool = False, workers: int | None = None
 ) -> tuple[Tuned, Account]:
-    """Tune the study in `path` as a Prefect flow, charging its budget: its result and its account afterwards.
+    """Tune the study in `path` as a Prefect flow, charging its budget: the result, and its dataset's account then.
 
     Of a study that was released and is shown already nothing is run. What could not be published is told on
     standard error; the result stands.

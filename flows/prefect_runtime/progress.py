@@ -59,7 +59,7 @@ class Progress:
         return result
 
     def show(self, released: Released | None, n: int = 1) -> None:
-        """Count `n` more steps, and show what they released, which is recorded already; None for nothing."""
+        """Count `n` more steps as done, and show what they `released` (None: nothing), which is recorded."""
         self._done += n
         if self._done * LINES // max(self._steps, 1) > (self._done - n) * LINES // max(self._steps, 1):
             self._say()

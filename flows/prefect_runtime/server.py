@@ -128,7 +128,7 @@ class LoopbackServer:
         self._held.close()
 
     def _use_configured(self) -> None:
-        """Check that the configured server answers, and requires a password."""
+        """Refuse a configured server that is silent, or that asks nobody for a password unless it is trusted."""
         answer = standing(self.api, {})
         if answer == "silent":
             raise DpboError(

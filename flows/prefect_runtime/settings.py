@@ -153,7 +153,7 @@ def refuse_folder_settings(folder: Path) -> None:
 
 
 def _settings_files(folder: Path) -> Iterator[str]:
-    """The files of `folder` that hold settings of Prefect's."""
+    """The files of `folder` that hold settings of Prefect's or cannot be read, as words of a message."""
     if _is_there(folder / "prefect.toml"):
         yield "prefect.toml"
     if _is_there(folder / "pyproject.toml"):
