@@ -126,7 +126,7 @@ def read(folder: Path) -> tuple[Preprocessing, Model, str | None]:
 
 
 def parted(estimator: Any) -> tuple[Any, Any]:
-    """Split an estimator into (what is no booster, its last step that is one); None for what it does not have."""
+    """Split an estimator into (the part before a booster at its end, that booster); None for what it lacks."""
     from sklearn.pipeline import Pipeline
 
     if isinstance(estimator, Repaired):

@@ -70,7 +70,7 @@ def within_range(drawn: int) -> int:
 
 
 def check_price(price: float, planned_units: int | None) -> None:
-    """Refuse an ε or ρ, of the mechanism's own privacy map, above the planned one in 10⁻¹²; None plans none."""
+    """Refuse an ε or ρ, of the mechanism's own privacy map, above the planned one in 10⁻¹²; None admits none."""
     if planned_units is None or not math.isfinite(price) or spent_units(price) > planned_units:
         raise _price_above_plan()
 

@@ -175,7 +175,7 @@ def _up_to(delta_units: int, spend: Spend) -> Spend:
 
 
 def certified_draws(release: Release, score: str) -> tuple[dict[str, tuple[str, ...]], set[str]]:
-    """The mechanisms by draw that a certificate must state, the score's named `score`, and who rests on the prior.
+    """The mechanisms by draw that a certificate must state, the score's named `score`, and which rest on the prior.
 
     Raises:
         ValueError, KeyError: the release is none of these two methods.
