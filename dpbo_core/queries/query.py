@@ -155,7 +155,7 @@ def replay(key: QueryKey, run: Run) -> Release | None:
 
 
 def charged(query: PrivateQuery, run: Run, *follow_ups: PrivateQuery) -> Charged:
-    """Charge a query, or resume it if it was charged before, after trying out everything public that could fail.
+    """Charge a query and its follow-ups, or resume it if charged before, once all that is public is tried out.
 
     Args:
         query: whose public part is done; no record's content was used.
