@@ -92,6 +92,13 @@ class Account:
         return together(draws, self.spent.delta_units, self.budget.conversion_for(self.unit))
 
     @property
+    def left(self) -> float:
+        """The ε of the cap that is not spent, at least 0; infinite for a dataset declared public."""
+        if self.budget.public:
+            return float("inf")
+        return max(0.0, from_units(self.budget.epsilon_units) - self.spent_epsilon[0])
+
+    @property
     def rooms(self) -> dict[str, int]:
         """By method, how many more studies at its newest price the cap admits if no others run; empty if public."""
         newest = {entry.method: entry for entry in self.entries}

@@ -130,9 +130,9 @@ def admit(
             remedy="choose a method and a model that need none; for data of other people, open their cap with it: "
             f"dpbo budget set NAME --epsilon E --delta D {' '.join(f'--accept {name}' for name in missing)}",
         )
-    total, filtered = totals.spent + request.cost, totals.filter.after(request.draws, request.cost)
-    if not budget.admits(total, guarantee.unit, filtered):
-        raise _exceeded(budget, totals, request, drawn())
+    refusal = exceeded(budget, totals, request, drawn)
+    if refusal is not None:
+        raise refusal
     if totals.charges and totals.person != guarantee.person:
         raise BudgetRefused(
             f"dataset {name!r} keeps guarantees to the persons of column {totals.person!r}; "
@@ -156,12 +156,21 @@ def _guarantees(units: frozenset[PrivacyUnit], relation: NeighboringRelation) ->
     return " and ".join(sorted(whom(unit) for unit in units) or ["any unit"]) + f" ({relation.replace('_', ' ')})"
 
 
-def _exceeded(budget: PrivacyBudget, totals: Totals, request: Request, drawn: Counter[Draw]) -> BudgetExceeded:
-    """The refusal of a plan that the cap has no room for, with what is spent and what it asks for."""
+def exceeded(
+    budget: PrivacyBudget, totals: Totals, request: Request, drawn: Callable[[], Counter[Draw]]
+) -> BudgetExceeded | None:
+    """The refusal of a plan that the cap has no room for, with price, rest and remedy; None where it has room.
+
+    Args: as `admit`.
+    """
     guarantee, only = request.guarantee, totals.spent.delta_units
-    delta = budget.conversion_for(guarantee.unit)
-    spent_epsilon, _ = together(drawn, only, delta)
-    sum_epsilon, _ = together(drawn + Counter(request.draws), only + request.cost.delta_units, delta)
+    total, filtered = totals.spent + request.cost, totals.filter.after(request.draws, request.cost)
+    if budget.admits(total, guarantee.unit, filtered):
+        return None
+    delta, before = budget.conversion_for(guarantee.unit), drawn()
+    spent_epsilon, _ = together(before, only, delta)
+    sum_epsilon, _ = together(before + Counter(request.draws), only + request.cost.delta_units, delta)
+    left = max(0.0, from_units(budget.epsilon_units) - spent_epsilon)
     asks = f"ε = {guarantee.epsilon:g}" + (f" at δ = {guarantee.delta:g}" if guarantee.delta > 0 else "")
     sums = f"together ε = {sum_epsilon:.4g}"
     if sum_epsilon == float("inf"):
@@ -170,7 +179,8 @@ def _exceeded(budget: PrivacyBudget, totals: Totals, request: Request, drawn: Co
         sums += " by what was drawn, but a cap that is fixed beforehand adds up at one order, where it is more"
     return BudgetExceeded(
         f"dataset {budget.dataset!r}: the limit is {describe(budget)}; spent ε = {spent_epsilon:.4g}; "
-        f"this study asks for {asks}; {sums}",
+        f"ε = {left:.4g} is left; this study asks for {asks}; {sums}",
         cause="the budget is used up (Gaussian and pure spends do not add up by their ε)",
-        remedy="ask for less in [privacy]; a budget is never refilled for the same people",
+        remedy="lower epsilon in [privacy] or [evaluation]"
+        + ("; an open cap never grows" if totals.charges else ", or raise [budget] where no cap is open yet"),
     )

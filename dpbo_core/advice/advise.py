@@ -7,11 +7,12 @@ like with like; a bound for one and a guess for another would not. `choosing` sa
 """
 
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from dpbo_core.accounting.account import Account
 from dpbo_core.advice.choosing import (
     AUTO,
     Choice,
@@ -77,6 +78,15 @@ def useful_from(method: AnyMethod, problem: Problem) -> int | None:
     ladder = [digits * 10**power for power in range(1, 8) for digits in range(10, 100)]
     place = bisect_left(ladder, x=True, key=useful)
     return ladder[place] if place < len(ladder) else None
+
+
+def enough(good: Callable[[float], bool], above: float, account: Account | None) -> str:
+    """A clause that states the smallest ε, to two digits, above another and left in the account, that is `good`."""
+    ladder = [digits / 10**power for power in range(3, -1, -1) for digits in range(10, 100)]
+    most = ladder[-1] if account is None else min(account.left, ladder[-1])
+    ladder = [epsilon for epsilon in ladder if above < epsilon <= most]
+    place = bisect_left(ladder, x=True, key=good)
+    return f"good from ε = {ladder[place]:g}" if place < len(ladder) else f"good at no ε ≤ {most:.3g}"
 
 
 def useful_in_words(problem: Problem, least: int | None) -> str:
@@ -155,6 +165,7 @@ class Advice:
     n_public: int | None = None  # records of the public training set, where they were counted
     spread: float | None = None  # of the public scores over Λ, where some were cross-validated
     best: MethodAdvice | None = None  # the line of the choice, with its options
+    enough: str = ""  # from which ε on it would be good, in words, where that was asked for
 
     @property
     def recommended(self) -> str | None:
@@ -171,6 +182,7 @@ class Advice:
             **({} if self.positives is None else {"public_share": self.positives}),
             **({} if self.n_public is None else {"public_records": self.n_public}),
             **({} if self.spread is None else {"public_spread": self.spread}),
+            **({"enough": self.enough} if self.enough else {}),
         }
 
 

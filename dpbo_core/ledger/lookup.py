@@ -123,6 +123,13 @@ class RecordedStudies:
         columns = {"study": study, "edition": edition, "dataset": dataset}
         return self._select(*(RESERVATIONS.c[name] == text for name, text in columns.items() if text is not None))
 
+    def study_as_released(self, study: str, edition: str) -> Mapping[str, Any] | None:
+        """The study file's tables with which the newest release of this name and edition was charged; or None."""
+        query = sa.select(RESERVATIONS.c.resolved).join(RELEASES).order_by(RESERVATIONS.c.id.desc())
+        query = query.where(RESERVATIONS.c.study == study, RESERVATIONS.c.edition == edition)
+        with self._reading() as connection:
+            return (connection.scalar(query) or {}).get("study")
+
     def study_names(self) -> tuple[str, ...]:
         """The names of all studies that were charged, sorted."""
         query = sa.select(RESERVATIONS.c.study).distinct().order_by(RESERVATIONS.c.study)

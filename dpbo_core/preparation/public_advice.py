@@ -3,7 +3,7 @@
 | symbol | name here | meaning | shape |
 |---|---|---|---|
 | π | `public_share` | share of the second class: how far a count of pairs reaches | scalar in [0, 1] |
-| — | `public_baseline` | what the same answer for every record scores | scalar in [0, G] |
+| — | `advised_half` | with the baseline: what the same answer for every record scores | scalar in [0, G] |
 | p(λ) | `problem.public_score` | cross-validated score on the public training set | scalar in [0, G] |
 | — | `public_spread` | the largest of some p(λ) less their median: what there is to choose between | scalar ≥ 0 |
 """
@@ -19,6 +19,7 @@ from dpbo_core.data.values import positions
 from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.preparation.data_split import public_half, training_table
 from dpbo_core.preparation.headers import training_parts
+from dpbo_core.preparation.public_half import PublicHalf
 from dpbo_core.preparation.resolve import resolve
 from dpbo_core.problem.named_score import score_of, score_on
 from dpbo_core.space.candidates import sobol_subset
@@ -55,15 +56,15 @@ def share_of_positives(
     return float((positions(table.columns[target], classes) == 1).mean())
 
 
-def public_baseline(spec: StudySpec, folder: str | Path) -> float | None:
-    """The best constant prediction's score on the public training set; None without one, or of a user's score.
+def advised_half(spec: StudySpec, folder: str | Path) -> PublicHalf | None:
+    """The public half, where advice reads it: not of a sensitive training set, nor for a score of one's own.
 
     Raises:
         StudyInvalid: the file cannot be used as the study says.
     """
     if isinstance(spec.data, SensitiveData) or spec.model.own_score:  # of a function there is none
         return None
-    return public_half(spec, folder).problem.baseline
+    return public_half(spec, folder)
 
 
 def useless_study(spec: StudySpec, folder: str | Path) -> str:

@@ -69,13 +69,14 @@ class ResolvedStudy:
         return self.method.plan(self.problem)
 
     def to_json(self) -> dict[str, Any]:
-        """The resolved choices that a rerun must repeat: the method's options, and the number of editions."""
+        """The resolved choices that a rerun must repeat (options, number of editions), and the study as written."""
         options = {
             item.name: getattr(self.method, item.name) for item in fields(self.method) if item.name != "kind"
         }
         return {
             "options": {name: value for name, value in options.items() if value is not None},
             "editions": self.problem.editions,
+            "study": self.spec.tuned.to_dict(),
         }
 
     def as_charged(self, reserved: Mapping[str, Any]) -> "ResolvedStudy":

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dpbo_core.privacy.release import Release
 
-PUBLIC_SET = "the public training set"
+PUBLIC_SET, ELSEWHERE = "the public rows", "; on the sensitive ones it may differ"
 COUNTED_ONCE = {"persons": ", each person once", "records": ", record by record"}
 
 
@@ -22,7 +22,7 @@ class DisplayedMetric:
         outside: whether the noise had taken it out of its range.
         greater_is_better: false for a loss.
         baseline: what saying the same of every record gives on the public training set; None where nobody knows.
-        baseline_set: that set in words, and what counts once in it where the score is a mean over persons.
+        baseline_set: that set in words, what counts once in it (of a mean over persons), and a warning.
         ends: of the metric's range, low before high; those of a score from 0 to 1 where the release has none.
     """
 
@@ -55,6 +55,6 @@ def displayed_metric(release: Release) -> DisplayedMetric | None:
         top is not None and not 0.0 <= score <= top,
         more,
         release.facts.get("baseline"),
-        PUBLIC_SET + COUNTED_ONCE.get(str(release.facts.get("baseline_by", "")), ""),
+        PUBLIC_SET + COUNTED_ONCE.get(str(release.facts.get("baseline_by", "")), "") + ELSEWHERE,
         (low, high),
     )

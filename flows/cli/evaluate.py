@@ -176,7 +176,10 @@ def print_expected(plan: EvaluationPlan) -> None:
     screen.say("Nothing was charged, and no sensitive record was read.\n")
     screen.facts(
         [
-            ("verdict", f"[bold]{expected.verdict}[/]: {named(expected.why)}"),
+            (
+                "verdict",
+                f"[bold]{expected.verdict}[/]: {named('; '.join(filter(None, (expected.why, plan.enough))))}",
+            ),
             ("guarantee", named(plan.price.guarantee.in_words())),
             (
                 "noise",
@@ -200,6 +203,7 @@ def expected_json(plan: EvaluationPlan) -> dict[str, Any]:
         **{name: finite(error) for name, error in expected.errors.items()},
         "verdict": expected.verdict,
         "why": expected.why,
+        **({"enough": plan.enough} if plan.enough else {}),
     }
 
 

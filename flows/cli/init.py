@@ -38,6 +38,7 @@ BIAS = 0.7071  # without one a linear model cannot say the larger class of every
 RARE = 0.2  # share of the rarer of two classes, below which accuracy says little and records are ranked
 NOTES = {  # beside a line of the file, or the header of a table
     "budget": "of these people, for ever",
+    "evaluation": "a report on the model, on top",
     "[study]": "new data: a new edition, a new spend",
     "dataset": "data that share people share this name",
     "epsilon": "of this study in total",
@@ -129,6 +130,7 @@ def study_text(
         "study": {"name": name, "method": "auto"},
         "privacy": {"dataset": name, "epsilon": 1.0} | privacy,
         "budget": {"epsilon": 5.0, "delta": 1e-5},
+        "evaluation": {"epsilon": 1.0},
         "data": data,
         "model": model,
         "space": space,
@@ -146,10 +148,12 @@ def study_text(
 
 def _lines(tables: Mapping[str, Mapping[str, object]]) -> Iterator[str]:
     """The lines of a study file: tables that fit in one line first, then the others, a key a line."""
-    yield _line("budget", tables["budget"])
-    for axis, values in tables["space"].items():
-        yield _line(f"space.{_key(axis)}", values)
-    for name in ("study", "privacy", "data", "model"):
+    for name in ("budget", "evaluation"):
+        yield _line(name, tables[name])
+    for name in ("space", "privacy"):
+        for key, value in tables[name].items():
+            yield _noted(f"{name}.{_key(key)} = {_inline(value)}", NOTES.get(key))
+    for name in ("study", "data", "model"):
         yield _noted(f"[{name}]", NOTES.get(f"[{name}]"))
         for key, value in tables[name].items():
             yield _line(key, value)
@@ -311,7 +315,8 @@ def print_written(spec: StudySpec, out: Path, noticed: Iterable[tuple[str, str]]
     ]
     if isinstance(data, PublicFiles | PersonFiles):
         facts = [("predicts", named(data.target)), *facts, ("protects", _protected(spec.privacy, data))]
-    facts.append(("price", f"ε = {spec.privacy.epsilon:g}, δ = {delta:g}"))
+    report = "" if spec.evaluation is None else f"; a report on the model ε = {spec.evaluation.epsilon:g}"
+    facts.append(("price", f"ε = {spec.privacy.epsilon:g}, δ = {delta:g}{report}"))
     if spec.budget is not None:
         cap = f"ε = {spec.budget.epsilon:g}, δ = {spec.budget.delta:g}"
         facts.append(("cap", f"{cap} for all studies of {named(repr(spec.privacy.dataset))}, set once"))

@@ -1,20 +1,31 @@
 """`dpbo plan`: every method priced on a study, and what to expect of it; no sensitive file is opened."""
 
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from dpbo.flows.cli.evaluate import expected_json
+from dpbo.flows.cli.running import ledger_here
 from dpbo.flows.cli.studies import check_public_here
 from dpbo.flows.cli.terminal import Screen, named, print_result
 from dpbo.flows.cli.words import Study
 from dpbo.flows.prefect_runtime.settings import Stores
-from dpbo_core.advice.advise import Advice, MethodAdvice, beside_spread
+from dpbo_core.advice.advise import Advice, MethodAdvice, beside_spread, enough
 from dpbo_core.advice.expected_loss import UNKNOWN
+from dpbo_core.errors import DpboError
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.preparation.data_split import allowed_score, public_sources
-from dpbo_core.preparation.public_advice import public_baseline, public_share, public_spread
-from dpbo_core.preparation.resolve import advise_study
+from dpbo_core.preparation.preconditions import paying_account, refusal_of
+from dpbo_core.preparation.public_advice import advised_half, public_share, public_spread
+from dpbo_core.preparation.resolve import advise_study, resolve
 from dpbo_core.preparation.sizes import n_public
+from dpbo_core.privacy.plan import PrivacyPlan
+from dpbo_core.queries.evaluation.request import EvaluationQuery, asks_for_evaluation, of_a_candidate
+from dpbo_core.queries.evaluation.run import EvaluationPlan, planned
 from dpbo_core.queries.tuning.schedule import planned_if_scheduled
 from dpbo_core.study_file import Bundled, StudySpec
 from dpbo_core.study_file.toml_file import read_study
@@ -36,27 +47,66 @@ def plan(
     spec = planned_if_scheduled(read_study(study), study.parent)
     folder = study.parent
     check_public_here(public_sources(spec, folder))
-    read = {"positives": public_share(spec, folder), "baseline": public_baseline(spec, folder)}
+    public, n = advised_half(spec, folder), n_public(spec, folder)
+    read = {
+        "positives": public_share(spec, folder),
+        "baseline": None if public is None else public.problem.baseline,
+    }
     if fit:
         score = allowed_score(spec, PrivacyLedger(Stores().ledger)) if spec.model.own_score else None
         read["spread"] = public_spread(spec, folder, allowed_score=score)
-    advice = advise_study(spec, folder, **read, n_public=n_public(spec, folder))
+
+    def advised(epsilon: float) -> Advice:
+        asked = replace(spec, privacy=replace(spec.privacy, epsilon=epsilon))
+        return advise_study(asked, folder, **read, n_public=n)
+
+    def is_good(epsilon: float) -> bool:
+        best = advised(epsilon).best
+        return best is not None and best.verdict == "good"
+
+    advice, account = advised(spec.privacy.epsilon), paying_account(spec, ledger_here())
+    if advice.best is not None and advice.best.verdict != "good":
+        advice = replace(advice, enough=enough(is_good, spec.privacy.epsilon, account))
+    report, refusal = None, None
+    if public is not None and asks_for_evaluation(spec):
+        report = planned(*of_a_candidate(resolve(spec, folder), public), account)
+    with suppress(DpboError):  # the method's own line says why it cannot run
+        refusal = None if account is None else refusal_of(spec, account, *_prices(spec, folder))
+
+    def document() -> dict[str, Any]:
+        evaluation = {} if report is None else {"evaluation": expected_json(report)}
+        return advice.to_json() | evaluation | ({} if refusal is None else {"refused": refusal.message()})
+
     screen = print_every_method if every_method else print_advice
-    print_result(advice.to_json, lambda: screen(spec, advice))
+    print_result(document, lambda: screen(spec, advice, report, refusal))
+    if refusal is not None:
+        raise typer.Exit(refusal.exit_code)
 
 
-def print_advice(spec: StudySpec, advice: Advice) -> None:
+def _prices(spec: StudySpec, folder: Path) -> Iterator[PrivacyPlan]:
+    """The prices that a tune of the study pays together: its own, and its evaluation's where it states one."""
+    resolved = resolve(spec, folder)
+    yield resolved.plan
+    if asks_for_evaluation(spec):
+        yield EvaluationQuery.of(spec, resolved.problem, None).plan("")
+
+
+def print_advice(
+    spec: StudySpec, advice: Advice, report: EvaluationPlan | None = None, refusal: DpboError | None = None
+) -> None:
     """Print what to expect and what it costs, in five lines, and the method to choose."""
     screen = Screen()
     _print_head(screen, spec, advice)
-    if advice.best is not None:
-        screen.facts(_expectations(spec, advice, advice.best))
-        screen.say()
+    rows = [] if advice.best is None else _expectations(spec, advice, advice.best)
+    screen.facts([*rows, *_charges(report, refusal)])
+    screen.say()
     _print_choice(screen, spec, advice)
     screen.say("Every method, with its numbers: dpbo plan --all.")
 
 
-def print_every_method(spec: StudySpec, advice: Advice) -> None:
+def print_every_method(
+    spec: StudySpec, advice: Advice, report: EvaluationPlan | None = None, refusal: DpboError | None = None
+) -> None:
     """Print a line and a reason for each method, also those that cannot run, then the one to choose."""
     screen = Screen()
     _print_head(screen, spec, advice)
@@ -87,6 +137,7 @@ def print_every_method(spec: StudySpec, advice: Advice) -> None:
     screen.say()
     if advice.choice is not None:
         screen.say(f"[bold]{advice.choice.kind}[/]: {named(advice.choice.why)}.")
+    screen.facts(_charges(report, refusal))
     _print_choice(screen, spec, advice)
 
 
@@ -106,7 +157,7 @@ def _expectations(spec: StudySpec, advice: Advice, best: MethodAdvice) -> list[t
     expected = f"{_verdict(best)}{choice}{_outcome(best)} (score from 0 to {best.score_range:g})"
     if best.condition:
         expected += f", if {best.condition}"
-    rows = [("expect", expected), ("price", _price(best))]
+    rows = [("expect", expected), ("price", _price(best) + (f"; {advice.enough}" if advice.enough else ""))]
     if best.verdict != "good" and best.useful_from is not None:
         rows.append(("records", f"this score is useful from about {best.useful_from:,} of them"))
     if advice.spread is not None and best.expected_regret is not None:
@@ -125,6 +176,18 @@ def _outcome(line: MethodAdvice) -> str:
     if line.regret_caption == UNKNOWN:
         return f"{error}; how near the best its choice is, is not known"
     return f"{line.regret_caption} below the best, {error}" if line.regret_caption else error
+
+
+def _charges(report: EvaluationPlan | None, refusal: DpboError | None) -> Iterator[tuple[str, str]]:
+    """Rows with the price and verdict of the study's own evaluation, and the budget's refusal."""
+    if report is not None:
+        expected = report.expected
+        errors = ", ".join(f"{name.removesuffix('_error')} {error:.2g}" for name, error in expected.errors.items())
+        verdict = f"[{VERDICT_STYLE[expected.verdict]}]{expected.verdict}[/]"
+        text = f"ε = {report.price.guarantee.epsilon:g} more, {verdict}: error of {errors}; {report.enough}"
+        yield "report", text.replace("_", " ").replace(" auc", " AUC").removesuffix("; ")
+    if refusal is not None:
+        yield "room", f"[red]does not fit[/]: {named(refusal.what)}. To change: {named(refusal.remedy)}"
 
 
 def _verdict_cell(line: MethodAdvice) -> str:

@@ -157,6 +157,7 @@ def _facts(release: Release, screen: Screen, best: Mapping[str, Any] | None) -> 
     value, guarantee = release.value, release.guarantee
     chosen = value.get("hyperparameters", {})
     facts = [(named(name), f"[bold]{named(_number(item))}[/]") for name, item in chosen.items()]
+    facts += _ends(chosen, release.facts.get("space", {}))
     metric = displayed_metric(release)
     if metric is not None:
         facts += [_metric_row(metric), *_verdict(release)]
@@ -176,6 +177,18 @@ def _facts(release: Release, screen: Screen, best: Mapping[str, Any] | None) -> 
         ("noise", named(noise_in_words(release))),
         *_earlier_editions(release),
     ]
+
+
+def _ends(chosen: Mapping[str, Any], space: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """A row for each chosen hyperparameter that stands at an end of its axis of the public search space."""
+    for name, item in chosen.items():
+        axis = space.get(name, {})
+        if item in (axis.get("low"), axis.get("high")):
+            yield (
+                "range",
+                f"{named(name)} = {_number(item)} is the end of the range: a wider range may be better "
+                "(a new edition costs ε again)",
+            )
 
 
 def _earlier_editions(release: Release) -> Iterator[tuple[str, str]]:

@@ -111,7 +111,7 @@ class Screen:
     def facts(self, rows: Iterable[tuple[str, str]]) -> None:
         """Print names and their texts in two columns; below one another where names take half of the terminal."""
         lines = list(rows)
-        if self.plain:
+        if self.plain or not lines:
             for name, text in lines:
                 self.say(f"{name}: {text}")
             return

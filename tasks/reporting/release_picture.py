@@ -94,7 +94,7 @@ def _one_score(axes: "Axes", release: Release) -> None:
     )
     if metric.baseline is not None:
         axes.axvline(
-            metric.baseline, color=NOISE, ls=":", label=f"the same for every record, {metric.baseline:.4g}"
+            metric.baseline, color=NOISE, ls=":", label=f"the same for every public row, {metric.baseline:.4g}"
         )
     named = ", ".join(f"{k} = {v:.4g}" if isinstance(v, float) else f"{k} = {v}" for k, v in _choice(release))
     name = in_picture(metric.name.replace("_", " "))

@@ -38,9 +38,9 @@ ALARM = "watch/alarm"  # 0 or 1, its step the look's number, its time when it wa
 ID = 16  # digits of a fingerprint that name what MLflow shows of it
 NOTE = """\
 **Every edition of the study {study}**, on the dataset {dataset}: the score by date with its 90% interval and a \
-constant answer's, in `editions.json` as a table; and, under *Model metrics*, what is left of the dataset's budget \
-(`budget/left`), by place in the dataset's account. Each edition is a run below this one, and its page begins with \
-what it released."""
+constant answer's on the public rows, in `editions.json` as a table; and, under *Model metrics*, what is left of \
+the dataset's budget (`budget/left`), by place in the dataset's account. Each edition is a run below this one, and \
+its page begins with what it released."""
 
 
 def series_of(store: Store, experiment: str, study: str, dataset: str) -> str:
@@ -122,7 +122,9 @@ def draw_editions(editions: list[dict[str, Any]]) -> "Figure":
     labels = [f"{in_picture(edition['edition'])}\n{edition['date'][:10]}" for edition in editions]
     axes.set_xticks([*places], labels, fontsize=8)
     axes.set(xlim=(-0.6, len(editions) - 0.4), ylabel=in_picture(editions[-1]["metric"].replace("_", " ")))
-    axes.set_title("Each edition's score, its 90% interval, and a constant answer's (the line)", fontsize=9)
+    axes.set_title(
+        "Each edition's score, its 90% interval, and a constant answer's on the public rows (the line)", fontsize=9
+    )
     plain(axes)
     return figure
 

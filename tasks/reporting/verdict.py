@@ -1,14 +1,18 @@
 """Whether a release beats a constant answer by its whole 90% interval, and what to do next."""
 
-from dpbo_core.privacy.displayed_metric import displayed_metric
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from dpbo_core.privacy.displayed_metric import ELSEWHERE, PUBLIC_SET, displayed_metric
 from dpbo_core.privacy.release import Release
 
 BETTER, NO_BETTER = "better than a constant answer", "no better than a constant answer"
 UNSURE = "it cannot be told whether it is better than a constant answer"
-CONSTANTS = {  # figures of a report whose value for one answer to all is known without any data
-    "auc": ("AUC", 0.5),
-    "cohen_kappa": ("Cohen's kappa", 0.0),
-    "r2_public_baseline": ("R²", 0.0),
+CONSTANTS = {  # figures of a report, what one answer to all has of each, and on which records
+    "auc": ("AUC", 0.5, ""),
+    "cohen_kappa": ("Cohen's kappa", 0.0, ""),
+    "r2_public_baseline": ("R²", 0.0, f" on {PUBLIC_SET}{ELSEWHERE}"),
 }
 NEXT = {
     NO_BETTER: "do not use the model; try other features or another estimator on the public table first, which "
@@ -38,17 +42,39 @@ def beside_constant(interval: tuple[float, float], baseline: float, *, greater_i
 def verdict(release: Release) -> tuple[str, str]:
     """Better, no better or unsure beside a constant answer, and the numbers behind it; two "" where unknown."""
     metrics, metric = release.value.get("metrics", {}), displayed_metric(release)
-    for name, (title, constant) in CONSTANTS.items():
+    for name, (title, constant, where) in CONSTANTS.items():
         if name in metrics:
             ends = metrics[name]["noise_interval"]
             if ends is None:
                 return UNSURE, ""
             word = beside_constant((ends[0], ends[1]), constant, greater_is_better=True)
-            return word, f": {title} {ends[0]:.3f} … {ends[1]:.3f}, where such an answer has {constant:g}"
+            numbers = f": {title} {ends[0]:.3f} … {ends[1]:.3f}, where such an answer has {constant:g}{where}"
+            return word, numbers + _by_accuracy(release.value)
     if metric is None or metric.interval is None or metric.baseline is None:
         return "", ""
     word = beside_constant(metric.interval, metric.baseline, greater_is_better=metric.greater_is_better)
     return word, f", which scores {metric.baseline:.4f} on {metric.baseline_set}"
+
+
+def _by_accuracy(report: Mapping[str, Any]) -> str:
+    """A report's accuracy beside that of its most frequent class, by the same noisy counts; "" without classes.
+
+    Both rest on cells in common, so that the two noises as if independent make an interval that is not too narrow.
+    """
+    metrics = report["metrics"]
+    classes = [one["records_share"] for one in report.get("classes", ())] or [metrics.get("positive_share")]
+    cells = [metrics.get("accuracy"), *classes]
+    if any(cell is None or cell["noise_interval"] is None for cell in cells):
+        return ""
+    shares = [(cell["value"], cell["noise_interval"]) for cell in classes]
+    if "positive_share" in metrics:
+        shares.append((1.0 - shares[0][0], shares[0][1]))
+    (constant, of_share), accuracy = max(shares), metrics["accuracy"]["value"]
+    noise = math.hypot(*(end[1] - end[0] for end in (of_share, metrics["accuracy"]["noise_interval"]))) / 2.0
+    gain = accuracy - constant
+    word = beside_constant((gain - noise, gain + noise), 0.0, greater_is_better=True)
+    word = word.removesuffix(" than a constant answer")
+    return f"; accuracy {accuracy:.3f}, where it has {constant:.3f} on these very records: {word}"
 
 
 def next_step(release: Release) -> str:

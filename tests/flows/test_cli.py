@@ -5,6 +5,7 @@ import math
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import tomli_w
 from dpbo.flows.cli.app import VERBS, WITH_A_RESULT
 from dpbo.flows.cli.terminal import print_json
 from dpbo.flows.cli.tune import print_tuned, tuned_json
+from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods import EXCHANGES, METHODS
@@ -77,6 +79,51 @@ def test_plan_says_what_is_useless_and_what_to_use(dpbo, study):
 def test_plan_says_no_such_word_until_it_is_asked_for_detail(dpbo, study):
     printed = dpbo("plan", study())[1]
     assert [word for word in ("regret", "useless", "noisy_gp", "Theorem", "2.5e+04") if word in printed] == []
+
+
+def test_a_plan_without_room_says_what_is_left_and_exits_as_tune_does(dpbo, study):
+    """By its own [budget] before a ledger is there, then by the account; exactly what is left fits."""
+    path = study(study__method="private_grid", privacy__delta=0.0, privacy__epsilon=3.5)
+    code, out, err = dpbo("plan", path)
+    words = " ".join(out.split())
+    assert (code, err, Path("mlruns").exists()) == (3, "", False)
+    assert "does not fit" in words
+    assert "spent ε = 0; ε = 3 is left; this study asks for ε = 3.5" in words
+    assert "lower epsilon in [privacy] or [evaluation], or raise [budget]" in words
+    code, out, err = dpbo("tune", path)
+    assert (code, out) == (3, "")
+    assert "spent ε = 0; ε = 3 is left; this study asks for ε = 3.5" in err
+    first = study(privacy__epsilon=2.0)
+    run_study(StudySpec.from_dict(tomllib.loads(first.read_text())), ledger=PrivacyLedger(Stores().ledger))
+    assert dpbo("plan", first)[0] == 0  # it was paid for
+    for epsilon, report, expected in ((1.0, None, 0), (1.1, None, 3), (0.6, 0.4, 0), (0.6, 0.5, 3)):
+        evaluation = {} if report is None else {"evaluation__epsilon": report}
+        code, out, _ = dpbo("plan", study(study__edition="2", privacy__epsilon=epsilon, **evaluation), "--json")
+        assert (code, "ε = 1 is left" in json.loads(out).get("refused", "")) == (expected, expected == 3)
+
+
+def test_a_plan_that_is_not_good_names_the_smallest_epsilon_that_is(dpbo, study):
+    """To two digits, of the study and of its report; or that none up to what is left is."""
+
+    def planned(**changes):
+        return json.loads(dpbo("plan", study(**changes), "--json")[1])
+
+    poor = planned(study__method="auto", privacy__epsilon=0.05, evaluation__epsilon=0.05, budget__epsilon=90.0)
+    of_study, of_report = (
+        float(one["enough"].removeprefix("good from ε = ")) for one in (poor, poor["evaluation"])
+    )
+    good = planned(privacy__epsilon=of_study, evaluation__epsilon=of_report)
+    assert not {"enough"} & {*good, *good["evaluation"]}
+    assert good["evaluation"]["verdict"] == "good"
+    less = planned(privacy__epsilon=below(of_study), evaluation__epsilon=below(of_report))
+    assert [one["enough"] for one in (less, less["evaluation"])] == [poor["enough"], poor["evaluation"]["enough"]]
+    tight = planned(privacy__epsilon=0.05, evaluation__epsilon=0.05, budget__epsilon=0.1)
+    assert tight["enough"] == tight["evaluation"]["enough"] == "good at no ε ≤ 0.1"
+
+
+def below(epsilon):
+    """The next smaller number of two digits."""
+    return float(f"{epsilon * (1 - 1e-9) - 0.5 * 10 ** (math.floor(math.log10(epsilon)) - 1):.2g}")
 
 
 def test_plan_shows_a_refused_calibration(dpbo, study):

@@ -1,6 +1,7 @@
 """`dpbo init`: from two files never seen before to a release and its plot, with nothing written by hand."""
 
 import random
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -109,6 +110,12 @@ def test_what_stands_for_a_gap_and_which_class_is_positive_are_said(here, dpbo):
     assert "age has 999 where a number is missing" in said
     assert said.count("where a number is missing") == 2
     assert "outcome = no, 95.0% of the public rows" in said
+    assert "a report on the model ε = 1" in said
+    spec = read_study("study.toml")
+    assert 2 * (spec.privacy.epsilon + spec.evaluation.epsilon) <= spec.budget.epsilon  # two editions and reports
+    code, out = dpbo("plan", "study.toml")[:2]
+    assert (code, len(out.splitlines()) <= 12) == (0, True)
+    assert re.search(r"^  report +ε = 1 more, \w+: error of AUC 0\.", out, re.M)
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from conftest import STUDY
@@ -16,10 +17,11 @@ from dpbo.flows.cli.budget import accounts_json, print_accounts
 from dpbo.flows.cli.doctor import Finding, print_findings
 from dpbo.flows.cli.evaluate import print_expected
 from dpbo.flows.cli.plan import HEADER, print_advice, print_every_method
-from dpbo.flows.cli.release_screen import print_report
+from dpbo.flows.cli.release_screen import print_release, print_report
 from dpbo.flows.cli.terminal import print_message
 from dpbo.flows.cli.tune import print_tuned
-from dpbo.tasks.reporting.verdict import beside_constant
+from dpbo.tasks.reporting.certificate_words import value_rows
+from dpbo.tasks.reporting.verdict import beside_constant, verdict
 from dpbo_core import evaluate_study, plan_evaluation
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import StudyInvalid
@@ -29,6 +31,7 @@ from dpbo_core.preparation.resolve import advise_study
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
 from dpbo_core.privacy.noise_standing import OPERATING_SYSTEM
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
+from dpbo_core.privacy.release import Release, StudyResult
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 from dpbo_core.queries.tuning.run import run_study
 from dpbo_core.study_file import StudySpec
@@ -269,6 +272,54 @@ def test_a_score_is_better_than_a_constant_answer_only_where_its_whole_interval_
 def test_a_release_and_a_report_each_say_whether_a_constant_answer_would_do(here, makers, capsys, name):
     makers[name]()
     assert " ".join(capsys.readouterr().out.split()).count("than a constant answer") == 1
+
+
+SPEND = Spend("score", "discrete noise", 10**12, 0, 10**12, sensitivity=0.01, noise_scale=0.01)
+PROOF, OF_RECORDS = Evidence(Standing.STANDARD, ""), PrivacyUnit.VALIDATION_RECORD
+GUARANTEE = PrivacyGuarantee(1.0, 0.0, OF_RECORDS, NeighboringRelation.REPLACE_ONE, (), PROOF)
+RELEASE = Release({}, GUARANTEE, (SPEND,), "trial", "1", "private_grid", "people")
+
+
+def figure(value, noise):
+    return {"value": value, "noise_interval": [value - noise, value + noise], "sampling_interval": None}
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "word"), [(0.75, "better"), (0.713, "it cannot be told whether it is better"), (0.65, "no better")]
+)
+def test_a_report_compares_its_accuracy_with_the_constant_answer_of_its_own_counts(accuracy, word):
+    """.287 are positive here, whatever share of the public rows is."""
+    metrics = {"auc": figure(0.7, 0.02), "accuracy": figure(accuracy, 0.02), "positive_share": figure(0.287, 0.01)}
+    classes = [{"records_share": figure(share, 0.01)} for share in (0.1, 0.713, 0.187)]
+    several = {"metrics": {"cohen_kappa": figure(0.3, 0.1), "accuracy": metrics["accuracy"]}, "classes": classes}
+    for report in ({"metrics": metrics}, several):
+        first, numbers = verdict(replace(RELEASE, value=report))
+        assert first == "better than a constant answer"
+        assert numbers.endswith(f"; accuracy {accuracy:.3f}, where it has 0.713 on these very records: {word}")
+
+
+def test_a_score_is_compared_with_the_public_rows_and_says_so_on_the_line():
+    value = {"score": 0.8, "interval": [0.75, 0.85]}
+    release = replace(RELEASE, value=value, facts={"score_range": 1.0, "baseline": 0.684})
+    told = (
+        "better than a constant answer, which scores 0.6840 on the public rows; on the sensitive ones it may differ"
+    )
+    assert "".join(verdict(release)) == told
+    assert "the same for every record, by the public rows; on the sensitive ones it may differ" in dict(
+        value_rows(release)
+    )
+
+
+@pytest.mark.parametrize(("chosen", "at_an_end"), [(1e-4, True), (10.0, True), (0.5, False)])
+def test_a_choice_at_the_end_of_its_range_is_said(chosen, at_an_end, capsys):
+    space = {"lambda": {"low": 1e-4, "high": 10.0, "log": True, "integer": False}, "kind": {"values": ["a", "b"]}}
+    value = {"hyperparameters": {"lambda": chosen, "kind": "a"}, "score": 0.8}
+    result = StudyResult(replace(RELEASE, value=value, facts={"space": space}), replayed=False)
+    print_release(result, None, look="dpbo ui")
+    said = (
+        f"range lambda = {chosen:.4g} is the end of the range: a wider range may be better (a new edition costs ε"
+    )
+    assert (said in " ".join(capsys.readouterr().out.split())) is at_an_end
 
 
 def test_methods_are_listed_when_asked_for_and_the_studys_own_always(tables, capsys):

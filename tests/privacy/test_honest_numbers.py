@@ -140,5 +140,5 @@ def test_a_picture_shows_the_metric_and_what_it_has_to_beat():
     made = replace(release(score=3.2, metric=metric), guarantee=GUARANTEE, spends=spends)
     (axes,) = draw(made).axes
     said = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert said == ["the same for every record, 1.5", "released, 0 (less is better)"]
+    assert said == ["the same for every public row, 1.5", "released, 0 (less is better)"]
     assert axes.get_xlabel().startswith("log loss, with its 90% interval")

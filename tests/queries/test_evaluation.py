@@ -131,6 +131,22 @@ def test_an_evaluation_is_one_spend_and_one_release(tables, ledger):
     assert ledger.accounts("people")[0].spent == after.spent
 
 
+def test_a_study_that_was_edited_after_its_release_is_told_which_key_goes_back_to_what(tables, ledger, tmp_path):
+    spec = tuned(tables, ledger)
+    edited = replace(spec, model=replace(spec.model, steepness=5.0), search=replace(spec.search, seed=3))
+    with pytest.raises(StudyInvalid, match=r"released with model\.steepness = 10\.0, search\.seed = 0") as caught:
+        evaluate_study(edited, ledger=ledger)
+    assert "change it back; or give the study a new edition" in caught.value.remedy
+    with pytest.raises(StudyInvalid, match="has released nothing yet"):
+        evaluate_study(replace(spec, edition="2"), ledger=ledger)
+    files(tmp_path)
+    on_files = tuned(of_files() | {"study": {"name": "files", "method": "private_grid"}}, ledger, tmp_path)
+    train = tmp_path / "train.csv"
+    train.write_text(train.read_text() + train.read_text().splitlines()[-1] + "\n")
+    with pytest.raises(StudyInvalid, match="released with another public training file"):
+        evaluate_study(on_files, ledger=ledger, folder=tmp_path)
+
+
 def test_adding_an_evaluation_is_no_other_study(tables, ledger):
     spec = tuned(tables, ledger)
     for section in (None, EvaluationSection(epsilon=0.3, edition="7"), EvaluationSection(group="x", groups=("a",))):

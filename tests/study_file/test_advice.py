@@ -335,13 +335,13 @@ def test_a_verdict_counts_what_there_is_to_choose_between(tmp_path):
 
 
 def test_the_baseline_is_the_public_files_and_refused_without_it(tmp_path):
-    from dpbo_core.preparation.public_advice import public_baseline
+    from dpbo_core.preparation.public_advice import advised_half
 
     spec = on_files()
     with pytest.raises(StudyInvalid, match=r"no file t.csv"):
-        public_baseline(spec, tmp_path)
+        advised_half(spec, tmp_path)
     (tmp_path / "t.csv").write_text("x,y\n" + "".join(f"{i},{i % 5 == 0:d}\n" for i in range(50)))
-    assert public_baseline(spec, tmp_path) == 0.8  # no validation file is there to be opened
+    assert advised_half(spec, tmp_path).problem.baseline == 0.8  # no validation file is there to be opened
 
 
 def test_a_plan_that_counts_the_public_file_says_narrower_things_of_the_same_choice(tmp_path):

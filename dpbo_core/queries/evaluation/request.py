@@ -9,8 +9,11 @@ are no part of it: they only say how to read a release. Asked again, a query has
 version would bin or report.
 """
 
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from dpbo_core.data import Preprocessing
 from dpbo_core.data.features import Category
@@ -18,6 +21,7 @@ from dpbo_core.data.values import canonical
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.final_model import FinalModel
 from dpbo_core.ledger.charge import QueryKey
+from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.sources import MODEL, Source, file_source
 from dpbo_core.mechanisms.histogram import LaplaceHistogram
 from dpbo_core.methods.contract import Draws
@@ -327,18 +331,37 @@ def request_of_released(
     spec, study = resolved.spec, resolved.key(public.fingerprint)
     tuned, digest = replay(study, run), digest_of_released(study)
     if tuned is None:
-        raise not_released(spec)
+        raise not_released(spec, run.ledger)
     grouping = query.grouping(public.preprocessing)
     return EvaluationRequest(query, table, public, grouping, query.key(digest, grouping), tuned, digest)
 
 
-def not_released(spec: StudySpec) -> StudyInvalid:
-    """The error to raise where a study has released nothing yet and something needs its release."""
+def not_released(spec: StudySpec, ledger: PrivacyLedger) -> StudyInvalid:
+    """The error to raise where something needs a study's release: it has none, or its file was changed since."""
+    name, released = f"{spec.name!r} (edition {spec.edition})", ledger.study_as_released(spec.name, spec.edition)
+    if released is None:
+        return StudyInvalid(
+            f"the study {name} has released nothing yet",
+            cause="it was not tuned",
+            remedy="run dpbo tune first; dpbo evaluate can be given a saved model",
+        )
+    before, now = (dict(_keys(tables)) for tables in (released, spec.tuned.to_dict()))
+    changed = [key for key in {**before, **now} if before.get(key) != now.get(key)]
+    then = ", ".join(f"{key} = {before.get(key, 'not there')}" for key in changed)
     return StudyInvalid(
-        f"the study {spec.name!r} (edition {spec.edition}) has released nothing yet",
-        cause="it was not tuned, or its file or its public training set was changed since",
-        remedy="run dpbo tune first; dpbo evaluate can be given a saved model",
+        f"the study {name} was released with {then or 'another public training file'}",
+        cause=f"{', '.join(changed) or 'that file'} was changed after dpbo tune",
+        remedy="change it back; or give the study a new edition, and tune that, which is a new spend",
     )
+
+
+def _keys(tables: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, str]]:
+    """Each key of nested tables with its value as JSON, such as ("model.score", '"accuracy"')."""
+    for name, value in tables.items():
+        if isinstance(value, Mapping):
+            yield from _keys(value, f"{within}{name}.")
+        else:
+            yield f"{within}{name}", json.dumps(value)
 
 
 def digest_of_released(study: QueryKey) -> str:
@@ -382,6 +405,24 @@ def asks_for_evaluation(spec: StudySpec) -> bool:
     return spec.evaluation is not None and spec.evaluation.epsilon is not None
 
 
+def of_a_candidate(
+    resolved: ResolvedStudy, public: PublicHalf
+) -> tuple[EvaluationQuery, EvaluatedModel, Grouping | None]:
+    """A study's own evaluation before it has begun, of the model at any candidate: which will be, nobody knows.
+
+    Raises:
+        StudyInvalid: there will be no model, or it cannot be evaluated so.
+    """
+    query = EvaluationQuery.of(resolved.spec, public.problem, None)
+    if not resolved.method.releases_hyperparameters:
+        raise StudyInvalid(
+            f"{resolved.method.kind} releases no hyperparameters, so that there is no model to evaluate",
+            remedy="leave [evaluation] out, or choose a method that releases hyperparameters",
+        )
+    evaluated = model_at(resolved.spec, public, public.problem.candidates.points[0])
+    return query, evaluated, query.grouping(public.preprocessing)
+
+
 def last_step(resolved: ResolvedStudy, run: Run) -> FollowUp:
     """A function from the public half to the query of the study's own evaluation, to be charged with the study.
 
@@ -393,14 +434,7 @@ def last_step(resolved: ResolvedStudy, run: Run) -> FollowUp:
     def evaluation(public: PublicHalf) -> tuple[PrivateQuery, ...]:
         """The study's own evaluation as a query, checked from public facts; a tuple of one."""
         spec, problem = resolved.spec, public.problem
-        query = EvaluationQuery.of(spec, problem, None)
-        if not resolved.method.releases_hyperparameters:
-            raise StudyInvalid(
-                f"{resolved.method.kind} releases no hyperparameters, so that there is no model to evaluate",
-                remedy="leave [evaluation] out, or choose a method that releases hyperparameters",
-            )
-        grouping = query.grouping(public.preprocessing)
-        evaluated = model_at(spec, public, problem.candidates.points[0])  # any of them: which will be, nobody knows
+        query, evaluated, grouping = of_a_candidate(resolved, public)
         plan = query.plan(problem.unlisted)
         check_accepted(spec, plan, problem.unlisted)
         split = FileSplit(spec, run.folder)

@@ -14,12 +14,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from dpbo_core.accounting.account import Account
+from dpbo_core.advice.advise import enough
 from dpbo_core.final_model import FinalModel
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import NoiseSource, try_out
 from dpbo_core.methods.releasing import averaged_facts
 from dpbo_core.models.estimators import FittedEstimator
-from dpbo_core.preparation.preconditions import check_accepted
+from dpbo_core.preparation.preconditions import check_accepted, paying_account
 from dpbo_core.preparation.resolve import resolve
 from dpbo_core.preparation.run import OS_NOISE, Run
 from dpbo_core.privacy.plan import PrivacyPlan
@@ -54,10 +56,15 @@ UNKNOWN = "if the model was trained or chosen with the help of these records, it
 
 @dataclass(frozen=True)
 class EvaluationPlan:
-    """The price, and what to expect of it, before anything is spent."""
+    """The price, and what to expect of it, before anything is spent.
+
+    Attributes:
+        enough: from which ε on it would be good, in words, where that is asked for and it is not.
+    """
 
     price: PrivacyPlan
     expected: ExpectedErrors
+    enough: str = ""
 
 
 @dataclass(frozen=True)
@@ -83,14 +90,26 @@ def plan_evaluation(
     epsilon: float | None = None,
     folder: str | Path = ".",
 ) -> EvaluationPlan:
-    """The price and expected errors of evaluating the saved `model` or (None) the released one; charges nothing.
+    """The price of an evaluation and its expected errors, from public facts alone. Charges nothing.
 
     Args, Raises: as `evaluate_study`.
     """
-    request = request_of(study, Run(ledger, folder), model, epsilon)
-    evaluated = request.evaluated_model()
-    price = request.query.plan(evaluated.unlisted)
-    return EvaluationPlan(price, expected_errors(request.query, evaluated, request.grouping))
+    request, account = request_of(study, Run(ledger, folder), model, epsilon), paying_account(study, ledger)
+    return planned(request.query, request.evaluated_model(), request.grouping, account)
+
+
+def planned(
+    query: EvaluationQuery, evaluated: EvaluatedModel, grouping: Grouping | None, account: Account | None
+) -> EvaluationPlan:
+    """The price of an evaluation, its expected errors, and which ε of the account would make it good."""
+
+    def judged(epsilon: float) -> ExpectedErrors:
+        return expected_errors(replace(query, epsilon=epsilon), evaluated, grouping)
+
+    price, expected, more = query.plan(evaluated.unlisted), judged(query.epsilon), ""
+    if expected.verdict != "good":
+        more = enough(lambda one: judged(one).verdict == "good", query.epsilon, account)
+    return EvaluationPlan(price, expected, more)
 
 
 def evaluate_study(
@@ -102,7 +121,7 @@ def evaluate_study(
     folder: str | Path = ".",
     source: NoiseSource | None = None,
 ) -> EvaluationResult:
-    """Evaluate the saved `model`, or (None) the released one, for one spend, or read back the recorded release.
+    """Evaluate a model on the study's sensitive records, for one spend, or read the recorded release.
 
     Args:
         study: as written; its [evaluation] says what is asked.

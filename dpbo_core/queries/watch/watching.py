@@ -127,7 +127,7 @@ def watching(spec: StudySpec, run: Run, section: WatchSection) -> Watching:
     """
     watch = planned_watch(spec, run, section)
     if watch.tuned is None:
-        raise not_released(spec)
+        raise not_released(spec, run.ledger)
     return watch
 
 
@@ -245,7 +245,7 @@ def drowned(terms: Terms, noise: Noise, expected: Power) -> str:
 
 
 def section_of(study: StudySpec, section: WatchSection | None) -> WatchSection:
-    """The watch settings: `section`, else the study's [watch], else the defaults."""
+    """The watch settings: `section` if given, or the study's [watch]."""
     return section or study.watch or WatchSection()
 
 
