@@ -6,6 +6,7 @@ from typing import Any
 
 from dpbo_core.privacy.displayed_metric import ELSEWHERE, PUBLIC_SET, displayed_metric
 from dpbo_core.privacy.release import Release
+from dpbo_core.queries.evaluation import ACCURACY
 
 BETTER, NO_BETTER = "better than a constant answer", "no better than a constant answer"
 UNSURE = "it cannot be told whether it is better than a constant answer"
@@ -63,14 +64,14 @@ def _by_accuracy(report: Mapping[str, Any]) -> str:
     """
     metrics = report["metrics"]
     classes = [one["records_share"] for one in report.get("classes", ())] or [metrics.get("positive_share")]
-    cells = [metrics.get("accuracy"), *classes]
+    cells = [metrics.get(ACCURACY), *classes]
     if any(cell is None or cell["noise_interval"] is None for cell in cells):
         return ""
     shares = [(cell["value"], cell["noise_interval"]) for cell in classes]
     if "positive_share" in metrics:
         shares.append((1.0 - shares[0][0], shares[0][1]))
-    (constant, of_share), accuracy = max(shares), metrics["accuracy"]["value"]
-    noise = math.hypot(*(end[1] - end[0] for end in (of_share, metrics["accuracy"]["noise_interval"]))) / 2.0
+    (constant, of_share), accuracy = max(shares), metrics[ACCURACY]["value"]
+    noise = math.hypot(*(end[1] - end[0] for end in (of_share, metrics[ACCURACY]["noise_interval"]))) / 2.0
     gain = accuracy - constant
     word = beside_constant((gain - noise, gain + noise), 0.0, greater_is_better=True)
     word = word.removesuffix(" than a constant answer")

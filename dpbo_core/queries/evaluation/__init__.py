@@ -3,4 +3,5 @@
 KIND = "evaluation"  # in the ledger's column of methods
 AT_THRESHOLD = ("recall", "specificity", "precision", "f1", "accuracy", "flagged_share", "lift")
 FOUR_COUNTS = ("true_positives", "false_positives", "false_negatives", "true_negatives")
-RANKED = ("auc", "balanced_accuracy", "accuracy")  # of all more is better; models are compared by the first
+ACCURACY = "accuracy"
+RANKED = ("auc", "balanced_accuracy", ACCURACY)  # of all more is better; models are compared by the first
