@@ -107,7 +107,7 @@ def model(terms: Outsourcing) -> None:
 
 
 def outsource(terms: Outsourcing) -> Progress:
-    """Run curator and modeller on this machine until the search ends: how far it came; for the owner alone.
+    """Run curator and modeller in two processes here, as the owner, until the search ends: how far it came.
 
     Raises:
         DpboError: one of the two stopped; its own message is on standard error.

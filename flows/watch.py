@@ -120,7 +120,7 @@ def watch(
 
 
 def _take_look(study: StudySpec, flow: PrivateFlow, name: str, section: WatchSection) -> Look:
-    """One look (private check) called `name`: taken now, or read back if it was recorded."""
+    """One look (private check) called `name`: taken now, a watch's first charged, or read back if recorded."""
     announce_stage(study.name, f"preparing look {name}")
     opened = prepare_look(study, flow.run, flow.stores.vaults, name, section)
     if isinstance(opened, Look):

@@ -13,7 +13,7 @@ from dpbo_core.study_file import StudySpec
 def prepare(
     study: StudySpec, run: Run, model: str | None, epsilon: float | None
 ) -> OpenEvaluation | EvaluationResult:
-    """An evaluation made ready (model, bins, price), or its recorded report. Charges nothing."""
+    """Prepare an evaluation of the saved `model`, or (None) the released one, uncharged; or its recorded report."""
     return open_evaluation(study, run, model=model, epsilon=epsilon)
 
 

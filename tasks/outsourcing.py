@@ -36,7 +36,7 @@ def answer_query(
     private: PrivateAnswers | None,
     accepts: tuple[str, ...],
 ) -> Answer:
-    """The curator's answer to a query: recorded in the ledger before it is written to `out`."""
+    """Answer a modeller's query in the file `out`: exactly if `private` is None, else charged and noised."""
     return curator.answer_file(query, answers, out, private=private, accepts=accepts)
 
 

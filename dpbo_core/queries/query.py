@@ -120,7 +120,7 @@ class Charged(Opaque):
     def record(
         self, spend: Spend, outcome: Callable[[], Mapping[str, Any]], *, check: Check | None = None
     ) -> Mapping[str, Any]:
-        """What the ledger recorded under this spend; if nothing, the result of `outcome`, recorded with the spend.
+        """What the ledger recorded under this spend; if nothing, `outcome()`, recorded now unless `check` raises.
 
         `check` sees, in that transaction, what the query recorded before, and refuses by raising.
         """
@@ -131,7 +131,7 @@ class Charged(Opaque):
         return self._reservation.assumed(guarantee.as_drawn(self.standing))
 
     def conclude(self, release: Release, *, check: Check | None = None) -> Release:
-        """The release, recorded now or read back as it was recorded first.
+        """The release, recorded now if `check` does not raise, or read back as it was recorded first.
 
         `check` sees, in that transaction, what the query recorded, and refuses by raising.
 
@@ -155,7 +155,7 @@ def replay(key: QueryKey, run: Run) -> Release | None:
 
 
 def charged(query: PrivateQuery, run: Run, *follow_ups: PrivateQuery) -> Charged:
-    """Charge a query, or resume it if it was charged before, after trying out everything public that could fail.
+    """Charge a query and its follow-ups, or resume it if charged before, once all that is public is tried out.
 
     Args:
         query: whose public part is done; no record's content was used.

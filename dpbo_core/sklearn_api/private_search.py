@@ -381,7 +381,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
     def _best(self, X: Any) -> Any:
-        """The fitted best estimator, after X was checked against the columns it was trained on."""
+        """Check X against the columns of the training, and give the fitted best estimator."""
         check_is_fitted(self)
         frame_of(X, None, shown_as="X")
         validate_data(self, X, reset=False, skip_check_array=True)

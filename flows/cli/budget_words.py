@@ -230,7 +230,7 @@ def _added(added: recovery.Recovered) -> str:
 
 
 def _stores() -> Stores:
-    """The addresses of the stores, after their folder was made for its owner alone."""
+    """Make the stores' folder, its owner's alone, and give the addresses of the stores."""
     stores = Stores()
     stores.make_folder()
     return stores

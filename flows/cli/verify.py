@@ -27,7 +27,7 @@ def verify(
         list[Path] | None, typer.Option(metavar="FILE", help="Public keys that sign nothing any more.")
     ] = None,
 ) -> None:
-    """Recompute ε and δ of a release from its certificate alone; where its ledger is here, that it has it still."""
+    """Recompute a release's ε and δ from its certificate alone; its ledger, if it is here, must still have it."""
     signed = "" if key is None and revoked is None else check_signature(certificate, key or (), revoked or ())
     print_sentence(check_certificate(certificate) + signed)
 
@@ -87,7 +87,7 @@ def release_of(file: Path) -> Release:
 
 
 def _in_ledger(release: Release) -> str:
-    """A sentence about a local ledger that lacks the release; "" otherwise.
+    """A sentence where the ledger here lost the release, or cannot be asked for it; "" otherwise.
 
     Raises:
         LedgerDamaged: it is the release's, and older than the release.

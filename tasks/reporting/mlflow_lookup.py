@@ -58,13 +58,13 @@ def tracked_in_file(release: Release, tracking_uri: str) -> Tracked | None:
 
 
 def experiments_in_file(tracking_uri: str) -> int | None:
-    """The number of experiments in a SQLite store; None where it cannot be read."""
+    """The number of experiments, deleted ones aside, in a SQLite store; None where it cannot be read."""
     row = _first_row(tracking_uri, "SELECT count(*) FROM experiments WHERE lifecycle_stage = 'active'")
     return None if row is None else int(row[0])
 
 
 def _first_row(tracking_uri: str, query: str, *parameters: str) -> tuple[Any, ...] | None:
-    """The first row of a query to a SQLite store; None without one."""
+    """The first row of a query to a SQLite store, by reading alone; None without one, or without the store."""
     place = Path(tracking_uri.removeprefix(SQLITE))
     if not tracking_uri.startswith(SQLITE) or not place.is_file():
         return None
@@ -112,7 +112,7 @@ def check_target(dataset: str, uri: str) -> str:
 
 
 def _check_writable(database: Path) -> None:
-    """Check that the database and the folder of its artifacts can be written, or the nearest folders above them.
+    """Refuse unless the database and the folder of its artifacts, or the nearest ones above, can be written.
 
     Raises:
         DpboError: one cannot be written.

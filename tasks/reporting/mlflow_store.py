@@ -130,7 +130,7 @@ class Store:
 
 
 def open_store(uri: str) -> Store:
-    """The MLflow store at `uri`, a server only if it answers now; missing tables are made, telemetry is off.
+    """The MLflow store at `uri`, file and tables made if missing; a server must answer now, telemetry is off.
 
     Raises:
         StoreSilent: it is a tracking server, and does not answer.

@@ -120,7 +120,7 @@ def new_key() -> tuple[Path, Path, str]:
 
 
 def signing_key() -> Ed25519PrivateKey | None:
-    """The owner's private key; None if none was made.
+    """The owner's private key, in the file DPBO_SIGNING_KEY names or the default one; None if none was made.
 
     Raises:
         StudyInvalid: it is missing where the setting says, others may read it, or it is no Ed25519 key.

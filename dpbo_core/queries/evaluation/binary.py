@@ -298,7 +298,7 @@ class Binary(ReportKind):
 def best_threshold(
     released: Mapping[str, Any], *, false_positive: float, false_negative: float, prevalence: float | None = None
 ) -> dict[str, Any]:
-    """The bin edge of a report, as JSON, above which flagging costs least at the stated costs and prevalence.
+    """The bin edge of a report, as JSON, above which flagging costs least; at the report's prevalence if None.
 
     Args:
         released: the value of a report of two classes.

@@ -277,7 +277,7 @@ def _evaluated(
 
 
 def _error_bound(spec: StudySpec) -> float | None:
-    """The bound E on the error that the study's [model] states, if any."""
+    """The bound E on the error that the study's [model] states; None if it states none."""
     bound: float | None = getattr(spec.model, "error_bound", None)
     return bound
 

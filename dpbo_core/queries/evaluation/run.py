@@ -90,7 +90,7 @@ def plan_evaluation(
     epsilon: float | None = None,
     folder: str | Path = ".",
 ) -> EvaluationPlan:
-    """The price of an evaluation and its expected errors, from public facts alone. Charges nothing.
+    """The price and expected errors of evaluating the saved `model` or (None) the released one; charges nothing.
 
     Args, Raises: as `evaluate_study`.
     """
@@ -121,7 +121,7 @@ def evaluate_study(
     folder: str | Path = ".",
     source: NoiseSource | None = None,
 ) -> EvaluationResult:
-    """Evaluate a model on the study's sensitive records, for one spend, or read the recorded release.
+    """Evaluate the saved `model`, or (None) the released one, for one spend, or read back the recorded release.
 
     Args:
         study: as written; its [evaluation] says what is asked.

@@ -59,7 +59,7 @@ def look_once(
     folder: str | Path = ".",
     section: WatchSection | None = None,
 ) -> Look:
-    """Check once, for the watch's price, whether the released model's score has fallen on today's table.
+    """Check once, for the watch's one price, if the score fell on today's table; the same `name`, the same result.
 
     Args:
         study: as written.

@@ -140,7 +140,7 @@ class PairMeasure:
         return shifted(table.evaluate(model), table.pairs(), reference)
 
     def sampling(self, n: int, spread: float, reference: float) -> float:
-        """The standard deviation of an AUC of n records (Hanley, McNeil 1982), at the public share of positives."""
+        """The standard deviation of an AUC of `reference` on n records (Hanley, McNeil 1982)."""
         del spread
         a = min(max(reference, 0.5), 1.0)
         positives, negatives = max(1.0, n * self.share), max(1.0, n * (1.0 - self.share))
@@ -233,7 +233,7 @@ def asked_terms(section: WatchSection, *, least_records: int, reference: float, 
 
 
 def check_terms(section: WatchSection, open_: Terms, reference: float | None) -> None:
-    """Refuse a [watch] that differs from the terms with which the watch was opened.
+    """Refuse a [watch] that states other terms than the watch was opened with; what it does not state passes.
 
     Args:
         section: what the study or the command asks for now.

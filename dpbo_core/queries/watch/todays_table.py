@@ -140,7 +140,7 @@ def tables_of(section: WatchSection, folder: str | Path) -> tuple[str, ...]:
 
 
 def rows_in_pool(problem: Problem, pool: int, accepts: Collection[str]) -> int:
-    """The most records of one person that count in `pool` tables read as one.
+    """The most records of one person in `pool` tables read as one; fewer if `accepts` says nobody is in two.
 
     w·k, since who is in one table may be in every other; k where persons' records are counted over the whole pool,
     where each person counts once, or where the caller answers for it that nobody is in two tables.

@@ -245,7 +245,7 @@ def drowned(terms: Terms, noise: Noise, expected: Power) -> str:
 
 
 def section_of(study: StudySpec, section: WatchSection | None) -> WatchSection:
-    """The watch settings: `section` if given, or the study's [watch]."""
+    """The watch settings: `section`, else the study's [watch], else the defaults."""
     return section or study.watch or WatchSection()
 
 
