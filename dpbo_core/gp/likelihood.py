@@ -113,7 +113,7 @@ def _profile(
     log_lengthscale: float,
     root_d: float,
 ) -> tuple[float, Fitted]:
-    """The best variance s² and mean m at one lengthscale, with the objective there, up to a constant."""
+    """The objective at one lengthscale, up to a constant, with the variance s² and mean m that are best there."""
     spectral = spectrum(kernel_named(kernel_name, math.exp(log_lengthscale)).matrix(X, X), y)
     log_v, best = np.log(np.geomspace(*_VARIANCES, 12)), 0
     for refinement in range(_REFINEMENTS + 1):

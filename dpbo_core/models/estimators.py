@@ -286,7 +286,7 @@ class FittedEstimator(ScorableModel):
     def table(
         self, X: NDArray[Any], labels: NDArray[Any], score: PairScore, counted: NDArray[np.bool_] | None = None
     ) -> Integers:
-        """The number of `counted` rows of each class in each histogram cell, (2, B); without prediction the lowest.
+        """The `counted` rows (None: all) by class and histogram cell, (2, B); unpredicted ones in the lowest cell.
 
         Args:
             X: (m, d) rows.

@@ -54,7 +54,8 @@ class DpSgd:
         return math.ceil(epochs / self.rate)
 
     def check(self, sizes: Sizes, point: Mapping[str, Any]) -> None:
-        """Refuse hyperparameters whose numbers overflow, or whose noise cannot be drawn, on such data."""
+        """Refuse hyperparameters whose numbers overflow, or whose noise cannot be drawn, for data of these sizes.
+        """
         for name in ("learning_rate", "clipping_norm"):
             check_moderate(name, value_of(name, AXES, point))
         check_vector(self._noise(sizes))

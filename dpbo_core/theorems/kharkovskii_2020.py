@@ -104,7 +104,7 @@ def theorem_3_distortion(*, approximation: float, scaled_diameter: float, answer
 def remark_2_approximation(
     *, distortion: float, singular_value: float, floor: float, scaled_diameter: float, answer_bound: float
 ) -> float:
-    """The regret that stays, for ε_ucb in Theorem 3, if σ_min < ω: 2√3 L max(d²ν, 1 − exp(−(d²/2)((1 + ν)C′ − 1))).
+    """The lasting regret, in ε_ucb's place, where σ_min < ω: 2√3 L max(d²ν, 1 − exp(−(d²/2)((1 + ν)C′ − 1))).
 
     Theorem 3's ε_ucb is 2√3 L times d²ν, a bound on the relative change of every covariance of the squared
     exponential: a = ‖x − x′‖²/2l² ≤ d²/2, and e^{aν} − 1 ≤ 2aν as long as aν ≤ 1. Raised singular values shrink it
