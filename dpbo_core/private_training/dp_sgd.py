@@ -54,8 +54,7 @@ class DpSgd:
         return math.ceil(epochs / self.rate)
 
     def check(self, sizes: Sizes, point: Mapping[str, Any]) -> None:
-        """Refuse hyperparameters whose numbers overflow, or whose noise cannot be drawn, for data of these sizes.
-        """
+        """Refuse hyperparameters whose numbers overflow, or whose noise cannot be drawn, at these sizes."""
         for name in ("learning_rate", "clipping_norm"):
             check_moderate(name, value_of(name, AXES, point))
         check_vector(self._noise(sizes))

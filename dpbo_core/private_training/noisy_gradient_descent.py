@@ -47,8 +47,7 @@ class NoisyGradientDescent:
         return RenyiCurve(rho=self.rho)
 
     def check(self, sizes: Sizes, point: Mapping[str, Any]) -> None:
-        """Refuse hyperparameters whose numbers overflow, or whose noise cannot be drawn, for data of these sizes.
-        """
+        """Refuse hyperparameters whose numbers overflow, or whose noise cannot be drawn, at these sizes."""
         for name in ("learning_rate", "clipping_norm"):
             check_moderate(name, value_of(name, AXES, point))
         check_vector(self._noise(sizes, value_of("epochs", AXES, point)))
