@@ -119,7 +119,7 @@ def _shown(release: Release) -> dict[str, str]:
         return {}
     ends = {} if metric.interval is None else {"score.interval": "{:.4f} … {:.4f}".format(*metric.interval)}
     constant = {} if metric.baseline is None else {"metric.baseline": f"{metric.baseline:.4f}"}
-    return {"metric.name": metric.name, "metric.value": f"{metric.value:.4f}", **ends, **constant}
+    return {"metric.name": metric.name, "score.value": f"{metric.value:.4f}", **ends, **constant}
 
 
 def _scores(release: Release) -> Iterator[tuple[str, float]]:

@@ -37,7 +37,8 @@ CREATION_LOCK = (
 )
 NOTE_TAG = "mlflow.note.content"  # which MLflow renders above an experiment's runs, and above a run's numbers
 NOTE = """\
-Every number here is a **differentially private release**; no raw validation score is stored.
+Every number here is a **differentially private release**; no raw validation score is stored. Open a study, \
+a row below: its page has every edition's score by date, with its interval and a constant answer's.
 
 * Open a run: its page begins with what came out and how sure it is, what was tuned, what may be concluded about a
   person, what is left, and how the model is used. A run named after a study alone is the one above its editions.

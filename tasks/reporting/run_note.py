@@ -1,7 +1,7 @@
 """What a run's page in MLflow opens with: the certificate in short, for whoever was not there.
 
-It answers five questions in this order: what came out and how sure is it, what was tuned, what may be concluded
-about a person, what is left of the budget, how is the model used. The picture is the run's own artifact.
+It answers six questions in this order: how good is it beside a constant answer, what is next, how sure is it, what
+was tuned and is predicted, what may be concluded about a person, what is left. The picture is the run's own.
 """
 
 import math
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from dpbo.tasks.reporting.certificate_words import choice_rows, figure_rows, guess, meaning, rests
-from dpbo.tasks.reporting.escaping import embedded, in_markdown
+from dpbo.tasks.reporting.escaping import embedded, in_markdown, in_words
 from dpbo.tasks.reporting.evaluation_picture import is_report
 from dpbo.tasks.reporting.logged_model import FOLDER
 from dpbo.tasks.reporting.logged_numbers import metrics
@@ -41,7 +41,7 @@ def run_note(
 def _paragraphs(
     release: Release, account: Account, run_id: str, pictures: list[str], model: FinalModel | None
 ) -> Iterator[str]:
-    """The paragraphs of a run's description: five questions with their answers."""
+    """The paragraphs of a run's description: six questions with their answers, the picture, more."""
     word, numbers = verdict(release)
     if word:
         yield f"**Verdict:** {word}{in_markdown(numbers)}."
@@ -50,6 +50,7 @@ def _paragraphs(
     yield f"**What was {'measured' if is_report(release) else 'tuned'}?** {_study_in_words(release, model)}"
     yield f"**What may I conclude about a person?** {_guarantee_in_words(release)}"
     yield f"**What is left?** {_budget_left(release, account)}"
+    yield from (embedded(name, run_id) for name in FIRST if name in pictures)
     if model is not None:
         call = f"mlflow.pyfunc.load_model('runs:/{run_id}/{FOLDER}').predict(rows)"
         yield (
@@ -61,7 +62,6 @@ def _paragraphs(
             f"`mlflow models serve --env-manager local -m runs:/{run_id}/{FOLDER}` puts it behind an HTTP address, "
             'which takes `{"dataframe_records": [...]}`.'
         )
-    yield from (embedded(name, run_id) for name in FIRST if name in pictures)
     yield (
         f"**What does this rest on?** {in_markdown(' '.join(rests(release)))} The artifact `release.html` is the "
         "certificate with every draw and the pictures; `dpbo verify release.json` recomputes ε and δ from the "
@@ -102,16 +102,16 @@ def _choice_line(release: Release) -> str:
     else:
         sentence += f", with noise of scale {release.noise_of_one:.3g}"
     if metric.baseline is not None:
-        sentence += (
-            f"; the same answer for every record would score **{metric.baseline:.4g}** by {metric.baseline_set}"
-        )
+        sentence += f"; one answer for every record would score **{metric.baseline:.4g}** by {metric.baseline_set}"
     return f"{'; '.join(part for part in (chosen, sentence) if part)}."
 
 
 def _guarantee_in_words(release: Release) -> str:
-    """The guarantee as a bet, as what may change, and in its own words."""
-    parts = (guess(release), meaning(release), release.guarantee.in_words())
-    return in_markdown(" ".join(part for part in parts if part))
+    """The guarantee in its own words, as a bet, and as what may change."""
+    parts = (guess(release), meaning(release))
+    return (
+        f"**{in_markdown(release.guarantee.in_words())}** {in_markdown(' '.join(part for part in parts if part))}"
+    )
 
 
 def _study_in_words(release: Release, model: FinalModel | None) -> str:
@@ -138,7 +138,7 @@ def _predicted(release: Release, model: FinalModel | None) -> str:
         of = f", one of {len(classes)} classes" if len(classes) > 2 else ""
         sentence = f" It predicts {in_markdown(model.preprocessing.target)}{of}."
         positive = classes[1] if len(classes) == 2 else None
-    return sentence if positive is None else f"{sentence} The positive class is {in_markdown(positive)}."
+    return sentence if positive is None else f"{sentence} The positive class is {in_markdown(in_words(positive))}."
 
 
 def _budget_left(release: Release, account: Account) -> str:
@@ -156,6 +156,6 @@ def _budget_left(release: Release, account: Account) -> str:
     )
     return (
         f"After this release ε {balance.spent:.4g} of {balance.limit:g} is spent on "
-        f"{in_markdown(release.dataset)}{why}, and {balance.remaining:.4g} is left; `dpbo budget` says what it is "
-        "now."
+        f"{in_markdown(release.dataset)}{why}, and **{balance.remaining:.4g}** is left; `dpbo budget` says what it "
+        "is now."
     )

@@ -85,7 +85,7 @@ def _editions(store: Store, experiment: str, series: str) -> list[dict[str, Any]
     placed = []
     for run in store.client.search_runs([experiment], below, max_results=LARGEST_PAGE):
         text = run.data.params
-        if "metric.value" not in text:
+        if "score.value" not in text:
             continue
         low, _, high = text.get("score.interval", "").partition(" … ")
         point = next(iter(store.client.get_metric_history(run.info.run_id, "release/score")), None)
@@ -95,7 +95,7 @@ def _editions(store: Store, experiment: str, series: str) -> list[dict[str, Any]
             "edition": run.data.tags["dpbo.edition"],
             "method": run.data.tags["dpbo.method"],
             "metric": text["metric.name"],
-            "value": float(text["metric.value"]),
+            "value": float(text["score.value"]),
             "low": float(low) if low else None,
             "high": float(high) if high else None,
             "constant answer": float(text["metric.baseline"]) if "metric.baseline" in text else None,

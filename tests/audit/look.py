@@ -30,7 +30,6 @@ FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-
          "--blink-settings=primaryHoverType=2,availableHoverTypes=2,primaryPointerType=4,availablePointerTypes=4",
          "--disable-background-networking", "--disable-component-update", "--disable-sync")  # fmt: skip
 PATIENCE = 120.0
-CHARTS = "compareRunsMode=CHART&workflowType=machine_learning"
 STUDY = ROOT / "examples" / "breast_cancer.toml"
 
 
@@ -41,6 +40,7 @@ class Shown:
     folder: Path
     mlflow: str
     experiment: str
+    study: str
     run_id: str
     release: dict
     editions: list[str]
@@ -110,8 +110,10 @@ def shown(folder: Path, *editions: str) -> Iterator[Shown]:
         with httpx.Client(follow_redirects=True, timeout=30) as reader:
             reader.get(link)
             found = reader.get(f"{page}/ajax-api/2.0/mlflow/experiments/get-by-name?experiment_name=breast-cancer")
+            run = reader.get(f"{page}/ajax-api/2.0/mlflow/runs/get?run_id={runs[-1]}").json()["run"]
         identity = found.json()["experiment"]["experiment_id"]
-        yield Shown(folder, link, identity, runs[-1], document, runs)
+        tags = {tag["key"]: tag["value"] for tag in run["data"]["tags"]}
+        yield Shown(folder, link, identity, tags["mlflow.parentRunId"], runs[-1], document, runs)
 
 
 def main() -> None:
@@ -123,8 +125,8 @@ def main() -> None:
         folder = Path(name)
         with shown(folder, "1", "2", "3", "4") as world:
             experiment = f"{world.mlflow}#/experiments/{world.experiment}"
-            charts, run = f"{experiment}/runs?{CHARTS}", f"{experiment}/runs/{world.run_id}"
-            photograph(charts, target / "mlflow_charts.png", size=(1600, 1250))
+            study, run = (f"{experiment}/runs/{name}" for name in (world.study, world.run_id))
+            photograph(f"{study}?workflowType=machine_learning", target / "mlflow_study.png", size=(1400, 1000))
             photograph(f"{run}?workflowType=machine_learning", target / "mlflow.png", size=(1500, 1500))
             chosen = {"runs": json.dumps(world.editions), "experiments": f'["{world.experiment}"]'}
             together = urlencode(chosen | {"workflowType": "machine_learning"}, quote_via=quote)
@@ -136,13 +138,17 @@ def main() -> None:
             models = f"{world.mlflow}#/models/breast-cancer?workflowType=machine_learning"
             photograph(models, target / "mlflow_model.png")
             place = folder / "mlruns" / "artifacts" / world.run_id / "artifacts"
-            photograph((place / "release.html").as_uri(), target / "certificate.png", size=(1000, 3080))
+            photograph((place / "release.html").as_uri(), target / "certificate.png", size=(1000, 3180))
             shutil.copy(place / "plots" / "trajectory.png", target / "release.png")
         server = (sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", "4200")
         with serving(folder, *server, until="http://127.0.0.1:4200/api/health"):
             import httpx
 
-            runs = httpx.post("http://127.0.0.1:4200/api/flow_runs/filter", json={"limit": 1}, timeout=30).json()
+            runs = httpx.post(
+                "http://127.0.0.1:4200/api/flow_runs/filter",
+                json={"limit": 1, "sort": "START_TIME_DESC"},
+                timeout=30,
+            ).json()
             page = f"http://127.0.0.1:4200/runs/flow-run/{runs[0]['id']}"
             photograph(page, target / "prefect.png")
             asked = {"artifacts": {"key": {"any_": ["release-breast-cancer"]}}, "sort": "CREATED_DESC", "limit": 1}

@@ -154,7 +154,7 @@ def test_a_run_opens_with_the_certificate_in_short(shown):
     assert f"logistic, over lambda, on the dataset people of 285 sensitive records; study {name}, edition 1" in text
     word, numbers = verdict(release)
     assert text.startswith(f"Verdict: {word}{numbers}.\nNext: {next_step(release)}.")
-    assert "It predicts target. The positive class is 1.0." in text
+    assert "It predicts target. The positive class is 1." in text
     assert release.guarantee.in_words() in text
     assert f"changes by a factor of at most e^{release.guarantee.epsilon:g}" in text
     assert f"ε {run.data.metrics['budget/spent']:.4g} of 3 is spent on people" in text
