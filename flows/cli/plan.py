@@ -154,7 +154,7 @@ def _print_head(screen: Screen, spec: StudySpec, advice: Advice) -> None:
 def _expectations(spec: StudySpec, advice: Advice, best: MethodAdvice) -> list[tuple[str, str]]:
     """Rows, name and text: what to expect of the method to choose, the study's own and conditional ones."""
     choice = "a choice " if best.regret_caption not in ("", UNKNOWN) else ""
-    expected = f"{_verdict(best)}{choice}{_outcome(best)} (score from 0 to {best.score_range:g})"
+    expected = f"{_verdict(best)}{choice}{_outcome(best)} (score from 0 to {best.score_range:.3g})"
     if best.condition:
         expected += f", if {best.condition}"
     rows = [("expect", expected), ("price", _price(best) + (f"; {advice.enough}" if advice.enough else ""))]

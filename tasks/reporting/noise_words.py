@@ -10,7 +10,7 @@ def noise_in_words(release: Release) -> str:
     """A release's noise in words: "20 draws; discrete Gaussian, scale 0.0821 on a score between 0 and 1"."""
     top = release.facts.get("score_range")
     draws = f"{len(release.spends)} draws" if len(release.spends) > 1 else "1 draw"
-    scored = "" if top is None else f" on a score between 0 and {top:g}"
+    scored = "" if top is None else f" on a score between 0 and {top:.3g}"
     noise = f"{draws}; {'; '.join(_scales(release))}{scored}"
     return noise if release.noise == OPERATING_SYSTEM else f"{noise}; INJECTED: NOT PRIVATE"
 
