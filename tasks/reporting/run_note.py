@@ -101,7 +101,7 @@ def _choice_line(release: Release) -> str:
         sentence += f", 90% interval **{low:.3f}** to **{high:.3f}** (for the noise alone{beyond})"
     else:
         sentence += f", with noise of scale {release.noise_of_one:.3g}"
-    if metric.baseline is not None:
+    if metric.baseline is not None and metric.interval is None:  # else the verdict has it
         sentence += f"; one answer for every record would score **{metric.baseline:.4g}** by {metric.baseline_set}"
     return f"{'; '.join(part for part in (chosen, sentence) if part)}."
 
