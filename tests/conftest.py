@@ -150,6 +150,15 @@ def unhurried_disk():
     sa.event.remove(sa.Engine, "engine_connect", relax)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def few_draws():
+    """A report's intervals come of 500 simulated tables, and not of 4,000, in the short run."""
+    with pytest.MonkeyPatch.context() as patch:
+        if "DPBO_AT_LENGTH" not in os.environ:
+            patch.setattr("dpbo_core.queries.evaluation.noised_table.PAIRS", 250)
+        yield
+
+
 @pytest.fixture
 def from_scratch(databases, made_once, monkeypatch):
     """The product's own making of MLflow stores, for the tests of just that."""

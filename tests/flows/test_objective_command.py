@@ -126,10 +126,10 @@ def test_processes_ask_through_a_handle_that_holds_a_path(here, spec):
     own = handle({"max_depth": 3})
     stored = pickle.dumps(handle)
     assert len(stored) < 1000
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        scores = list(pool.map(_score, [pickle.loads(stored)] * 4, [3, 2, 3, 2]))
-    assert scores[0] == scores[2] == own
-    assert scores[1] == scores[3]
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        scores = list(pool.map(_score, [pickle.loads(stored)] * 3, [3, 2, 2]))
+    assert scores[0] == own
+    assert scores[1] == scores[2] == handle({"max_depth": 2})
     assert entries() == [("clinic/objective", "objective")]
 
 

@@ -1,4 +1,4 @@
-"""An estimator whose `predict` changes the module that makes scores of predictions, and leaves a process behind."""
+"""Estimators of others: one changes the module that makes scores, some leave a process behind, one remembers."""
 
 import os
 import signal
@@ -44,6 +44,18 @@ class Leaving(Patching):
     def predict(self, X: Any) -> Any:
         subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", "left by a public prediction"])
         return np.ones(len(X), dtype=np.int64)
+
+
+class OfFirstColumn(ClassifierMixin, BaseEstimator):
+    """Nobody's: it remembers what it was asked about."""
+
+    def fit(self, X: Any, y: Any) -> "OfFirstColumn":
+        self.classes_, self.rows_ = np.unique(y), []
+        return self
+
+    def predict(self, X: Any) -> Any:
+        self.rows_.append(np.array(X))
+        return self.classes_[(np.asarray(X)[:, 0] > 0).astype(int)]
 
 
 def without_a_warden() -> Any:

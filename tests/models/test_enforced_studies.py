@@ -14,14 +14,10 @@ from sklearn.preprocessing import MinMaxScaler
 
 from dpbo_core import PrivacyLedger, PrivateSearch, Real
 from dpbo_core.advice.advise import advise
-from dpbo_core.data.table import Encoded
 from dpbo_core.errors import AssumptionNotAccepted, StudyInvalid
-from dpbo_core.models.estimator_trainer import EstimatorTrainer
 from dpbo_core.models.one_by_one import available
-from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.preparation.resolve import plan_study
 from dpbo_core.problem.model import read_model
-from dpbo_core.scoring.in_memory import exact_totals
 from dpbo_core.study_file import EstimatorSection, StudySpec
 from dpbo_core.study_file.posed_problem import problem_of
 
@@ -139,25 +135,3 @@ def test_an_estimator_of_others_and_a_score_of_ones_own_need_no_assumption():
             asked = model if how is None else model | {"rowwise": how}
             problem = problem_of(StudySpec.from_dict(tables() | {"model": asked}), n_validation=9)
             assert problem.rowwise is guaranteed
-
-
-def test_a_stateful_estimator_is_right_for_every_record():
-    """In process it would be refused, or wrong from the second record on."""
-    trainer = EstimatorTrainer(X, Y, _Factory("counts"), Correct(), enforced=True)
-    records = Encoded(V, W, np.zeros(len(V), dtype=bool), 2)
-    assert exact_totals([trainer.train({})], records, Correct())[0][0] == len(V) * 2**24
-    hostile_rows.Hostile.calls = 0
-    with pytest.raises(StudyInvalid):
-        EstimatorTrainer(X, Y, _Factory("counts"), Correct()).train({})
-
-
-class _Factory:
-    columns = None
-
-    def __init__(self, act):
-        self.act = act
-
-    def train(self, X, y, weights=None, /, **_):
-        from dpbo_core.models.estimators import fitted
-
-        return fitted(Hostile(self.act), X, y, shown_as="hostile")

@@ -69,19 +69,18 @@ STUDY = """
 import os, sys
 from dpbo_core import PrivacyBudget, PrivacyLedger, StudySpec, run_study
 from dpbo_core.final_model import FinalModel
-from dpbo_core.preparation.resolve import advise_study, plan_study
+from dpbo_core.preparation.resolve import plan_study
 folder = sys.argv[1]
 spec = StudySpec.from_dict({
     "study": {"name": "s", "method": "private_grid"},
     "privacy": {"dataset": "d", "epsilon": 1.0},
     "data": {"training": "t.csv", "validation": "v.csv", "n_validation": 12, "target": "y"},
     "model": {"estimator": "meddling.Meddling", "rowwise": "enforced"},
-    "space": {"C": {"low": 0.1, "high": 1.0, "points": 2}},
-    "search": {"steps": 2},
+    "space": {"C": {"values": [1.0]}},
 })
 ledger = PrivacyLedger(f"sqlite:///{folder}/ledger.db")
 ledger.set_budget(PrivacyBudget.of("d", epsilon=5.0, delta=1e-5))
-plan_study(spec), advise_study(spec)
+plan_study(spec)
 result = run_study(spec, ledger=ledger)
 assert result.release.guarantee.assumptions == (), result.release.guarantee
 model = FinalModel.of_release(spec, folder, result.release)

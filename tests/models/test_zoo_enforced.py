@@ -73,10 +73,6 @@ def _clean():
     zoo.SEEN.clear()
 
 
-def test_one_of_the_zoo_alone():
-    assert check(zoo.Remembers, Correct(), 2)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(zoo.ALL) - {"Random"}))
 def test_everybody_of_the_zoo_alone(name):

@@ -571,12 +571,8 @@ def without_dpbo(folder, columns, *verbs):
 
 @pytest.mark.parametrize(
     ("model", "space"),
-    [
-        ({"estimator": "logistic"}, None),
-        ({"estimator": "hinge"}, None),
-        (FOREST, DEPTHS),
-    ],
-    ids=["logistic", "hinge", "forest"],
+    [({"estimator": "hinge"}, None), (FOREST, DEPTHS)],
+    ids=["hinge", "forest"],
 )
 def test_a_repaired_model_loads_without_dpbo_and_flags_what_the_report_counted(tmp_path, model, space):
     columns = files(tmp_path)

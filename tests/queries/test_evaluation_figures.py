@@ -236,15 +236,6 @@ def covered(runs, *, m, share, seed, scale=2.0):
     return {name: count / runs for name, count in held.items()}
 
 
-@pytest.fixture
-def few_draws(monkeypatch):
-    """An interval of 500 simulated tables and not of 4,000: its own error of 1.3% is below what 150 runs see.
-
-    The slow tests take what the product takes.
-    """
-    monkeypatch.setattr("dpbo_core.queries.evaluation.noised_table.PAIRS", 250)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("m", "share"), [(1000, 0.36), (10_000, 0.36), (10_000, 0.06)])
 def test_90_percent_noise_intervals_hold_in_87_to_93_percent_of_1000_runs(m, share):
@@ -269,12 +260,12 @@ def sampling_covered(runs, *, m, share, seed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("m", [200, 1000])
-def test_sampling_intervals_cover_the_population_with_the_noise(few_draws, m):
+def test_sampling_intervals_cover_the_population_with_the_noise(m):
     covered = sampling_covered(150, m=m, share=0.36, seed=11)
     assert all(0.82 <= share <= 0.97 for share in covered.values()), covered
 
 
-def test_average_precision_is_that_of_the_values_themselves(few_draws):
+def test_average_precision_is_that_of_the_values_themselves():
     """Not only that of the bins, which is .04 below it here."""
     rng, off, held = np.random.default_rng(16), [], 0
     for _ in range(25):

@@ -88,12 +88,6 @@ def test_cells_of_whatever_is_predicted():
     assert ErrorCells((0.0,)).of(mixed, np.zeros(4)).tolist() == [2, 0, 0, 0]
 
 
-@pytest.fixture
-def few_draws(monkeypatch):
-    """Intervals of 100 simulated tables, where figures are compared and not they."""
-    monkeypatch.setattr("dpbo_core.queries.evaluation.noised_table.PAIRS", 50)
-
-
 # Values, against scikit-learn
 
 
@@ -193,7 +187,7 @@ def test_where_records_are_the_public_ones_the_bins_cost_the_means_nothing():
 
 
 @pytest.mark.parametrize("n_bins", [2, 8, 256])
-def test_wherever_records_lie_in_their_bins_the_mean_is_off_by_no_more_than_is_said(few_draws, n_bins):
+def test_wherever_records_lie_in_their_bins_the_mean_is_off_by_no_more_than_is_said(n_bins):
     """Public errors mislead: those of other records lie at the bins' ends, and beyond the clip."""
     rng = np.random.default_rng(4)
     public = rng.normal(size=500)
@@ -204,7 +198,7 @@ def test_wherever_records_lie_in_their_bins_the_mean_is_off_by_no_more_than_is_s
     assert len(table.kind.edges) <= n_bins - 1
 
 
-def test_groups_of_errors(few_draws):
+def test_groups_of_errors():
     rng = np.random.default_rng(5)
     errors, group = rng.normal(size=3000), rng.integers(2, size=3000)
     errors[group == 1] *= 2.0
@@ -348,7 +342,7 @@ def study_of(kind, folder, *, m=500):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_without_noise_a_study_is_told_what_its_final_model_does(kind, few_draws, tmp_path):
+def test_without_noise_a_study_is_told_what_its_final_model_does(kind, tmp_path):
     columns, tables = study_of(kind, tmp_path)
     if kind == "errors":
         tables["evaluation"]["bins"] = 256
