@@ -86,7 +86,7 @@ class Together:
 def evaluate_all(
     scorer: Scorer, models: Sequence[ScorableModel], paired_with: Paired | None = None, *, models_left: int = 0
 ) -> Together:
-    """The sealed integer score of every model, and its paired difference if asked, in one pass where possible."""
+    """The sealed integer score of each model, and its difference from the one `paired_with`, if any."""
     if isinstance(scorer, Half):
         return scorer.evaluate_all(models, paired_with, models_left=models_left)
     sums = tuple(scorer.evaluate(model) for model in models)
@@ -119,7 +119,7 @@ class Half(Opaque):
 
     @abstractmethod
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:
-        """Each model's exact integer score, and its sum of paired differences; as sensitive as the records.
+        """Each model's exact integer score, and its clipped difference from the one `paired_with` ([] for None).
 
         Args:
             models: of which one pass over the records is made.
@@ -153,7 +153,7 @@ class Half(Opaque):
     def evaluate_all(
         self, models: Sequence[ScorableModel], paired_with: Paired | None = None, *, models_left: int = 0
     ) -> Together:
-        """The sealed exact integer of every model, and its sum of paired differences, reading each record once.
+        """The sealed exact integer of each model, and its difference from the one `paired_with`, in one pass.
 
         `models_left`: how many models will be scored on the same records after these; where none will, nothing
         that is read is kept.
@@ -180,7 +180,7 @@ class Objective(Half):
         return self._training
 
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:  # noqa: ARG002
-        """Each model's exact integer score, and its sum of paired differences, a block of records at a time."""
+        """Each model's exact integer score, and its difference from the one `paired_with`, block by block."""
         return exact_totals(models, self._records.expose(), self._score, paired_with)
 
     def with_rows(self, rows: Sensitive[NDArray[np.float64]]) -> "Objective":

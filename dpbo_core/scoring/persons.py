@@ -177,7 +177,7 @@ class PersonObjective(Half):
         self._records, self._persons, self._score, self._n_persons = records, persons, score, n_persons
 
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:  # noqa: ARG002
-        """Each model's sum of persons' mean scores, and of paired differences, as integers; no record raises."""
+        """Each model's sum of persons' mean scores, and of mean differences from the one `paired_with`."""
         steps = person_steps(models, self._records.expose(), self._score, paired_with)
         sums = self._persons.expose().sums(steps, n_columns(models, paired_with))
         return means_of(sums, len(models), self._n_persons, self._score)
