@@ -202,6 +202,7 @@ def within(
     w, m, s, sign, low, high, inside = (x[possible] for x in (w, means, s, sign, low, high, inside))
 
     def cdf(x: float) -> float:
+        """The probability that the score is at most x, given that it lies in `ends`."""
         below = ndtr((x - m) / s) - ndtr((ends[0] - m) / s)
         above = ndtr((m - x) / s) - ndtr((m - ends[1]) / s)
         return float(w @ np.where(sign > 0, below / inside, 1.0 - above / inside))

@@ -67,6 +67,7 @@ def _largest_trial_cost(terms: Terms, facts: TrialFacts) -> float | None:
     base = base_named(terms.base)
 
     def affordable(cost: float) -> bool:
+        """Whether the whole selection, with trials of this cost, stays within ε of the terms."""
         trial = base.trial(cost, facts).curve
         price = selection_epsilon(
             terms.law,

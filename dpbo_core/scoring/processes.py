@@ -86,6 +86,7 @@ def answers_of_all(
     remaining, done = _Remaining(parts, homes), Queue[tuple[Any, Any]](max(1, len(beside)))
 
     def serve_parts(process: OtherProcess) -> None:
+        """Take parts for one process until none is left, putting its answers into `done`; `LOST` if it ends."""
         part = None
         try:
             while not process.ready(PATIENCE):

@@ -23,6 +23,7 @@ def bounded_interval(observed: float, deviation: float, top: float) -> tuple[flo
     best = min(max(observed, 0.0), top)
 
     def end(bound: float) -> float:
+        """The end of the interval towards `bound`, found by halving, or `bound` where it is inside."""
         if _probability_of_likelier(bound, observed, deviation, top) <= LEVEL:
             return bound
         inside, outside = best, bound

@@ -48,6 +48,7 @@ def largest_projection_dim(*, epsilon: float, delta: float, singular_value: floa
     """
 
     def passes(r: int) -> bool:
+        """Whether the floor ω for r columns is at most the table's smallest singular value."""
         return singular_value_floor(epsilon=epsilon, delta=delta, projection_dim=r) <= singular_value
 
     low, high = 0, 1  # low passes, high does not: ω grows with r

@@ -60,6 +60,7 @@ class Engine:
         stopped = threading.Event()
 
         def work(first: int) -> None:
+            """Score by image `first` the records of every n-th index from `first` on, n the number of images."""
             own = range(first, len(rows), len(self._handles))
             records = (Record(rows[i], truth[i : i + 1]) for i in own)
             for i, answer in zip(own, self._handles[first].scores(file, records), strict=True):
