@@ -2,8 +2,8 @@
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
-| π | `public_share` | share of the second class: how far a count of pairs reaches | scalar in [0, 1] |
-| — | `advised_half` | with the baseline: what the same answer for every record scores | scalar in [0, G] |
+| π | `problem.positives` | share of the second class: how far a count of pairs reaches | scalar in [0, 1] |
+| — | `problem.baseline` | what the same answer for every record scores | scalar in [0, G] |
 | p(λ) | `problem.public_score` | cross-validated score on the public training set | scalar in [0, G] |
 | — | `public_spread` | the largest of some p(λ) less their median: what there is to choose between | scalar ≥ 0 |
 """
@@ -13,47 +13,11 @@ from pathlib import Path
 import numpy as np
 
 from dpbo_core.advice.advise import why_useless
-from dpbo_core.data import Table
-from dpbo_core.data.features import class_values
-from dpbo_core.data.values import positions
-from dpbo_core.models.scores.pairs import PairScore
-from dpbo_core.preparation.data_split import public_half, training_table
-from dpbo_core.preparation.headers import training_parts
+from dpbo_core.preparation.data_split import public_half
 from dpbo_core.preparation.public_half import PublicHalf
 from dpbo_core.preparation.resolve import resolve
-from dpbo_core.problem.named_score import score_of, score_on
 from dpbo_core.space.candidates import sobol_subset
-from dpbo_core.study_file import LinearSection, PredictionTable, SensitiveData, StudySpec
-
-
-def public_share(spec: StudySpec, folder: str | Path) -> float | None:
-    """The share of positives in the public training file; None without one, or where the score counts no pairs.
-
-    Raises:
-        StudyInvalid: the file cannot be read, or its target has other than two classes.
-    """
-    counts_pairs = isinstance(score_of(spec.model), PairScore)
-    if isinstance(spec.data, SensitiveData) or not counts_pairs or not _has_records(spec):
-        return None
-    parts = training_parts(spec, folder)
-    table, target = training_table(spec, folder) if parts is None else (parts[0].only(parts[1]), parts[1])
-    classes = class_values(target, table)
-    return share_of_positives(spec, table, target, classes)
-
-
-def share_of_positives(
-    spec: StudySpec, table: Table, target: str, classes: tuple[float | str, ...]
-) -> float | None:
-    """The share of the second class in a PUBLIC table; None where the study counts no pairs.
-
-    Raises:
-        StudyInvalid: there are other than two classes.
-    """
-    if not isinstance(score_of(spec.model), PairScore):
-        return None
-    if not isinstance(spec.model, LinearSection):
-        score_on(spec.model, classes)
-    return float((positions(table.columns[target], classes) == 1).mean())
+from dpbo_core.study_file import SensitiveData, StudySpec
 
 
 def advised_half(spec: StudySpec, folder: str | Path) -> PublicHalf | None:
@@ -73,14 +37,8 @@ def useless_study(spec: StudySpec, folder: str | Path) -> str:
     Raises:
         StudyInvalid: the public training file cannot be used as the study says.
     """
-    resolved = resolve(spec, folder)
-    unread = isinstance(spec.data, SensitiveData) or spec.model.own_score or not _has_records(spec)
-    return why_useless(resolved.method, resolved.problem if unread else public_half(spec, folder).problem)
-
-
-def _has_records(spec: StudySpec) -> bool:
-    """Whether the study has public records: a table of predictions may have none."""
-    return not (isinstance(spec.data, PredictionTable) and spec.data.public is None)
+    resolved, public = resolve(spec, folder), advised_half(spec, folder)
+    return why_useless(resolved.method, resolved.problem if public is None else public.problem)
 
 
 LOOKED_AT = 16  # candidates, spread over Λ

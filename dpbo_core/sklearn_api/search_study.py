@@ -18,6 +18,7 @@ from dpbo_core.advice.choosing import AUTO
 from dpbo_core.data.aliasing import aliased
 from dpbo_core.data.features import class_values
 from dpbo_core.data.frames import Count, Frame, RowList, frame_of
+from dpbo_core.data.values import positions
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.address import ledger_url
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -25,8 +26,7 @@ from dpbo_core.ledger.sources import Division
 from dpbo_core.methods import method_named
 from dpbo_core.models.prototype import Prototype
 from dpbo_core.models.scores.pairs import PairScore
-from dpbo_core.preparation.public_advice import share_of_positives
-from dpbo_core.problem.named_score import score_of
+from dpbo_core.problem.named_score import score_of, score_on
 from dpbo_core.sklearn_api.axes import sections_of
 from dpbo_core.sklearn_api.public_encoder import target_name
 from dpbo_core.sklearn_api.row_marks import RowMarks
@@ -36,6 +36,7 @@ from dpbo_core.study_file import (
     AxisSection,
     BudgetSection,
     DataSection,
+    LinearSection,
     ModelSection,
     PersonFiles,
     PrivacySection,
@@ -304,7 +305,10 @@ def public_positives(spec: StudySpec, training: Frame) -> float | None:
         return None
     target = target_name(training.names)
     table = training.table(target_name=target, source="X")
-    return share_of_positives(spec, table, target, class_values(target, table))
+    classes = class_values(target, table)
+    if not isinstance(spec.model, LinearSection):
+        score_on(spec.model, classes)
+    return float((positions(table.columns[target], classes) == 1).mean())
 
 
 def _data(n_persons: int | None, target: str, n_validation: int | None) -> PublicFiles | PersonFiles:

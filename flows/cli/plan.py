@@ -1,6 +1,6 @@
 """`dpbo plan`: every method priced on a study, and what to expect of it; no sensitive file is opened."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,7 @@ from dpbo_core.errors import DpboError
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.preparation.data_split import allowed_score, public_sources
 from dpbo_core.preparation.preconditions import paying_account, refusal_of
-from dpbo_core.preparation.public_advice import advised_half, public_share, public_spread
+from dpbo_core.preparation.public_advice import advised_half, public_spread
 from dpbo_core.preparation.resolve import advise_study, resolve
 from dpbo_core.preparation.sizes import n_public
 from dpbo_core.privacy.plan import PrivacyPlan
@@ -48,10 +48,9 @@ def plan(
     folder = study.parent
     check_public_here(public_sources(spec, folder))
     public, n = advised_half(spec, folder), n_public(spec, folder)
-    read = {
-        "positives": public_share(spec, folder),
-        "baseline": None if public is None else public.problem.baseline,
-    }
+    read: dict[str, float | None] = {}
+    if public is not None:
+        read = {"positives": public.problem.positives, "baseline": public.problem.baseline}
     if fit:
         score = allowed_score(spec, PrivacyLedger(Stores().ledger)) if spec.model.own_score else None
         read["spread"] = public_spread(spec, folder, allowed_score=score)
@@ -78,7 +77,7 @@ def plan(
         return advice.to_json() | evaluation | ({} if refusal is None else {"refused": refusal.message()})
 
     screen = print_every_method if every_method else print_advice
-    print_result(document, lambda: screen(spec, advice, report, refusal))
+    print_result(document, lambda: screen(spec, advice, _charges(report, refusal)))
     if refusal is not None:
         raise typer.Exit(refusal.exit_code)
 
@@ -91,22 +90,17 @@ def _prices(spec: StudySpec, folder: Path) -> Iterator[PrivacyPlan]:
         yield EvaluationQuery.of(spec, resolved.problem, None).plan("")
 
 
-def print_advice(
-    spec: StudySpec, advice: Advice, report: EvaluationPlan | None = None, refusal: DpboError | None = None
-) -> None:
-    """Print what to expect and what it costs, in five lines, and the method to choose."""
+def print_advice(spec: StudySpec, advice: Advice, more: Iterable[tuple[str, str]] = ()) -> None:
+    """Print what to expect and what it costs, in five lines with `more` of them, and the method to choose."""
     screen = Screen()
     _print_head(screen, spec, advice)
-    rows = [] if advice.best is None else _expectations(spec, advice, advice.best)
-    screen.facts([*rows, *_charges(report, refusal)])
+    screen.facts([*([] if advice.best is None else _expectations(spec, advice, advice.best)), *more])
     screen.say()
     _print_choice(screen, spec, advice)
     screen.say("Every method, with its numbers: dpbo plan --all.")
 
 
-def print_every_method(
-    spec: StudySpec, advice: Advice, report: EvaluationPlan | None = None, refusal: DpboError | None = None
-) -> None:
+def print_every_method(spec: StudySpec, advice: Advice, more: Iterable[tuple[str, str]] = ()) -> None:
     """Print a line and a reason for each method, also those that cannot run, then the one to choose."""
     screen = Screen()
     _print_head(screen, spec, advice)
@@ -137,7 +131,7 @@ def print_every_method(
     screen.say()
     if advice.choice is not None:
         screen.say(f"[bold]{advice.choice.kind}[/]: {named(advice.choice.why)}.")
-    screen.facts(_charges(report, refusal))
+    screen.facts(more)
     _print_choice(screen, spec, advice)
 
 

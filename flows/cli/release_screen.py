@@ -182,13 +182,9 @@ def _facts(release: Release, screen: Screen, best: Mapping[str, Any] | None) -> 
 def _ends(chosen: Mapping[str, Any], space: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """A row for each chosen hyperparameter that stands at an end of its axis of the public search space."""
     for name, item in chosen.items():
-        axis = space.get(name, {})
-        if item in (axis.get("low"), axis.get("high")):
-            yield (
-                "range",
-                f"{named(name)} = {_number(item)} is the end of the range: a wider range may be better "
-                "(a new edition costs ε again)",
-            )
+        if item in [space[name][end] for end in ("low", "high") if end in space.get(name, {})]:
+            text = f"{named(name)} = {_number(item)} is the end of the range: a wider range may be better"
+            yield "range", f"{text} (a new edition costs ε again)"
 
 
 def _earlier_editions(release: Release) -> Iterator[tuple[str, str]]:

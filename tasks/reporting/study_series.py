@@ -122,9 +122,7 @@ def draw_editions(editions: list[dict[str, Any]]) -> "Figure":
     labels = [f"{in_picture(edition['edition'])}\n{edition['date'][:10]}" for edition in editions]
     axes.set_xticks([*places], labels, fontsize=8)
     axes.set(xlim=(-0.6, len(editions) - 0.4), ylabel=in_picture(editions[-1]["metric"].replace("_", " ")))
-    axes.set_title(
-        "Each edition's score, its 90% interval, and a constant answer's on the public rows (the line)", fontsize=9
-    )
+    axes.set_title("Each edition's score, its 90% interval, a public constant answer's (the line)", fontsize=9)
     plain(axes)
     return figure
 

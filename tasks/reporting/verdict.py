@@ -62,20 +62,16 @@ def _by_accuracy(report: Mapping[str, Any]) -> str:
 
     Both rest on cells in common, so that the two noises as if independent make an interval that is not too narrow.
     """
-    metrics = report["metrics"]
-    classes = [one["records_share"] for one in report.get("classes", ())] or [metrics.get("positive_share")]
-    cells = [metrics.get(ACCURACY), *classes]
+    metrics, classes = report["metrics"], [one["records_share"] for one in report.get("classes", ())]
+    accuracy, *shares = cells = [metrics.get(ACCURACY), *(classes or [metrics.get("positive_share")])]
     if any(cell is None or cell["noise_interval"] is None for cell in cells):
         return ""
-    shares = [(cell["value"], cell["noise_interval"]) for cell in classes]
-    if "positive_share" in metrics:
-        shares.append((1.0 - shares[0][0], shares[0][1]))
-    (constant, of_share), accuracy = max(shares), metrics[ACCURACY]["value"]
-    noise = math.hypot(*(end[1] - end[0] for end in (of_share, metrics[ACCURACY]["noise_interval"]))) / 2.0
-    gain = accuracy - constant
-    word = beside_constant((gain - noise, gain + noise), 0.0, greater_is_better=True)
-    word = word.removesuffix(" than a constant answer")
-    return f"; accuracy {accuracy:.3f}, where it has {constant:.3f} on these very records: {word}"
+    values, ends = [cell["value"] for cell in shares], [cell["noise_interval"] for cell in cells]
+    constant = max(*values, 1.0 - sum(values))  # of two classes the share of one is reported
+    noise, *others = ((high - low) / 2.0 for low, high in ends)
+    gain, noise = accuracy["value"] - constant, math.hypot(noise, max(others))
+    word = beside_constant((gain - noise, gain + noise), 0.0, greater_is_better=True).partition(" than ")[0]
+    return f"; accuracy {accuracy['value']:.3f}, where it has {constant:.3f} on these very records: {word}"
 
 
 def next_step(release: Release) -> str:

@@ -25,7 +25,7 @@ from dpbo_core.methods import CERTIFIED, METHODS
 from dpbo_core.methods.pricing import Scope
 from dpbo_core.models.scores.union import SCORES
 from dpbo_core.preparation import data_split
-from dpbo_core.preparation.public_advice import public_share
+from dpbo_core.preparation.public_advice import advised_half
 from dpbo_core.preparation.resolve import advise_study, planning_problem
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.queries.tuning.run import run_study
@@ -308,7 +308,7 @@ def test_the_plan_of_three_classes_says_so_too(tmp_path):
         classes=np.arange(len(Y)) % 3,
     )
     with pytest.raises(StudyInvalid, match="3 classes"):
-        public_share(spec, tmp_path)
+        advised_half(spec, tmp_path)
 
 
 @pytest.mark.parametrize("name", sorted(set(get_scorer_names()) - set(SCORES)))

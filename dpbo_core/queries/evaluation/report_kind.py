@@ -100,7 +100,7 @@ class ExpectedErrors:
         """A warning that nothing should be spent; "" where the report can tell a model from a constant answer."""
         if self.verdict != "useless":
             return ""
-        return f"this report will not be usable: {self.why}; ask for more ε, or for fewer groups"
+        return f"this report will not be usable: {self.why}; ask for more ε or fewer groups, or leave it out"
 
 
 def verdict(*errors: tuple[float, float, float]) -> str:

@@ -10,10 +10,8 @@ version would bin or report.
 """
 
 import json
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from dpbo_core.data import Preprocessing
 from dpbo_core.data.features import Category
@@ -345,7 +343,10 @@ def not_released(spec: StudySpec, ledger: PrivacyLedger) -> StudyInvalid:
             cause="it was not tuned",
             remedy="run dpbo tune first; dpbo evaluate can be given a saved model",
         )
-    before, now = (dict(_keys(tables)) for tables in (released, spec.tuned.to_dict()))
+    before, now = (
+        {f"{section}.{key}": json.dumps(value) for section, keys in tables.items() for key, value in keys.items()}
+        for tables in (released, spec.tuned.to_dict())
+    )
     changed = [key for key in {**before, **now} if before.get(key) != now.get(key)]
     then = ", ".join(f"{key} = {before.get(key, 'not there')}" for key in changed)
     return StudyInvalid(
@@ -353,15 +354,6 @@ def not_released(spec: StudySpec, ledger: PrivacyLedger) -> StudyInvalid:
         cause=f"{', '.join(changed) or 'that file'} was changed after dpbo tune",
         remedy="change it back; or give the study a new edition, and tune that, which is a new spend",
     )
-
-
-def _keys(tables: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, str]]:
-    """Each key of nested tables with its value as JSON, such as ("model.score", '"accuracy"')."""
-    for name, value in tables.items():
-        if isinstance(value, Mapping):
-            yield from _keys(value, f"{within}{name}.")
-        else:
-            yield f"{within}{name}", json.dumps(value)
 
 
 def digest_of_released(study: QueryKey) -> str:
