@@ -274,7 +274,7 @@ with TestClient(init(model)) as server:
     answer = server.post("/invocations", json=json.loads(sys.argv[2]))
 answer.raise_for_status()
 assert not any(name.split(".")[0] in ("dpbo", "dpbo_core") for name in sys.modules)
-print(json.dumps(answer.json()["predictions"][0][1]))
+print(json.dumps([*answer.json()["predictions"][0].values()][1]))
 """
 
 

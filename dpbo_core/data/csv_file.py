@@ -23,6 +23,7 @@ from dpbo_core.data.table import Table
 from dpbo_core.data.values import Column, joined, text_column
 from dpbo_core.errors import StudyInvalid
 
+TRUTH_VALUES = ("true", "false")
 FIELD_LIMIT = 131_072  # characters; the csv module's own
 SEPARATORS = {",": "comma", "\t": "tab", ";": "semicolon"}
 _DECIMAL = re.compile(r"^\s*([+-]?\d+),(\d+)\s*$", re.ASCII)
@@ -105,6 +106,7 @@ def read_csv(file: BinaryIO, *, mode: ReadMode, shown_as: str) -> Table:
     separator, names = csv_names(file, mode=mode, shown_as=shown_as)
     parts: list[list[Column]] = [[] for _ in names]
     raw: dict[str, list[object]] = {name: [] for name in names} if mode.keeps_cells else {}
+    truths = {*(() if mode.sensitive else names)}  # columns of true and false alone, which are numbers too
     broken: list[bool] = []
     unread = ["nan"] * len(names)
     while lines := list(islice(file, LINES_AT_ONCE)):
@@ -113,13 +115,17 @@ def read_csv(file: BinaryIO, *, mode: ReadMode, shown_as: str) -> Table:
             _refuse_broken_rows(rows, len(names), separator, first_line=len(broken) + 2, shown_as=shown_as)
         whole = [fields if fields is not None and len(fields) == len(names) else unread for fields in rows]
         broken.extend(fields is unread for fields in whole)
-        for part, texts in zip(parts, zip(*whole, strict=True), strict=True):
+        for name, part, texts in zip(names, parts, zip(*whole, strict=True), strict=True):
             part.append(text_column(texts))
+            if name in truths and not all(text.strip().lower() in TRUTH_VALUES for text in texts):
+                truths.discard(name)
         if mode.keeps_cells:
             for name, texts in zip(names, zip(*whole, strict=True), strict=True):
                 raw[name] += map(text_cell, texts)
     columns = {name: joined(part) for name, part in zip(names, parts, strict=True)}
     raw_cells = {name: as_cells(column) for name, column in raw.items()}
+    if not mode.keeps_cells:
+        raw_cells = {name: as_cells((columns[name] == 1.0).tolist()) for name in truths}
     return Table(columns, np.array(broken, dtype=np.bool_), shown_as, raw_cells)
 
 

@@ -30,12 +30,14 @@ class Number:
         mean: μ.
         deviation: σ.
         stand_in: what takes the place of a value that is no finite number; None where such a record is broken.
+        truth: whether the training table has it as true and false.
     """
 
     name: str
     mean: float
     deviation: float
     stand_in: float | None = None
+    truth: bool = False
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -104,7 +106,8 @@ def fit_feature(name: str, table: Table, *, standardize: bool, missing: Missing 
         usable = numbers(column)[present(column)]
         mean, deviation = _mean_and_deviation(usable)
         stand_in = mean if missing == "mean" else None
-        return Number(name, *((mean, deviation) if standardize else (0.0, 1.0)), stand_in)
+        truth = all(isinstance(cell, bool) for cell in table.cells.get(name, (None,)))
+        return Number(name, *((mean, deviation) if standardize else (0.0, 1.0)), stand_in, truth)
     values = sorted_values(column)
     if len(values) > CATEGORIES_AT_MOST:
         record = next(i for i, value in enumerate(column) if isinstance(value, str))

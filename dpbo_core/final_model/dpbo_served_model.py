@@ -71,6 +71,8 @@ class ServedModel:
     def predict(self, model_input: Any, params: dict[str, Any] | None = None) -> Any:
         """The class or number predicted for each row of a data frame, unless `params` names another method.
 
+        What has a value for each class comes as a data frame, a column named after each class.
+
         Args:
             model_input: a data frame with the columns of the training table.
             params: {"predict_method": "predict", "predict_proba" or "decision_function"}; "predict" where None.
@@ -86,7 +88,13 @@ class ServedModel:
         if not callable(getattr(self.estimator, verb, None)):
             raise ValueError(f"this model has no {verb}")
         predictions = np.asarray(getattr(self.estimator, verb)(rows))
-        return self.classes[predictions.astype(int)] if verb == PREDICT and len(self.classes) else predictions
+        if verb == PREDICT:
+            return self.classes[predictions.astype(int)] if len(self.classes) else predictions
+        if predictions.ndim == 1:
+            return predictions
+        import pandas as pd
+
+        return pd.DataFrame(predictions, columns=[shown(value) for value in self.preprocessing["classes"]])
 
     def encoded(self, table: Any) -> NDArray[np.float64]:
         """The features (m, d) of `table`; all 0 for a row that lacks a required value."""
@@ -311,15 +319,18 @@ def cell(column: dict[str, Any], value: Any) -> Any:
     if missing:
         return math.nan
     if kind == "text":
-        if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
-            value = int(value)
-        return str(value)
+        return shown(value)
     canonical = meaning(value)
     if kind == "category" and canonical not in column["values"]:
         raise ValueError
     if kind == "number" and not isinstance(canonical, float):
         raise ValueError
     return canonical
+
+
+def shown(value: Any) -> str:
+    """A value as a text: a whole number without its decimal point."""
+    return str(int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value)
 
 
 def meaning(value: Any) -> float | str:

@@ -188,6 +188,8 @@ def _made_up_values(feature: Feature | NamedColumn) -> list[Any]:
         return _two_public_values(feature)
     if isinstance(feature, Category):
         return [feature.values[0], feature.values[-1]]
+    if feature.truth:
+        return [False, True]
     middle = feature.mean if feature.stand_in is None else feature.stand_in
     return [middle, middle + feature.deviation]
 

@@ -7,6 +7,8 @@ import sys
 from contextlib import suppress
 from typing import NoReturn
 
+from dpbo.flows.plain_output import announce_stage
+
 OBJECTS = 100_000  # that are made between two searches for garbage; imports make many, and none
 
 
@@ -27,13 +29,14 @@ def main() -> None:
 
 
 def _announce(words: list[str]) -> None:
-    """Print on a terminal which study `tune` reads, before the libraries are imported, which takes seconds."""
-    if words[:1] == ["tune"] and "--help" not in words and sys.stderr.isatty():
-        study = next(
-            (word for word in words if word.endswith(".toml") and word.isprintable()), "the bundled example"
-        )
-        sys.stderr.write(f"dpbo: reading {study.rpartition('/')[2]}\n")
-        sys.stderr.flush()
+    """Print on standard error what is begun, before the libraries are imported, which takes seconds."""
+    if "--help" in words or words[:1] not in (["tune"], ["ui"]):
+        return
+    study = next((word for word in words if word.endswith(".toml")), "the bundled example")
+    if words[0] == "ui":
+        announce_stage("MLflow", "starting its server")
+    else:
+        announce_stage(study.rpartition("/")[2], "reading the study")
 
 
 def _first_look() -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dpbo.flows.cli.release_screen import evaluated_json, print_report
+from dpbo.flows.cli.release_screen import evaluated_json, print_next, print_report
 from dpbo.flows.cli.running import ledger_here, mlflow_lookup, own_ledger, run_here
 from dpbo.flows.cli.studies import released_study, study_of_one_run
 from dpbo.flows.cli.terminal import Screen, named, print_result
@@ -60,9 +60,14 @@ def evaluate(
     )
 
     result, tracked = evaluated.result, evaluated.tracked
+
+    def screen() -> None:
+        print_report(result, tracked, account, champion=evaluated.champion)
+        print_next(result.release)
+
     print_result(
         lambda: evaluated_json(result, tracked) | ({"champion": evaluated.champion} if register else {}),
-        lambda: print_report(result, tracked, account, champion=evaluated.champion),
+        screen,
     )
 
 

@@ -1,15 +1,18 @@
 """The screens of a release: its value, its guarantee, what is left, where to look; and what each line means."""
 
 import shlex
+import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from dpbo.flows.cli.budget import account_line
 from dpbo.flows.cli.report_screen import print_figures, report_facts
 from dpbo.flows.cli.terminal import Screen, named
+from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo.tasks.reporting.noise_words import noise_in_words
 from dpbo.tasks.reporting.verdict import next_step, verdict
 from dpbo_core.accounting.account import Account
+from dpbo_core.errors import printable
 from dpbo_core.privacy.displayed_metric import DisplayedMetric, displayed_metric
 from dpbo_core.privacy.release import LEARNED_FROM, PAIRS, Release
 from dpbo_core.queries.evaluation import FOUR_COUNTS
@@ -112,6 +115,22 @@ def where_to_look(release: Release, tracked: "Tracked | None") -> str:
     if tracked is None:
         return f"dpbo show {named(show_word(release))}   (MLflow does not show it yet)"
     return f"dpbo ui   (MLflow experiment {named(repr(tracked.experiment))}, run {tracked.run_id[:8]})"
+
+
+def print_registered(model_uri: str) -> None:
+    """Print a registered version, and below it the command that serves it, in one line for copying."""
+    name, version = model_uri.removeprefix("models:/").rsplit("/", 1)
+    stores = Stores()
+    own = stores.mlflow_tracking_uri is None and stores.team is None
+    store = "MLFLOW_TRACKING_URI=sqlite:///mlruns/mlflow.db " if own else ""
+    Screen().say(f"\nRegistered in MLflow: {named(name)}, version {version}. To serve it, from this folder:")
+    model = shlex.quote(printable(model_uri))
+    sys.stdout.write(f"  {store}mlflow models serve --env-manager local --port 5001 -m {model}\n")
+
+
+def print_next(release: Release) -> None:
+    """Print what to do with a release, in the words of its page in MLflow."""
+    Screen().say(f"\n[bold]Next:[/] {named(next_step(release))}.")
 
 
 def place(tracked: "Tracked | None") -> dict[str, str] | None:

@@ -13,6 +13,8 @@ from dpbo.flows.cli.release_screen import (
     evaluated_json,
     place,
     print_explained,
+    print_next,
+    print_registered,
     print_release,
     print_report,
     release_json,
@@ -55,6 +57,8 @@ def tune(
         print_tuned(tuned, account)
         if explain:
             print_explained(tuned.result.release, account)
+        else:
+            print_next((tuned.evaluation or tuned.result).release)
 
     print_result(lambda: tuned_json(tuned), screen)
 
@@ -68,7 +72,10 @@ def serve(
     register: Annotated[bool, typer.Option("--register", help="Register each final model in MLflow.")] = False,
     trust_server: TrustServer = False,
 ) -> None:
-    """Tune on a schedule: each run is a new edition and a new spend, until the budget refuses."""
+    """Schedule the study; this does not serve the model (dpbo tune --register says how that is done).
+
+    Each run is a new edition and a new spend, until the budget refuses.
+    """
     if (cron is None) == (every is None):
         raise StudyInvalid("a schedule needs --cron or --every, and not both", remedy='add --cron "0 2 * * *", say')
     check_padding(pad_steps)
@@ -176,6 +183,8 @@ def print_tuned(tuned: Tuned, account: Account) -> None:
     """Print a release as `dpbo tune` shows it."""
     release = tuned.result.release
     print_release(tuned.result, account, look=where_to_look(release, tuned.tracked))
+    if tuned.tracked is not None and tuned.tracked.model_uri:
+        print_registered(tuned.tracked.model_uri)
     if tuned.evaluation is not None:
         Screen().say()
         print_report(tuned.evaluation, tuned.shown, account)

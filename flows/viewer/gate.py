@@ -21,6 +21,7 @@ from dpbo.flows.viewer.artifacts import NotOurs, content, listing, names_below, 
 TOKEN = "token"  # noqa: S105  the name of the parameter
 PAGE = "/"  # all of MLflow's pages are this one
 LISTS = ("/ajax-api/2.0/mlflow/artifacts/list", "/ajax-api/3.0/mlflow/artifacts/list")
+GATEWAY = "/ajax-api/2.0/mlflow/gateway-proxy"  # every page of runs asks which language models there are
 FILES = ("/get-artifact", "/model-versions/get-artifact")
 SENT_ON = ("accept", "content-type", "if-none-match", "if-modified-since")
 SENT_BACK = ("content-type", "cache-control", "etag", "last-modified")
@@ -67,6 +68,8 @@ class Gate:
             return PlainTextResponse(LOCKED, 403)
         if method == "GET" and path in (*LISTS, *FILES):
             return await self._artifact(path, dict(request.query_params))
+        if (method, path) == ("GET", GATEWAY):
+            return JSONResponse({"endpoints": []})  # as MLflow without a gateway; with one it would ask that
         body = await _body(request)
         if body is None or not passes(method, path, body):
             return refusal("these pages only read")

@@ -19,7 +19,8 @@ import httpx
 from dpbo.flows.prefect_runtime.child_process import Leashed
 from dpbo.flows.prefect_runtime.loopback import LOOPBACK, HostChecks, listening, names, origins
 from dpbo.flows.viewer.gate import TOKEN, Gate
-from dpbo.tasks.reporting.mlflow_store import LOCATION, UNREPORTED, Store, charts
+from dpbo.tasks.reporting.mlflow_lookup import newest_page
+from dpbo.tasks.reporting.mlflow_store import LOCATION, UNREPORTED, Store
 from dpbo_core.errors import DpboError
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def show(store: Store, *, base: Path, port: int) -> None:
         )
         gate = Gate(server, base=base, artifacts=base / LOCATION, port=port, token=token)
         sys.stdout.write(
-            f"MLflow, to read: http://{LOOPBACK}:{port}/?{TOKEN}={token}{charts(store)}\n"
+            f"MLflow, to read: http://{LOOPBACK}:{port}/?{TOKEN}={token}{newest_page(store)}\n"
             "The link holds this session's token; without it nobody on this machine gets in.  (Ctrl-C stops it)\n"
         )
         sys.stdout.flush()

@@ -7,11 +7,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from dpbo.tasks.reporting.mlflow_lookup import RELEASE_TAG
 from dpbo.tasks.reporting.mlflow_store import Store
-from dpbo_core.data.features import Category
+from dpbo_core.data.features import Feature, Number
+from dpbo_core.data.named_columns import NamedColumn
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.final_model import dpbo_served_model
 from dpbo_core.final_model.storage import is_linear, packages_of
@@ -136,14 +135,16 @@ def save_served(model: FinalModel, data: Path, folder: Path) -> None:
     needs = ["numpy", "pandas"]
     if not isinstance(model.model, LinearModel) and not is_linear(model.model.estimator):
         needs += ["scikit-learn", "skops", *packages_of(model.model.estimator)]
+    signature = _signature(model)
+    types = dict(zip(signature.inputs.input_names(), signature.inputs.pandas_types(), strict=True))
     with _requirements_not_compared():
         mlflow.pyfunc.save_model(
             str(folder),
             loader_module=dpbo_served_model.__name__.rpartition(".")[2],
             data_path=str(data),
             code_paths=[str(dpbo_served_model.__file__)],
-            signature=_signature(model),
-            input_example=pd.DataFrame(model.example()),
+            signature=signature,
+            input_example=pd.DataFrame(model.example()).astype(types),
             pip_requirements=[f"{name}=={version(name)}" for name in needs],
         )
 
@@ -170,29 +171,43 @@ def _requirements_not_compared() -> Iterator[None]:
 
 
 def _signature(model: FinalModel) -> "ModelSignature":
-    """The model's MLflow signature: inputs by name, text or any type; one class or number a row.
+    """The model's MLflow signature: each PUBLIC column's name and type, and the label, named as the target is.
 
-    MLflow refuses whole numbers and truth values where a signature says double, so that a table straight from a CSV
-    file would not do; the module reads them all.
+    A number is a double, since of whole ones MLflow lets none be missing. Every column is required: one that is
+    misspelt would be taken for one without values.
     """
     from mlflow.models import ModelSignature
-    from mlflow.types import ColSpec, ParamSchema, ParamSpec, Schema, TensorSpec
-    from mlflow.types.schema import AnyType
+    from mlflow.types import ColSpec, ParamSchema, ParamSpec, Schema
 
-    features, classes = model.preprocessing.features, np.array(model.classes or [0.0])
-    columns = [ColSpec("string" if isinstance(one, Category) else AnyType(), one.name) for one in features]
+    inputs = [ColSpec(_column_type(one), one.name) for one in model.preprocessing.features]
+    label = "string" if any(isinstance(value, str) for value in model.classes) else "double"
     return ModelSignature(
-        inputs=Schema(columns),
-        outputs=Schema([TensorSpec(np.dtype(str if classes.dtype.kind == "U" else float), (-1,))]),
+        inputs=Schema(inputs),
+        outputs=Schema([ColSpec(label, model.preprocessing.target)]),
         params=ParamSchema([ParamSpec("predict_method", "string", dpbo_served_model.PREDICT)]),
     )
 
 
-def register(store: Store, run_id: str, release: Release) -> None:
-    """Make the run's model a version of its study's registered model and the `champion`, unless it was refused."""
+def _column_type(feature: Feature | NamedColumn) -> str:
+    """MLflow's type of a column.
+
+    A time is a text, since MLflow reads none from a CSV file, and so is a truth value: as MLflow's boolean any text
+    would be true, and a missing value false.
+    """
+    if isinstance(feature, Number):
+        return "string" if feature.truth else "double"
+    return "double" if isinstance(feature, NamedColumn) and feature.kind == "number" else "string"
+
+
+def register(store: Store, run_id: str, release: Release) -> str:
+    """Make the run's model a version of its study's registered model and the `champion`, unless it was refused.
+
+    Returns:
+        MLflow's address of the version; "" where the run says why it has no model.
+    """
     client, name = store.client, registered_name(release)
     if REFUSED_TAG in client.get_run(run_id).data.tags:
-        return
+        return ""
     own = next((one for one in versions(client, name) if one.tags.get(RELEASE_TAG) == release.release_id), None)
     if own is None:
         guarantee = release.guarantee  # in words that read the same with and without Markdown
@@ -202,6 +217,7 @@ def register(store: Store, run_id: str, release: Release) -> None:
         tags = {RELEASE_TAG: release.release_id, "dpbo.edition": release.edition}
         own = _new_version(store, run_id, name, FOLDER, tags=tags, description=promised)
     client.set_registered_model_alias(name, CHAMPION, own.version)
+    return f"models:/{name}/{own.version}"
 
 
 def _new_version(store: Store, run_id: str, name: str, folder: str, **described: Any) -> Any:

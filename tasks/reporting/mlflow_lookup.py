@@ -7,11 +7,11 @@ and nothing is concluded from what is not there: whoever finds nothing asks MLfl
 import os
 import sqlite3
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dpbo.tasks.reporting.mlflow_store import SQLITE, StoreSilent, artifacts_of, open_store
+from dpbo.tasks.reporting.mlflow_store import SQLITE, Store, StoreSilent, artifacts_of, open_store
 from dpbo_core.errors import DpboError
 from dpbo_core.privacy.release import Release
 
@@ -30,13 +30,15 @@ NEWEST = """
 class Tracked:
     """Where a release is shown; `location` is the run's own part of MLflow's address.
 
-    `missing` names what could not be shown there; its run counts as failed, and the next call adds it.
+    `missing` names what could not be shown there; its run counts as failed, and the next call adds it. `model_uri`
+    is MLflow's address of the version that was registered.
     """
 
     experiment: str
     run_id: str
     location: str = ""
     missing: tuple[str, ...] = ()
+    model_uri: str = field(default="", compare=False)
 
 
 def tracked(release: Release, experiment: str, run_id: str, missing: tuple[str, ...] = ()) -> Tracked:
@@ -47,6 +49,13 @@ def tracked(release: Release, experiment: str, run_id: str, missing: tuple[str, 
 def place_of(experiment: str, run_id: str) -> str:
     """The part of MLflow's address that opens a run's page."""
     return f"#/experiments/{experiment}/runs/{run_id}{MODE}"
+
+
+def newest_page(store: Store) -> str:
+    """The part of MLflow's address that opens the newest release's page, below its experiment's name."""
+    experiments = [experiment.experiment_id for experiment in store.client.search_experiments()]
+    newest = store.client.search_runs(experiments, "tags.`dpbo.kind` != 'study'", max_results=1)
+    return place_of(newest[0].info.experiment_id, newest[0].info.run_id) if newest else f"#/experiments{MODE}"
 
 
 def tracked_in_file(release: Release, tracking_uri: str) -> Tracked | None:

@@ -6,6 +6,7 @@ release is logged once: its identity is a tag, and a second call finds the first
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -76,9 +77,10 @@ def log_release(
         with TemporaryDirectory() as scratch:
             missing += tuple(_put_all(store, run_id, release, account, model, Path(scratch)))
         store.client.set_terminated(run_id, "FAILED" if missing else "FINISHED")
+    versions: list[str] = []
     if registered and model_is_public(release) and not missing:
-        missing += _tried("the registered model", lambda: register(store, run_id, release))
-    return tracked(release, experiment, run_id, missing)
+        missing += _tried("the registered model", lambda: versions.append(register(store, run_id, release)))
+    return replace(tracked(release, experiment, run_id, missing), model_uri="".join(versions))
 
 
 def log_repaired(

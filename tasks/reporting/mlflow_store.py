@@ -201,13 +201,6 @@ def _patient(uri: str) -> str:
     return named(sa.engine.make_url(uri)).render_as_string(hide_password=False)
 
 
-def charts(store: Store) -> str:
-    """The part of MLflow's address that opens the newest experiment's charts."""
-    newest = store.client.search_experiments(max_results=1, order_by=["last_update_time DESC"])
-    place = f"#/experiments/{newest[0].experiment_id}/runs" if newest else "#/experiments"
-    return f"{place}?compareRunsMode=CHART&workflowType=machine_learning"
-
-
 def _root(uri: str) -> Path | None:
     """The folder above `mlruns`, where relative artifact locations start; None where a server keeps artifacts."""
     if uri.startswith(SQLITE):

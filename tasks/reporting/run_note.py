@@ -52,15 +52,16 @@ def _paragraphs(
     yield f"**What is left?** {_budget_left(release, account)}"
     yield from (embedded(name, run_id) for name in FIRST if name in pictures)
     if model is not None:
-        call = f"mlflow.pyfunc.load_model('runs:/{run_id}/{FOLDER}').predict(rows)"
+        call = f"model = mlflow.pyfunc.load_model('runs:/{run_id}/{FOLDER}')"
         yield (
-            f"**How do I use the model?** `{call}`, where `rows` is a data frame with the training set's "
-            "columns. The model was trained on the public training set with what was chosen, so it says nothing "
-            "more of a person. It loads where dpbo is not installed, with MLFLOW_TRACKING_URI naming this store "
-            "(`sqlite:///mlruns/mlflow.db` in the folder where the study ran); with "
-            '`params={"predict_method": "predict_proba"}` it gives probabilities, where it has them. '
+            f"**How do I use the model?** `{call}`, then `model.predict(rows.astype(model.input_example.dtypes))`, "
+            "where `rows` is a data frame with the training set's columns. The model was trained on the public "
+            "training set with what was chosen, so it says nothing more of a person. It loads where dpbo is not "
+            "installed, with MLFLOW_TRACKING_URI naming this store (`sqlite:///mlruns/mlflow.db` in the folder "
+            'where the study ran); with `params={"predict_method": "predict_proba"}` it gives probabilities, a '
+            "column a class, where it has them. "
             f"`mlflow models serve --env-manager local -m runs:/{run_id}/{FOLDER}` puts it behind an HTTP address, "
-            'which takes `{"dataframe_records": [...]}`.'
+            'which takes `{"dataframe_records": [...]}`, or a CSV file as `text/csv`.'
         )
     yield (
         f"**What does this rest on?** {in_markdown(' '.join(rests(release)))} The artifact `release.html` is the "

@@ -21,7 +21,8 @@ NEXT = {
     UNSURE: "more records or a larger ε narrow the interval: dpbo plan says how far; another run at the same ε is "
     "another spend, and no surer",
 }
-OF_STUDY = "dpbo evaluate says how good the model is by AUC, recall and groups; dpbo watch whether it goes stale"
+OF_STUDY = "dpbo evaluate STUDY.toml --epsilon 0.5, for AUC, recall and groups"
+WITHOUT_MODEL = "dpbo ui shows it, with its certificate"
 OF_REPORT = "dpbo evaluate --repair mends the model at no further price; dpbo watch says whether it goes stale"
 
 
@@ -76,4 +77,7 @@ def _by_accuracy(report: Mapping[str, Any]) -> str:
 
 def next_step(release: Release) -> str:
     """What to do with the release, in a sentence without its full stop."""
-    return NEXT.get(verdict(release)[0], OF_REPORT if "metrics" in release.value else OF_STUDY)
+    value, facts = release.value, release.facts
+    has_model = value.get("hyperparameters") and facts.get("estimator") != "predictions"
+    otherwise = OF_REPORT if "metrics" in value else OF_STUDY if has_model else WITHOUT_MODEL
+    return NEXT.get(verdict(release)[0], otherwise)

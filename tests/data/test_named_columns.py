@@ -1,6 +1,7 @@
 """An estimator that is given the table's own columns: public types, total on every cell, a record's own affair."""
 
 import datetime as dt
+import io
 import math
 from dataclasses import replace
 from itertools import pairwise
@@ -378,6 +379,11 @@ def write_study(folder, *, module=MODULE, also="", suffix="csv"):
 @pytest.mark.parametrize("suffix", mostly_slow(["csv", "parquet"], "parquet"))
 def test_a_study_file_names_a_pipeline_and_its_final_model_takes_dicts(tmp_path, suffix):
     study, ledger = write_study(tmp_path, suffix=suffix), PrivacyLedger(f"sqlite:///{tmp_path}/l.db")
+    import mlflow
+    from mlflow.pyfunc.scoring_server import parse_csv_input
+
+    from dpbo.tasks.reporting.logged_model import save_served
+
     result = run_study(study, ledger=ledger, folder=tmp_path)
     assert result.release.guarantee.assumptions == ()
     assert run_study(study, ledger=ledger, folder=tmp_path).replayed
@@ -393,7 +399,14 @@ def test_a_study_file_names_a_pipeline_and_its_final_model_takes_dicts(tmp_path,
     for asked in (rows, pd.DataFrame(model.example()), pd.DataFrame([row])):
         wanted = model.predict_proba(asked)
         assert (loaded.predict_proba(asked) == wanted).all()
-        assert (own.predict(asked, {"predict_method": "predict_proba"}) == wanted).all()
+        probabilities = own.predict(asked, {"predict_method": "predict_proba"})
+        assert [*probabilities] == ["0", "1"]
+        assert (probabilities == wanted).all(axis=None)
+    save_served(model, tmp_path / "kept", tmp_path / "shown")
+    shown = mlflow.pyfunc.load_model(str(tmp_path / "shown"))
+    text = io.StringIO(rows.to_csv(index=False))
+    for asked in (rows, parse_csv_input(text, shown.metadata.get_input_schema())):
+        assert list(shown.predict(asked.astype(shown.input_example.dtypes))) == list(model.predict(rows))
     columns = model.preprocessing.columns
     cells = [model.preprocessing.transform(_with_target(rows)).X, data_frame]
     np.testing.assert_array_equal(

@@ -26,7 +26,8 @@ from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures, Stand
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
-from dpbo_core.data import Preprocessing, table_of
+from dpbo_core.data import Preprocessing, fingerprint, read_table, table_of
+from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.data.values import canonical
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.final_model.dpbo_served_model import _load_pyfunc, meaning
@@ -359,9 +360,25 @@ for folder in sys.argv[2:]:
     rows = pd.DataFrame(json.load(open(sys.argv[1])))
     assert model.metadata.get_input_schema().input_names() == list(rows)
     probabilities = model.predict(rows, params={"predict_method": "predict_proba"})
-    print(json.dumps([list(model.predict(rows)), probabilities.tolist()]))
+    print(json.dumps([list(model.predict(rows)), probabilities.values.tolist()]))
 assert not any(name.split(".")[0] in ("dpbo", "dpbo_core") for name in sys.modules)
 """
+
+
+def test_a_column_of_true_and_false_is_served_as_a_csv_file_has_it(tmp_path):
+    """As text, so that MLflow makes no False of a gap; the features and the fingerprint are those of 1 and 0."""
+    from dpbo.tasks.reporting.logged_model import _column_type
+
+    path = tmp_path / "train.csv"
+    path.write_text("smoker,old,age,y\nTrue,1,51,yes\nfalse,0,52,no\nTRUE,1,53,yes\nfalse,0,54,no\n")
+    table = read_table(path, mode=PUBLIC_FILE, shown_as="train.csv")
+    numbers = table_of(table.columns)
+    one, other = (Preprocessing.fit(each, "y", unit_ball=False) for each in (table, numbers))
+    types = {column.name: _column_type(column) for column in one.features}
+    assert types == {"smoker": "string", "old": "double", "age": "double"}
+    assert np.array_equal(one.transform(table).X, other.transform(numbers).X)
+    assert fingerprint(table) == fingerprint(numbers)
+    assert not read_table(path, mode=SENSITIVE_FILE, shown_as="train.csv").cells
 
 
 def test_mlflows_own_function_is_back_after_a_failure_and_after_two_at_once():
@@ -417,16 +434,46 @@ def test_what_mlflow_shows_loads_without_dpbo_and_has_a_signature(tmp_path, monk
         classes, probabilities = json.loads(line)
         assert classes == list(model.predict(rows))
         assert np.allclose(probabilities, model.predict_proba(rows), atol=1e-9)
-    served = answered(folders[1], ROWS[:3])
-    assert np.allclose(served, models[1].predict_proba(ROWS[:3]), atol=1e-9)
 
 
-def answered(folder, rows):
-    """What MLflow's own scoring server answers, without a port."""
+def test_mlflows_scoring_server_takes_a_csv_file_and_refuses_a_word_in_a_column_of_numbers(tmp_path):
+    """In this process, of a model whose `b` may be missing: what is typed, answered, named and refused."""
     import mlflow.pyfunc
+    import pandas as pd
     from mlflow.pyfunc import scoring_server
     from starlette.testclient import TestClient
 
-    client = TestClient(scoring_server.init(mlflow.pyfunc.load_model(str(folder))))
-    asked = {"dataframe_records": rows, "params": {"predict_method": "predict_proba"}}
-    return client.post("/invocations", json=asked).json()["predictions"]
+    from dpbo.tasks.reporting.logged_model import save_served
+
+    model = KINDS["forest"]()
+    save_served(model, model.save(tmp_path / "data"), tmp_path / "shown")
+    loaded = mlflow.pyfunc.load_model(str(tmp_path / "shown"))
+    schema, (label,) = loaded.metadata.get_input_schema(), loaded.metadata.get_output_schema().inputs
+    assert [(one.name, one.type.name) for one in schema.inputs if one.required] == [
+        ("a", "double"), ("b", "double"), ("colour", "string")
+    ]  # fmt: skip
+    assert (label.name, label.type.name) == ("y", "string")
+    client = TestClient(scoring_server.init(loaded))
+
+    def post(table):
+        text = table.to_csv(index=False)
+        sent = client.post("/invocations", content=text, headers={"content-type": "text/csv"})
+        return sent.status_code, sent.json()
+
+    def asked(rows):
+        return client.post(
+            "/invocations", json={"dataframe_records": rows, "params": {"predict_method": "predict_proba"}}
+        )
+
+    rows = pd.DataFrame({"b": [10**9, None], "a": [1, -1], "colour": ["red", "grün"]})
+    assert post(rows) == (200, {"predictions": list(model.predict(rows))})
+    status, answer = post(rows.rename(columns={"b": "B"}))
+    assert (status, "missing inputs ['b']" in answer["message"]) == (400, True)
+    assert list(loaded.predict(rows.astype(loaded.input_example.dtypes))) == list(model.predict(rows))
+    answers = asked(ROWS[:3]).json()["predictions"]
+    assert [*answers[0]] == ["no", "yes"]
+    assert np.allclose([[*one.values()] for one in answers], model.predict_proba(ROWS[:3]), atol=1e-9)
+    assert post(rows.astype(object).replace(-1, "seventy"))[0] == 400
+    refused = asked([ROWS[0], ROWS[1] | {"a": "seventy"}])
+    assert refused.status_code == 400
+    assert "column a to" in refused.json()["message"]

@@ -85,24 +85,21 @@ def test_a_remote_registry_serves_the_champion_and_it_scores_a_file(here, tables
             env=environment, cwd=here, capture_output=True, text=True, check=True,
         )  # fmt: skip
         assert json.loads(loaded.stdout.splitlines()[-1]) == pytest.approx(expected[:, 1].tolist(), abs=1e-12)
-        predict = ["models", "predict", "-m", MODEL, "-i", "rows.csv", "-t", "csv", "--env-manager", "local"]
-        scored = subprocess.run(
-            [sys.executable, "-m", "mlflow", *predict], env=environment, cwd=here, capture_output=True, text=True
-        )
-        assert scored.returncode == 0, scored.stderr[-2000:]
-        assert json.loads(scored.stdout.splitlines()[-1])["predictions"] == model.predict(rows).tolist()
         at = f"http://127.0.0.1:{port}"
         words = f"models serve -m {MODEL} --env-manager local --host 127.0.0.1 --port {port}".split()
         with running(words, f"{at}/ping", environment):
             records = [dict(zip(rows, one, strict=True)) for one in zip(*rows.values(), strict=True)]
             body = {"dataframe_records": records, "params": {"predict_method": "predict_proba"}}
-            asked = urllib.request.Request(
-                f"{at}/invocations", json.dumps(body).encode(), {"content-type": "application/json"}
-            )
-            with urllib.request.urlopen(asked, timeout=60) as answer:
-                told = json.loads(answer.read())["predictions"]
-            assert [row[1] for row in told] == pytest.approx(expected[:, 1].tolist(), abs=1e-12)
+            answer = predictions(f"{at}/invocations", json.dumps(body).encode(), "application/json")
+            assert [row["1"] for row in answer] == pytest.approx(expected[:, 1].tolist(), abs=1e-12)
+            answer = predictions(f"{at}/invocations", (here / "rows.csv").read_bytes(), "text/csv")
+            assert answer == model.predict(rows).tolist()
     assert not [path for path in Path(here / "kept").rglob("*") if path.suffix in (".pkl", ".pickle")]
+
+
+def predictions(at, body, kind):
+    with urllib.request.urlopen(urllib.request.Request(at, body, {"content-type": kind}), timeout=60) as answer:
+        return json.loads(answer.read())["predictions"]
 
 
 LOAD = """
@@ -111,6 +108,6 @@ import mlflow, pandas as pd
 mlflow.set_tracking_uri(sys.argv[1])
 model = mlflow.pyfunc.load_model(sys.argv[2])
 rows = pd.read_csv(sys.argv[3])
-print(json.dumps(model.predict(rows, params={"predict_method": "predict_proba"})[:, 1].tolist()))
+print(json.dumps(model.predict(rows, params={"predict_method": "predict_proba"})["1"].tolist()))
 assert not any(name.split(".")[0] in ("dpbo", "dpbo_core") for name in sys.modules)
 """

@@ -12,9 +12,11 @@ import pytest
 import tomli_w
 
 from dpbo.flows.cli.app import VERBS, WITH_A_RESULT
+from dpbo.flows.cli.release_screen import print_next
 from dpbo.flows.cli.terminal import print_json
 from dpbo.flows.cli.tune import print_tuned, tuned_json
 from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo.tasks.reporting.verdict import next_step
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods import EXCHANGES, METHODS
@@ -213,7 +215,7 @@ def test_the_release_prints_and_serialises(here, tables, capsys):
         tables["study"]["method"], tables["budget"]["epsilon"] = kind, 30.0
         spec = StudySpec.from_dict(tables)
         result = run_study(spec, ledger=book)
-        tuned = Tuned(result, Tracked("people", "0123456789"))
+        tuned = Tuned(result, Tracked("people", "0123456789", model_uri="models:/a trial/3"))
         document = tuned_json(tuned)
         assert set(document["value"]) == keys
         assert document["method"] == kind
@@ -226,7 +228,15 @@ def test_the_release_prints_and_serialises(here, tables, capsys):
             assert spend["noise_scale"] > 0
         json.dumps(document, allow_nan=False)
         print_tuned(tuned, book.accounts("people")[0])
-        printed = " ".join(capsys.readouterr().out.split())
+        out = capsys.readouterr().out
+        printed = " ".join(out.split())
+        assert out.endswith(
+            "Registered in MLflow: a trial, version 3. To serve it, from this folder:\n  MLFLOW_TRACKING_URI=sqlite"
+            ":///mlruns/mlflow.db mlflow models serve --env-manager local --port 5001 -m 'models:/a trial/3'\n"
+        )
+        print_next(result.release)
+        assert " ".join(capsys.readouterr().out.split()) == f"Next: {next_step(result.release)}."
+        assert "hyperparameters" in result.release.value or "dpbo evaluate" not in next_step(result.release)
         assert f"{min(max(result.release.value['score'], 0.0), 1.0):.4f}" in printed
         assert "differentially private" in printed
         assert "dpbo ui" in printed

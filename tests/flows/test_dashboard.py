@@ -20,8 +20,9 @@ from worlds import Memory, mostly_slow, problem, smooth_table, with_method
 
 from dpbo.tasks.reporting.certificate_words import guess
 from dpbo.tasks.reporting.logged_numbers import by_edition
+from dpbo.tasks.reporting.mlflow_lookup import newest_page
 from dpbo.tasks.reporting.mlflow_run import find_release, log_release
-from dpbo.tasks.reporting.mlflow_store import NOTE_TAG
+from dpbo.tasks.reporting.mlflow_store import NOTE_TAG, open_store
 from dpbo.tasks.reporting.posterior_picture import band_by_step, slice_through_choice
 from dpbo.tasks.reporting.release_page import page
 from dpbo.tasks.reporting.verdict import next_step, verdict
@@ -70,6 +71,7 @@ def shown(here, tables):
         model = FinalModel.of_release(spec, ".", release)
         tracked = log_release(release, account, uri, model=model, registered=registered)
         assert find_release(release, uri) == tracked
+        assert bool(tracked.model_uri) == bool(registered and model)
         client = MlflowClient(tracking_uri=uri, registry_uri=uri)
         return client, client.get_run(tracked.run_id), release
 
@@ -169,6 +171,8 @@ def test_runs_are_found_by_guarantee_study_edition_and_method_and_stand_below_th
 
     client, first, _ = shown()
     _, second, _ = shown(edition="2", method="private_grid")
+    landing = f"#/experiments/{second.info.experiment_id}/runs/{second.info.run_id}?"
+    assert newest_page(open_store(client.tracking_uri)).startswith(landing)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", client.tracking_uri)
     page = (Path(__file__).parents[2] / "docs" / "how_to" / "read_a_release.md").read_text()
     (block,) = re.findall(r"```python\nimport mlflow\n(.*?)```", page, re.DOTALL)

@@ -87,7 +87,7 @@ def test_a_replay_reads_the_ledger_and_stops(here, shown):
     _, release = shown
     before = {path: path.read_bytes() for path in Path("mlruns").rglob("*") if path.is_file()}
     done = without(HEAVY, "tune", "study.toml", "--json")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (0, "study.toml: reading the study\n")
     found = find_release(release, Stores().tracking)
     tracking = {"experiment": found.experiment, "run_id": found.run_id}
     assert json.loads(done.stdout) == json.loads(
@@ -165,7 +165,7 @@ def test_a_report_that_was_released_is_read_from_the_ledger(here, dpbo, reported
     """By its command, and as a study's last step: nothing but the ledger and public files is needed."""
     spec, release, report = reported_on
     done = without(LEARNING, "tune", "study.toml", "--json")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (0, "study.toml: reading the study\n")
     code, out, err = dpbo("evaluate", "study.toml", "--json")  # the same, where the slow test has a process for it
     assert (code, err) == (0, "")
     for text, told in ((out, report), (done.stdout, release)):

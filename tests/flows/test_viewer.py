@@ -137,7 +137,7 @@ READS = [
 SEARCHES = [f"{READ}/{what}/search" for what in ("runs", "experiments", "logged-models", "traces")]
 ELSE = [
     f"{READ}/experiments/create", f"{READ}/runs/delete", "/api/2.0/mlflow/runs/search",
-    f"{READ}/upload-artifact", f"{READ}/gateway-proxy", "/ajax-api/3.0/jobs/search",
+    f"{READ}/upload-artifact", "/ajax-api/3.0/mlflow/gateway-proxy", "/ajax-api/3.0/jobs/search",
     "/ajax-api/3.0/mlflow/jobs/", "/ajax-api/2.0/mlflow-artifacts/artifacts/x", "/v1/traces",
     "/static-files/%2e%2e/secret", "/static-files//etc", f"{READ}/runs/search/", f"{READ}/webhooks/list/search",
     f"{READ}/get-trace-artifact", "/get-artifact/x", f"{READ}/runs/%2e%2e/experiments/search",
@@ -153,6 +153,14 @@ def test_what_the_pages_read_passes_and_all_else_does_not(store):
     codes = [answer.status_code for answer in answers[1:]]
     assert codes == [200] * len(reads) + [403] * len(others)
     assert [(request.method, request.url.path) for request in asked] == [read[:2] for read in reads]
+
+
+def test_the_page_hears_of_no_gateway_and_none_is_asked(store):
+    place = f"{READ}/gateway-proxy"
+    (_, get, post), asked = ask(
+        store, LET_IN, ("GET", place, {"params": {"gateway_path": "x"}}), ("POST", place, {})
+    )
+    assert (get.status_code, get.json(), post.status_code, asked) == (200, {"endpoints": []}, 403, [])
 
 
 def test_inside_only_reading_passes(store):

@@ -46,7 +46,7 @@ def command(line: str, folder: Path, *, alone: bool) -> str:
     code, out, err = (_alone if alone else _here)(words, folder)
     progress, mark, refusal = f"\n{err}".partition("\ndpbo: ")
     assert (code != 0) == bool(mark), err
-    assert all(" of " in line for line in progress.split("\n") if line), err
+    assert all(" of " in line or ": " in line for line in progress.split("\n") if line), err
     return out + (f"dpbo: {refusal}" if code else "")
 
 

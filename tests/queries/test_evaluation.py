@@ -553,10 +553,10 @@ class Closed:
             raise ModuleNotFoundError(name)
 sys.meta_path.insert(0, Closed())
 sys.path += sys.argv[1:3]
-import dpbo_served_model, pandas as pd
+import dpbo_served_model, numpy as np, pandas as pd
 model, rows = dpbo_served_model._load_pyfunc(sys.argv[3]), pd.DataFrame(json.load(sys.stdin))
 print(json.dumps([model.predict(rows).tolist(), *(
-    model.predict(rows, {"predict_method": verb}).tolist() for verb in sys.argv[4:])]))
+    np.asarray(model.predict(rows, {"predict_method": verb})).tolist() for verb in sys.argv[4:])]))
 """
 
 
