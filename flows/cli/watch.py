@@ -15,6 +15,7 @@ from dpbo.flows.cli.studies import released_study
 from dpbo.flows.cli.terminal import Screen, named, print_result
 from dpbo.flows.cli.words import Port, Study, TrustServer, check_padding
 from dpbo.flows.prefect_runtime.settings import Stores, quiet_environment
+from dpbo.flows.useless_spend import ask_or_refuse
 from dpbo_core.accounting.account import Account
 from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -121,12 +122,15 @@ def run(
     A look without a name is today's, UTC. What could not be published is told on standard error; the bit stands.
 
     Raises:
-        DpboError: as a message. StudyInvalid: the study is not tuned yet, among others.
+        DpboError: as a message. StudyInvalid: the study is not tuned. SpendUseless: before a flow begins.
     """
     check_padding(time_quantum)
     study, now = released_study(path), datetime.now(UTC)
     look = name or filled_at("{date}", now)
     section = section.at(now)
+    plan = plan_watch(study, ledger=PrivacyLedger(Stores().ledger), folder=path.parent, section=section)
+    useless = "" if plan.open else drowned(plan.terms, plan.noise, plan.power)
+    study = ask_or_refuse(study, useless) if useless else study
     quiet_environment()
     folder = os.path.relpath(str(path.parent))
 

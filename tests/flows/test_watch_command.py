@@ -45,6 +45,10 @@ def test_the_command_says_what_to_expect_without_paying(here, study, run):  # no
     words = " ".join(out.split())
     assert "Nothing was charged" in words
     assert "verdict useless: at 300 records a fall of 0.02 drowns" in words
+    Path("asks.toml").write_text(Path("study.toml").read_text().replace("anyway = true\n", ""))
+    code, out, err = run("watch", "asks.toml", "--once", "--drop", "0.02", "--epsilon", "1")
+    assert (code, out, err.count("\n")) == (3, "", 1)  # before a server starts or a line says that it looks
+    assert "at 300 records a fall of 0.02 drowns" in err
     code, out, err = run("watch", "study.toml", "--plan", "--json")
     told = json.loads(out)
     assert (code, err) == (0, "")
