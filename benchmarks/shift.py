@@ -9,7 +9,7 @@ Sobol designs are drawn. A standard error is theirs given the splits; where ther
 of the difference between two contenders over them. Losses are compared as (regret + 5e-4)/(best + 5e-4).
 
 On 17 tasks of held_back_tasks (seed 20261127, three splits, 68 cells) auto loses 1.03 ×÷ 1.02 what the best other
-does, 1.9 × at worst; the best fixed one, all candidates, 1.21 ×÷ 1.04 and 3.7 ×. By single splits it is 1.12 ×÷ 1.02
+does, 1.9 × at worst; all candidates, the best fixed one, 1.21 ×÷ 1.04 and 3.7 ×. By splits it is 1.12 ×÷ 1.02
 and 7.4 ×: at ε = 0.1 the public score alone happens to name the best candidate of a split. A rule that knew for
 each task and ε which of the five is best over its splits would lose 1.07 × the best in each split, 5.9 × at worst.
 Constants mend nothing: chosen on the cells of the first split, doubt, shift, tail, width and floor, changed one by
