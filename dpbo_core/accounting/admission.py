@@ -41,7 +41,7 @@ def another_cap(budget: PrivacyBudget) -> StudyInvalid:
 
 
 def check_cap(budget: PrivacyBudget, cap: PrivacyBudget) -> None:
-    """Refuse a study's `cap` that differs in its numbers from `budget`, the cap that the dataset has.
+    """Refuse a study's `cap` whose ε or δ is not that of `budget`, the dataset's own, or any if that is public.
 
     Raises:
         StudyInvalid: it has others.

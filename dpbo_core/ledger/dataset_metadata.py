@@ -80,9 +80,9 @@ def templates_of(connection: sa.Connection, dataset: str) -> dict[str, Mapping[s
 
 @row_decoding()
 def largest_of(connection: sa.Connection, dataset: str, about: str = LARGEST) -> int | None:
-    """The largest ε, in 10⁻¹², that the owner allows one run by Prefect, or one day (`A_DAY`); None for any.
+    """The largest ε, in 10⁻¹², that the owner allows one run by Prefect, or a day (`A_DAY`); None for no limit.
 
-    The smallest that was ever set, for the dataset or for a template that its name is of; None before any.
+    The smallest that was ever set, for the dataset or for a template that its name is of.
     """
     names = (dataset, *templates_of(connection, dataset))
     return min((int(item) for name in names for item in facts_about(connection, name, about)), default=None)

@@ -103,7 +103,7 @@ class RecordedStudies:
 
     @row_decoding()
     def releases_named(self, ids: tuple[str, ...]) -> tuple[Release, ...]:
-        """The recorded releases of these ids, in their order.
+        """The recorded releases of these ids, in their order; one that is missing raises.
 
         Raises:
             LedgerDamaged: one is not there any more.
@@ -171,7 +171,7 @@ def warm_start_of(connection: sa.Connection, fingerprint: str) -> WarmStart | No
 
 
 def standing_of(release: Release, url: str) -> Standing:
-    """Whether the ledger has the entry that the release names: "held", "accepted" as lost, or "another" ledger.
+    """Whether the ledger has the release's entry: "held", lost but "accepted", of "another" ledger; else it raises.
 
     Returns:
         "held"; "accepted" where it is missing and a person answered for an older copy; "another" where the release

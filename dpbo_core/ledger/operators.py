@@ -88,7 +88,7 @@ def check_allowed(connection: sa.Connection, dataset: str, references: Reference
 
 
 def _sources_of(connection: sa.Connection, dataset: str, sources: Iterable[Source]) -> Iterator[Source]:
-    """The files and tables allowed to the dataset, or to a name pattern that it fits, with the fields filled."""
+    """The files and tables allowed to the dataset, or to its name pattern, fields filled; `sources` filter none."""
     for heading in (SOURCE, READ_AS_PUBLIC, ALLOWED):
         for item in sources_under(connection, heading, sources):
             values = {} if item.dataset == dataset else values_in(item.dataset, dataset)

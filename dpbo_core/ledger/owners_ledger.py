@@ -199,7 +199,7 @@ def _allow(writer: Writer, dataset: str, source: Source) -> bool:
 
 
 def _lower(writer: Writer, dataset: str, about: str, units: int) -> None:
-    """Record the largest ε, in 10⁻¹², of one run by Prefect (`LARGEST`) or of a day (`A_DAY`); never a larger one.
+    """Record the largest ε, in 10⁻¹², of one Prefect run (`LARGEST`) or a day (`A_DAY`); a larger one is refused.
 
     Raises:
         PolicyRefused: it would be raised.

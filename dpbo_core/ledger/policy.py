@@ -68,7 +68,7 @@ class Approved:
 
 @row_decoding()
 def sources_under(connection: sa.Connection, heading: str, sources: Iterable[Source] = ()) -> tuple[Approved, ...]:
-    """All files and tables recorded under a heading, for any dataset, with their marks; `sources` filters none.
+    """All files and tables recorded under a heading, for any dataset; `sources` are whose inodes are looked up now.
 
     A recorded file that once was the very inode of one of `sources` is looked at again: it may be its hard link, or
     be gone and its inode another file's by now.
@@ -218,7 +218,7 @@ def check_unshared(source: Source, approved: Sequence[Approved], dataset: str) -
 
 
 def sharing(source: Source, approved: Sequence[Approved], dataset: str) -> tuple[str, ...]:
-    """The other datasets for which the same records were approved, sorted."""
+    """The other datasets for which the same records were approved, sorted; none for tables in memory or bundled."""
     others = {item.dataset for item in approved if same_records(source, item.source)} - {dataset}
     return () if source.kind in UNCOMPARED else tuple(sorted(others))
 
@@ -282,7 +282,7 @@ def check_division(connection: sa.Connection, dataset: str, share: float, n_rows
 def template_of(
     connection: sa.Connection, dataset: str, sources: Iterable[Source]
 ) -> tuple[str, tuple[Approved, ...]] | None:
-    """The scheduled dataset whose name pattern and sources this run fits, and those filled in; None without one."""
+    """The name pattern that this run's name and sensitive sources fit, with its sources, fields filled; or None."""
     approved, sources = sources_under(connection, SOURCE), [source for source in sources if source.role != PUBLIC]
     for name, values in templates_of(connection, dataset).items():
         own = tuple(

@@ -57,7 +57,7 @@ def make_patient_by_name() -> None:
 
 
 def named(address: sa.URL) -> sa.URL:
-    """The URL with the application name by which `make_patient_by_name` knows its connections."""
+    """The URL with libpq's timeouts and the application name by which `make_patient_by_name` knows it."""
     return patient_url(address).update_query_dict({"application_name": NAMED})
 
 

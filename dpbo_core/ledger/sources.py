@@ -98,10 +98,7 @@ def inode_of(mark: str) -> str:
 
 
 def same_records(one: Source, other: Source) -> bool:
-    """Whether two sources lead to the same records, by their names, inodes and folders.
-
-    Tables in memory cannot be compared, and count as the same.
-    """
+    """Whether two sources lead to the same records, by names, inodes and folders; any two tables in memory do."""
     if one.kind != other.kind:
         return False
     if one.name == other.name or one.all_marks & other.all_marks:

@@ -53,7 +53,7 @@ class Fall:
     over: int
 
     def of(self, value: int) -> int:
-        """How far a query's exact `value` has fallen, as a whole number u; it is as sensitive as the value."""
+        """How far a query's exact `value` lies below `start`, in whole steps: a plain int, as sensitive as it."""
         return self.start - (self.times * value) // self.over
 
 

@@ -66,7 +66,7 @@ class NoiseVault:
             yield
 
     def contents(self) -> VaultContents | None:
-        """The secret noise of a watch as its file has it; None before there is one.
+        """The secret noise of a watch as its file has it; None before there is one; once destroyed it raises.
 
         Raises:
             DpboError: it cannot be read.

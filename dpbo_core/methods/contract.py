@@ -175,7 +175,7 @@ class Method(Protocol):
 
     @property
     def fits_lengthscale(self) -> bool:
-        """Whether a study may leave the kernel's lengthscale to the method, which fits it or has no kernel."""
+        """Whether a study may say lengthscale = "fit": True for a method that fits its kernel or has none."""
         ...
 
     def plan(self, problem: Problem) -> PrivacyPlan:

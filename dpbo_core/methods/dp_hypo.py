@@ -147,7 +147,7 @@ class DpHypo:
 
     @property
     def pure(self) -> bool:
-        """Whether the whole selection is pure ε-DP: pure trials, a negative binomial K, no capped tail."""
+        """Whether the selection is ε-DP with δ = 0: True for a pure base, K not Poisson, no hidden duration."""
         return base_named(self.base).pure and self.stopping != "poisson" and not self.hide_duration
 
     @property
@@ -165,7 +165,7 @@ class DpHypo:
 
     @property
     def fits_lengthscale(self) -> bool:
-        """Whether a study may leave the kernel's lengthscale out: uniform trials have no kernel."""
+        """Whether lengthscale = "fit" is allowed: True for uniform trials or a single one, which have no kernel."""
         return self.sampler == "uniform" or self.trains_once
 
     @staticmethod
@@ -322,11 +322,11 @@ class DpHypo:
         return trial, mechanism
 
     def _only(self, problem: Problem, prior: NDArray[np.float64]) -> int:
-        """The index of the candidate of a single training: the prior's, or the base's documented settings."""
+        """Index of a single training's candidate: a stated prior's largest, or nearest to the base's defaults."""
         return int(prior.argmax()) if self.prior else base_named(self.base).nearest_to_defaults(problem)
 
     def _check_delta(self, problem: Problem, delta_units: int) -> None:
-        """Refuse a release whose guarantee needs a δ where the study's is 0 or its cap keeps none for it."""
+        """Refuse a selection that is not `pure` where δ is 0 or no training set is sensitive."""
         if self.pure:
             return
         if problem.training is None:

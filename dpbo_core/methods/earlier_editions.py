@@ -53,12 +53,12 @@ def steps_and_look(release: Release, look: str) -> ReleasedScores:
 def followed(
     problem: Problem, listed: Sequence[int], choices: Sequence[int | None], measure: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """A prior over the listed candidates: `measure` moved towards what earlier editions (runs) chose.
+    """A prior over the listed candidates: `measure` moved towards earlier runs' choices, None for a run without.
 
     Args:
         problem: whose candidates are listed.
         listed: indices into Λ, (n,).
-        choices: of earlier editions, oldest first.
+        choices: of earlier editions, indices into Λ, oldest first.
         measure: π₀, (n,), adding up to 1.
     """
     encoded = problem.candidates.encoded

@@ -144,7 +144,7 @@ class NoisyGP(pricing.OnThePrior):
         return UCB(delta=self.last_delta(problem) / events)  # Alg. 1, line 4
 
     def score_sensitivity(self, problem: Problem) -> float:
-        """Theorem 3's bound Δ on how far max_t v_t differs between neighbours, on the prior's scale."""
+        """Theorem 3's Δ in prior standard deviations: neighbours' max_t v_t differ more with probability ≤ δ."""
         return kusner_2015.theorem_3_sensitivity(
             n_candidates=len(problem.candidates),
             n_steps=problem.search.n_steps,
@@ -157,13 +157,13 @@ class NoisyGP(pricing.OnThePrior):
         )
 
     def score_draw(self, problem: Problem, sensitivity: float, epsilon_units: int) -> tuple[Spend, DiscreteLaplace]:
-        """The noise draw on max_t v_t with its price, in steps of the grid that scores are rounded to."""
+        """The noise draw on max_t v_t with its price, in grid steps; `sensitivity` is in prior deviations."""
         steps = self.scale.sensitivity_steps(sensitivity)
         mechanism = DiscreteLaplace(steps, epsilon_units, problem.score_range / GRID)
         return mechanism.spend("best score"), mechanism
 
     def _score_error(self, problem: Problem, spend: Spend) -> float:
-        """Theorem 4's bound on the score's error at the Δ that is paid for, at most the range and the noise."""
+        """Theorem 4's bound on the score's error, with Laplace noise at its mean; at most range plus noise."""
         unit = self.score_spread * problem.score_range  # of the prior's scale
         T, delta = problem.search.n_steps, self.last_delta(problem)
         bound = kusner_2015.theorem_4_error_bound(
@@ -281,7 +281,7 @@ class ExactGP(pricing.OnThePrior):
         return ExactGPSearch(self, problem, plan)
 
     def score_sensitivity(self, problem: Problem) -> float:
-        """Theorem 5's bound Δ on how far f_V(λ_T) differs between neighbours, on the prior's scale.
+        """Theorem 5's Δ in prior standard deviations: neighbours' f_V(λ_T) differ more with probability ≤ δ.
 
         Raises:
             StudyInvalid: no constants or no theorem for the score that is asked for.
@@ -308,7 +308,7 @@ class ExactGP(pricing.OnThePrior):
         return bound
 
     def score_draw(self, problem: Problem, sensitivity: float, epsilon_units: int) -> tuple[Spend, DiscreteLaplace]:
-        """The noise draw on f_V(λ_T) with its price, in steps of the exact sum; Δ is rounded up."""
+        """The noise draw on f_V(λ_T) with its price, in sum steps; `sensitivity` is in prior deviations."""
         steps = problem.range_steps
         if not self.scale.binds(sensitivity):
             steps = math.ceil(sensitivity * self.score_spread * problem.range_steps) + 1

@@ -108,12 +108,12 @@ class PriorScale:
 
     @property
     def low(self) -> float:
-        """The score 0 on the prior's standard scale."""
+        """The score 0, in prior standard deviations from the prior mean."""
         return -self.center / self.spread
 
     @property
     def width(self) -> float:
-        """The width b − a of the score's range on the prior's standard scale."""
+        """The width b − a of the score's range, in prior standard deviations."""
         return 1.0 / self.spread
 
     def to_prior(self, total: int, range_steps: int) -> float:
@@ -121,7 +121,7 @@ class PriorScale:
         return ScoreMap(self.center, self.spread, 1.0).mapped(total / range_steps)
 
     def to_steps(self, z: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Scores z as whole steps of the grid width h above a; clipped to [0, 2²⁴] where the range caps."""
+        """Scores z (prior deviations) as grid steps above the score 0; clipped to [0, 2²⁴] where `capped`."""
         steps = np.rint((z - self.low) / self.width * GRID)
         limits = (0.0, float(GRID)) if self.capped else (-(2.0**52), 2.0**52)
         return np.asarray(np.clip(steps, *limits), dtype=np.int64)
@@ -131,7 +131,7 @@ class PriorScale:
         return self.capped and sensitivity >= self.width
 
     def sensitivity_steps(self, sensitivity: float) -> int:
-        """The sensitivity Δ_int of the rounded query, in steps of h: rounded up, plus one; the range is exact."""
+        """The sensitivity in grid steps: rounded up, plus one for rounding; the range itself where that binds."""
         if self.binds(sensitivity):
             return GRID
         steps = sensitivity / self.width * GRID
@@ -144,7 +144,7 @@ class PriorScale:
         return math.ceil(steps) + 1
 
     def one_record(self, problem: Problem) -> float:
-        """The most that one person moves the score at a fixed λ, k·G/m on the prior's scale, whatever the prior."""
+        """The most that one person moves the score at a fixed λ, k·G/m, in prior standard deviations."""
         return problem.record_steps / problem.range_steps / self.spread
 
 
@@ -192,7 +192,7 @@ def certified_draws(release: Release, score: str) -> tuple[dict[str, tuple[str, 
 
 
 def choice_outlook(problem: Problem, scale: PriorScale, spend: Spend) -> tuple[float, str]:
-    """Theorem 2's expected loss of the private choice at a = 1, in units of the score and as a sentence."""
+    """Theorem 2's loss of the private choice (exceeded with probability e⁻¹), as a number and as a sentence."""
     loss = kusner_2015.theorem_2_utility_bound(
         n_candidates=len(problem.candidates),
         sensitivity=spend.sensitivity,
@@ -307,7 +307,7 @@ class OnThePrior(ABC):
         return tuple(draws)
 
     def sensitivities(self, problem: Problem) -> dict[Output, float]:
-        """The sensitivity Δ of each released output (choice, score), in order, on the prior's scale.
+        """The sensitivity Δ of each released output (choice, score), in order, in prior standard deviations.
 
         Raises:
             StudyInvalid: no constants or no theorem for the score that is asked for.
@@ -340,8 +340,8 @@ class OnThePrior(ABC):
 
     @abstractmethod
     def score_sensitivity(self, problem: Problem) -> float:
-        """The sensitivity Δ of the score on the prior's scale."""
+        """The sensitivity Δ of the score in prior standard deviations; with probability ≤ δ it moves by more."""
 
     @abstractmethod
     def score_draw(self, problem: Problem, sensitivity: float, epsilon_units: int) -> tuple[Spend, DiscreteLaplace]:
-        """The noise draw on the score with its price, at this sensitivity on the prior's scale and ε in 10⁻¹²."""
+        """The noise draw on the score with its price, at a sensitivity in prior deviations and ε in 10⁻¹²."""

@@ -109,7 +109,7 @@ class Lipschitz:
 
     @property
     def fits_lengthscale(self) -> bool:
-        """Whether a study may leave the kernel's lengthscale out: all of Λ needs none, a path's is fixed."""
+        """Whether lengthscale = "fit" is allowed: True where all of Λ is scored, False for a path."""
         return self.scores_all
 
     def n_steps(self, problem: Problem) -> int:

@@ -76,7 +76,7 @@ def unit_of(problem: Problem) -> Unit:
 
 
 def unit_drawn(pairs: PairCount, drawn: int, deviation: float, beside: float) -> Unit:
-    """The linear map from a noised integer to a score, by the noised number of pairs `drawn`; `beside` is r."""
+    """The map from noised integer to score by a noised pair count `drawn`, its deviation and the public score."""
     n_pairs = min(max(drawn, pairs.fewest_likely), pairs.range_steps)
     return Unit(1.0 / n_pairs, beside, deviation / n_pairs)
 

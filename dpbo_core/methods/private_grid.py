@@ -125,7 +125,7 @@ class PrivateGrid:
 
     @staticmethod
     def forms(problem: Problem) -> tuple["PrivateGrid", ...]:
-        """The variants that the advice compares: all cross-validated candidates, or a shortlist if scoring is slow.
+        """The one variant that the advice compares: by public scores a list or shortlist, without them all Λ.
 
         Where every record is scored in a process of its own scoring is the cost: then as many as there are steps.
         """

@@ -216,7 +216,7 @@ class PrivateTrajectory:
         return search_on_public_data(problem, self.public_trials).mean if self.prior == "public" else None
 
     def deviation(self, problem: Problem, public: NDArray[np.float64] | None, scale: float) -> float | None:
-        """The median of the prior's deviation s in units of `scale`, by the doubt of `public`; None without it."""
+        """The median of the prior's deviation from the `public` scores (N,), in units of `scale`; None without."""
         return None if public is None else AMPLITUDE * doubt(problem, float(public.max())) / scale
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "TrajectorySearch":
@@ -400,7 +400,7 @@ class TrajectorySearch(Opaque):
         return total if self._all_pairs is None else shifted(total, self._all_pairs, self._beside)
 
     def _released_step(self, t: int) -> Released:
-        """Step t as it is released: its number, hyperparameters and noised score."""
+        """The step at index t (from 0) as it is released: its number t + 1, hyperparameters and noised score."""
         index, total = self._path[t]
         return {
             "step": t + 1,

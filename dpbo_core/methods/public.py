@@ -107,7 +107,7 @@ class Public:
         return searched(problem, self.public_trials)
 
     def cross_validated(self, problem: Problem) -> tuple[int, ...]:
-        """Indices of the candidates that are cross-validated in any case: all of Λ, or a half, spread evenly."""
+        """Indices cross-validated in any case: all of Λ, or half of `public_trials` spread evenly over it."""
         return required_trials(problem, self.public_trials)
 
     def choice(self, problem: Problem) -> int:

@@ -140,7 +140,7 @@ def public_shortlist(problem: Problem, n_chosen: int, public_search: PublicSearc
 def head_start(
     problem: Problem, listed: tuple[int, ...], public_search: PublicSearch, noise_scale: float
 ) -> NDArray[np.int64]:
-    """Public handicaps, in steps of the exact sum, of candidates that the public score thinks worse.
+    """Public handicaps of the listed candidates: 0 for the public best, negative steps of the sum for worse.
 
     A noisy score and a public one, off by ν and e, are best added with weights 1/ν² and 1/e². So a choice whose
     noise drowns the scores follows the public score, and one with little noise hardly looks at it. Being a public

@@ -94,7 +94,7 @@ def _checked(function: Callable[..., Any], candidates: Arrays, mean: Arrays, dev
 
 
 def assumed_of_acquisition(problem: Problem) -> tuple[str, ...]:
-    """The name of the assumption about a study's own acquisition, whatever its path; none for a built-in one."""
+    """The name of the assumption about a study's own acquisition function; none for a built-in one."""
     return (ACQUISITION_FUNCTION.name,) if problem.search.own_acquisition else ()
 
 

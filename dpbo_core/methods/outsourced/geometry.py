@@ -176,14 +176,14 @@ def _product(X: NDArray[np.float64], P: NDArray[np.float64]) -> NDArray[np.float
 
 
 def algorithm_1_rows(table: Table, floor: float, order: NDArray[np.int64]) -> Sensitive[NDArray[np.float64]]:
-    """The rows that Algorithm 1 multiplies by M, in the published order; an unreadable entry counts as 0."""
+    """The centred rows, singular values `raised` by the floor ω, in the published order; unreadable ones are 0."""
     X = np.stack([numbers(column) for column in table.columns.values()], axis=1)
     X = np.where(np.isfinite(X) & ~table.broken[:, None], X, 0.0)
     return Sensitive(raised(X, floor)[order])
 
 
 def raised(X: NDArray[np.float64], floor: float) -> NDArray[np.float64]:
-    """The centred table X where σ_min ≥ ω, else X̃ with raised singular values."""
+    """Centre X and, where its least singular value is below the floor ω, raise each σ to √(σ² + ω²)."""
     X = X - X.mean(axis=0)  # Alg. 1, line 2
     U, S, Vt = np.linalg.svd(X, full_matrices=False)  # line 4
     if S.min() >= floor:  # line 6

@@ -173,7 +173,7 @@ def utility(box: Outsourced, n_rows: int, n_columns: int, expected: Expected) ->
 
 
 def _by_dim(box: Outsourced, n_rows: int, r: int, expected: Expected, scaled: float, bound: float) -> ByDim:
-    """The paper's own bounds on distances and regret for its transform with r columns, at public guesses."""
+    """The paper's bounds at r columns; `scaled` is the table's diameter in lengthscales, `bound` L on answers."""
     floor = kharkovskii_2020.singular_value_floor(epsilon=box.epsilon, delta=box.delta, projection_dim=r)
     mu = 0.5 * expected.delta_ucb
     nu = kharkovskii_2020.lemma_1_distortion(n_rows=n_rows, failure_probability=mu, projection_dim=r)
