@@ -175,7 +175,7 @@ def _require_driver() -> None:
 
 
 def _connected(place: QueryAddress) -> Any:
-    """A read-only connection to PostgreSQL; texts come as bytes, each statement in its own transaction.
+    """A read-only PostgreSQL connection, texts as bytes; psycopg's logger is silenced for the whole process.
 
     A study names the host, so the environment's password is never sent to it as it is, nor as a hash that serves in
     its place: a server that asks for that is refused, unless it proved its name by a certificate.

@@ -74,7 +74,7 @@ def read_header(path: str | Place | RowGroup, *, mode: ReadMode, shown_as: str) 
 
 
 def read_table(path: str | Contents, *, mode: ReadMode, shown_as: str) -> Table:
-    """All records of a file as a table; nothing that a record holds makes it fail.
+    """All records of a file as a table; a record that cannot be read raises in a PUBLIC file alone.
 
     Args:
         path: where the file is, or what was fetched.

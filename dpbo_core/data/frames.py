@@ -213,7 +213,7 @@ def _target(y: Any, shown_as: str) -> Any:
 
 
 def _in_series(y: Any) -> Any:
-    """A bare pandas or Arrow array wrapped in a series, which can be read value by value."""
+    """A bare pandas or Arrow array wrapped in a series, which can be read value by value; all else as it is."""
     pandas, arrow = nw.dependencies.get_pandas(), nw.dependencies.get_pyarrow()
     if pandas is not None and isinstance(y, pandas.Index | pandas.api.extensions.ExtensionArray):
         return pandas.Series(y)

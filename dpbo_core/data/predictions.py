@@ -128,9 +128,7 @@ class PredictionColumns(Preprocessing):
 
 
 def rows_of(predictions: Any, length: int, width: int) -> Rows | None:
-    """What a user's prediction function returned, as one prediction a record; None for a wrong shape.
-
-    Of two probabilities the second is taken.
+    """A user's predictions as `width` cells a record (for 1, of two the second); None for a wrong shape.
 
     Each item of a list is read by itself: one array of them all would have one type for all, which a text among
     numbers, or a list of another length, would settle for every record.

@@ -62,7 +62,7 @@ def text_cell(text: str) -> object:
 
 
 def cell_of(value: Any) -> object:
-    """A value from memory or a typed file as None, a plain Python value or a NumPy time, of an exact type."""
+    """A value from memory or a typed file as None, a plain Python value or a time; all else is `UNREADABLE`."""
     kind = type(value)
     if value is None or kind is str or kind is bool:
         return value
@@ -90,7 +90,7 @@ def cell_of(value: Any) -> object:
 
 
 def _time(value: Any) -> object:
-    """A date or time of Python or pandas as a NumPy time or a UTC datetime, whatever a subclass overrides."""
+    """A date or time as a NumPy time, or with a zone a UTC datetime; `UNREADABLE` for a zone of a foreign class."""
     if not issubclass(type(value), dt.datetime):
         year, month, day = (getattr(dt.date, part).__get__(value) for part in ("year", "month", "day"))
         return np.datetime64(dt.date(year, month, day), "us")
@@ -129,7 +129,7 @@ def times(array: NDArray[Any]) -> Cells:
 
 
 def times_of_numbers(numbers: NDArray[np.int64], unit: str, zone: dt.tzinfo | None = None) -> Cells:
-    """Times (m,), in `zone` if there is one, from integer offsets in `unit` since 1970; the least is missing."""
+    """Times (m,), in `zone` if there is one, from integer offsets in `unit` since 1970; NaT gives None."""
     missing = numbers == np.iinfo(np.int64).min
     if unit in ("ns", "ps", "fs", "as"):
         micros = numbers // {"ns": 10**3, "ps": 10**6, "fs": 10**9, "as": 10**12}[unit]

@@ -25,7 +25,7 @@ class ReadMode:
         return replace(self, keeps_cells=True)
 
     def with_cells_for(self, columns: Sequence[object] | None) -> Self:
-        """The same read mode, but with the file's own values kept if an estimator takes `columns` as they are."""
+        """This read mode if `columns` is None; else with the file's own values kept for an estimator of those."""
         return self if columns is None else self.with_cells()
 
 

@@ -184,7 +184,7 @@ class Encoded:
 
 
 def fingerprint(table: Table) -> str:
-    """The SHA-256 (64 hex digits) of a table's values, the same on every machine and from CSV or Parquet.
+    """The SHA-256 (64 hex digits) of a PUBLIC table's values, the same on each machine and from CSV or Parquet.
 
     For PUBLIC tables only: a hash of a sensitive table would tell whether a guess of it is right. Integers
     are big-endian 8 bytes, numbers little-endian IEEE doubles (one NaN, one zero), texts length and UTF-8. Where

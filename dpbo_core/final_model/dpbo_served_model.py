@@ -230,7 +230,7 @@ class Behind:
 
 
 def boosted(folder: Path, kind: Any, before: Any = None) -> Any:
-    """The booster (LightGBM's, say) saved in `folder`, behind the fitted transformers `before`, if any.
+    """The booster of library and class `kind` saved in `folder`, behind fitted transformers `before` unless None.
 
     Args:
         folder: of the model.

@@ -166,7 +166,7 @@ def write_booster(folder: Path, booster: Any) -> dict[str, str]:
 
 
 def _library(estimator: Any) -> str:
-    """The package that a booster is of, if it can be written; "" for any other estimator. By identity."""
+    """The package of a booster whose trees alone say how it answers; "" for any other estimator."""
     kind = type(estimator)
     if callable(getattr(estimator, "objective", None)) or getattr(estimator, "pred_early_stop", False):
         return ""  # how it answers is not in its trees alone

@@ -208,10 +208,7 @@ def _two_public_values(column: NamedColumn) -> list[Any]:
 
 
 def model_is_public(release: Release) -> bool:
-    """Whether a model may be trained on public data at the hyperparameters of a release.
-
-    A release that is itself a model needs none, and those behind others' predictions are not ours to train.
-    """
+    """Whether a release leaves a model to train: False without hyperparameters, with a model, or of predictions."""
     if release.facts.get("estimator") == PREDICTIONS:
         return False
     return bool(release.value.get("hyperparameters")) and "model" not in release.value
