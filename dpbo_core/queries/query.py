@@ -98,7 +98,7 @@ class Charged(Opaque):
         message: Message | None = None,
         **public: int | str,
     ) -> Mapping[str, Any]:
-        """The recorded outcome of a noise draw; if there is none, noise is added to the exact value and recorded.
+        """The recorded outcome of a noise draw; if none, the exact value noised, recorded with `public` facts.
 
         Args:
             spend: its price, whose name it has.
@@ -155,7 +155,7 @@ def replay(key: QueryKey, run: Run) -> Release | None:
 
 
 def charged(query: PrivateQuery, run: Run, *follow_ups: PrivateQuery) -> Charged:
-    """Charge a query and its follow-ups, or resume it if charged before, once all that is public is tried out.
+    """Charge a query and its follow-ups, or resume a charged one; of a useless one `run.consent` warns or refuses.
 
     Args:
         query: whose public part is done; no record's content was used.

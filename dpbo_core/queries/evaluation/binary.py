@@ -88,7 +88,7 @@ class BinaryCells(HistogramCells):
         return self.verb
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
-        """Each record's histogram cell, (k,), by class and the bin of the model's `outcome`; 0 if unreadable."""
+        """Each record's cell, (k,): 1 + class·B + bin of `outcome` (its last column if two); 0 if unreadable."""
         values = outcome[:, -1] if outcome.ndim == 2 else outcome
         return class_bins(values, np.asarray(truth), self.edges).astype(np.float64)
 
@@ -192,7 +192,7 @@ class Binary(ReportKind):
         return {name: figures[name] for name in (*self.of_a_group, "positives", "negatives", "read", "flagged")}
 
     def spreads(self, cells: Reals) -> Figures:
-        """The standard deviation that binning leaves in each AUC and in the average precision, by name."""
+        """The standard deviation binning leaves in AUCs and average precision, by name, of counts (G, 2, B)."""
 
         def spread(bins: Reals) -> Reals:
             """The standard deviation that binning leaves in the AUC of histograms `bins` (…, 2, B)."""
@@ -226,7 +226,7 @@ class Binary(ReportKind):
         return denominators
 
     def limits(self, name: str) -> tuple[float, float]:
-        """The least and greatest value of a metric: 0 and 1, but for counts and a lift, and ±1 of a difference."""
+        """A metric's least and greatest value: 0 and 1, but ∞ for counts, lift and log-loss, ±1 of a "gap …"."""
         return (-1.0 if name.startswith("gap ") else 0.0), np.inf if name in UNBOUNDED else 1.0
 
     def parts(self, estimates: Estimates) -> dict[str, Any]:
@@ -298,7 +298,7 @@ class Binary(ReportKind):
 def best_threshold(
     released: Mapping[str, Any], *, false_positive: float, false_negative: float, prevalence: float | None = None
 ) -> dict[str, Any]:
-    """The bin edge of a report, as JSON, above which flagging costs least; at the report's prevalence if None.
+    """The cheapest bin edge with its cost, as JSON (None: flag all or nobody); at `prevalence`, else the report's.
 
     Args:
         released: the value of a report of two classes.

@@ -113,7 +113,7 @@ def _quantiles(values: Reals, positive: NDArray[np.bool_], n_parts: int) -> Real
 def _errors(
     values: Reals, positive: NDArray[np.bool_], edges: tuple[float, ...], own: int, classes: tuple[float, float]
 ) -> tuple[float, float]:
-    """The errors of the AUC and of the recall at edge number `own`, per unit of noise, for (P, N) = `classes`."""
+    """The errors of AUC and recall at edge number `own` per unit of noise, (P, N) = `classes`; ∞ without both."""
     counts, (P, N) = class_counts(values, positive, edges), classes
     if not (counts[0].any() and counts[1].any()):
         return math.inf, math.inf
@@ -167,7 +167,7 @@ def half(values: Reals, positive: NDArray[np.bool_], which: int) -> tuple[Reals,
 
 
 def auc_ties(values: Reals, positive: NDArray[np.bool_], edges: tuple[float, ...]) -> AucTies:
-    """The share of pairs within bins that public records rank right (½ if unknown), its error, the untied share."""
+    """From public records, the share of pairs in bins ranked right (½ if unknown), its error, share not tied."""
     untied = _untied(values, edges)
     values, positive = half(values, positive, SAYS)
     counts = class_counts(values, positive, edges)

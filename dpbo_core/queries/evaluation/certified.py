@@ -31,7 +31,7 @@ WATCH_PARTS = ("alarm", "look", "looks")
 
 
 def report_shown(release: Release) -> CertificateRules:
-    """The rules for a certificate of an evaluation: one noise draw, moved by 2 per record, or person, that counts.
+    """What a certificate must state of an evaluation: one noise draw; sensitivity 2 per record, or per person.
 
     Raises:
         KeyError, TypeError, ValueError: the release shows something else than a report, or its facts do not say.
@@ -58,7 +58,7 @@ def watch_shown(release: Release) -> CertificateRules:
 
 
 def objective_shown(release: Release) -> CertificateRules:
-    """What a certificate must state of a private objective's release: a noise draw for each score, and the choice.
+    """What a certificate must state of a private objective: a noise draw per score and, if paid for, the choice.
 
     Raises:
         KeyError, TypeError, ValueError: the release shows more scores than that, or its facts do not say.

@@ -146,7 +146,7 @@ def count(counter: Counter, table: Table) -> Sensitive[Integers]:
 def count_persons(
     counter: Counter, table: Table, people: Sequence[Person] | None, n_persons: int
 ) -> Sensitive[Integers]:
-    """The exact histogram of a table in memory in which each of `n_persons` persons counts once, sealed.
+    """The sealed histogram in which each person counts once; refused unless `people` has one for each record.
 
     Raises:
         Sealed: the persons are not those of the records.
@@ -159,7 +159,7 @@ def count_persons(
 def count_parts(
     counter: Counter, parts: Sequence[Part], n_records: int, workers: Workers | None = None
 ) -> Sensitive[Integers]:
-    """The exact histogram of files that must hold `n_records` together, sealed; one at a time is in memory.
+    """The sealed histogram of files, refused unless they hold `n_records`; read by `workers`, or here if None.
 
     Raises:
         Sealed: a part could not be read, or the parts no longer hold m records.
@@ -175,7 +175,7 @@ def count_parts(
 def count_persons_of_parts(
     counter: Counter, parts: Sequence[Part], column: str, n_persons: int, workers: Workers | None = None
 ) -> Sensitive[Integers]:
-    """The exact histogram of several files in which each person (named in `column`) counts once, sealed.
+    """The sealed histogram of files, each person (in `column`) counting once; read by `workers`, or here if None.
 
     Raises:
         Sealed: a part could not be read.
@@ -249,7 +249,7 @@ class FileTable:
 def count_table(
     spec: StudySpec, counter: Counter, table: Table, people: Sequence[Person] | None
 ) -> Sensitive[Integers]:
-    """The sealed histogram of a table: of at most k records a person or, if the study says so, of persons."""
+    """The sealed histogram of a table: of records up to each person's limit or, if so stated, of persons."""
     if isinstance(spec.data, PersonFiles):
         return count_persons(counter, table, people, spec.data.n_persons)
     return count(counter, counted_records(spec, table, people))

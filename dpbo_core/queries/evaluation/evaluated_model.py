@@ -236,7 +236,7 @@ def read_model(folder: str | Path) -> tuple[FinalModel, str]:
 
 
 def _verb_of(model: FittedEstimator, fitted: Preprocessing) -> Verb:
-    """The estimator method to evaluate: `predict`, or of two classes `predict_proba`, else `decision_function`."""
+    """The method to evaluate: `predict`; of two classes `predict_proba`, else `decision_function`, or refused."""
     if len(fitted.classes) != 2:
         return "predict"
     for verb in ("predict_proba", "decision_function"):
@@ -256,7 +256,7 @@ def _evaluated(
     public: PublicRecords,
     unlisted: str,
 ) -> EvaluatedModel:
-    """A fitted model as one to evaluate, with its kind of report and its outcomes for public records."""
+    """A fitted model to evaluate, with its report kind and finite public outcomes; too many classes are refused."""
     C, truth, outcome = len(fitted.classes), public.truth, public.outcome
     if C > MOST_CLASSES:
         raise StudyInvalid(

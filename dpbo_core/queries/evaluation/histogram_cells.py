@@ -119,7 +119,7 @@ def class_bins(values: NDArray[np.float64], labels: NDArray[Any], edges: tuple[f
 def kind_cells(
     model: Scorable, records: Encoded, cells: HistogramCells, *, scores: ScoresOf = FittedEstimator.scores
 ) -> Integers:
-    """Each record's cell in this kind of report under a public model, (m,), 0 if unreadable; raises for none.
+    """Each record's cell in this kind of report under a public model, (m,); 0 if unreadable, and no record raises.
 
     Args:
         model: ours, or an estimator's.

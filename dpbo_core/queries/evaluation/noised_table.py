@@ -157,7 +157,7 @@ class NoisedTable:
         return intervals
 
     def _ends_of(self, name: str, value: Reals, middle: Figures, added: dict[str, Spread]) -> Interval:
-        """The interval of metric `name`, within its limits, from what simulated draws `added` to it or its ends."""
+        """The interval of metric `name` in its limits, from the quantiles `added` to it, or to its own two ends."""
         if LOW + name in added:
             low, high = LOW + name, HIGH + name
             return np.asarray(middle[low] + added[low][0]), np.asarray(middle[high] + added[high][1])

@@ -180,7 +180,7 @@ class Regression(ReportKind):
         return spreads | {f"gap {name}": np.hypot(one, rest) for name in self.of_a_group}
 
     def limits(self, name: str) -> tuple[float, float]:
-        """The least and greatest value of a metric: ±E (the bound) if signed, else 0 and E; ±2E of a difference."""
+        """A metric's limits: ±E if signed, 0 to E if absolute, ±2E of a gap, 0 to 1 of a share, −∞ to 1 of R², else 0 to ∞."""
         E = self.bound
         if name.endswith("_share"):
             return 0.0, 1.0

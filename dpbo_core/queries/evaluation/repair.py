@@ -133,7 +133,7 @@ def log_odds(outcome: Reals, public: PublicRecords) -> Reals:
 
 
 def repair(table: NoisedTable, public: PublicRecords, threshold: str | None) -> Repair:
-    """The repair of a two-class model by its released table and public records; `threshold`: "recall=0.9", say.
+    """The repair of a two-class model by its noisy table; `threshold`: a goal, "recall=0.9", or None for its own.
 
     Args:
         table: as it was released.
@@ -181,7 +181,7 @@ def repair(table: NoisedTable, public: PublicRecords, threshold: str | None) -> 
 def recalibration(
     cells: Reals, likely: Reals, variance: float, binned: BinnedLogOdds
 ) -> tuple[float, float, float]:
-    """The slope and intercept (a, b) of Platt's recalibration and its test statistic; (1, 0) if within the noise.
+    """Slope, intercept and χ² of Platt's recalibration to `cells` (`likely`: made ≥ 0); (1, 0) if within noise.
 
     Args:
         cells: (2, B) as released.
@@ -248,7 +248,7 @@ def projected(counts: Reals, total: float) -> Reals:
 
 
 def _edge(table: NoisedTable, kind: Binary, likely: Reals, threshold: str) -> tuple[float, str]:
-    """The threshold for the stated goal, a bin edge, and a sentence on it; the model's own where none will do."""
+    """The bin edge for a goal, "recall=…" or "cost=…", and a sentence; the model's own if none keeps the recall."""
     what, amount = threshold_goal(threshold)
     if what == "cost":
         flagged = at_edges(*likely)

@@ -117,12 +117,12 @@ def ratio(part: Reals, whole: Reals) -> Reals:
 
 
 def wilson(share: Reals, whole: Reals, noise: Sequence[Reals | float] = (0.0, 0.0, 0.0)) -> Interval:
-    """Wilson's interval of a share r = T/W with noise in T and W: the r whose T − r·W is within Z deviations of 0.
+    """Wilson's 90% interval of a share r = T/W whose parts have `noise`: variance of T, covariance, variance of W.
 
     Args:
         share: r.
         whole: W; NaN where it is not above 0.
-        noise: variance of T's noise, its covariance with W's, variance of W's; without noise it is Wilson's (1927).
+        noise: the r are those whose T − r·W is within Z deviations of 0; without noise it is Wilson's (1927).
     """
     with np.errstate(all="ignore"):
         W, (of_part, both, of_whole) = (

@@ -193,7 +193,7 @@ class EvaluationQuery:
     def priced(
         self, key: QueryKey, plan: PrivacyPlan, sources: tuple[Source, ...], size: int = 1, useless: str = ""
     ) -> PrivateQuery:
-        """The evaluation as a query to charge: `size` cells of the records of `sources`; `useless` says why not."""
+        """The evaluation as a query to charge: `size` cells of `sources`; `useless`: why it would be, or ""."""
         per_person = self.spec.privacy.max_records_per_person
         return PrivateQuery(
             key, plan, sources, opening_cap(self.spec), per_person, draws=self.draws(size), useless=useless
@@ -321,7 +321,7 @@ def request_of_released(
     table: SensitiveTable,
     run: Run,
 ) -> EvaluationRequest:
-    """The evaluation of the model that a study released, for records in `table`, with its key in the ledger.
+    """The evaluation of the model that a study released (refused before it has), on `table`, with its ledger key.
 
     Raises:
         StudyInvalid: it released nothing yet.
@@ -400,7 +400,7 @@ def asks_for_evaluation(spec: StudySpec) -> bool:
 def of_a_candidate(
     resolved: ResolvedStudy, public: PublicHalf
 ) -> tuple[EvaluationQuery, EvaluatedModel, Grouping | None]:
-    """A study's own evaluation before it has begun, of the model at any candidate: which will be, nobody knows.
+    """A study's evaluation before tuning: the query, the model at the first candidate (as like as any), the groups.
 
     Raises:
         StudyInvalid: there will be no model, or it cannot be evaluated so.

@@ -101,9 +101,10 @@ def plan_evaluation(
 def planned(
     query: EvaluationQuery, evaluated: EvaluatedModel, grouping: Grouping | None, account: Account | None
 ) -> EvaluationPlan:
-    """The price of an evaluation, its expected errors, and which ε of the account would make it good."""
+    """The price and expected errors of an evaluation and, unless good, which ε left in `account` (None: any) is."""
 
     def judged(epsilon: float) -> ExpectedErrors:
+        """The expected errors of this evaluation at ε = `epsilon`."""
         return expected_errors(replace(query, epsilon=epsilon), evaluated, grouping)
 
     price, expected, more = query.plan(evaluated.unlisted), judged(query.epsilon), ""

@@ -47,7 +47,7 @@ class Fit:
 
 
 def fit(points: NDArray[np.float64], values: NDArray[np.float64], blur: float, noise_variance: float | None) -> Fit:
-    """The Gaussian process prior most probable given `values` at `points` with noise `blur`; σ_n² fitted if None.
+    """The most probable Gaussian process prior of `values` at `points` noised by `blur`; their σ_n² fitted if None.
 
     Args:
         points: Z, (t, r).
@@ -227,5 +227,5 @@ class Modeler:
 
 
 def _due(t: int) -> bool:
-    """Whether the prior is fitted anew at answer t: always at first, then at every fourth."""
+    """Whether the prior is fitted anew at answer t: always up to the 12th, then at every fourth."""
     return t <= 12 or t % 4 == 0

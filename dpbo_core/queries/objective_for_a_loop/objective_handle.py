@@ -38,7 +38,7 @@ from dpbo_core.study_file.toml_file import read_study
 
 
 def objective_of_study(spec: StudySpec, run: Run, *beside: Source) -> OpenObjective:
-    """A study file's [objective], checked and ready to give private scores, none of them charged yet.
+    """A study's [objective], checked and ready for private scores, nothing charged; `beside`: further sources read.
 
     Args:
         spec: the study, on files.
@@ -161,7 +161,7 @@ class ObjectiveHandle(ABC):
         return self._session.submit(submitted_predictions(opened.public, columns, name, table))
 
     def best(self) -> dict[str, Any]:
-        """The best hyperparameters scored so far, by posterior mean or, with `choice_share`, a private draw."""
+        """The best hyperparameters so far, by posterior mean; with `choice_share`, by one draw at first call."""
         return self._session.best()
 
     def close(self) -> Release:

@@ -58,7 +58,7 @@ def _checked_scalar(name: str, value: Any) -> Scalar:
 
 
 def check_in_space(parameters: Parameters, space: SearchSpace) -> None:
-    """Refuse hyperparameters outside the declared space, if it has axes.
+    """Refuse unknown, missing or out-of-range hyperparameters of the declared space, if it has axes.
 
     Raises:
         StudyInvalid: a name that is no axis, an axis that is missing, or a value beyond its ends.

@@ -271,7 +271,7 @@ def _scorable(
 
 
 def _score_of_predictions(public: PublicHalf) -> RecordScore | PairScore:
-    """The study's score, refused if it needs a linear model's margins, which predictions do not have.
+    """The study's score, refused if it is of a linear model's margins y·ŵᵀx, which other predictions do not have.
 
     Raises:
         StudyInvalid: it is of a linear model's margins.
@@ -342,7 +342,7 @@ class _InStudysClasses:
         return rows[list(self.estimator.feature_names_in_)] if hasattr(rows, "columns") else rows
 
     def predict(self, rows: Any) -> NDArray[Any]:
-        """Predicted indices of the study's classes, −1 for another class, or numbers."""
+        """Predicted indices of the study's classes, −1 for another class; of a regression, its numbers."""
         predicted = np.asarray(self.estimator.predict(self._own_columns(rows)))
         return positions(value_column(list(predicted)), self.classes) if self.classes else predicted
 

@@ -47,7 +47,7 @@ class Curator:
     def answer_file(
         self, query: Path, answers: Path, out: Path, *, private: PrivateAnswers | None, accepts: tuple[str, ...]
     ) -> Answer:
-        """Answer the query file in the file `out`: exactly if `private` is None, else charged and noised.
+        """Answer the query file in `out`: exactly if `private` is None (`accepts` must say so), else noised.
 
         Raises:
             DpboError: as `answer`, `read_message` and `write_message`.
@@ -59,7 +59,7 @@ class Curator:
     def answer(
         self, query: Query, answers: Path, *, private: PrivateAnswers | None, accepts: tuple[str, ...] = ()
     ) -> Answer:
-        """The answer to a modeler's query: exact if `private` is None, else charged and noised; recorded first.
+        """The answer, recorded first: exact if `private` is None (`accepts` must say so), else charged and noised.
 
         Args:
             query: as the modeller wrote it.
@@ -162,7 +162,7 @@ class Curator:
         return answer, spend.noise_scale
 
     def _public(self, answers: Path, place: int, n_rows: int) -> float:
-        """The exact answer of the row at `place` of the curator's file, where answers are declared public.
+        """The exact (public) answer of the row at `place` of the curator's file; refused if not measured yet.
 
         Raises:
             StudyInvalid: it has not been measured; may say which row of the curator's own file is asked for.
@@ -180,7 +180,7 @@ class Curator:
 
 
 def _check_way(fixed: Mapping[str, Any] | None, private: PrivateAnswers | None) -> None:
-    """Refuse to answer with other noise than the ledger recorded (`fixed`) for this table; None: nothing recorded.
+    """Refuse to answer, exactly or noised, where the ledger has `fixed` another way for this table (None: no way).
 
     Raises:
         StudyInvalid: it was answered another way. Nothing was drawn.

@@ -180,7 +180,7 @@ class StudyRun(Opaque):
 
 
 def check_first(spec: StudySpec, run: Run) -> None:
-    """Refuse what the study's text, file headers and ledger refuse, before any training; if useless, ask consent.
+    """Refuse before any training what text, headers and ledger refuse; if useless, `run.consent` warns or refuses.
 
     A study of that name and edition that was charged before is not asked for its room again. Where it is useless by
     its words alone, consent is asked for here; where the PUBLIC file says so too, before the charge.
@@ -366,7 +366,7 @@ def _training_refused(error: BaseException) -> StudyInvalid | None:
 
 
 def _trained_before_charge(method: Method, problem: Problem, trained: TrainedModels) -> Problem:
-    """The problem with every model trained that must be before the charge: all candidates of a private path.
+    """The problem with the models trained that must be before the charge: all, if which are tried is private.
 
     Which of them is trained at which step, how long it takes and whether it fails would tell the path. What the
     flow's public tasks did (`PublicWork`) is not done again.

@@ -21,9 +21,7 @@ MOST = 1_000  # editions that are counted, for which any method says "many"
 
 
 def planned_for_schedule(spec: StudySpec, folder: str | Path = ".") -> StudySpec:
-    """The study with as many editions (priced runs) in [budget] as its cap holds; unchanged if stated or no cap.
-
-    A study without a cap of its own says nothing; one whose dataset is another for every edition has one edition.
+    """The study with the [budget] editions its cap holds, 1 if each has its own dataset; as is if stated or no cap.
 
     Args:
         spec: as it is written for a schedule, with its fields.

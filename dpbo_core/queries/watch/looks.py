@@ -88,7 +88,7 @@ def open_look(
     section: WatchSection | None = None,
     vaults: str | Path | None = None,
 ) -> "OpenLook | Look":
-    """Prepare a private check, charging nothing, or read its recorded result; destroys a finished watch's noise.
+    """Prepare a private check, uncharged, or read its result; with `vaults`, destroys a finished watch's noise.
 
     Args, Raises: as `look_once`. Nothing is charged. Where `vaults` is given, the noise of a watch that is over is
     destroyed.
@@ -207,7 +207,7 @@ class OpenLook:
         _record_bit(charge, watch, name, {"look": number, "alarm": above})
 
     def _compare(self, contents: VaultContents, terms_draw: Mapping[str, Any] | None) -> bool:
-        """Whether today's score is below the noisy threshold of `terms_draw`; only here is the table read."""
+        """Whether today's score is below the noisy threshold of the recorded terms; only here is the table read."""
         watch, terms = self.watch, Terms.from_json(terms_draw or {})
         measure, reference = watch.measure, terms.reference
         scorer = sealed(self.table.opened(watch.public), message=messages(StudyInvalid))

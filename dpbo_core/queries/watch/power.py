@@ -46,7 +46,7 @@ class Noise:
 
     @property
     def days(self) -> int:
-        """The number of daily checks within which a fall should be detected: SOON, or a whole pool of tables."""
+        """The number of daily checks in which a fall should be detected: 5, or the pool's size if more."""
         return max(SOON, self.pool)
 
     @property
@@ -149,6 +149,6 @@ _WEIGHTS = np.exp(-_NODES) / np.exp(-_NODES).sum()
 
 
 def _within(looks: int, p: Reals) -> Reals:
-    """The probability 1 − E_z[(1 − p(z))ⁿ] of an alarm in n = `looks` checks; the last axis of p is z."""
+    """The probability 1 − E_z[(1 − p(z))ⁿ] of an alarm in n = `looks` checks; p's last axis is z, at _NODES."""
     with np.errstate(divide="ignore"):
         return np.asarray(-np.expm1(looks * np.log1p(-p)) @ _WEIGHTS)

@@ -210,7 +210,7 @@ class Terms:
 
 
 def asked_terms(section: WatchSection, *, least_records: int, reference: float, rows: int) -> Terms:
-    """The terms (drop, price, reference, least size) that a new watch will be opened on.
+    """The terms (drop, price, reference, least size) of a new watch; refused where no drop or no ε is stated.
 
     Args:
         section: what the study or the command asks for.

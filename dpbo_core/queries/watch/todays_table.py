@@ -140,11 +140,7 @@ def tables_of(section: WatchSection, folder: str | Path) -> tuple[str, ...]:
 
 
 def rows_in_pool(problem: Problem, pool: int, accepts: Collection[str]) -> int:
-    """The most records of one person in `pool` tables read as one; fewer if `accepts` says nobody is in two.
-
-    w·k, since who is in one table may be in every other; k where persons' records are counted over the whole pool,
-    where each person counts once, or where the caller answers for it that nobody is in two tables.
-    """
+    """A person's most records in `pool` tables: k if a column names persons or `accepts` says none recurs, else pool·k."""
     k, counted = problem.max_records_per_person, problem.person is not None or problem.n_persons is not None
     return k if counted or ROWS_IN_ONE_TABLE.name in accepts else pool * k
 
@@ -178,7 +174,7 @@ def counted_of(problem: Problem) -> str:
 
 
 def check_watchable(spec: StudySpec) -> None:
-    """Refuse a study without a public model, or with records that it was trained on.
+    """Refuse a study that trains no model on public data: of a sensitive training set, or of given predictions.
 
     Raises:
         StudyInvalid: the training set is sensitive.

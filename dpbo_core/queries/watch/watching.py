@@ -96,7 +96,7 @@ class Watching:
 
     @property
     def spread(self) -> float:
-        """The standard deviation of a record's score, cross-validated publicly; half its range before release."""
+        """A record's score's deviation, cross-validated publicly; half its range for pairs or before release."""
         problem = self.public.problem
         if self.tuned is None or isinstance(self.measure, PairMeasure):
             return problem.score_range / 2.0
@@ -104,7 +104,7 @@ class Watching:
         return float(steps.std()) * problem.score_range / GRID
 
     def with_threshold(self) -> "Watching":
-        """The watch with its threshold θ: a fixed one, or the one that errs least."""
+        """The watch with its threshold θ: the fixed one, else the best, with `useless` stated if that fails too."""
         if self.terms.threshold is not None:
             return self
         noise = self.terms.noise(self.measure, self.terms.least_records, self.spread)
@@ -197,7 +197,7 @@ class WatchPlan:
 
     @property
     def advised(self) -> int:
-        """The smallest number of tables, read as one, that has the best verdict."""
+        """The smallest of the compared numbers of tables, read as one, that has the best verdict."""
         return min(self.compared, key=lambda pool: (VERDICTS.index(self.compared[pool].verdict), pool))
 
 
