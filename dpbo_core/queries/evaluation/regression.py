@@ -180,7 +180,7 @@ class Regression(ReportKind):
         return spreads | {f"gap {name}": np.hypot(one, rest) for name in self.of_a_group}
 
     def limits(self, name: str) -> tuple[float, float]:
-        """A metric's limits: ±E if signed, 0 to E if absolute, ±2E of a gap, 0 to 1 of a share, −∞ to 1 of R², else 0 to ∞."""
+        """A metric's limits: ±E signed, 0 to E absolute, ±2E gaps, 0 to 1 shares, −∞ to 1 R², 0 to ∞ others."""
         E = self.bound
         if name.endswith("_share"):
             return 0.0, 1.0

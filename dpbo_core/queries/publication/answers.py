@@ -110,7 +110,7 @@ class Curator:
         _check_way(self.run.ledger.fix_answers(table.dataset, publication, _terms(private)), private)
 
     def _published(self, query: Query, vault: Vault) -> Release:
-        """The release of the published table that the query names."""
+        """The release of the published table that the query names; refused if it, or that row, is not here."""
         release = self.run.ledger.release_named(query.publication)
         if release is None or not vault.table.exists():
             raise StudyInvalid(
