@@ -59,7 +59,7 @@ class PrivacyBudget:
 
     @property
     def delta_only_units(self) -> int:
-        """The part of the cap's δ, in 10⁻¹², for draws that are only (ε, δ); 0 unless what it accepts needs it."""
+        """The part of the cap's δ, in 10⁻¹², for (ε, δ) draws: half if an accepted assumption needs it, else 0."""
         return self.delta_units // 2 if NEEDS_ONLY_DELTA & set(self.accepts) else 0
 
     @property

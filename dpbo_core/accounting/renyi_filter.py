@@ -73,11 +73,11 @@ class Filter:
         return Filter(self.alpha, self.units + (cost if _sums_to_total(draws, total) else total.rho_units))
 
     def fits(self, epsilon_units: int, delta: float) -> bool:
-        """Whether the filter's summed Rényi prices stay within what (ε, δ_z) allows at its order α*."""
+        """Whether the filter has an order α* and its summed Rényi prices stay within what (ε, δ_z) allows there."""
         return self.alpha > 0.0 and self.units <= most_units(self.alpha, epsilon_units, delta)
 
     def epsilon(self, delta: float) -> float:
-        """The ε of the filter's summed Rényi prices at α* and δ_z, rounded up; infinite if nothing is filtered."""
+        """The ε of the filter's summed Rényi prices at α* and δ_z, rounded up; infinite without an order or δ_z."""
         if self.alpha == 0.0 or delta == 0.0:
             return math.inf
         return proposition_12_worth(alpha=self.alpha, cost=self.alpha * from_units(self.units), delta=delta)
@@ -118,7 +118,7 @@ def draw_units(draw: Draw, alpha: float) -> int:
 
 
 def together(draws: Mapping[Draw, int], delta_units: int, delta: float) -> tuple[float, float]:
-    """The composed (ε, δ) of noise draws as people see it: the smaller by basic composition or by Rényi orders.
+    """The composed (ε, δ) of noise draws, for display: the smaller by basic composition or by Rényi orders.
 
     A description of what was drawn, and no rule: the order is chosen afterwards, so it admits nothing.
 

@@ -46,7 +46,7 @@ class Number:
 
     @property
     def center_and_scale(self) -> tuple[float, float]:
-        """The center to subtract and the scale to divide by, fitted to the training column."""
+        """The center to subtract and the scale to divide by; (0, 1) where the training column is constant."""
         return (self.mean, self.deviation) if self.deviation > 0 else (0.0, 1.0)
 
     def fill(self, column: Column, out: NDArray[np.float64], broken: NDArray[np.bool_]) -> None:

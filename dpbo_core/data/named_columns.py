@@ -253,7 +253,7 @@ def kind_of(name: str, cells: Cells, hint: Any = None) -> NamedColumn:
 
 
 def _parsed_text(cell: object) -> object:
-    """The value that a CSV text means: truth value, time, number or text."""
+    """The value that a CSV text means: truth value, time, number or text; what is no text as it is."""
     if not isinstance(cell, str):
         return cell
     if cell.lower() in ("true", "false"):

@@ -230,7 +230,7 @@ def _decoded_column(values: Any) -> Column:
 
 
 def _cells(values: Any) -> Cells:
-    """The values of an Arrow column as Python's; one that cannot be read is missing for its own record alone."""
+    """The values of an Arrow column as Python's; one that cannot be read is `UNREADABLE` and costs no other."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(values.type):

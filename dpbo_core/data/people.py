@@ -78,7 +78,7 @@ def _whole(value: float | np.floating[Any]) -> Person:
 
 
 def read_people(path: str | Contents, column: str, *, shown_as: str) -> tuple[Person, ...]:
-    """Each record's person identifier, read from `column` of a file whose header was checked.
+    """Each record's person identifier, None for nobody's, from `column` of a file whose header was checked.
 
     Raises:
         StudyInvalid: as `read_table` of a sensitive file: nothing in a record does it.

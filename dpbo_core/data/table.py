@@ -160,7 +160,7 @@ class Encoded:
 
     @property
     def truth(self) -> NDArray[np.int64] | NDArray[np.float64]:
-        """What predictions are compared with, (m,): class indices, or the targets of a regression."""
+        """What predictions are compared with, (m,): class indices, −1 if replaced, or a regression's targets."""
         return self.labels if self.targets is None else self.targets
 
     @property

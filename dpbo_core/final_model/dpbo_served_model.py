@@ -154,11 +154,11 @@ class Linear:
             self.predict_proba = lambda rows: of_log_odds(self.decision_function(rows))
 
     def decision_function(self, rows: Any) -> NDArray[np.float64]:
-        """The margin of each row, (m,)."""
+        """The value wᵀx of each row, (m,)."""
         return np.asarray(rows @ self._weights)
 
     def predict(self, rows: Any) -> NDArray[np.intp]:
-        """The predicted class of each row, (m,): 1 where the margin is above 0."""
+        """The predicted class of each row, (m,): 1 where wᵀx is above 0."""
         return np.asarray((self.decision_function(rows) > 0.0).astype(int))
 
 
@@ -189,7 +189,7 @@ class Repaired:
         return np.asarray((self._decision_values(rows) > self.terms["threshold"]).astype(int))
 
     def _decision_values(self, rows: Any) -> NDArray[np.float64]:
-        """What the method that the repair is for gives for each row, (m,): decision values, or probabilities."""
+        """The wrapped classifier's decision values or, by its `verb`, probabilities of class 1, (m,)."""
         values = np.asarray(getattr(self.estimator, self.terms["verb"])(rows))
         return values[:, 1] if values.ndim == 2 else values
 
@@ -278,7 +278,7 @@ def data_frame(columns: list[dict[str, Any]], table: Any) -> Any:
 
 
 def series(column: dict[str, Any], values: list[Any]) -> Any:
-    """One column of the model's data frame, of the type that it had in training."""
+    """One column of the model's data frame, of the type that it had in training; refused where a value is not."""
     import pandas as pd
 
     kind, cells = column["kind"], []
@@ -296,7 +296,7 @@ def series(column: dict[str, Any], values: list[Any]) -> Any:
 
 
 def cell(column: dict[str, Any], value: Any) -> Any:
-    """A value of a table converted to its column's type; NaN, or of a time NaT, where it is missing.
+    """A value of a table converted to its column's type, or refused; NaN, or of a time NaT, where it is missing.
 
     Raises:
         ValueError: it cannot be put into it.

@@ -150,7 +150,7 @@ def packages_of(estimator: Any) -> tuple[str, ...]:
 
 
 def is_linear(estimator: Any) -> bool:
-    """Whether the estimator is dpbo's own repaired linear model, which needs no scikit-learn."""
+    """Whether the estimator is dpbo's own linear model, recalibrated, which needs no scikit-learn to be loaded."""
     return isinstance(estimator, Repaired) and isinstance(estimator.estimator, Linear)
 
 
@@ -263,7 +263,7 @@ def _read_preprocessing(fields: dict[str, Any]) -> Preprocessing:
 
 
 def _read_feature(fields: dict[str, Any]) -> Feature | NamedColumn:
-    """A feature, or a column as it is, by which fields of `model.json` it has."""
+    """The number, category or named column that fields of `model.json` describe."""
     kind = NamedColumn if "kind" in fields else Category if "values" in fields else Number
     values: dict[str, Any] = {
         name: tuple(item) if isinstance(item, list) else item for name, item in fields.items()

@@ -24,7 +24,7 @@ LEDGER_LOCK = 0x6470626F  # "dpbo": the advisory lock every writer of a PostgreS
 
 
 def ledger_url(url: str | None = None) -> str:
-    """The SQLAlchemy URL of the ledger: `url`, the environment's, or ./mlruns/ledger.db of the current folder.
+    """The SQLAlchemy URL of the ledger: `url` unless None, else the environment's, else ./mlruns/ledger.db here.
 
     Raises:
         StudyInvalid: an open ledger instead of a URL, which no clone and no other process could share; or the
@@ -71,7 +71,7 @@ def team_address(url: str) -> sa.URL:
 
 
 def open_engine(url: str) -> tuple[sa.Engine, Path]:
-    """An engine on the ledger's database, and the path of the file that reveals a restored older copy.
+    """An engine on the ledger's database, made if it is a missing SQLite file; and its rollback guard's file.
 
     Raises:
         StudyInvalid: the URL names no database a ledger can be kept in, or its folder cannot be written.
@@ -156,7 +156,7 @@ def _sqlite_to_read(path: Path) -> sa.Engine:
 
 
 def _changed_at(record: Path) -> int:
-    """The time at which the rollback guard's file `record` was last changed; 0 where there is none yet."""
+    """When the rollback guard's file `record` was last changed, in nanoseconds; 0 where there is none yet."""
     try:
         return record.stat().st_mtime_ns
     except OSError:

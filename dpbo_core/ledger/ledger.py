@@ -217,7 +217,7 @@ class PrivacyLedger(OwnersLedger):
         return Reservation(self._store, int(row.id), key, str(row.noise))
 
     def accounts(self, dataset: str | None = None) -> tuple[DatasetAccount, ...]:
-        """Every dataset's account (cap, charges, releases), or that of one; empty if the name is unknown."""
+        """The account (cap, charges, releases) of `dataset`, or where None of each; empty if it has no cap."""
         with self._store.reading() as connection, row_decoding():
             caps = [cap_of(connection, name) for name in connection.scalars(NAMES).all() if dataset in (None, name)]
             return tuple(account_of(connection, cap) for cap in caps if cap is not None)

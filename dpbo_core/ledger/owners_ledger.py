@@ -71,7 +71,7 @@ class OwnersLedger(RecordedStudies):
         largest_epsilon: float | None = None,
         a_day: float | None = None,
     ) -> bool:
-        """Open a dataset's cap and record its sources and limits; False if the very same cap was open already.
+        """Open a dataset's cap and record its sources and limits but None; False if the same cap was open already.
 
         Args:
             budget: the cap.
@@ -103,7 +103,7 @@ class OwnersLedger(RecordedStudies):
         sources: tuple[Source, ...],
         estimators: tuple[str, ...] = (),
     ) -> None:
-        """Record the cap, sensitive sources and estimators of studies that others will start, if there is a cap.
+        """Record cap, sources and estimators of studies that others will start; nothing if the dataset has no cap.
 
         Raises:
             StudyInvalid: `cap` is not the cap that the dataset has.

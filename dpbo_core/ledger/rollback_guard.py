@@ -56,7 +56,7 @@ class RollbackGuard:
 
     @property
     def path_of_user(self) -> Path | None:
-        """The path of the user's own record of this ledger; None without a home, or before its identity is read."""
+        """The path of the user's own record of this ledger; None without a home directory or a known identity."""
         named = os.environ.get(SETTING, "")
         try:
             state = Path(named) if os.path.isabs(named) else Path.home() / ".local" / "state"  # noqa: PTH117
@@ -65,7 +65,7 @@ class RollbackGuard:
         return None if self._name is None else state / "dpbo" / self._name
 
     def of_user(self) -> Place:
-        """The newest entry that the user's own record names; the start where it has none or is unreadable."""
+        """The newest entry in the user's own record; the start where there is none or, warned, unreadable."""
         path = self.path_of_user
         try:
             return START if path is None else Record(path).read()

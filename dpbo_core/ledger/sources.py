@@ -111,7 +111,7 @@ def same_records(one: Source, other: Source) -> bool:
 
 
 def covers(published: Source, source: Source) -> bool:
-    """Whether all records of `source` lie in the file or folder `published`."""
+    """Whether all records of `source` lie in the file or folder `published`; False for what is no file."""
     inside = str(Path(source.name).parent) == published.name and source.name.endswith(".parquet")
     return source.kind == "file" and (
         source.name == published.name or bool(source.marks & published.marks) or inside

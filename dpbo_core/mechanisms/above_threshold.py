@@ -77,18 +77,18 @@ class AboveThreshold:
 
     @property
     def of_threshold(self) -> DiscreteLaplace:
-        """The distribution of the threshold's noise z: a discrete Laplace, its first non-negative draw."""
+        """The discrete Laplace whose first non-negative draw is the threshold's noise z."""
         first, _ = theorem_4_epsilons(epsilon_units=self.epsilon_units)
         return DiscreteLaplace(self.sensitivity, first, self.unit)
 
     @property
     def of_comparison(self) -> DiscreteLaplace:
-        """The distribution of a comparison's noise ν_t: a discrete Laplace, its first non-negative draw."""
+        """The discrete Laplace whose first non-negative draw is a comparison's noise ν_t."""
         _, second = theorem_4_epsilons(epsilon_units=self.epsilon_units)
         return DiscreteLaplace(2 * self.sensitivity, second, self.unit)
 
     def spend(self, what: str) -> Spend:
-        """The price of all comparisons of a watch together, named `what`: pure ε, ρ = ε²/2, and a noise scale."""
+        """The price of all comparisons with one threshold together, named `what`: pure ε, and ρ = ε²/2."""
         return Spend(
             what=what,
             mechanism="above threshold",
@@ -100,18 +100,18 @@ class AboveThreshold:
         )
 
     def draw_threshold(self, source: NoiseSource) -> Sensitive[int]:
-        """Draw the threshold's noise z, once for all looks (private checks) of a watch."""
+        """Draw the threshold's noise z, once for all comparisons with it."""
         return _drawn(self.of_threshold, source)
 
     def draw_comparison(self, source: NoiseSource) -> Sensitive[int]:
-        """Draw the noise ν_t of one look's (private check's) comparison with the threshold."""
+        """Draw the noise ν_t of one comparison with the threshold."""
         return _drawn(self.of_comparison, source)
 
 
 def alarm(
     value: Sensitive[int], *, fall: Fall, threshold: int, of_threshold: Sensitive[int], of_look: Sensitive[int]
 ) -> bool:
-    """A look's one answer: whether the noisy fall reaches the noisy threshold, u_t + ν_t ≥ θ + z, exactly.
+    """Whether the noisy fall of `value` reaches the noisy threshold, u_t + ν_t ≥ θ + z: what a comparison releases.
 
     Raises:
         MechanismRefused: a value that is not an exact integer in range.

@@ -57,7 +57,7 @@ def check_integer(value: object) -> int:
 
 
 def check_table(table: NDArray[np.int64], shape: tuple[int, ...]) -> NDArray[np.int64]:
-    """The table, refused unless of exact integers in range; the message does not tell which was not."""
+    """The table, refused unless of this shape and of integers in range; the message does not tell which was not."""
     sound = table.dtype == np.int64 and table.shape == shape
     if not sound or (table.size and max(int(table.max()), -int(table.min())) > LARGEST_SUM):
         raise refused("the table is not one of exact integers in range")

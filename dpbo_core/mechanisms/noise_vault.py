@@ -61,12 +61,12 @@ class NoiseVault:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Context with a lock on a watch's secret noise, so that one look (private check) is taken at a time."""
+        """Context with a lock on the vault, so that one look (private comparison) is taken at a time."""
         with locked_folder(self.folder):
             yield
 
     def contents(self) -> VaultContents | None:
-        """The secret noise of a watch as its file has it; None before there is one; once destroyed it raises.
+        """The secret noise in the vault's file, of threshold and looks; None before any; raises once destroyed.
 
         Raises:
             DpboError: it cannot be read.
@@ -93,7 +93,7 @@ class NoiseVault:
         return contents
 
     def opened(self, draw: Callable[[], Sensitive[int]]) -> VaultContents:
-        """The watch's secret noise, begun on disk with the threshold's noise alone if there is none."""
+        """The vault's secret noise, begun on disk with the threshold's alone, by `draw`, if there is none."""
         return self.contents() or self._save(VaultContents(_random_identity(), draw()))
 
     def begun(self, contents: VaultContents, name: str, draw: Callable[[], Sensitive[int]]) -> VaultContents:
@@ -108,7 +108,7 @@ class NoiseVault:
         return self._save(replace(contents, looks={**contents.looks, name: look}))
 
     def shred(self) -> None:
-        """Destroy a watch's secret noise, as well as a disk lets itself be overwritten; never fails.
+        """Destroy the vault's secret noise, as well as a disk lets itself be overwritten; never fails.
 
         Only for a watch whose alarm the ledger has: before that it would be the end of the watch.
         """
@@ -161,7 +161,7 @@ def _as_json(contents: VaultContents) -> str:
 
 
 def _from_text(text: str) -> VaultContents:
-    """A watch's secret noise, in a text that `_as_json` wrote.
+    """The vault's secret noise, in a text that `_as_json` wrote.
 
     Raises:
         ValueError, LookupError, TypeError, AttributeError: it is none.

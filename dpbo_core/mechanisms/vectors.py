@@ -65,7 +65,7 @@ class DiscreteGaussianVector:
         return theorem_14_sigma(rho=self.rho, sensitivity=self.sensitivity)
 
     def measurement(self) -> Any:
-        """OpenDP's measurement of this noise, once its own privacy map agrees with ρ.
+        """OpenDP's measurement of this noise; refused where its own privacy map is above ρ.
 
         Raises:
             MechanismRefused: a scale that cannot be sampled, or a price above ρ.
@@ -100,7 +100,7 @@ class DiscreteLaplaceVector:
         return self.sensitivity / self.epsilon * (1.0 + 1e-12)
 
     def measurement(self) -> Any:
-        """OpenDP's measurement of this noise, once its own privacy map agrees with ε.
+        """OpenDP's measurement of this noise; refused where its own privacy map is above ε.
 
         Raises:
             MechanismRefused: a scale that cannot be sampled, or a price above ε.

@@ -247,21 +247,21 @@ class DpHypo:
 
     @property
     def c(self) -> float:
-        """The least ratio c of a trial's density to the prior; where unstated 0.75, or 0.25 in the black box."""
+        """The least ratio c of a trial's density to the prior; where unstated 0.75, or 0.25 with `base_epsilon`."""
         return 0.75 if self.lower is None else self.lower
 
     @property
     def C(self) -> float:  # noqa: N802  the paper's
-        """The largest ratio C of a trial's density to the prior; where unstated 2, or 4 in the black box."""
+        """The largest ratio C of a trial's density to the prior; where unstated 2, or 4 with `base_epsilon`."""
         return 2.0 if self.upper is None else self.upper
 
     @property
     def beta(self) -> float:
-        """The inverse temperature β of the density that scores make; where unstated 1, or 50 in the black box."""
+        """The inverse temperature β of the density by scores; where unstated 1, or 50 with `base_epsilon`."""
         return 1.0 if self.inverse_temperature is None else self.inverse_temperature
 
     def law(self, problem: Problem) -> Stopping:
-        """The distribution of the number of trials K, with the study's `steps` as its mean.
+        """The distribution of the number of trials K: always 1 for "one", else of mean `steps` of the study.
 
         Raises:
             StudyInvalid: no such law has the study's `steps` as its mean.
@@ -344,7 +344,7 @@ class DpHypo:
             )
 
     def _sampler(self, problem: Problem, trial: Trial, prior: NDArray[np.float64]) -> Sampler:
-        """What proposes each trial's candidate (Algorithm 2 or 3), before the first trial."""
+        """The sampler of each trial's candidate before the first trial: uniform, or a Gaussian process."""
         G = problem.score_range
         lower, upper = self.bounds
         if lower == 1.0 or upper == 1.0:  # the only density in the box is the prior

@@ -36,7 +36,7 @@ def chosen_and_scored(release: Release, *, choice: str, score: str) -> ReleasedS
 
 
 def steps_and_look(release: Release, look: str) -> ReleasedScores:
-    """Each step's score, the choice and its one more noised score, the draw named `look`, in a released path."""
+    """The choice and scores in a released path: each step's and, of a draw named `look`, one more of the choice."""
     value, unit = release.value, release.score_per_unit
     scales = {spend.what: spend.noise_scale * unit for spend in release.spends}
     scores = [

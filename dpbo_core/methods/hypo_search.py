@@ -61,7 +61,7 @@ Law = Literal["negative_binomial", "poisson", "one"]
 
 
 def law_of(name: Law, shape: float, mean: int) -> Stopping:
-    """The distribution `name` of the number of trials K with this shape and mean; refused if it cannot be drawn.
+    """The distribution of the number of trials K of this shape and mean ("one": always 1); refused if undrawable.
 
     Args:
         name: which family.

@@ -90,7 +90,7 @@ class NoisyGP(pricing.OnThePrior):
         _ = self.scale
 
     def proof(self, problem: Problem, uncapped: Sequence[pricing.Output]) -> tuple[Evidence, tuple[str, ...]]:
-        """The proof's standing and its assumptions; `uncapped` outputs rest on a theorem, not on the range.
+        """How well the proof stands, and its assumptions; `uncapped` outputs rest on a theorem, not the range.
 
         Raises:
             StudyInvalid: an acquisition that Theorem 3 does not speak of.
@@ -234,7 +234,7 @@ class ExactGP(pricing.OnThePrior):
         _ = self.scale
 
     def proof(self, problem: Problem, uncapped: Sequence[pricing.Output]) -> tuple[Evidence, tuple[str, ...]]:
-        """The proof's standing and its assumptions; `uncapped` outputs rest on a theorem, not on the range."""
+        """How well the proof stands, and its assumptions; `uncapped` outputs rest on a theorem, not the range."""
         del problem
         assumptions = (GP_PRIOR.name,) * bool(uncapped) + (DE_FREITAS_CONSTANTS.name,) * ("score" in uncapped)
         choice = self.outputs != "score"
@@ -342,7 +342,7 @@ class NoisyGPSearch(Opaque):
         self._bo = BayesianSearch(posterior, method.acquisition(problem), problem.search.seed)
 
     def step(self, objective: Scorer, noise: Noise) -> None:
-        """Score a candidate, add noise, v_t = f_V(λ_t) + N(0, σ²), and add that to the sealed posterior."""
+        """Score a candidate with noise, v_t = f_V(λ_t) + N(0, σ²), and add that to the private posterior."""
         if self._noise is None:
             sigma, T = self._method.noise_variance**0.5, self._method.n_steps(self._problem)
             self._noise = noise.unreleased(lambda source: observation_noise(sigma, T, source))

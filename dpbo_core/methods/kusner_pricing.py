@@ -127,7 +127,7 @@ class PriorScale:
         return np.asarray(np.clip(steps, *limits), dtype=np.int64)
 
     def binds(self, sensitivity: float) -> bool:
-        """Whether the range caps what is released (`cap_at_range`) and is at most a theorem's `sensitivity`."""
+        """Whether the range caps what is released: True with `cap_at_range` and a `sensitivity` of at least it."""
         return self.capped and sensitivity >= self.width
 
     def sensitivity_steps(self, sensitivity: float) -> int:
@@ -175,7 +175,7 @@ def _up_to(delta_units: int, spend: Spend) -> Spend:
 
 
 def certified_draws(release: Release, score: str) -> tuple[dict[str, tuple[str, ...]], set[str]]:
-    """The mechanisms by draw that a certificate must state, the score's named `score`, and which rest on the prior.
+    """Draw → mechanisms that a certificate must state, the score's draw `score`; and draws that rest on the prior.
 
     Raises:
         ValueError, KeyError: the release is none of these two methods.
@@ -336,7 +336,7 @@ class OnThePrior(ABC):
 
     @abstractmethod
     def proof(self, problem: Problem, uncapped: Sequence[Output]) -> tuple[Evidence, tuple[str, ...]]:
-        """The proof's standing and its assumptions; `uncapped` outputs rest on a theorem, not on the range."""
+        """How well the proof stands, and its assumptions; `uncapped` outputs rest on a theorem, not the range."""
 
     @abstractmethod
     def score_sensitivity(self, problem: Problem) -> float:

@@ -104,7 +104,7 @@ class Lipschitz:
 
     @property
     def public_path(self) -> bool:
-        """Whether the order of scoring is public: all of Λ has its own order, a path follows raw scores."""
+        """Whether the order of scoring is public: True where all of Λ is scored, False for a path."""
         return self.scores_all
 
     @property
@@ -306,7 +306,7 @@ class LipschitzSearch(BestScore):
 
 
 def _score_bound(spend: Spend) -> str:
-    """Theorem 8's bound on the noise of the best score, as a sentence."""
+    """Theorem 8's bound on the noise of the best score, which holds with probability 95 %, as a clause."""
     bound = kusner_2015.theorem_8_error_bound(
         sensitivity=spend.sensitivity, epsilon=spend.epsilon, failure_probability=FAILURE
     )

@@ -216,7 +216,7 @@ class PrivateGrid:
         return GridSearch(self, problem, plan, *self._mechanisms(problem))
 
     def subset(self, problem: Problem) -> tuple[tuple[int, ...], Pairing | None, NDArray[np.int64]]:
-        """The candidates to score, what they are compared with (None: nothing), and their public head start.
+        """The candidates to score, what they are compared with (None: nothing), their public head start in steps.
 
         All of it is public. The head start is what the public training set has to say in the choice; no record
         moves it.

@@ -23,7 +23,7 @@ def make_release(
     value: Mapping[str, Any],
     score_bound: str = "",
 ) -> Release:
-    """The release of `value`, with the public facts a reader needs beside the guarantee.
+    """The release of `value`, not recorded yet, with the public facts a reader needs beside the guarantee.
 
     A score is stated in its natural unit too, as its metric; so is the baseline, where there is one. `score_bound`
     is what a theorem says of the score's error, in words.

@@ -31,7 +31,7 @@ def sealed(
     failure: Callable[[], BaseException] = Sealed,
     message: Message | None = None,
 ) -> T:
-    """The result of `work`; any exception of it is replaced by the error `failure`, which tells no data.
+    """The result of `work`; any exception but the operator's Ctrl-C becomes the error `failure`, without data.
 
     Args:
         work: holds sensitive data.
@@ -66,7 +66,7 @@ def messages(*kinds: type[DpboError]) -> Message:
 
 
 def attempted(work: Callable[[], T], otherwise: D) -> T | D:
-    """The result of `work`, or `otherwise` whatever it raises.
+    """The result of `work`, or `otherwise` if it raises anything but the operator's own Ctrl-C.
 
     Raises:
         KeyboardInterrupt: the operator's own, made anew.
@@ -82,7 +82,7 @@ def attempted(work: Callable[[], T], otherwise: D) -> T | D:
 
 
 def each(work: Callable[[I], T], items: Iterable[I], otherwise: D) -> list[T | D]:
-    """The result of `work` for each item; `otherwise` for an item on which it raises anything.
+    """The result of `work` for each item; `otherwise` where it raises anything but the operator's own Ctrl-C.
 
     Raises:
         KeyboardInterrupt: the operator's own, made anew.
