@@ -213,7 +213,7 @@ def _misplaced_answer(search: State, message: Answer) -> StudyInvalid:
 
 
 def _read_state(path: Path, *, missing: State | None) -> State:
-    """The search in a state file; `missing` where there is no file, or an error if that is None."""
+    """The search in a state file; `missing` where there is no file; if that is None, an error is raised."""
     try:
         text = path.read_bytes()
     except FileNotFoundError:

@@ -150,7 +150,7 @@ class PairMeasure:
 
 
 def measure_of(problem: Problem, k: int) -> MeanMeasure | PairMeasure:
-    """The measure that a watch compares, of a mean or of pairs, with k records per person."""
+    """What a watch compares: pairs if the study's score counts pairs, else a mean; k records a person at most."""
     if isinstance(problem.score, PairScore):
         share = problem.positives if problem.positives is not None else EVEN
         least = 1.0 / (problem.n_training if problem.trainer is not None else 2)
