@@ -14,10 +14,10 @@ SERVERS = (
     "serve",
 )  # fmt: skip
 LONG = (
-    SERVED, "failures", "estimator", "enforced", "evaluation", "watch", "workers", "docs", "named_columns",
-    "contract", "listed", "ledger_audit", "ledger_tampering", "seconds", "hostile_records", "architecture",
-    "dashboard", "study", "stored_parts", "ledger", "persons", "replay", "ledger_meaning", "evaluation_persons",
-    "temporary_server",
+    SERVED, "docs", "enumerator", "search_face", "private_objective", "public_process", "one_query",
+    "estimator", "watch", "evaluation", "dashboard", "workers", "pooled", "hostile_records", "named_columns",
+    "contract", "ledger_audit", "ledger_tampering", "architecture", "study", "stored_parts", "seconds", "ledger",
+    "persons", "replay", "ledger_meaning", "score_contract", "enforced", "submissions",
 )  # fmt: skip
 
 

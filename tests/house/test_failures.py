@@ -209,34 +209,33 @@ def least_lambda(n, d, tilt_norm=0.0):
     return math.exp(high)
 
 
-@pytest.mark.parametrize("n", [1, 30])
-def test_no_data_set_makes_a_built_in_training_fail(n):
+@pytest.mark.parametrize(("n", "d"), [(1, 1), (1, 5), (30, 5)])
+def test_no_data_set_makes_a_built_in_training_fail(n, d):
     rng = np.random.default_rng(n)
-    for d in (1, 5):
-        sizes = Sizes(n, d, 2)
-        small = least_lambda(n, d)
-        perturbed = [{"lambda": value} for value in (small, 1e-5, 1.0, 1e99)]
-        steps = [
-            {"learning_rate": rate, "clipping_norm": clip, "epochs": 2}
-            for rate, clip in ((1e-100, 1e100), (1.0, 1.0), (1e100, 1e-100))
-        ]
-        for algorithm, points in (
-            (OutputPerturbation(1.0), perturbed),
-            (ObjectivePerturbation(60.0), perturbed[1:]),
-            (NoisyGradientDescent("logistic", 0.5), steps),
-            (NoisyGradientDescent("softmax", 0.5), steps),
-            (DpSgd("logistic", 2.0, 0.5, 2.0), steps),
-        ):
-            for point in points:
-                try:
-                    algorithm.check(sizes, point)
-                except StudyInvalid:
-                    assert isinstance(algorithm, ObjectivePerturbation)  # the tilt's Jacobian costs more than ε
-                    continue
-                for name, Z in hostile(n, d, rng).items():
-                    with np.errstate(all="ignore"):
-                        weights = algorithm.train(encoded(Z), point, SYSTEM).weights
-                    assert np.isfinite(weights).all(), (name, point)
+    sizes = Sizes(n, d, 2)
+    small = least_lambda(n, d)
+    perturbed = [{"lambda": value} for value in (small, 1e-5, 1.0, 1e99)]
+    steps = [
+        {"learning_rate": rate, "clipping_norm": clip, "epochs": 2}
+        for rate, clip in ((1e-100, 1e100), (1.0, 1.0), (1e100, 1e-100))
+    ]
+    for algorithm, points in (
+        (OutputPerturbation(1.0), perturbed),
+        (ObjectivePerturbation(60.0), perturbed[1:]),
+        (NoisyGradientDescent("logistic", 0.5), steps),
+        (NoisyGradientDescent("softmax", 0.5), steps),
+        (DpSgd("logistic", 2.0, 0.5, 2.0), steps),
+    ):
+        for point in points:
+            try:
+                algorithm.check(sizes, point)
+            except StudyInvalid:
+                assert isinstance(algorithm, ObjectivePerturbation)  # the tilt's Jacobian costs more than ε
+                continue
+            for name, Z in hostile(n, d, rng).items():
+                with np.errstate(all="ignore"):
+                    weights = algorithm.train(encoded(Z), point, SYSTEM).weights
+                assert np.isfinite(weights).all(), (name, point)
 
 
 def test_the_minimum_is_certified_for_hostile_data_sets_down_to_the_least_lambda():
@@ -445,7 +444,7 @@ class Scaled(NamedTrainer):
         return super().public_score(point, seed=seed) * self.G
 
 
-@pytest.mark.parametrize("G", [1e-100, 1e-8, 1e8, 1e100])
+@pytest.mark.parametrize("G", [1e-100, 1e100])
 @pytest.mark.parametrize(
     "kind", [*(kind for kind, cls in METHODS.items() if not cls.traits.margins_only), "adaptive"]
 )
