@@ -47,6 +47,7 @@ from dpbo_core.queries.query import charged, replay
 from dpbo_core.queries.tuning.run import open_study
 from dpbo_core.study_file import LinearSection, StudySpec
 
+ENOUGH = 20_000  # public records that an ε is looked for with: every so many of more
 OPTIMISTIC = (
     "the model was chosen with the help of these very records: its figures are optimistic on them, and no interval "
     "covers that"
@@ -102,14 +103,16 @@ def planned(
     query: EvaluationQuery, evaluated: EvaluatedModel, grouping: Grouping | None, account: Account | None
 ) -> EvaluationPlan:
     """The price and expected errors of an evaluation and, unless good, which ε left in `account` (None: any) is."""
+    public, price = evaluated.public, query.plan(evaluated.unlisted)
+    expected, more, nth = expected_errors(query, evaluated, grouping), "", 1 + len(public.truth) // ENOUGH
+    some = replace(evaluated, public=replace(public, truth=public.truth[::nth], outcome=public.outcome[::nth]))
 
-    def judged(epsilon: float) -> ExpectedErrors:
-        """The expected errors of this evaluation at ε = `epsilon`."""
-        return expected_errors(replace(query, epsilon=epsilon), evaluated, grouping)
+    def is_good(epsilon: float) -> bool:
+        """Whether some of the public records expect a good report at this ε."""
+        return expected_errors(replace(query, epsilon=epsilon), some, grouping).verdict == "good"
 
-    price, expected, more = query.plan(evaluated.unlisted), judged(query.epsilon), ""
     if expected.verdict != "good":
-        more = enough(lambda one: judged(one).verdict == "good", query.epsilon, account)
+        more = enough(is_good, query.epsilon, account)
     return EvaluationPlan(price, expected, more)
 
 
