@@ -62,7 +62,7 @@ def compare_methods(
 def measure(
     names: tuple[str, ...], epsilons: tuple[float, ...], repetitions: int, folder: str, own: str | None = None
 ) -> list[Cell]:
-    """Train each data set's candidates, then measure the methods and their rivals at each ε, in tasks.
+    """Train each data set's candidates into `folder`, or read the task `own`; measure methods and rivals at each ε.
 
     Raises:
         PolicyRefused: Prefect started it.

@@ -32,7 +32,7 @@ def evaluate_privately(
     pad: float = 0.0,
     register: bool = False,
 ) -> Evaluated:
-    """Evaluate a model on the study's sensitive records, for a spend of its own; alone or as a subflow of yours.
+    """Evaluate the released or a saved model on sensitive records, alone or in your flow; charged once, then free.
 
     Args:
         study: whose [evaluation] says what is asked (from Prefect's form: the same fields as JSON).
@@ -91,7 +91,7 @@ def n_tasks(result: EvaluationResult | None, tracked: Tracked | None) -> int:
 def report(
     flow: PrivateFlow, *, epsilon: float | None = None, model: str | None = None, workers: Workers | None = None
 ) -> tuple[EvaluationResult, Tracked | None]:
-    """Charge for a report, evaluate, publish: the report and its MLflow page (None if that failed), in any flow."""
+    """Charge and evaluate, unless recorded, and publish: the report and its MLflow page (None if that failed)."""
     name = flow.study.name
     announce_stage(name, "preparing the model that is evaluated")
     opened = prepare(flow.study, flow.run, model, epsilon)

@@ -49,13 +49,14 @@ def score_privately(
     folder: str = ".",
     pad_steps: float = 0.0,
 ) -> Scored:
-    """Ask a study's private objective for scores, a task each; the first score ever asked charges for all of them.
+    """Ask a study's private objective for scores: the first ever asked charges for all, and one asked about before
+    is free; a task each, padded to a whole multiple of `pad_steps` seconds.
 
     Args:
         study: with [objective], which says how many scores its (ε, δ) buys.
-        params: the hyperparameters to score; those that were asked about before cost nothing.
+        params: the hyperparameters to score.
         folder: the folder that the study's data paths are relative to.
-        pad_steps: each task takes a whole number of so many seconds; 0 for none.
+        pad_steps: 0 for none.
 
     Raises:
         NoScoresLeft: more were asked for than were paid for; what was released stands.

@@ -19,7 +19,7 @@ UNNAMED = "Prefect's page does not name this run"
 def publish_release(
     flow: PrivateFlow, release: Release, opened: StudyRun | ReplayedStudy | None = None
 ) -> Tracked | None:
-    """Train the final model and show the release in MLflow and Prefect: its MLflow page, None where that failed.
+    """Show `release` in MLflow, its final model trained if need be, and Prefect: its MLflow page (None: failed).
 
     Args:
         flow: under way.

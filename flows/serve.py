@@ -238,7 +238,7 @@ def served(
 
 
 def without_traces() -> None:
-    """Keep Prefect's runner from logging a traceback for every poll while no server answers."""
+    """Silence, in this whole process, what Prefect's runner and asyncio log while no server answers."""
     for name in ("prefect.FlowRunCancellingObserver", "asyncio"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     with suppress(ImportError):  # a Prefect that has it elsewhere traces as it does

@@ -46,7 +46,7 @@ def tune_privately(
     pad_steps: float = 0.0,
     register: bool = False,
 ) -> Tuned:
-    """Tune a study's model privately, charging its dataset's budget; alone or as a subflow of your flow.
+    """Tune a study's model privately, alone or in your flow, charging its dataset's budget; asked again it is free.
 
     Args:
         study: what to tune (from Prefect's form: the same fields as JSON); its price is its own (ε, δ), charged to
@@ -86,7 +86,7 @@ def tune_file(study: str) -> Tuned:
 
 
 def tune(flow: PrivateFlow) -> Tuned:
-    """Charge, search, release, evaluate and publish a study: all of it, inside whatever Prefect flow runs it."""
+    """Charge, search and release a study, unless that is recorded; evaluate and publish it, in any Prefect flow."""
     study, folder, warnings = flow.study, str(flow.run.folder), flow.warnings
     resolved = resolve(study, folder)
     warnings.tried(UNNAMED, lambda: name_run(study))

@@ -11,7 +11,7 @@ from dpbo_core.study_file import StudySpec
 
 
 def ask_or_refuse(study: StudySpec, useless: str) -> StudySpec:
-    """The study, allowed to spend on a useless plan: as it states, or after asking at the terminal.
+    """The study, allowed to spend on a useless plan, as it states or a person on a terminal says; else refused.
 
     Raises:
         SpendUseless: neither; nothing was charged.

@@ -46,7 +46,8 @@ def watch_privately(
     retune: bool = False,
     pad: float = 0.0,
 ) -> Watched:
-    """Check once whether the released model's score fell; a watch's first check pays for all until an alarm.
+    """Check once, as `name`, whether the released model's score fell; a watch's first check pays for all until an
+    alarm, and the same name again is free.
 
     Args:
         study: whose released model is watched (from Prefect's form: the same fields as JSON).
@@ -74,7 +75,7 @@ def watch_privately(
 def tune_and_watch(
     study: StudySpec, name: str, folder: str = ".", wanted: WatchSection | None = None, pad: float = 0.0
 ) -> tuple[Tuned, Watched]:
-    """Tune a study, unless that is done, and check its released model once: one run of a schedule.
+    """Tune a study, unless that is done, check its released model once, and at an alarm tune anew: a scheduled run.
 
     Args, Raises: as `watch_privately`; and as a tune of the study.
     """

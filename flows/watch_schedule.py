@@ -47,7 +47,7 @@ def watch_on_schedule(
     retune: bool = False,
     pad: float = 0.0,
 ) -> State[Any]:
-    """A scheduled look (private check), as Prefect's state. A retry gives the same result.
+    """A scheduled look (private check) as Prefect's state: completed, refused, over, skipped; a retry is the same.
 
     Args:
         study: path of the study file, relative to where the schedule is served.

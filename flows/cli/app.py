@@ -115,7 +115,7 @@ for verb, (_, line) in VERBS.items():
 
 @app.callback()
 def start(ctx: typer.Context, plain: Plain = False) -> None:
-    """Before every command: make standard output lenient; without a command print the first screen."""
+    """Before a command: let standard output replace what it cannot encode; without one print the first screen."""
     lenient(sys.stdout)
     if ctx.invoked_subcommand is None:
         print_first()

@@ -100,7 +100,7 @@ def accounts_json(accounts: tuple[DatasetAccount, ...]) -> dict[str, Any]:
 
 
 def _amounts(account: Account) -> dict[str, Any]:
-    """A dataset's cap, spent and left budget as JSON, by whichever composition gives less; null for no limit."""
+    """A dataset's cap, spent and left budget as JSON, by whichever composition gives less; null for none or ∞."""
     budget = account.budget
     limit, delta = from_units(budget.epsilon_units), from_units(budget.delta_units)
     epsilon, paid = account.spent_epsilon
@@ -282,7 +282,7 @@ def print_forecasts(forecasts: tuple[tuple[DatasetAccount, Forecast | None], ...
 
 
 def _lines(burn_down: Forecast | None, screen: Screen) -> Iterator[str]:
-    """A budget's forecast in lines: what is left and expected, how often each study runs, when it ends."""
+    """A budget's forecast in lines: what is left and expected, how often each study runs, its end; or why none."""
     if burn_down is None:
         yield "no forecast: it has no limit, or nothing was spent on it yet"
         return

@@ -160,7 +160,9 @@ def publish(
 
 
 def _source(text: str) -> Source:
-    """The source that a path, an address, a bundled set's name or "memory" stands for."""
+    """The source that "memory", a bundled set's name, an address or URL#table stands for; any other text is a
+    file's path, there or not.
+    """
     from dpbo_core.data.bundled import SIZES
     from dpbo_core.preparation.named_sources import named_source
 

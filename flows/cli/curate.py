@@ -94,7 +94,7 @@ def plan(
     delta_ucb: Annotated[float, typer.Option(help="δ_ucb, failure probability of the regret.")] = 0.05,
     information_gain: Annotated[float | None, typer.Option(help="γ_T; its largest value if not given.")] = None,
 ) -> None:
-    """Say how many columns, how much noise and what regret to expect of a table; nothing is read or charged."""
+    """Say how many columns, how much noise and what regret to expect of a table; reads no row, charges nothing."""
     size = _table_size(data, rows, columns)
     box = _box("gaussian", relation, epsilon=epsilon, delta=delta, norm_bound=norm_bound, dim=dim)
     expected = Expected(

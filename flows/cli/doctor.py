@@ -39,7 +39,7 @@ def doctor(
         typer.Option("--prepare", help="Set up Prefect's database for this user's studies, and look no further."),
     ] = False,
 ) -> None:
-    """Look whether this machine is fit: versions, stores, settings, server, budgets. Changes nothing."""
+    """Look whether this machine is fit: versions, stores, settings, server, budgets. Only --prepare changes it."""
     if prepare:
         print_sentence(prepare_machine())
         return
@@ -65,7 +65,7 @@ def examine() -> tuple[Finding, ...]:
 
 
 def prepare_machine() -> str:
-    """Set up, once, what the first study would wait for; returns one sentence about it.
+    """Set up Prefect's database, once, for which the first study would wait; returns one sentence about it.
 
     Raises:
         StudyInvalid: the current folder holds settings of Prefect's.

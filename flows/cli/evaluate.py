@@ -80,9 +80,9 @@ def run(
     register: bool = False,
     mend: EvaluationSection | None = None,
 ) -> tuple[Evaluated, Account]:
-    """Evaluate the study in `path` as a Prefect flow, for a spend: the report and its dataset's account afterwards.
+    """The report of the study in `path`, recorded or paid for now in a Prefect flow; and its dataset's account.
 
-    Of a report that was released and is shown already nothing is run.
+    `mend` asks for the model's repair too, and states its threshold.
     What could not be published is told on standard error; the report stands.
 
     Raises:

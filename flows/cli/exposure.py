@@ -213,7 +213,7 @@ def _host(address: "sa.URL") -> str:
 
 
 def _lets_in(address: "sa.URL") -> bool:
-    """Whether the database accepts a connection under this name without a password."""
+    """Whether the database lets the address's user in without a password; False where PGPASSWORD would be sent."""
     import psycopg
 
     plain = address.set(drivername="postgresql").update_query_dict({"passfile": os.devnull})

@@ -185,7 +185,7 @@ def _key(name: str) -> str:
 
 
 def public_name(validation: Path, target: str) -> str:
-    """The name of a study and its budget: the file's without words such as "validation", or the target's.
+    """The name of a study and its budget: its file's or folder's, less words like "validation", or the target's.
 
     `ward_validation.csv` is "ward"; `ward/validation.csv` too; a bare `validation.csv` says only what is predicted.
     """
@@ -198,7 +198,7 @@ def public_name(validation: Path, target: str) -> str:
 
 
 def _write(text: str, out: Path) -> None:
-    """Write `text` to a new file; one that is there is never replaced.
+    """Write `text` to a new file; refused where one is there, which is never replaced.
 
     Raises:
         StudyInvalid: there is one, or it cannot be written.

@@ -88,12 +88,12 @@ def objective(
     print_result(lambda: document, lambda: _print(document, session.guarantee.in_words()))
 
 
-def _session(path: Path, *beside: Source) -> ScoreSession:
-    """The private objective of the study in `path`, ready to be asked for scores; nothing is charged yet."""
+def _session(path: Path, *models: Source) -> ScoreSession:
+    """The private objective of the study in `path`, ready to score (saved `models` too); nothing is charged yet."""
     spec = study_of_one_run(path)
     announce_stage(spec.name, "reading what is public; the first time its scores are paid for")
     run = Run(own_ledger(), path.parent, consent=partial(ask_or_refuse, spec))
-    return ScoreSession(objective_of_study(spec, run, *beside), run)
+    return ScoreSession(objective_of_study(spec, run, *models), run)
 
 
 def _model_submission(opened: OpenObjective, path: Path) -> Submission:

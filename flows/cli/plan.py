@@ -165,7 +165,7 @@ def _expectations(spec: StudySpec, advice: Advice, best: MethodAdvice) -> list[t
 
 
 def _outcome(line: MethodAdvice) -> str:
-    """The expected loss of a method's choice, and of that with the score's noise, in words."""
+    """The expected loss of a method's choice, and the error to expect of its released score, in words."""
     error = f"error {line.expected_error:.1g}"
     if line.regret_caption == UNKNOWN:
         return f"{error}; how near the best its choice is, is not known"
@@ -190,7 +190,7 @@ def _verdict_cell(line: MethodAdvice) -> str:
 
 
 def _beside(line: MethodAdvice) -> str:
-    """The expected loss of a method that is not the one to choose, in words."""
+    """What to expect of a method that is not the one to choose, in words: its loss, or why it cannot be used."""
     if line.verdict == "refused":
         return f"[red]it cannot run[/]: {named(line.why)}"
     if line.verdict == "useless":

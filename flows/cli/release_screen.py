@@ -150,7 +150,7 @@ def print_release(
     look: str,
     best: Mapping[str, Any] | None = None,
 ) -> None:
-    """Print a release: its value, its guarantee, what is left of its dataset's budget, where to look.
+    """Print a release: value, an evaluation's `best` threshold, guarantee, budget left, and where to `look`.
 
     Args:
         result: the release, as it was recorded, and whether it had been released before.
@@ -172,7 +172,7 @@ def print_release(
 
 
 def _facts(release: Release, screen: Screen, best: Mapping[str, Any] | None) -> list[tuple[str, str]]:
-    """The rows of a release's screen, name and text: choice, metric, report, guarantee, evidence, noise."""
+    """The rows of a release's screen, name and text: choice, metric, report, `best` threshold, guarantee, noise."""
     value, guarantee = release.value, release.guarantee
     chosen = value.get("hyperparameters", {})
     facts = [(named(name), f"[bold]{named(_number(item))}[/]") for name, item in chosen.items()]

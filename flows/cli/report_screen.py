@@ -41,7 +41,7 @@ WIDEST = 5  # characters of a class's name at the head of a column
 
 
 def print_figures(screen: Screen, value: Mapping[str, Any]) -> None:
-    """Print tables of a report's figures, and by group their distance from the rest; nothing of other releases."""
+    """Print a report's figures as tables, and by group their distance from the rest; nothing if it is no report."""
     if not isinstance(value.get("metrics"), dict):
         return
     if "roc" in value:
@@ -86,7 +86,7 @@ def _print_parts(
 def report_facts(
     value: Mapping[str, Any], facts: Mapping[str, Any], screen: Screen, best: Mapping[str, Any] | None = None
 ) -> Iterator[tuple[str, str]]:
-    """Rows with the ROC curve, the threshold, how to read the figures; none for another release."""
+    """Rows of a report: ROC curve, own and `best` threshold, how to read it; none if `value` is no report's."""
     if "roc" in value:
         yield "ROC", _roc(screen, value["roc"])
     if "metrics" in value and "roc" not in value:
@@ -211,7 +211,7 @@ def _counted_unit(facts: Mapping[str, Any]) -> str:
 
 
 def _threshold(value: Mapping[str, Any], counted: str) -> str:
-    """The model's own threshold, and the shares above it, positive and unread."""
+    """The model's own threshold, with the shares of records (`counted`) above it, positive, and unreadable."""
     own = next(row for row in value["confusion"] if row["own"])
     positive, unread = (value["metrics"][name] for name in ("positive_share", "unread_share"))
     flagged = own["flagged_share"]["value"]

@@ -72,7 +72,7 @@ def mlflow_lookup(release: Release | None) -> Tracked | None:
 
 @contextmanager
 def own_server(load: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Context with this command's own Prefect server, `load` called meanwhile, and standard output silenced."""
+    """Context with a Prefect server, the configured or this command's own; calls `load`, drops standard output."""
     _make_prefects_store()
     with own_output(), locked_server(load), without_heartbeat():
         yield
@@ -81,15 +81,15 @@ def own_server(load: Callable[[], None] = lambda: None) -> Iterator[None]:
 def run_here(
     study: "StudySpec", flow: Callable[[], T], recorded: Callable[[], tuple[str, str] | None]
 ) -> tuple[T, Account]:
-    """Call `flow` as the data's owner on a Prefect server of its own; returns its result and the account.
+    """Call `flow` as the data's owner on a Prefect server: its result, and the account; where Prefect fails,
+    `recorded` says whether the release is recorded all the same.
 
     What could not be published is told on standard error; the result stands.
 
     Args:
         study: whose flow it is.
         flow: the call; it imports the flow, while the server starts.
-        recorded: asked where something unexpected ended it: if its release is recorded, a sentence about it and
-            what to do; else None.
+        recorded: if the release is recorded, a sentence about it and what to do; else None.
 
     Returns:
         What the flow returned, and the account of the study's dataset afterwards.
@@ -123,7 +123,7 @@ def run_here(
 def serve_schedule(
     story: Callable[[float | None], None], *, cron: str | None, every: str | None, example: str
 ) -> None:
-    """Serve a schedule until it is stopped, by the call `story`; refuse one that cannot be read.
+    """Serve a schedule until stopped, by calling `story`; one that cannot be read is refused, with the `example`.
 
     Args:
         story: serves it; takes the seconds between two runs, None where `cron` says when they are.

@@ -131,7 +131,7 @@ def _save_release(release: Release, file: Path) -> None:
 
 
 def _matches(ledger: PrivacyLedger, word: str) -> tuple[Recorded, ...]:
-    """The ledger's studies, none perhaps, that `word` names: a study file, NAME, NAME:EDITION or a release's id."""
+    """The ledger's studies of a NAME, NAME:EDITION or release's id, or none; of a study file, refused if none."""
     if not (Path(word).is_file() or word.endswith(".toml")):
         return ledger.recorded(word)
     from dpbo_core.study_file.toml_file import read_study

@@ -27,7 +27,7 @@ def check_public_here(sources: Iterable[Source]) -> None:
 
 
 def study_of_one_run(path: Path) -> StudySpec:
-    """The study in `path` with the permission of --anyway; refused if its names hold a schedule's fields.
+    """The study in `path`, with anyway = true where the command says --anyway; refused if it has fields ({date}).
 
     Raises:
         StudyInvalid: it cannot be read, or they do.

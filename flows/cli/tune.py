@@ -92,10 +92,9 @@ def serve(
 def run(
     path: Path, *, pad_steps: float = 0.0, register: bool = False, workers: int | None = None
 ) -> tuple[Tuned, Account]:
-    """Tune the study in `path` as a Prefect flow, charging its budget: the result, and its dataset's account then.
+    """Tune the study in `path` as a Prefect flow, charged unless it was before: the result, and the account then.
 
-    Of a study that was released and is shown already nothing is run. What could not be published is told on
-    standard error; the result stands.
+    What could not be published is told on standard error; the result stands.
 
     Raises:
         DpboError: as a message; whatever Prefect wraps around it is taken off. Prefect failed after the release.

@@ -33,7 +33,7 @@ def verify(
 
 
 def check_signature(file: Path, keys: Iterable[Path], revoked: Iterable[Path] = ()) -> str:
-    """Check the receipt beside a release; returns one sentence about who signed it.
+    """Who signed a release, in a sentence; raises if no receipt is beside it, or no trusted key signed it.
 
     Raises:
         StudyInvalid: there is no receipt, or a file holds no keys.
@@ -87,10 +87,10 @@ def release_of(file: Path) -> Release:
 
 
 def _in_ledger(release: Release) -> str:
-    """A sentence where the ledger here lost the release, or cannot be asked for it; "" otherwise.
+    """A sentence where the ledger here cannot be asked, or lost the release to an accepted older copy; else "".
 
     Raises:
-        LedgerDamaged: it is the release's, and older than the release.
+        LedgerDamaged: it lost the release, and nobody accepted that.
     """
     url = Stores().ledger
     try:

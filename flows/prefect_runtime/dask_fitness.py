@@ -36,7 +36,7 @@ def problems(client: Any) -> tuple[Problem, ...]:
 
 
 def packages(process: Mapping[str, Any] | None) -> dict[str, str]:
-    """The versions of PACKAGES in a process, from Dask's report on it; Python's without the patch number."""
+    """The versions of PACKAGES in a process ("missing" if absent), by Dask's report; Python's without the patch."""
     versions = (process or {}).get("packages") or {}
     named = {name: str(versions.get(name) or "missing") for name in PACKAGES}
     return named | {"python": ".".join(named["python"].split(".")[:2])}

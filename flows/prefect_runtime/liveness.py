@@ -64,7 +64,7 @@ def n_alive(folder: Path) -> int:
 
 
 def _is_locked(path: Path) -> bool:
-    """Whether a process holds the lock on a run's file; True too where the file is gone: its run has ended."""
+    """True where a process holds the lock on a run's file or the file is gone; False where the process died."""
     try:
         handle = os.open(path, os.O_RDWR)
     except FileNotFoundError:

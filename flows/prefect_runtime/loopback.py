@@ -29,7 +29,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 @contextmanager
 def listening(port: int) -> Iterator[socket.socket]:
-    """Context with a socket that listens on `port` of the loopback.
+    """Context with a socket that listens on `port` of the loopback; refused where another program does.
 
     Raises:
         DpboError: another program listens there.
@@ -73,7 +73,7 @@ def owners(port: int) -> set[int] | None:
 
 
 def ours_alone(port: int) -> bool:
-    """Whether every program that listens on `port` is certainly this user's own."""
+    """True where this user's programs alone listen on `port`; False where others or none do, or it is unknown."""
     return owners(port) == {os.geteuid()}
 
 
@@ -126,7 +126,7 @@ class HostChecks:
             await send({"type": "http.response.body", "body": REFUSAL})
 
     def _ours(self, scope: Scope) -> bool:
-        """Whether a request has our host and origin, and began on our own pages."""
+        """Whether a request has our host and no foreign origin, and began on our pages or as a followed link."""
         sent: list[tuple[bytes, bytes]] = list(scope["headers"])
         hosts = [value.lower() for name, value in sent if name == b"host"]
         senders = [value.lower() for name, value in sent if name == b"origin"]

@@ -26,10 +26,10 @@ _OWNER: ContextVar[bool] = ContextVar("the owner of the data started this run", 
 
 @contextmanager
 def owners_terminal() -> Iterator[None]:
-    """Context in which called flows act for the data's owner: they may open a budget cap and record files.
+    """Context in which called flows act for the data's owner, and may open a budget cap and record files; where no
+    Prefect server is set they have one of this script's own, behind a password.
 
-    For a script that the owner runs: `dpbo tune` does the same. Where no Prefect server is set, the flows inside
-    have one of this script's own, behind a password.
+    For a script that the owner runs: `dpbo tune` does the same.
 
     Raises:
         DpboError: that server could not be started.
@@ -79,7 +79,7 @@ def at_the_terminal() -> bool:
 
 
 def caller(ledger: PrivacyLedger) -> Caller:
-    """The owner where the owner's own process, of the ledger's account, called this flow; else an operator."""
+    """The owner where the owner's process called this flow, as the user who owns the ledger; else an operator."""
     return Caller.OWNER if at_the_terminal() and ledger.is_ours else Caller.OPERATOR
 
 

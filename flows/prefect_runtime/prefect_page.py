@@ -174,7 +174,7 @@ class StepsDone:
 
 
 def wait_until_recorded(n_tasks: int) -> None:
-    """Wait, ten seconds at most, until Prefect shows `n_tasks` finished task runs of this flow run.
+    """Wait, ten seconds at most and then go on, until Prefect shows `n_tasks` finished task runs of this flow run.
 
     Prefect records task runs a moment after they end; its temporary server would stop before it has.
     """

@@ -76,7 +76,7 @@ def _without_none(value: Any) -> Any:
 
 
 def edition_at(spec: StudySpec, moment: datetime) -> StudySpec:
-    """The study with fields such as {date} in its names filled for `moment`; an edition without one is the time.
+    """The study with fields such as {date} filled for `moment`, in paths too; an edition without one is the time.
 
     A cap that does not say for how many editions it is planned is planned for as many as it holds.
 
@@ -122,7 +122,7 @@ def check_fields(spec: StudySpec) -> None:
 
 
 def refuse_fields(spec: StudySpec) -> None:
-    """Refuse a study run by hand whose names hold fields such as {date}, which only a schedule fills.
+    """Refuse a study run by hand whose edition, dataset or paths hold {date} or the like, which a schedule fills.
 
     Raises:
         StudyInvalid: it has fields.

@@ -40,7 +40,7 @@ class Stores:
 
     @cached_property
     def ledger(self) -> str:
-        """The SQLAlchemy URL of the ledger, as `ledger_url` resolves it."""
+        """The SQLAlchemy URL of the ledger: DPBO_LEDGER_URL, else the team's database, else ./mlruns/ledger.db."""
         return ledger_url()
 
     @cached_property
@@ -181,10 +181,9 @@ def _is_there(path: Path) -> bool:
 
 
 def check_prefect_settings() -> None:
-    """Refuse settings by which Prefect would store a task's result or retry it against its policy.
+    """Refuse settings by which Prefect would store results or retry, and in a flow a server without password.
 
-    Inside a flow it refuses Prefect's own temporary server too: it asks nobody for a password, and any user of the
-    machine could cancel the run or start another.
+    Such a temporary server lets any user of the machine cancel the run or start another.
 
     Raises:
         StudyInvalid: names the setting.

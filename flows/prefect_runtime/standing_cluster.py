@@ -74,7 +74,7 @@ class StandingCluster:
         )
 
     def client(self, running: ExitStack) -> Any:
-        """A client of the cluster until `running` ends; then its workers forget their cached parts.
+        """A client of the cluster, Dask's log silenced, until `running` ends; then workers forget cached parts.
 
         Raises:
             StudyInvalid: its certificates cannot be used, or nobody answers.

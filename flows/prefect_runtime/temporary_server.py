@@ -27,9 +27,7 @@ PATIENCE = 5.0  # seconds; nothing of a study depends on what Prefect recorded
 
 @contextmanager
 def locked_server(meanwhile: Callable[[], object] = lambda: None) -> Iterator[None]:
-    """Context with a Prefect server: the configured one, or one of this run with a password.
-
-    Inside a flow that runs already nothing is done: its server is there, and `check_prefect_settings` looks at it.
+    """Context with a Prefect server: the configured one, in a flow the flow's, or one of this run with a password.
 
     The password is in memory, and in the environments of the server and of this run's task processes.
 

@@ -42,7 +42,7 @@ class DaskWorkers:
     ) -> None:
         """`joined` waits for a client; `task` is what a worker runs on a part, `answer_if_fit` where None."""
         self._joined, self._task = joined, task or partial(answer_if_fit, own_packages(), processor())
-        self._homes: dict[Any, object] = {}
+        self._last_workers: dict[Any, object] = {}
 
     @property
     def n_processes(self) -> int:
@@ -64,7 +64,7 @@ class DaskWorkers:
             )
 
     def map(self, work: PartWork, parts: Sequence[Part]) -> list[Answer | None]:
-        """The answers of `work` (a sum, how many records) for all parts, as they come; None for a lost worker's."""
+        """The answers of `work` (a sum, how many records) in any order; None where part or worker failed."""
         n = work.n_numbers
         return [
             None if answer is None else from_one_width(answer, n_numbers=n)
@@ -72,17 +72,17 @@ class DaskWorkers:
         ]
 
     def answers(self, work: PartAnswer, parts: Sequence[Part]) -> Iterator[bytes | bytearray | None]:
-        """The answers of `work` for all parts, in bytes, in the order they come; None where a worker was lost."""
+        """The answers of `work` for all parts, in bytes, in any order; None where a worker was lost."""
         client = self._joined()
         places = [part if isinstance(part, ObjectAddress) else part.resolve() for part in parts]
-        homes = sorted(client.nthreads())
-        beside = [_Home(client, self._task, home, len(homes)) for home in homes]
-        here = None if homes else lambda _: None
-        yield from answers_of_all(work, places, beside, here, self._homes)
+        addresses = sorted(client.nthreads())
+        beside = [_DaskWorker(client, self._task, address, len(addresses)) for address in addresses]
+        here = None if addresses else lambda _: None
+        yield from answers_of_all(work, places, beside, here, self._last_workers)
 
 
-class _Home:
-    """A worker of a cluster, by its address; another one takes its place if it is lost."""
+class _DaskWorker:
+    """One Dask worker of a cluster, by its address, that scores parts; another takes its place if it is lost."""
 
     def __init__(
         self, client: Any, task: Callable[..., bytes | bytearray | None], address: str, n_workers: int
@@ -91,7 +91,7 @@ class _Home:
         self._is_lost = False
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Home) and other._address == self._address
+        return isinstance(other, _DaskWorker) and other._address == self._address
 
     def __hash__(self) -> int:
         return hash(self._address)
@@ -120,11 +120,7 @@ class _Home:
         return answers[0] if answers else None
 
     def _wait_for(self, future: Any) -> None:
-        """Wait until the Dask `future` is done; Dask itself would wait for ever where no worker is left.
-
-        Raises:
-            TimeoutError: there was none for so many looks.
-        """
+        """Wait until the Dask `future` is done; raise TimeoutError where the cluster has no worker for a minute."""
         from distributed import wait
 
         alone = 0
@@ -207,10 +203,9 @@ def _memory() -> PartCache[Any]:
 
 
 def of_one_width(work: Callable[[Part], Answer | None], part: Part, *, n_numbers: int = 1) -> bytes:
-    """The answer of `work` for a part, as bytes of one width, since others can see how many are sent.
+    """The answer of `work` for a part (a sum of `n_numbers`, how many records; or None) as bytes of one width.
 
-    Bytes are the whole answer, its presence too: a part that failed is as wide as one that did not. What adds more
-    than one number adds `n_numbers` counts of records.
+    Others can see how many bytes are sent: a part that failed is as wide as one that did not.
     """
     answer = work(part)
     total, n_records = (0, 0) if answer is None else answer
@@ -224,7 +219,7 @@ def of_one_width(work: Callable[[Part], Answer | None], part: Part, *, n_numbers
 
 
 def from_one_width(raw: bytes | bytearray, *, n_numbers: int = 1) -> Answer | None:
-    """The answer (a sum, how many records) in bytes of `of_one_width`; None where the part failed."""
+    """The answer (sum of `n_numbers`, how many records) in bytes of `of_one_width`; None where the part failed."""
     there, n_records = (int.from_bytes(raw[i * WIDTH : (i + 1) * WIDTH], "little", signed=True) for i in range(2))
     body = raw[2 * WIDTH :]
     if not there:
@@ -239,9 +234,8 @@ Scorers = Processes | DaskWorkers
 
 @contextmanager
 def workers(study: StudySpec, folder: str, method: Method | None = None) -> Iterator[Scorers | None]:
-    """Context with who scores a study's files: a Dask cluster, own processes, or None for this process.
-
-    Nobody where `method` hides its number of evaluations, which could be counted.
+    """Context with who scores a study's files: a Dask cluster, own processes, or None, which is this process, and
+    always so where `method` hides how often it evaluates.
 
     Raises:
         StudyInvalid: DPBO_DASK cannot be used, or Dask is not installed. Sealed: as `on_cluster`.

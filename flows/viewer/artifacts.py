@@ -20,7 +20,7 @@ class NotOurs(Exception):
 
 
 def names_below(location: str, root: Path, base: Path) -> tuple[str, ...]:
-    """The path from `root` to an MLflow `location`, as folder names; relative ones start from `base`.
+    """The path from `root` to an MLflow `location`, as folder names, relative ones from `base`; raises if outside.
 
     Raises:
         NotOurs: it is not below `root`.
@@ -37,7 +37,7 @@ def names_below(location: str, root: Path, base: Path) -> tuple[str, ...]:
 
 
 def names_of(path: str) -> tuple[str, ...]:
-    """The folder and file names in an artifact's path within its run; () for the run's own folder.
+    """The folder and file names in an artifact's path within its run, () for the run's folder; ".." and such raise.
 
     Raises:
         NotOurs: it is no plain relative path.
