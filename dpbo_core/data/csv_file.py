@@ -93,7 +93,7 @@ def csv_header(file: BinaryIO, *, mode: ReadMode, shown_as: str) -> Header:
 
 
 def read_csv(file: BinaryIO, *, mode: ReadMode, shown_as: str) -> Table:
-    """All records of a CSV file as a table, as many as it has lines after the header.
+    """All records of a CSV file as a table, one a line after the header; a broken one raises only if PUBLIC.
 
     Args:
         file: positioned at its first byte.

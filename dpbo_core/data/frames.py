@@ -158,7 +158,7 @@ def _repeated_names(shown_as: str) -> StudyInvalid:
 
 
 def _array(X: Any, shown_as: str, width: int | None, count: Count) -> Any:
-    """X as an array (m, d), masked if it is, or as a list of rows, so that no record changes another one's type."""
+    """X as an array (m, d), masked or not, or a list of rows, so that no record sets another's type; or refused."""
     if hasattr(X, "toarray") and hasattr(X, "nnz"):
         raise StudyInvalid(
             f"{shown_as} is a sparse matrix",

@@ -64,7 +64,7 @@ def read_parquet(
     shown_as: str,
     only: Sequence[str] | None = None,
 ) -> Table:
-    """All records of a Parquet file as a table, as many as its footer says.
+    """All records of a Parquet file as a table, as many as its footer says; broken ones raise only if PUBLIC.
 
     Args:
         path: the file.

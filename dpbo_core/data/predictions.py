@@ -128,7 +128,7 @@ class PredictionColumns(Preprocessing):
 
 
 def rows_of(predictions: Any, length: int, width: int) -> Rows | None:
-    """A user's predictions as `width` cells a record (for 1, of two the second); None for a wrong shape.
+    """A user's predictions, `width` cells a record (1: the second of two probabilities); None for a wrong shape.
 
     Each item of a list is read by itself: one array of them all would have one type for all, which a text among
     numbers, or a list of another length, would settle for every record.

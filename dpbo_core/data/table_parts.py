@@ -153,7 +153,7 @@ class PartsFingerprint:
 
 
 def parts_fingerprint(table: TableParts) -> str:
-    """The fingerprint of all files, 64 hex digits.
+    """The fingerprint (64 hex digits) of all files of a PUBLIC table, read one after another.
 
     Raises:
         StudyInvalid: a file cannot be read.

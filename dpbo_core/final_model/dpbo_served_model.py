@@ -212,7 +212,7 @@ class Trees:
         return probabilities if probabilities.ndim == 2 else np.column_stack([1.0 - probabilities, probabilities])
 
     def predict(self, rows: Any) -> NDArray[np.intp]:
-        """The likeliest class of each row, (m,)."""
+        """The index of the likeliest class of each row, (m,)."""
         return np.asarray(np.argmax(self.predict_proba(rows), axis=1))
 
 
@@ -367,7 +367,7 @@ def _load_pyfunc(path: str) -> ServedModel:
 
 
 def _fitted(folder: Path, booster: Any) -> Any:
-    """The saved estimator in a folder, with its booster rebuilt if it has one.
+    """The saved estimator in a folder, its booster rebuilt if it has one; an untrusted type is refused.
 
     Raises:
         ValueError: it names a type that is not on the list.

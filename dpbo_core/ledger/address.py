@@ -71,7 +71,7 @@ def team_address(url: str) -> sa.URL:
 
 
 def open_engine(url: str) -> tuple[sa.Engine, Path]:
-    """An engine on the ledger's database, made if it is a missing SQLite file; and its rollback guard's file.
+    """An engine on the ledger's database (a missing SQLite file is made), and its rollback guard's file.
 
     Raises:
         StudyInvalid: the URL names no database a ledger can be kept in, or its folder cannot be written.

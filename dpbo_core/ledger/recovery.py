@@ -129,7 +129,7 @@ def _add_missing(writer: Writer, history: list[Link], copy: tuple[Link, ...]) ->
 
 
 def check_recovered(connection: sa.Connection, url: str, dataset: str) -> None:
-    """Refuse a charge while the team's ledger lacks spends that the folder's own ledger has on this dataset.
+    """Refuse a charge while the team's ledger at `url` lacks spends that ./mlruns/ledger.db has on this dataset.
 
     A SQLite ledger is a team's if DPBO_LEDGER_URL names it; one that a program names is that program's business.
 

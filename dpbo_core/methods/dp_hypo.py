@@ -232,7 +232,7 @@ class DpHypo:
         return Outlook(scale, min(problem.score_range, error), round(mean), self._why(problem, trial))
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "HypoSearch":
-        """A search before its first trial."""
+        """A search that has scored and drawn nothing yet."""
         trial, mechanism = self._calibrated(problem)
         try_out([(trial.score.spend("quality"), trial.score)])  # each trial draws it anew
         prior = informed(self.prior, problem)

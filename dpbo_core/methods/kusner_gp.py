@@ -133,7 +133,7 @@ class NoisyGP(pricing.OnThePrior):
         return Outlook(spends[-1].noise_scale, error, len(problem.candidates), words)
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "NoisyGPSearch":
-        """A search before its first observation."""
+        """A search that has scored and drawn nothing yet."""
         return NoisyGPSearch(self, problem, plan)
 
     def acquisition(self, problem: Problem) -> Acquisition:
@@ -157,7 +157,7 @@ class NoisyGP(pricing.OnThePrior):
         )
 
     def score_draw(self, problem: Problem, sensitivity: float, epsilon_units: int) -> tuple[Spend, DiscreteLaplace]:
-        """The noise draw on max_t v_t with its price, in grid steps; `sensitivity` is in prior deviations."""
+        """The noise draw on max_t v_t with its price, in steps of a score grid; takes Δ in prior deviations."""
         steps = self.scale.sensitivity_steps(sensitivity)
         mechanism = DiscreteLaplace(steps, epsilon_units, problem.score_range / GRID)
         return mechanism.spend("best score"), mechanism
@@ -277,7 +277,7 @@ class ExactGP(pricing.OnThePrior):
         return Outlook(spend.noise_scale, error, len(problem.candidates), "; ".join(words))
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "ExactGPSearch":
-        """A search before its first observation."""
+        """A search that has scored and drawn nothing yet."""
         return ExactGPSearch(self, problem, plan)
 
     def score_sensitivity(self, problem: Problem) -> float:
@@ -308,7 +308,7 @@ class ExactGP(pricing.OnThePrior):
         return bound
 
     def score_draw(self, problem: Problem, sensitivity: float, epsilon_units: int) -> tuple[Spend, DiscreteLaplace]:
-        """The noise draw on f_V(λ_T) with its price, in sum steps; `sensitivity` is in prior deviations."""
+        """The noise draw on f_V(λ_T) with its price, in steps of the integer sum; takes Δ in prior deviations."""
         steps = problem.range_steps
         if not self.scale.binds(sensitivity):
             steps = math.ceil(sensitivity * self.score_spread * problem.range_steps) + 1

@@ -206,7 +206,7 @@ def choice_outlook(problem: Problem, scale: PriorScale, spend: Spend) -> tuple[f
 
 
 def score_noise_words(problem: Problem, spend: Spend) -> str:
-    """The noise on a score, as half a sentence."""
+    """The scale of the noise on a score, and the score's range, as a clause."""
     return f"its noise has scale {spend.noise_scale:.3g} on a score between 0 and {problem.score_range:g}"
 
 

@@ -162,7 +162,7 @@ class Lipschitz:
         return Outlook(scale, scale, len(problem.candidates), why)
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "WholePath | LipschitzSearch":
-        """A search before its first observation."""
+        """A search that has scored and drawn nothing yet."""
         form = WholePath if self.scores_all else LipschitzSearch
         return form(self, problem, plan, self._mechanism(problem))
 

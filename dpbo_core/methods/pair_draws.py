@@ -117,7 +117,7 @@ def score_caption(problem: Problem, noise: Noise, index: int, score: Drawn, numb
 
 
 def beside(problem: Problem, index: int) -> float:
-    """The public score r of candidate `index`, beside which its pairs are counted; 0.75 where it has none."""
+    """The public score r of candidate `index`, 0.75 without one; r times the pairs' number is subtracted."""
     public = attempted(lambda: problem.public_score(index), USUAL)
     return on_grid(min(max(public, 0.0), 1.0))
 
@@ -128,7 +128,7 @@ def on_grid(share: float) -> float:
 
 
 def one_unit_moves(release: Release) -> float:
-    """The least sensitivity that a release's noise draws may state: what one unit moves, in the draws' score units.
+    """The least sensitivity that a release's draws may state, in their units of score: what one record moves.
 
     Raises:
         KeyError, TypeError, ValueError: the facts do not say.

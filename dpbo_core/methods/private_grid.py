@@ -212,7 +212,7 @@ class PrivateGrid:
         return required_trials(problem, self._trials(problem)) if self._asks_public else ()
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "GridSearch":
-        """A search before its first scoring."""
+        """A search that has scored and drawn nothing yet; a public search that `problem` lacks is made here."""
         return GridSearch(self, problem, plan, *self._mechanisms(problem))
 
     def subset(self, problem: Problem) -> tuple[tuple[int, ...], Pairing | None, NDArray[np.int64]]:
@@ -247,7 +247,7 @@ class PrivateGrid:
         return listed, pair, self._moved(problem, listed, start)
 
     def _moved(self, problem: Problem, listed: tuple[int, ...], start: NDArray[np.float64]) -> NDArray[np.int64]:
-        """The candidates' head start in whole steps of the sum, moved towards what earlier editions chose."""
+        """The candidates' head start in whole steps of the sum, moved towards what earlier runs chose."""
         choices = [edition.choice for edition in problem.earlier or ()]
         if any(choice is not None for choice in choices):
             scale = self._mechanisms(problem)[0].scale

@@ -220,7 +220,7 @@ class PrivateTrajectory:
         return None if public is None else AMPLITUDE * doubt(problem, float(public.max())) / scale
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "TrajectorySearch":
-        """A search before its first observation."""
+        """A search that has scored and drawn nothing yet; a public search that `problem` lacks is made here."""
         return TrajectorySearch(self, problem, plan)
 
     def observations(self, problem: Problem) -> tuple[DiscreteGaussian, ...]:

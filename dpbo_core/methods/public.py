@@ -56,7 +56,7 @@ class Public:
         check_trials(self.public_trials)
 
     def n_steps(self, problem: Problem) -> int:  # noqa: ARG002  the same on every problem
-        """One step: only the public choice is scored."""
+        """The number of steps, always 1: only the public choice is scored."""
         return 1
 
     @staticmethod
@@ -120,7 +120,7 @@ class Public:
         return (self.choice(problem),)
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "PublicChoice":
-        """A search before its one scoring; its choice is made on public data."""
+        """A search that has scored and drawn nothing yet; a public search that `problem` lacks is made here."""
         return PublicChoice(self, problem, plan)
 
     def laplaces(self, problem: Problem) -> tuple[DiscreteLaplace, ...]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def create_atomically(path: Path, make: Callable[[Path], None]) -> bool:
-    """Let `make` build a file beside `path`, then give it that name; False if somebody else was first.
+    """Let `make` build a file beside `path`, then give it that name; False, and nothing changed, if one is there.
 
     Args:
         path: the file wanted; its folder is made if need be.

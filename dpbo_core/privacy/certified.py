@@ -83,7 +83,7 @@ def ratio(spend: Spend) -> float:
 
 
 def one_record_moves(release: Release) -> float:
-    """By how much one unit's records can move a mean score: min(k, m)·G/m, or G/n_p for persons' means.
+    """By how much one protected unit can move a mean score: min(k, m)·G/m, or G/n_p for persons' means.
 
     Raises:
         KeyError, TypeError, ValueError: the facts do not say.

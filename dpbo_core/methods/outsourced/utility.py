@@ -223,7 +223,7 @@ def _can_dominate(T: int, d: int, scaled: float) -> bool | None:
 
 
 def _answer_bound(expected: Expected) -> float:
-    """The bound L on answers: as guessed, or three standard deviations."""
+    """The bound L on answers: as guessed, or three standard deviations of signal and noise."""
     if expected.answer_bound is not None:
         return expected.answer_bound
     return 3.0 * math.sqrt(expected.signal_variance + expected.noise_variance)
