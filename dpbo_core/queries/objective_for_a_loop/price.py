@@ -76,7 +76,7 @@ class ObjectivePrice:
         return selection(self.problem, self._rho_of_choice(self._total_rho()), "permute_and_flip")
 
     def draws(self) -> Draws:
-        """Every noise draw that is priced, with its mechanism: score 1 … score n, and the choice."""
+        """Every noise draw that is priced, with its mechanism: score 1 … score n, and the choice if any."""
         scores = [(mechanism.spend(score_name(t)), mechanism) for t, mechanism in enumerate(self.scores(), 1)]
         choice = self.choice()
         return tuple(scores) if choice is None else (*scores, (choice.spend(CHOICE), choice))

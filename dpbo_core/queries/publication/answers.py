@@ -180,7 +180,7 @@ class Curator:
 
 
 def _check_way(fixed: Mapping[str, Any] | None, private: PrivateAnswers | None) -> None:
-    """Refuse to answer, exactly or noised, where the ledger has `fixed` another way for this table (None: no way).
+    """Refuse to answer, exactly or noised, where the ledger has `fixed` another way for this table (None: not yet).
 
     Raises:
         StudyInvalid: it was answered another way. Nothing was drawn.

@@ -121,7 +121,7 @@ class Watching:
 
 
 def watching(spec: StudySpec, run: Run, section: WatchSection) -> Watching:
-    """The watch (model, terms, key, price) of the model that a study released.
+    """The watch (model, terms, key, price) of the model that a study released; refused before it has.
 
     Args, Raises: as `planned_watch`, and StudyInvalid: the study released nothing yet.
     """
