@@ -137,11 +137,7 @@ def outsource(terms: Outsourcing) -> Progress:
 
 
 def wait_for(path: Path) -> None:
-    """Wait, an hour at most, until the other party (curator or modeller) has put its file at `path`, whole.
-
-    Raises:
-        DpboError: it did not come in time.
-    """
+    """Wait until the other party (curator or modeller) put its whole file at `path`; DpboError after an hour."""
     end = time.monotonic() + PATIENCE
     while not path.exists():
         if time.monotonic() > end:

@@ -224,11 +224,7 @@ def _box(transform: str, relation: str | None, **options: Any) -> Outsourced:
 
 
 def _numbers(text: str | None) -> tuple[float, ...]:
-    """The numbers of a text that holds them between commas; none for None.
-
-    Raises:
-        StudyInvalid: something else.
-    """
+    """The numbers that `text` holds between commas, () for None; StudyInvalid where it holds anything else."""
     try:
         return () if text is None else tuple(float(part) for part in text.split(","))
     except ValueError:

@@ -115,11 +115,7 @@ def _predictions(opened: OpenObjective, study: Path, path: Path) -> Submission:
 
 
 def _read(text: str) -> Any:
-    """The hyperparameters in a JSON text.
-
-    Raises:
-        StudyInvalid: it is none.
-    """
+    """The value of the JSON text of --params, of whatever type; StudyInvalid where it is no JSON."""
     try:
         return reader.loads(text)
     except ValueError:

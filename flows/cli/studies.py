@@ -40,7 +40,7 @@ def study_of_one_run(path: Path) -> StudySpec:
 def released_study(
     path: Path, *, remedy: str = "run dpbo tune first, or change to the folder that holds mlruns"
 ) -> StudySpec:
-    """The study in `path`, refused where there is no ledger here, so that it has released nothing.
+    """The study in `path`, refused where there is no ledger here; whether it released anything is not looked up.
 
     Raises:
         StudyInvalid: it cannot be read; or there is no ledger here, so that it has released nothing.

@@ -71,11 +71,7 @@ def check_certificate(file: Path) -> str:
 
 
 def release_of(file: Path) -> Release:
-    """The release in a file such as release.json.
-
-    Raises:
-        StudyInvalid: it is none.
-    """
+    """The release in a file such as release.json; StudyInvalid where the file holds none."""
     text = "\n".join(
         lines_of(file, remedy="take release.json from mlruns/artifacts/RUN/artifacts, or from dpbo ui")
     )

@@ -107,11 +107,7 @@ def check_padding(pad_steps: float) -> None:
 
 
 def lines_of(file: Path, *, remedy: str = "check the path") -> list[str]:
-    """The lines of a text file.
-
-    Raises:
-        StudyInvalid: it cannot be read; `remedy` says what to do.
-    """
+    """The lines of a UTF-8 text file; StudyInvalid with the `remedy` where it cannot be read."""
     try:
         return file.read_text(encoding="utf-8").splitlines()
     except OSError as error:

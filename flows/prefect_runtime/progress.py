@@ -59,7 +59,7 @@ class Progress:
         return result
 
     def show(self, released: Released | None, n: int = 1) -> None:
-        """Count `n` more steps as done, and show what they `released` (None: nothing), which is recorded."""
+        """Count `n` more steps as done, and show what they `released` (None: nothing), recorded before."""
         self._done += n
         if self._done * LINES // max(self._steps, 1) > (self._done - n) * LINES // max(self._steps, 1):
             self._say()

@@ -50,11 +50,7 @@ def names_of(path: str) -> tuple[str, ...]:
 
 @contextmanager
 def opened(root: Path, names: tuple[str, ...]) -> Iterator[int]:
-    """Context with a descriptor of the file or folder at `names`, opened without following links.
-
-    Raises:
-        NotOurs: a name is a link, or nothing is there.
-    """
+    """Context with a descriptor of the file or folder at `names` below `root`; NotOurs at a link or nothing."""
     handles: list[int] = []
     try:
         try:
@@ -94,11 +90,7 @@ def listing(root: Path, names: tuple[str, ...], path: str) -> list[dict[str, Any
 
 
 def content(root: Path, names: tuple[str, ...]) -> tuple[str, bytes]:
-    """The media type and the bytes of a file.
-
-    Raises:
-        NotOurs: it is not there, or no file.
-    """
+    """The media type and the bytes of a file; NotOurs for a link, a folder or nothing there."""
     with opened(root, names) as handle:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise NotOurs

@@ -88,7 +88,7 @@ class Gate:
         return response
 
     async def _artifact(self, path: str, words: Mapping[str, str]) -> Response:
-        """A listing of artifacts, or the content of one."""
+        """The listing of a folder of artifacts, or one's content, as `path` asks; 404 where none is here."""
         try:
             location = await self._location(path, words)
             below = names_below(location, self._artifacts, self._base)

@@ -71,7 +71,7 @@ async def _until_stopped(page: "uvicorn.Server", listener: socket.socket, server
 
 @contextmanager
 def mlflow(uri: str, base: Path, port: int) -> Iterator[Path]:
-    """Context with MLflow's server running on a socket; the socket's path.
+    """Context with MLflow's server on a Unix socket, whose path it gives; it takes the `Host` of `port` alone.
 
     Raises:
         DpboError: it does not start.
