@@ -19,8 +19,8 @@ def main() -> None:
             signal.signal(signal.SIGTERM, _raise_interrupt)
         gc.set_threshold(OBJECTS)
         atexit.register(gc.freeze)  # a process that ends gives its memory back whole: nothing is searched once more
-        _announce(sys.argv[1:])
         _first_look()
+        _announce(sys.argv[1:])
         from dpbo.flows.cli.app import main as run
     except KeyboardInterrupt:
         sys.stderr.write("dpbo: stopped; nothing was charged. What to do: run the same command again\n")

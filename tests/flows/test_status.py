@@ -87,7 +87,7 @@ sys.stderr.flush, sys.argv[0] = told, "dpbo"
 main()
 """
     for words, line in (
-        (["tune", "a/study.toml"], "study.toml: reading the study"),
+        (["tune", "--example"], "the bundled example: reading the study"),
         (["ui"], "MLflow: starting its server"),
     ):
         run = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=120)
