@@ -260,7 +260,7 @@ def parquet_objects(folder: FolderAddress) -> tuple[ObjectAddress, ...]:
 
 
 def state_of(place: ObjectAddress) -> ObjectState:
-    """When an object was last written, in nanoseconds, and its length: what changes when it does.
+    """When an object was last written, in nanoseconds, and its length; a missing one raises OSError.
 
     Raises:
         OSError: there is no such object.

@@ -111,7 +111,7 @@ def check_record_count(
 
 
 def _quoted(names: Collection[str]) -> str:
-    """The names in quotes, at most so many, and how many more there are."""
+    """The names in quotes, at most five, and how many more there are."""
     listed = sorted(names)
     more = f" and {len(listed) - _AT_MOST} more" if len(listed) > _AT_MOST else ""
     return ", ".join(repr(name) for name in listed[:_AT_MOST]) + more

@@ -202,7 +202,7 @@ def _group(
 
 
 def _decoded_column(values: Any) -> Column:
-    """An Arrow column's canonical values: numbers, or texts."""
+    """An Arrow column's canonical values: numbers, or texts; all NaN where it is of another type."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(values.type):

@@ -239,7 +239,7 @@ def _time_cells(native: Any) -> Cells:
 
 
 def arrow_times(values: Any) -> Cells:
-    """The times of an Arrow array by its integers, (m,): one beyond Python's range costs its own record."""
+    """The times of an Arrow array by its integers, (m,); `UNREADABLE` for one beyond Python's range."""
     import pyarrow as pa
 
     kind = values.type

@@ -165,7 +165,7 @@ class Encoded:
 
     @property
     def signs(self) -> NDArray[np.float64]:
-        """The labels Y (m,) in {−1, +1} that margin scores take; a replaced record is (x = 0, y = +1).
+        """The labels Y (m,) in {−1, +1} that scores of y·wᵀx take; a replaced record is (x = 0, y = +1).
 
         Raises:
             StudyInvalid: the training table has other than two classes.

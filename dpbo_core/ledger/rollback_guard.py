@@ -65,7 +65,7 @@ class RollbackGuard:
         return None if self._name is None else state / "dpbo" / self._name
 
     def of_user(self) -> Place:
-        """The newest entry in the user's own record; the start where there is none or, warned, unreadable."""
+        """The newest entry in the user's own record; the start without one, or with a warning if unreadable."""
         path = self.path_of_user
         try:
             return START if path is None else Record(path).read()

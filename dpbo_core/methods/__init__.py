@@ -30,7 +30,7 @@ NO_STUDY = (
 
 
 def method_named(kind: str, options: Mapping[str, Any]) -> AnyMethod:
-    """The method that a study names by `kind`, built with its checked [method] options.
+    """The method that a study names by `kind`, built with its [method] options, which are checked here.
 
     Raises:
         StudyInvalid: an unknown method, option or value, with the nearest valid one.

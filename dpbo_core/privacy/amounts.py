@@ -26,7 +26,7 @@ def from_units(units: int) -> float:
 
 
 def split_units(total: int, shares: tuple[float, ...]) -> tuple[int, ...]:
-    """Whole numbers in proportion to `shares` that sum exactly to `total`; the last takes the remainder.
+    """Whole numbers above 0 by `shares` that sum exactly to `total`, the last with the remainder; or ValueError.
 
     Raises:
         ValueError: if a part would be zero: the total is too small to be split so.
