@@ -82,8 +82,8 @@ def test_the_commands_move_it(dpbo, here, tables):
     for edition in ("1", "2"):
         tables["study"]["edition"] = edition
         (here / f"{edition}.toml").write_text(tomli_w.dumps(tables))
-        code, out, _ = dpbo("tune", f"{edition}.toml", "--register")
-        assert (code, f"-m models:/trial/{edition}\n\nNext: dpbo" in out) == (0, True)
+        code, out, err = dpbo("tune", f"{edition}.toml", "--register")
+        assert (code, f"-m models:/trial/{edition}\n\nNext: " in out) == (0, True), err
     client = mlflow.MlflowClient(f"sqlite:///{here / 'mlruns' / 'mlflow.db'}")
     assert champion(client) == "2"
     code, out, err = dpbo("evaluate", "1.toml", "--epsilon", "4", "--register")

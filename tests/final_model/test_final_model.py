@@ -357,7 +357,7 @@ sys.meta_path.insert(0, Closed())
 import json, mlflow, pandas as pd
 for folder in sys.argv[2:]:
     model = mlflow.pyfunc.load_model(folder)
-    rows = pd.DataFrame(json.load(open(sys.argv[1])))
+    rows = pd.DataFrame(json.load(open(sys.argv[1]))).astype(model.input_example.dtypes)
     assert model.metadata.get_input_schema().input_names() == list(rows)
     probabilities = model.predict(rows, params={"predict_method": "predict_proba"})
     print(json.dumps([list(model.predict(rows)), probabilities.values.tolist()]))
