@@ -44,7 +44,7 @@ DOUBTED, LOST = 0.15, 0.5  # the same of what there is to gain over one answer f
 
 
 def verdict_of(noise_scale: float, expected_error: float, score_range: float, gain: float | None = None) -> Verdict:
-    """Good, poor or useless: noise and error against the score's range and the `gain` of choosing, if known."""
+    """Good, poor or useless: noise and error against the score's range and, if known, `gain` over one answer."""
     if expected_error >= USELESS * score_range or noise_scale >= score_range:
         return "useless"
     if gain is not None and expected_error >= LOST * gain:
@@ -81,7 +81,7 @@ def useful_from(method: AnyMethod, problem: Problem) -> int | None:
 
 
 def enough(good: Callable[[float], bool], above: float, account: Account | None) -> str:
-    """A clause that states the smallest ε, to two digits, above another and left in the account, that is `good`."""
+    """A clause: the smallest ε over `above`, to two digits, that is `good`; or that none left in the account is."""
     ladder = [digits / 10**power for power in range(3, -1, -1) for digits in range(10, 100)]
     most = ladder[-1] if account is None else min(account.left, ladder[-1])
     ladder = [epsilon for epsilon in ladder if above < epsilon <= most]
@@ -173,7 +173,7 @@ class Advice:
         return self.choice.kind if self.choice else None
 
     def to_json(self) -> dict[str, Any]:
-        """The object that `dpbo plan --json` prints; what is infinite or unknown is null."""
+        """The object that `dpbo plan --json` prints; public facts that nobody looked up are left out."""
         return {
             "recommended": self.recommended,
             "recommended_options": dict(self.choice.options) if self.choice else None,

@@ -45,7 +45,7 @@ LEAST_CANDIDATES = 2
 
 
 def read_task(file: Path) -> tuple[Problem, ScoreTable]:
-    """The problem, and the table of each record's scores under each candidate, in a user's .npz file.
+    """The problem and score table in a user's .npz file: by record, or of pairs (AUC) where it holds `labels`.
 
     Raises:
         StudyInvalid: there is no such file, or it is no task; the message names the array and what is wrong.

@@ -120,7 +120,7 @@ def random_search_with_laplace(problem: Problem, scores: NDArray[np.float64], *,
 
 
 def uniform_selection(problem: Problem, scores: NDArray[np.float64], *, sigma: float, seed: int) -> Outcome:
-    """Uniform random search of private length K with Gaussian noise: the largest noisy score and its candidate.
+    """Random search of private length K: the largest noisy score and its candidate; for K = 0 any, and no score.
 
     Args:
         problem: of the table.

@@ -113,7 +113,7 @@ class TableScorer:
     def paired(
         self, model: ScorableModel | Place, reference: ScorableModel | Place, clipped: int
     ) -> Sensitive[int]:
-        """The sum of the records' score differences to `reference`, clipped at ±`clipped` and scaled to 0 … 2²⁴."""
+        """The sum of score differences to `reference`, each clipped at ±`clipped` steps and scaled to 0 … 2²⁴."""
         return Sensitive(_paired_sums(self.table, _index_of(reference), clipped)[_index_of(model)])
 
     def pairs(self) -> Sensitive[int]:
@@ -139,7 +139,7 @@ def _index_of(model: ScorableModel | Place) -> int:
 
 @lru_cache(maxsize=8)
 def _paired_sums(table: ScoreTable, reference: int, clipped: int) -> tuple[int, ...]:
-    """Each candidate's sum of score differences to the candidate `reference`, clipped at ±`clipped` and scaled."""
+    """Each candidate's sum of score differences to `reference`, each clipped at ±`clipped` steps and scaled."""
     steps, _ = table.by_record()
     other = steps[:, reference].astype(np.int64)
     sums = (stretched(steps[:, i].astype(np.int64), other, clipped).sum() for i in range(steps.shape[1]))

@@ -29,7 +29,7 @@ def conditional(item: Any) -> bool:
 
 
 def axis_of(name: str, axis: Any) -> Axis:
-    """A user's axis as an `Axis`: ours as it is, a list's or array's `Categorical`, a scipy distribution's range.
+    """A user's axis as an `Axis`: ours, a list or array, or an even scipy distribution's range; refused if another.
 
     scipy's `uniform` is a `Real` of the same ends, `loguniform` one with log = True, `randint` an `Integer` without
     its upper end, as scipy has it. What is searched is the range: points are spread evenly over it, none is drawn.

@@ -51,7 +51,7 @@ class PredictionSplit:
     marks: RowMarks | None = None
 
     def public(self, problem: Problem) -> PublicHalf:
-        """The public half of the split: candidates' names, and their public scores if there are public records.
+        """The public half of the split: candidates' names, public scores if any; rows once sensitive are refused.
 
         Raises:
             StudyInvalid: the public predictions were sensitive before, which is asked first.
@@ -110,7 +110,7 @@ def prediction_table(
     *,
     source: Literal["X", "X_public"],
 ) -> Table:
-    """The table of each function's predictions and the target; one that fails on the sensitive X leaves gaps.
+    """Each function's predictions and the target; one that fails leaves gaps on X, on X_public it is refused.
 
     Of the sensitive X nothing that a function raises, prints or warns is told. Where it fails it is asked again
     with one half of the records and with the other, and so on: a record that makes it fail is without a prediction,

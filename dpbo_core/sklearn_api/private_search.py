@@ -47,7 +47,7 @@ ABSENT = object()  # a hyperparameter that a point does not have
 
 
 def _best_has(verb: str) -> Callable[["PrivateSearch"], bool]:
-    """A function for scikit-learn's `available_if`: whether a search's best estimator has the method `verb`."""
+    """For `available_if`: whether a search's best estimator (before `fit`: `estimator`) has the method `verb`."""
 
     def check(search: "PrivateSearch") -> bool:
         if search.refit is False:

@@ -72,7 +72,7 @@ class PublicColumns(PublicTransformer):
         return self
 
     def transform(self, X: Any) -> Any:
-        """X (r, d) as a data frame with the public types.
+        """X (r, d) as a data frame with the public types; a value that none of them holds is refused.
 
         Raises:
             StudyInvalid: a record holds a value that cannot be put into them.

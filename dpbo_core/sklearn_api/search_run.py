@@ -57,14 +57,14 @@ class Progress:
         sys.stderr.flush()
 
     def step(self, step: int, released: Released | None) -> None:
-        """Write that a search step is done, and the score if it released one; move the progress bar."""
+        """Write, if `loud`, that a search step is done, and the score if it released one; move the progress bar."""
         score = None if released is None else released.get("score")
         of_step = "" if score is None else f", private score {score:.4g}"
         self.say(f"step {step} of {self.n_steps}{of_step}")
         self.shown()
 
     def done(self, text: str) -> None:
-        """Write the last line and move the cursor below it."""
+        """Write the last line, if `loud`, and move the cursor below it."""
         self.say(text)
         if self.loud and can_overwrite():
             sys.stderr.write("\n")
@@ -139,7 +139,7 @@ class FrameTable:
         return *self.split.validation.names, public.target
 
     def count(self, counter: Counter, workers: Workers | None) -> Sensitive[Integers]:
-        """The sealed histogram of the records in memory, counted in this process."""
+        """The sealed histogram of the records in memory, counted in this process; stores their row marks."""
         del workers
         return count_table(self.split.spec, counter, *self.split.records())
 

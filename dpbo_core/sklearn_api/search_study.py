@@ -329,7 +329,7 @@ def described(
     search: SearchSection,
     choice: str,
 ) -> StudySpec:
-    """A `StudySpec` of these sections and `estimator`'s name, price and cap; its method must release a choice.
+    """The study of these sections and the search `estimator`'s name, price and cap; it must release a choice.
 
     Args:
         estimator: ours, whose parameters say the rest.

@@ -79,11 +79,11 @@ class FrameSplit:
         return self.training.table_with_cells(target_name=self.target, source="X")
 
     def hints(self) -> Mapping[str, Any] | None:
-        """The pandas type of each column of the public table, by name; None where it is no data frame."""
+        """The library's type of each column of the public table, by name; empty where it is no data frame."""
         return self.training.hints()
 
     def public(self, problem: Problem) -> PublicHalf:
-        """The public half of the split: preprocessing fitted to the training table, and the trainer of candidates.
+        """The public half: fitted preprocessing and a trainer; a training table that was sensitive once is refused.
 
         Raises:
             StudyInvalid: the table was sensitive before, which is asked first: no message is about its values.

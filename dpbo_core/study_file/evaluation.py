@@ -18,7 +18,7 @@ THRESHOLD = re.compile(r"cost=(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)|recall=(0?\.\d+)")
 
 
 def threshold_goal(text: str) -> tuple[str, float]:
-    """What "cost=10:1" or "recall=0.9" asks: ("cost", 10.0), a miss in false alarms, or ("recall", 0.9).
+    """("cost", 10.0) for "cost=10:1", a miss in false alarms; ("recall", 0.9) for "recall=0.9"; else refused.
 
     Raises:
         StudyInvalid: it is neither.
@@ -131,7 +131,7 @@ class WatchSection(Section):
     ] = None
 
     def at(self, moment: datetime) -> "WatchSection":
-        """The [watch] section with date fields of today's file filled for `moment`, UTC; a pool's fields stay."""
+        """The [watch] section with the date fields in `table` filled for `moment`, UTC; unchanged with a `pool`."""
         if self.table is None or self.pool is not None:
             return self
         return replace(self, table=filled_at(self.table, moment))

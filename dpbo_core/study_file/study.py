@@ -203,7 +203,7 @@ class StudySpec:
 
     @property
     def tuned(self) -> "StudySpec":
-        """The study without what its tuning does not depend on: evaluation, watch, objective, file settings."""
+        """The study without evaluation, watch, objective, editions, memory_limit, workers, one_pass and anyway."""
         budget = None if self.budget is None else replace(self.budget, editions=None)
         data = self.data
         if isinstance(data, PublicFiles | PersonFiles):
