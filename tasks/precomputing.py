@@ -28,5 +28,5 @@ def train_chunk(work: PublicWork, indices: Indices) -> int:
 
 @task(name="try out a training", **policies.SENSITIVE_TASK)
 def try_out(work: PublicWork) -> bool:
-    """Train one candidate before the charge, so that a failure costs nothing: whether it gave a model."""
+    """Train one candidate before the charge, so that a failure, which raises, costs nothing: True."""
     return work.try_out()

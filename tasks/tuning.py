@@ -39,7 +39,7 @@ def reserve(
 
 @task(name="search step", **policies.SENSITIVE_TASK)
 def step(study: StudyRun, steps: Sequence[int]) -> tuple[StudyRun, Released | None]:
-    """Run one step of the search, or several that release nothing: the run, and what is released or None."""
+    """Run the next len(`steps`) steps (counted from 0), several only if none releases: run, and release or None."""
     return study, _named(study.step(len(steps)), study.n_steps, steps)
 
 

@@ -165,7 +165,7 @@ def allowed_score(spec: StudySpec, ledger: PrivacyLedger) -> str | None:
 def public_half(
     spec: StudySpec, folder: str | Path, problem: Problem | None = None, *, allowed_score: str | None = None
 ) -> PublicHalf:
-    """The public training set, read, with the preprocessing fitted to it and a trainer of models.
+    """The public training set, read, its preprocessing and a trainer; of a sensitive one what the study declares.
 
     Args:
         spec: the study.

@@ -72,7 +72,7 @@ def required_trainings(study: ResolvedStudy) -> tuple[int, ...]:
 
 
 def trained_first(method: Method, problem: Problem) -> tuple[int, ...]:
-    """Indices of the candidates to train before the charge: all if a private path bars its steps, else none.
+    """Indices of the candidates to train before the charge: all if no step may train (private path), else none.
 
     Raises:
         StudyInvalid: Λ is too large for that.
@@ -115,7 +115,7 @@ def cross_validate_candidates(
 
 
 def first_trained(method: Method, problem: Problem) -> int:
-    """The index of the candidate to train as a trial: one that a step will need, where that is determined."""
+    """The index of the candidate to train as a trial: the first that a step surely needs, 0 where none is."""
     path = () if method.traits.fixed_path is None else method.traits.fixed_path(method, problem)
     return path[0] if path else 0
 
@@ -160,7 +160,7 @@ class Remembering:
 
 
 def remembering(problem: Problem, precomputed: Precomputed | None) -> Problem:
-    """The problem with a trainer that looks up precomputed models and public scores before it trains.
+    """The problem with a trainer that looks up models and public scores before it trains; unchanged for None.
 
     What nobody vouches for is trained again where it is published: who knows what it remembers of what it scored.
     """
@@ -272,7 +272,7 @@ class PublicWork:
         return len(self._models)
 
     def try_out(self) -> bool:
-        """Train one candidate as a trial: whether it gave a model."""
+        """Train one candidate as a trial: True, or it raises what the training raises."""
         return self._problem.train(first_trained(self._study.method, self._problem)) is not None
 
     def _shared(

@@ -34,7 +34,7 @@ from dpbo_core.study_file.study import relation_of
 
 
 def opening_cap(spec: StudySpec) -> PrivacyBudget | None:
-    """The cap that a study opens at its dataset's first use, accepting what it accepts; None without [budget]."""
+    """The cap that a study opens at its dataset's first use, with the study's `accepts`; None without [budget]."""
     if spec.budget is None:
         return None
     budget = spec.budget
@@ -127,7 +127,7 @@ def _code_of(spec: StudySpec) -> Iterator[Code]:
 
 
 def check_policy(spec: StudySpec, run: Run, *beside: Source) -> None:
-    """Refuse what the owner's policy does not allow, before any file, host or module is opened.
+    """Refuse an operator what the policy does not allow, and anybody a sensitive file as public; opens nothing.
 
     To an operator all of it is to be allowed, and code of a file beside the study, which the owner did not write,
     never is; of the owner's own study what is read as public is asked about.

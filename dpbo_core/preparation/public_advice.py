@@ -21,7 +21,7 @@ from dpbo_core.study_file import SensitiveData, StudySpec
 
 
 def advised_half(spec: StudySpec, folder: str | Path) -> PublicHalf | None:
-    """The public half, where advice reads it: not of a sensitive training set, nor for a score of one's own.
+    """The public half that advice reads; None for a sensitive training set or a user's own score function.
 
     Raises:
         StudyInvalid: the file cannot be used as the study says.

@@ -81,7 +81,7 @@ class TableSplit(DataSplit, Protocol):
         ...
 
     def hints(self) -> Mapping[str, Any] | None:
-        """The pandas type of each column of a public table in memory; None for a file."""
+        """The library's type of each column of a public data frame, empty for an array; None for a file."""
         ...
 
 

@@ -69,7 +69,7 @@ class ResolvedStudy:
         return self.method.plan(self.problem)
 
     def to_json(self) -> dict[str, Any]:
-        """The resolved choices that a rerun must repeat (options, number of editions), and the study as written."""
+        """The resolved choices that a rerun must repeat (options, number of editions), and `StudySpec.tuned`."""
         options = {
             item.name: getattr(self.method, item.name) for item in fields(self.method) if item.name != "kind"
         }
@@ -142,7 +142,7 @@ def _check_asks(spec: StudySpec, method: AnyMethod) -> None:
 
 
 def planning_problem(spec: StudySpec, folder: str | Path = ".", *, unlisted: str | None = None) -> Problem:
-    """The study's problem (model, score, candidates, sizes) as its price needs it, `unlisted` as in `resolve`."""
+    """The study's problem as its price needs it; `unlisted`: what in an estimator object is not allowlisted."""
     if unlisted is None and spec.model.names_object:
         named = named_prototype(spec, folder)
         unlisted = None if named is None else named.unlisted()

@@ -73,10 +73,7 @@ def fingerprint_with(table: str, prototype: Prototype | None) -> str:
 
 
 def study_fingerprint(spec: StudySpec, training: str) -> str:
-    """The ledger's key of a study: a hash of its whole file, edition and public training data.
-
-    Without [evaluation], which has a key of its own: what is asked afterwards is no other study.
-    """
+    """The ledger's key of a study: a hash of `StudySpec.tuned` and of its public training data's digest."""
     text = json.dumps([spec.tuned.to_dict(), training], sort_keys=True, ensure_ascii=False, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -21,7 +21,7 @@ Ends = tuple[float, float]
 
 
 def champion_after(tuned: Release, report: Release, tracking_uri: str) -> str:
-    """Give the alias `champion` to the model of `tuned` if its report beats the champion's; says what was done.
+    """Give the alias `champion` to the model of `tuned` if there is none, or `report` beats it; says what it did.
 
     Raises:
         StudyInvalid: the model is no registered version, or its report has no figure to compare.
@@ -48,7 +48,7 @@ def champion_after(tuned: Release, report: Release, tracking_uri: str) -> str:
 
 
 def _figure(report: Release) -> tuple[str, Ends]:
-    """The first metric of a report, among those that rank models, and its noise interval."""
+    """The first metric of a report, among those that rank models, and its noise interval; refused without one."""
     metrics = report.value["metrics"]
     for name in RANKED:
         cell = metrics.get(name)

@@ -33,7 +33,7 @@ REFUSED_TAG = "dpbo.final_model"  # why a run has no model, where it should have
 
 
 def put_model(store: Store, run_id: str, release: Release, model: FinalModel, scratch: Path) -> None:
-    """Save `model` as the run's logged model in MLflow; of foreign code it is not, and a tag of the run says so."""
+    """Log `model` as the run's model in MLflow; where `FinalModel.save` refuses it, a tag of the run says why."""
     folder = scratch / FOLDER
     try:
         data = model.save(scratch / "data")
@@ -151,7 +151,7 @@ def save_served(model: FinalModel, data: Path, folder: Path) -> None:
 
 @contextmanager
 def _requirements_not_compared() -> Iterator[None]:
-    """Context in which MLflow does not compare requirements with the installed packages.
+    """Context in which MLflow, in the whole process, does not compare requirements with the installed packages.
 
     To find three of them it looks at every file of every installed package, which takes longer than all else that
     is shown of a model. An MLflow without this function does as it does.
@@ -200,11 +200,7 @@ def _column_type(feature: Feature | NamedColumn) -> str:
 
 
 def register(store: Store, run_id: str, release: Release) -> str:
-    """Make the run's model a version of its study's registered model and the `champion`, unless it was refused.
-
-    Returns:
-        MLflow's address of the version; "" where the run says why it has no model.
-    """
+    """Make the run's model a version of its study's registered model and `champion`: its address, "" if none."""
     client, name = store.client, registered_name(release)
     if REFUSED_TAG in client.get_run(run_id).data.tags:
         return ""

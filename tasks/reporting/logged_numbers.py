@@ -38,7 +38,7 @@ def metrics(release: Release, account: Account) -> list[Any]:
 
 
 def by_edition(release: Release, balance: Balance | None) -> list[tuple[str, float, int]]:
-    """Metrics charted by edition, as name, value and step: the score, and the budget spent and left."""
+    """Name, value, step (place in the dataset account) of score and budget; for None the score alone, at 0."""
     rows = [(f"release/{name}", number, _place(balance)) for name, number in _scores(release)]
     return rows if balance is None else rows + budget_rows(balance)
 

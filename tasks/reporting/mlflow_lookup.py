@@ -52,7 +52,7 @@ def place_of(experiment: str, run_id: str) -> str:
 
 
 def newest_page(store: Store) -> str:
-    """The part of MLflow's address that opens the newest release's page, below its experiment's name."""
+    """The part of MLflow's address that opens the newest release's page, or the experiments where there is none."""
     experiments = [experiment.experiment_id for experiment in store.client.search_experiments()]
     newest = store.client.search_runs(experiments, "tags.`dpbo.kind` != 'study'", max_results=1)
     return place_of(newest[0].info.experiment_id, newest[0].info.run_id) if newest else f"#/experiments{MODE}"
@@ -86,10 +86,7 @@ def _first_row(tracking_uri: str, query: str, *parameters: str) -> tuple[Any, ..
 
 
 def check_target(dataset: str, uri: str) -> str:
-    """Ask MLflow's store at `uri` if it can take a release of `dataset`: "" if so, a warning if it is out of reach.
-
-    Returns:
-        A warning where a store on another machine is out of reach, which may pass; nothing where all is well.
+    """Ask MLflow's store if it can take a release of `dataset`: "", a warning if out of reach; else refused.
 
     Raises:
         DpboError: nothing could be published, and no waiting mends it: a deleted experiment, a local store that

@@ -131,7 +131,7 @@ class Store:
 
 
 def open_store(uri: str) -> Store:
-    """The MLflow store at `uri`, file and tables made if missing; a server must answer now, telemetry is off.
+    """The MLflow store at `uri`, made if missing, refused if silent; process-wide no telemetry, loggers at WARNING.
 
     Raises:
         StoreSilent: it is a tracking server, and does not answer.

@@ -24,7 +24,7 @@ ALERT = 0.8  # share of a budget from which people are told
 
 
 def draw_posterior(release: Release) -> "Figure | None":
-    """A figure of the posterior along the first numeric axis, with released scores; None without a trajectory."""
+    """A figure of the posterior along the first numeric axis; None where `slice_through_choice` is None."""
     cut = slice_through_choice(release)
     if cut is None:
         return None
@@ -45,7 +45,7 @@ def draw_posterior(release: Release) -> "Figure | None":
 
 
 def draw_budget(account: Account) -> "Figure | None":
-    """A figure of the ε spent after each study of the dataset, under its cap; None without a limit."""
+    """A figure of the ε spent after each study of the dataset, under its cap; None before one or without limit."""
     points = [item for item in balances(account) if math.isfinite(item.spent)]
     if account.budget.public or not points:
         return None

@@ -42,7 +42,7 @@ class Slice:
 
 
 def slice_through_choice(release: Release) -> Slice | None:
-    """The posterior of the score along the first numeric axis; None where the release has too little."""
+    """The posterior score along the first numeric axis; None without one, or if the release does not fix it."""
     if not _drawable(release):
         return None
     space = _space(release)

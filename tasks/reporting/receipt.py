@@ -100,7 +100,7 @@ def key_id(key: Ed25519PublicKey) -> str:
 
 
 def new_key() -> tuple[Path, Path, str]:
-    """Make and write a key pair: the private file, for its owner alone, the public file and the key's id.
+    """Write a key pair, refused if there is one: the private file, its owner's alone, the public file, its id.
 
     Raises:
         StudyInvalid: there is a key already.
@@ -120,7 +120,7 @@ def new_key() -> tuple[Path, Path, str]:
 
 
 def signing_key() -> Ed25519PrivateKey | None:
-    """The owner's private key, in the file DPBO_SIGNING_KEY names or the default one; None if none was made.
+    """The owner's private key, in the file DPBO_SIGNING_KEY names (refused if missing), else the default, if any.
 
     Raises:
         StudyInvalid: it is missing where the setting says, others may read it, or it is no Ed25519 key.

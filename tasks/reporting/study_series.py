@@ -60,7 +60,7 @@ def series_of(store: Store, experiment: str, study: str, dataset: str) -> str:
 
 
 def extend(store: Store, run_id: str, release: Release, account: Account) -> None:
-    """Add the release to its study's table and picture, and the budget left to its charts; again, nothing twice."""
+    """Add the release of run `run_id` to its study's table, picture and budget charts; repeated, nothing twice."""
     series: Any = store.client.get_run(run_id).data.tags.get(PARENT)
     balance = balance_after(account, release.release_id)
     store.client.log_batch(series, metrics=[] if balance is None else as_metrics(release, budget_rows(balance)))

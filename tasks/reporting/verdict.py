@@ -27,7 +27,7 @@ OF_REPORT = "dpbo evaluate --repair mends the model at no further price; dpbo wa
 
 
 def beside_constant(interval: tuple[float, float], baseline: float, *, greater_is_better: bool) -> str:
-    """Whether a metric is better than the best constant answer's, by its 90% interval, which is of the noise alone.
+    """In words, if a metric is better than the best constant answer's, by its 90% interval of the noise alone.
 
     Args:
         interval: of the metric on the sensitive records, low before high.
