@@ -138,7 +138,7 @@ class Thompson:
             raise StudyInvalid(f"Thompson sampling over {self.n_drawn} candidates", remedy="draw at least 1")
 
     def scores(self, posterior: Surrogate, step: int, seed: Seed, visited: Sequence[int]) -> NDArray[np.float64]:
-        """One joint draw of all candidates' scores, shape (N,); −∞ outside the step's subset."""
+        """One joint draw of the scores of `n_drawn` random candidates at most, shape (N,); −∞ for the others."""
         N = len(posterior.mean)
         drawn, rng = np.arange(N), np.random.default_rng(seed)
         if self.n_drawn < N:
@@ -171,7 +171,7 @@ ACQUISITIONS: dict[str, type[UCB] | type[ExpectedImprovement] | type[Thompson]] 
 
 
 def acquisition_named(name: str, *, beta: float | None = None) -> Acquisition:
-    """The acquisition that a study calls `name`; `beta` is for "ucb" alone.
+    """The acquisition that a study calls `name`; `beta` has an effect on "ucb" alone.
 
     Raises:
         StudyInvalid: an unknown name, with the nearest valid one, or an impossible β.

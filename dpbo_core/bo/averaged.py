@@ -65,7 +65,7 @@ class AveragedSearch:
         self._path = self._with_fixed_kernel(prior.lengthscale, start, trust * domain.guess)
 
     def ask(self) -> int:
-        """The candidate to try next; before any value, the one of the best public guess, where there is a guess."""
+        """The candidate to try next; before any value the best public guess, or the nearest to the centre."""
         if not self._observations and self.domain.prior.guessed:
             return int(np.argmax(self.domain.guess))
         return self._path.ask()

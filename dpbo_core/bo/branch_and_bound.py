@@ -79,7 +79,7 @@ class BranchAndBound:
         return self._posterior.mean
 
     def ask(self) -> int:
-        """Shrink R, and give its next candidate to evaluate, by lattice; once all were, always its best."""
+        """Shrink R, and give its next candidate to evaluate, coarse grid first; once all were, its best mean."""
         if self._n_evaluated:
             self._shrink()
         while True:

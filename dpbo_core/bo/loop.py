@@ -61,9 +61,7 @@ class BayesianSearch:
         return tuple(self._visited)
 
     def ask(self, among: NDArray[np.int64] | None = None) -> int:
-        """The candidate with the largest acquisition, the first of equals; one of `among` where that is stated.
-
-        With nothing told yet, the candidate nearest to the centre of the cube.
+        """The candidate, of `among` if stated, with the largest acquisition; before any value the most central.
 
         Args:
             among: the candidates to choose from, in rising order; None for all of Λ.

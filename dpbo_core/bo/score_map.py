@@ -47,7 +47,7 @@ class ScoreMap:
     def posterior(
         self, mixture: Mixture, means: NDArray[np.float64], deviations: NDArray[np.float64]
     ) -> ScoreInterval:
-        """The posterior of one candidate's score, given that it lies in [0, G]: mean and central interval.
+        """The posterior of one candidate's score, given that it lies in [0, G]: mean and central 90% interval.
 
         Args:
             mixture: the posterior over kernels.
@@ -59,7 +59,7 @@ class ScoreMap:
         return self.unmapped(mean), (self.unmapped(low), self.unmapped(high))
 
     def with_look(self, observed: float, deviation: float, posterior: ScoreInterval) -> ScoreInterval:
-        """The choice's mean and interval: the search's posterior joined with one fresh noised score, `observed`.
+        """The choice's mean, of the posterior and a fresh noised score; its 90% interval, by that score alone.
 
         The two are weighted by their precisions. Where they are further apart than noise puts them nine times in
         ten, the path's variance grows by the excess τ² = max(0, (m − y)² − 1.645²·(s² + σ²)), so that a path whose

@@ -45,7 +45,7 @@ class Spectrum:
     rotated: NDArray[np.float64]
 
     def means(self, weights: NDArray[np.float64], precision: float = 0.0) -> NDArray[np.float64]:
-        """The likeliest prior mean m for k kernels, (k,), by the eigenvalues `weights` (k, t) of their inverses."""
+        """The likeliest m ~ N(0, 1/precision) for k kernels, (k,), by the eigenvalues (k, t) of their inverses."""
         return np.asarray((weights @ (self.one * self.rotated)) / (weights @ self.one**2 + precision))
 
     def residuals(self, means: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -54,7 +54,7 @@ class Spectrum:
 
 
 def spectrum(correlations: NDArray[np.float64], values: NDArray[np.float64]) -> Spectrum:
-    """The eigenvalues and eigenvectors' products of a correlation matrix R, (t, t), with values y, (t,). O(t³)."""
+    """The eigenvalues Ω of a correlation matrix R = QΩQᵀ, (t, t), with Qᵀ1, and Qᵀy of values y, (t,). O(t³)."""
     omega, Q = np.linalg.eigh(correlations)
     return Spectrum(np.maximum(omega, 0.0), Q.sum(axis=0), values @ Q)
 

@@ -175,7 +175,7 @@ def within(
     ends: tuple[float, float],
     level: float,
 ) -> tuple[float, tuple[float, float]]:
-    """The mean and central interval of one candidate's score under a mixture, given that it lies in `ends`.
+    """The mean, and central interval of probability `level`, of one candidate's score, given that it is in `ends`.
 
     Args:
         weights: of each component, (C,).

@@ -71,7 +71,7 @@ class Posterior:
 
     @property
     def mean(self) -> NDArray[np.float64]:
-        """The posterior mean μ at every candidate, shape (N,), on the prior's scale."""
+        """The posterior mean μ at every candidate, shape (N,), in the unit of the observed values."""
         return self._mean
 
     @property
@@ -126,7 +126,7 @@ class Posterior:
 def joint_normal(
     rng: np.random.Generator, mean: NDArray[np.float64], C: NDArray[np.float64], prior: float | None = None
 ) -> NDArray[np.float64]:
-    """A draw of a normal vector of covariance C (overwritten), plus an error of variance 1e-10 of `prior` or more.
+    """A normal draw of `mean` and covariance C (overwritten), its error's variance 1e-10 of `prior` or more.
 
     Args:
         rng: for this draw.

@@ -52,7 +52,7 @@ class MeanOfRecords:
 
     @property
     def record_steps(self) -> int:
-        """The sensitivity Δ of the integer sum of scores: the most that one person's `counted` records move it."""
+        """The sensitivity Δ of the integer sum of scores: the most one person, of `counted` records, moves it."""
         return min(self.counted, self.n_records) * GRID
 
     @property
@@ -97,31 +97,31 @@ class PairCount:
 
     @property
     def record_steps(self) -> int:
-        """The sensitivity Δ of the count of pairs, ≥ 1: the most that one person's `counted` records move it."""
+        """The sensitivity Δ ≥ 1 of C₂, twice the count of right pairs, to one person of `counted` records."""
         q = min(self.counted, self.n_records // 2)
         return max(1, 2 * q * (self.n_records - q))
 
     @property
     def range_steps(self) -> int:
-        """The largest possible count of pairs."""
+        """The largest possible C₂, twice the count of right pairs: 2⌊m/2⌋⌈m/2⌉, at least 1."""
         half = self.n_records // 2
         return max(1, 2 * half * (self.n_records - half))
 
     @property
     def score_per_step(self) -> float:
-        """The score that a change of 1 in the count of pairs stands for: 2/m², so that a plan needs no data."""
+        """The score that a change of 1 in C₂, twice the count of right pairs, stands for at even classes: 2/m²."""
         return 2.0 / self.n_records**2
 
     @property
     def metric_per_step(self) -> float:
-        """The AUC that a change of 1 in the count of pairs stands for, at the public share of positives, else ½."""
+        """The AUC that a change of 1 in C₂ (twice the right pairs) stands for at `share` positives, else at ½."""
         share = EVEN if self.share is None else self.share
         return 1.0 / (2.0 * self.n_records**2 * share * (1.0 - share))
 
     @property
     def fewest_likely(self) -> int:
-        """The D below which a noisy number of pairs is taken for noise: a quarter of what the public `share`
-        predicts, and not less than the D of a table with one record in one of its classes.
+        """The D = 2PQ (P, Q the classes' records) below which a noisy one is taken for noise: a quarter of what
+        the public `share` predicts, at least that of a single record in a class.
         """
         least = max(1, 2 * (self.n_records - 1))
         if self.share is None:

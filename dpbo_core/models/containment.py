@@ -22,7 +22,7 @@ class _Silence(io.StringIO):
 
 @contextmanager
 def contained() -> Iterator[None]:
-    """Context in which all output, logs and warnings of foreign code are dropped; one thread at a time.
+    """Context in which the whole process drops output, logs and warnings; another thread waits to enter one.
 
     joblib's workers would be handed the rows through shared memory, and OpenMP has one thread. Inside another one
     that still holds there is nothing to do: to silence every logger of a process that has loaded many takes longer

@@ -94,7 +94,7 @@ class EstimatorTrainer:
         return self.factory.train(self.X[rows], self.truth[rows], weights, **point)
 
     def held(self, fitted: FittedEstimator) -> FittedEstimator:
-        """The estimator, refused unless it predicts public rows one by one; if `enforced`, in a process per record.
+        """The estimator, refused unless it predicts row by row; if `enforced`, each record gets a process.
 
         Raises:
             StudyInvalid: it does not, it is not the listed estimator that it was taken for, or the score fails on
@@ -182,7 +182,7 @@ def cross_validated_steps(trainer: EstimatorTrainer, point: Mapping[str, Any], s
 
 
 def isolated_training(trainer: EstimatorTrainer, point: Mapping[str, Any], _seed: int) -> NDArray[np.uint8]:
-    """The estimator at `point`, fitted from scratch in this process, as bytes for another process."""
+    """The estimator at `point`, fitted from scratch in this process, as bytes for `IsolatedEstimator.of_bytes`."""
     return IsolatedEstimator.of(trainer.fitted(slice(None), point).by_rows()).to_bytes()
 
 

@@ -25,7 +25,7 @@ _VERBS = ("predict", "predict_proba", "decision_function")
 
 @dataclass(frozen=True, repr=False, eq=False)
 class IsolatedEstimator:
-    """The pickle of a fitted estimator, with what was said of it where it was trained. Public.
+    """The pickle of a fitted estimator, which child processes alone open, and what its trainer says of it. Public.
 
     Attributes:
         pickled: what rows (k, d) are given to.
@@ -52,7 +52,7 @@ class IsolatedEstimator:
 
     @classmethod
     def of(cls, estimator: Any) -> "IsolatedEstimator":
-        """A fitted estimator as bytes that only a child process unpickles, made in the process that trained it.
+        """A fitted estimator as a pickle that child processes alone open, with its class name, methods and modules.
 
         Raises:
             StudyInvalid: it cannot be pickled.
@@ -62,13 +62,13 @@ class IsolatedEstimator:
         return cls(pickled, type(inner).__name__, verbs, tuple(sorted(modules_of(estimator))))
 
     def to_bytes(self) -> NDArray[np.uint8]:
-        """The isolated estimator as bytes to hand to another process: a line of JSON, then the pickle."""
+        """The unopened pickle as bytes, after a line of JSON with the class name, methods and modules."""
         line = json.dumps({"name": self.name, "verbs": self.verbs, "modules": self.modules}).encode()
         return np.frombuffer(line + b"\n" + self.pickled, dtype=np.uint8)
 
     @classmethod
     def of_bytes(cls, content: NDArray[np.uint8]) -> "IsolatedEstimator":
-        """The isolated estimator in bytes that `to_bytes` made; nothing is unpickled.
+        """The estimator in bytes that `to_bytes` made, its pickle still unopened; refused for other bytes.
 
         Raises:
             StudyInvalid: it is nothing of the kind.
@@ -128,7 +128,7 @@ def pickled_form(item: Any, shown_as: str) -> bytes:
 
 
 def check_importable(modules: set[str]) -> None:
-    """Refuse modules that a child process would not find.
+    """Refuse modules that a child process cannot import: a file beside the study, or the script that was started.
 
     Raises:
         StudyInvalid: one is a file beside the study, or what was started.

@@ -110,7 +110,7 @@ class PredictionsTrainer:
         return model
 
     def public_score(self, point: Mapping[str, Any], *, seed: int) -> float:
-        """The candidate's mean score, or AUC, on the public records; `seed` has no effect."""
+        """The candidate's mean score, or AUC, on public records; refused without such; `seed` is unused."""
         if isinstance(self.score, PairScore):
             self._require_public_records()
             return auc_of(self.train(point).table(self.X, self.truth, self.score))
@@ -118,7 +118,7 @@ class PredictionsTrainer:
         return int(steps.sum()) * self.score.score_range / (GRID * len(steps))
 
     def public_steps(self, point: Mapping[str, Any], *, seed: int) -> NDArray[np.int64]:  # noqa: ARG002  no folds
-        """Each public record's score by the candidate, (n,), as an integer from 0 to 2²⁴; `seed` has no effect."""
+        """Each public record's score, (n,), as an integer; refused where there are none; `seed` is unused."""
         if isinstance(self.score, PairScore):
             raise TypeError(OF_PAIRS)
         self._require_public_records()

@@ -100,7 +100,7 @@ class Prototype:
 
 
 def function_name(function: Any) -> str:
-    """A score function's import name with a hash of its code, so that another body is another study."""
+    """A score function's import name with a hash of its code; a lambda, local function or object is refused."""
     name = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '')}"
     code: CodeType | None = getattr(function, "__code__", None)
     if code is None or not all(part.isidentifier() for part in name.split(".")):

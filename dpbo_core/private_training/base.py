@@ -49,7 +49,7 @@ class Base:
             check_axes(self.name, self.axes, problem.candidates.points)
 
     def nearest_to_defaults(self, problem: Problem) -> int:
-        """The index of the candidate nearest in ratio to the documented defaults, for a single training.
+        """The index of the candidate nearest in ratio to the defaults; several without defaults are refused.
 
         Raises:
             StudyInvalid: the algorithm documents none, and there are several.

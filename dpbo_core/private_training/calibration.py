@@ -37,7 +37,7 @@ class Terms:
 
 
 def calibrate(problem: Problem, terms: Terms) -> Trial | None:
-    """The dearest trial (training and noisy score) whose selection stays within the terms; None if none does."""
+    """The costliest, least noisy trial (training, score) whose selection stays within the terms; None for none."""
     base = base_named(terms.base)
     facts = base.facts(problem, score_share=terms.score_share, batch_size=terms.batch_size)
     cost = _largest_trial_cost(terms, facts)

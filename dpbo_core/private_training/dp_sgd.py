@@ -85,6 +85,7 @@ def _renyi_curve(sigma: float, rate: float, steps: int) -> RenyiCurve:
     """The Rényi cost of so many steps of noise multiplier `sigma` on samples at this rate."""
 
     def step(alpha: float) -> float:
+        """The Rényi cost of one step at order `alpha`."""
         return discrete_replace_one_renyi(
             alpha=alpha, rate=rate, noise_multiplier=sigma, sensitivity=STEPS, coordinates=MOST_WEIGHTS
         )

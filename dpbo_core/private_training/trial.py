@@ -115,7 +115,7 @@ def with_score(
 
 
 def largest(affordable: Callable[[float], bool]) -> float | None:
-    """The largest cost that can be afforded, by halving on a logarithmic scale; None if not even 1e-7 can.
+    """The largest cost up to 1e4 that is `affordable`, by halving its logarithm; None if not even 1e-7 is.
 
     What is returned was itself found affordable, so an inexact end costs accuracy and never privacy.
     """
@@ -166,7 +166,7 @@ def _units(amount: float) -> int:
 
 
 def model_json(model: Any, problem: Problem) -> dict[str, Any] | None:
-    """A linear or softmax model as plain JSON, with its features' public facts; None for any other."""
+    """A linear or softmax model as plain JSON: weights, and names of features and classes; None for any other."""
     weights = getattr(model, "weights", None)
     if weights is None:
         return None

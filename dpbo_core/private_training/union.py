@@ -46,7 +46,7 @@ def base_named(name: str) -> Base:
 
 
 def check_base(base: Base, problem: Problem) -> None:
-    """Refuse a private training algorithm that does not fit the training set, model or hyperparameters."""
+    """Refuse a base algorithm that does not fit the training set (public or private), model or hyperparameters."""
     instead = next(other.name for other in BASES.values() if other.private and not other.models)
     if base.private != (problem.training is not None):
         raise StudyInvalid(

@@ -50,7 +50,7 @@ class Scorer(Protocol):
         ...
 
     def paired(self, model: ScorableModel, reference: ScorableModel, clipped: int) -> Sensitive[int]:
-        """The sealed sum of records' scores less the `reference`'s, clipped at ±`clipped`, scaled to 0 … 2²⁴."""
+        """The sealed sum of records' differences from `reference`, each cut to ±`clipped` and mapped to 0 … 2²⁴."""
         ...
 
     @property
@@ -86,7 +86,7 @@ class Together:
 def evaluate_all(
     scorer: Scorer, models: Sequence[ScorableModel], paired_with: Paired | None = None, *, models_left: int = 0
 ) -> Together:
-    """The sealed integer score of each model, and its difference from the one `paired_with`, if any."""
+    """The sealed integer score of each model, and difference from `paired_with`; `models_left` more follow."""
     if isinstance(scorer, Half):
         return scorer.evaluate_all(models, paired_with, models_left=models_left)
     sums = tuple(scorer.evaluate(model) for model in models)
@@ -143,7 +143,7 @@ class Half(Opaque):
         raise TypeError("persons are averaged, and pairs are of records")
 
     def paired(self, model: ScorableModel, reference: ScorableModel, clipped: int) -> Sensitive[int]:
-        """The sealed sum of records' scores less the `reference`'s, clipped at ±`clipped`, scaled to 0 … 2²⁴.
+        """The sealed sum of records' differences from `reference`, each cut to ±`clipped` and mapped to 0 … 2²⁴.
 
         Raises:
             Sealed: as `totals`.

@@ -61,7 +61,7 @@ class PartCache(Opaque, Generic[T]):
         self._parts: dict[Part, tuple[tuple[int, ...], T]] = {}
 
     def get(self, reader: str, part: Part, read: Callable[[], T], *, size: Callable[[T], int], limit: int) -> T:
-        """What `read` gives for a file (part), cached in this process for this `reader` until the file changes.
+        """What `read` gives for a file (part), cached here until the file changes or another `reader` asks.
 
         Args:
             reader: whose it is; what was kept for another is dropped.
@@ -205,6 +205,7 @@ class PartReader:
         """What `make` gives for a file (part), computed now or cached in this process."""
 
         def read() -> T:
+            """What `make` gives for the file, opened anew."""
             return make(fetched(part, shown_as=SHOWN_AS))
 
         if cached is None:
@@ -260,6 +261,7 @@ class PartWorker(PartTask):
         """What one file adds, and its records. Never raises: an error here would be written to a worker's log."""
 
         def scored() -> Answer:
+            """The integers of the file, and its number of records; raises where it cannot be scored."""
             records = self.reader.read(part, *self._memory, make=self.reader.encoded, size=bytes_of)
             if not self.models or isinstance(self.score, PairScore):
                 sums_of_part = table_of_part(records, self.score, self.models).ravel()

@@ -251,6 +251,7 @@ class PersonPartWorker(PartTask):
         """The persons' sums of one file; nothing at all where it failed. Never raises."""
 
         def scored() -> bytes | bytearray:
+            """The persons' sums of the file, as bytes; raises where it cannot be scored."""
             read: Read = self.reader.read(part, *self._memory, make=self._records_and_persons, size=_size)
             records, people = read
             steps = person_steps(self.models, records, self.score, self.paired_with)

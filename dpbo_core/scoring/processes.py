@@ -48,8 +48,8 @@ class OtherProcess(Protocol):
 class _Remaining:
     """The parts of one reading that nobody has taken, for several threads."""
 
-    def __init__(self, parts: Iterable[Any], homes: dict[Any, object]) -> None:
-        self._parts, self._homes, self._lock = list(parts), homes, Lock()
+    def __init__(self, parts: Iterable[Any], last_process: dict[Any, object]) -> None:
+        self._parts, self._last_process, self._lock = list(parts), last_process, Lock()
 
     def __bool__(self) -> bool:
         return bool(self._parts)
@@ -59,10 +59,10 @@ class _Remaining:
         with self._lock:
             if not self._parts:
                 return None
-            owners = [self._homes.get(part) for part in self._parts]
+            owners = [self._last_process.get(part) for part in self._parts]
             of_nobody = owners.index(None) if None in owners else 0
             part = self._parts.pop(owners.index(process) if process in owners else of_nobody)
-            self._homes[part] = process
+            self._last_process[part] = process
             return part
 
     def put_back(self, part: Any) -> None:
@@ -72,18 +72,18 @@ class _Remaining:
 
 
 def answers_of_all(
-    work: Any, parts: Sequence[Any], beside: list[Any], here: Any, homes: dict[Any, object]
+    work: Any, parts: Sequence[Any], beside: list[Any], here: Any, last_process: dict[Any, object]
 ) -> Iterator[Any]:
-    """What `work` answers for each part, as answers come: parts go to the processes `beside` and to this one.
+    """What `work` answers for each part, as they come: from the processes `beside`, less those that end, or `here`.
 
     Args:
         work: public; a function of one part.
         parts: all different.
         beside: other processes; one that was lost is taken out.
         here: `work` in this process; None where it does none.
-        homes: the process that answered for a part before, which this call keeps up to date.
+        last_process: the process that answered for a part before, which this call keeps up to date.
     """
-    remaining, done = _Remaining(parts, homes), Queue[tuple[Any, Any]](max(1, len(beside)))
+    remaining, done = _Remaining(parts, last_process), Queue[tuple[Any, Any]](max(1, len(beside)))
 
     def serve_parts(process: OtherProcess) -> None:
         """Take parts for one process until none is left, putting its answers into `done`; `LOST` if it ends."""
@@ -162,12 +162,12 @@ class _Process:
 class Processes(Opaque):
     """`n_processes` of this machine that score parts, this one among them; the others are started when needed."""
 
-    __slots__ = ("_beside", "_effort", "_here", "_homes", "_started", "n_processes")
+    __slots__ = ("_beside", "_effort", "_here", "_last_process", "_started", "n_processes")
 
     def __init__(self, n_processes: int) -> None:
         self.n_processes = n_processes
         self._here, self._beside, self._started = SerialWorkers(n_processes), list[_Process](), list[_Process]()
-        self._effort, self._homes = 0.0, dict[Any, object]()
+        self._effort, self._last_process = 0.0, dict[Any, object]()
 
     def map(self, work: PartWork, parts: Sequence[Part]) -> list[Answer | None]:
         """The integers that `work` computes of each file (part), in any order, in several processes."""
@@ -190,7 +190,7 @@ class Processes(Opaque):
             self._beside = [*self._started]
         finished = False
         try:
-            yield from answers_of_all(work, items, self._beside, here, self._homes)
+            yield from answers_of_all(work, items, self._beside, here, self._last_process)
             finished = True
         finally:
             if not finished:  # a thread may still wait for an answer

@@ -48,6 +48,7 @@ def bounded_laplace_interval(observed: float, scale: float, top: float) -> tuple
     both, one, at = scale * math.log(10.0), scale * math.log(5.0), min(max(observed, 0.0), top)
 
     def lower(value: float) -> float:
+        """The lower end of the interval, or by symmetry the distance of its upper end from G."""
         return max(0.0, min(value - one, max(min(both, top / 2.0), value - both)))
 
     return lower(at), top - lower(top - at)

@@ -232,7 +232,7 @@ def _home(package: str) -> Path | None:
 
 
 def _of_python(file: str) -> bool:
-    """Whether a file is the standard library's, as generated methods of dataclasses are."""
+    """Whether a file is the standard library's own, and not of a package installed beside it."""
     path = Path(file)
     return path.is_relative_to(Path(os.__file__).parent) and not {"site-packages", "dist-packages"} & {*path.parts}
 

@@ -66,7 +66,7 @@ class NearSteps:
 
     @classmethod
     def of(cls, slopes: NDArray[np.float64], score: object) -> "NearSteps | None":
-        """A fast scorer of L linear models of weights (d, L); None for few, another score or too much rounding."""
+        """A fast scorer of L linear models, weights (d, L); None for L < 4, another score or too much rounding."""
         n_models = slopes.shape[1]
         if n_models < MODELS_AT_LEAST or not isinstance(score, Steep | Accuracy):
             return None
@@ -80,7 +80,7 @@ class NearSteps:
     def blocks(
         self, records: Encoded, exact: Exact
     ) -> Iterator[tuple[int, NDArray[np.float64] | NDArray[np.int64]]]:
-        """Blocks of integer scores (r, L), +1 to add to the sum or −1 to take back; `exact` scores those in doubt.
+        """Blocks (sign, integer scores (r, L)), to add up by sign: −1 takes back rows that `exact` scores again.
 
         All together are the steps of every record once, by `exact`. What is yielded is good until the next.
         """

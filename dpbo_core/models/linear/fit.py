@@ -118,7 +118,7 @@ class LinearModel(ScorableModel):
 
     @classmethod
     def signed_steps(cls, models: Sequence[Self], records: Encoded, score: Score) -> Iterator[SignedSteps]:
-        """Blocks of integer scores (r, L), +1 to add to the sum or −1 to take back; a matrix product if faster."""
+        """Blocks (sign, integer scores (r, L)), to add up by sign; −1 takes rows back that were counted."""
         near = NearSteps.of(np.stack([model.weights for model in models], axis=1), score)
         if near is None:
             return super().signed_steps(models, records, score)
@@ -178,7 +178,7 @@ def train(
     regularization: float,
     tolerance: float | None = None,
 ) -> LinearModel:
-    """The model ŵ ≈ argmin (λ/2)‖w‖² + (1/n) Σ ℓ(y_i wᵀx_i), always from w = 0, with its certificate.
+    """The model ŵ ≈ argmin (λ/2)‖w‖² + (1/n) Σ ℓ(y_i wᵀx_i), from w = 0; refused unless certified to `tolerance`.
 
     Args:
         X: (n, d) public rows, finite, n ≥ 1, d ≥ 1.

@@ -256,7 +256,7 @@ class LogisticPath:
 
 
 def _interpolated_start(above: _Anchor, below: _Anchor, theta: float, regularization: float) -> Start | None:
-    """The starting point at λ, a share `theta` of the way from one anchor down to the next; None as `_start`."""
+    """The starting point at λ, a share `theta` of the way from one anchor down to the next; None if not finite."""
     S = (1.0 - theta) * above.curvature + theta * below.curvature
     width = math.log(below.penalty / above.penalty)
     u, slopes = [], []

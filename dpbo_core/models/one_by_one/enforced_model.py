@@ -70,10 +70,10 @@ def alone(
     needed_by: ModulesNeeded,
     limits: Limits | None = None,
 ) -> Alone:
-    """The estimator confined to one process per record, after a trial on up to `ROWS_TRIED` PUBLIC rows.
+    """The estimator confined to one process per record, refused if none of a few PUBLIC rows is scored so.
 
     Args:
-        estimator: fitted, or isolated.
+        estimator: fitted, or an `IsolatedEstimator`.
         rows: public, (n, d).
         truth: (n,).
         score: what will be scored.

@@ -98,7 +98,7 @@ class Engine:
 
 
 def engine(modules: tuple[str, ...], needed: tuple[str, ...], limits: Limits, process: int) -> Engine:
-    """A cached, running engine whose images (children are forked from them) imported `modules`, `needed` surely."""
+    """A cached, running engine whose images, forked into children, import `modules`; no `needed` one may fail."""
     current = _engine(modules, needed, limits, process)
     if not current.running:
         _engine.cache_clear()

@@ -66,10 +66,10 @@ class PairedBalancedAccuracy(PairScore):
             raise StudyInvalid(f"{name} cannot predict the public rows", remedy="name another estimator")
         return PredictedClass()
 
-    def of_margins(self, margins: Scores, norm: float) -> Integers:  # noqa: ARG002  a sign needs no scale
-        """The histogram cell of each margin, (k,): the upper one of two for a margin above 0."""
+    def of_margins(self, decisions: Scores, norm: float) -> Integers:  # noqa: ARG002  a sign needs no scale
+        """The histogram cell of each decision value ŵᵀx, (k,): 1 above 0, else 0."""
         with np.errstate(all="ignore"):
-            return (margins > 0.0).astype(np.int64)
+            return (decisions > 0.0).astype(np.int64)
 
 
 BALANCED_ACCURACY = Declared(

@@ -51,7 +51,7 @@ class BoundedFunction(RecordScore):
         return NaturalUnit(self.low)
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
-        """Each record's score (k,): the function's value less `low`, NaN for no number; its errors are dropped."""
+        """Each record's score (k,): the function's value less `low`; NaN where it raises or gives no number."""
         with contained():
             return np.array(
                 each(self._value, _pairs(outcome, truth), math.nan)
@@ -62,7 +62,7 @@ class BoundedFunction(RecordScore):
         return np.array([self._value(pair) for pair in _pairs(outcome, truth)])
 
     def check(self, outcome: NDArray[Any], truth: NDArray[Any]) -> None:
-        """Refuse a function that leaves its stated bounds on PUBLIC rows.
+        """Refuse a function that raises or leaves its stated bounds on PUBLIC rows.
 
         Raises:
             StudyInvalid: it does, or it fails.

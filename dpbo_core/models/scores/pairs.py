@@ -42,7 +42,7 @@ class PairScore(Jumps, ABC):
 
     @abstractmethod
     def cells(self, name: str, asked: Asked) -> RecordScore:
-        """The public map from an estimator's predictions to 1 + a histogram cell, by what `asked` gives.
+        """The public map from an estimator's predictions to 1 + a histogram cell, made from those of public rows.
 
         Args:
             name: of its class, for messages.
@@ -53,8 +53,8 @@ class PairScore(Jumps, ABC):
         """
 
     @abstractmethod
-    def of_margins(self, margins: Scores, norm: float) -> Integers:
-        """The histogram cell of each margin (k,) of a linear model whose weights have this norm."""
+    def of_margins(self, decisions: Scores, norm: float) -> Integers:
+        """The histogram cell of each decision value ŵᵀx (k,) of a linear model whose weights have this norm."""
 
 
 def check_two_classes(name: str, n_classes: int, *, instead: tuple[str, ...], also: str = "") -> None:

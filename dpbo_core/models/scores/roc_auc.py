@@ -114,10 +114,10 @@ class RocAuc(PairScore):
             remedy="name an estimator with decision_function (SVC has it) or predict_proba, or another score",
         )
 
-    def of_margins(self, margins: Scores, norm: float) -> Integers:
-        """The histogram cell of each margin, (k,), of equal width from −‖w‖ to ‖w‖, beyond which none lies."""
+    def of_margins(self, decisions: Scores, norm: float) -> Integers:
+        """The histogram cell of each decision value ŵᵀx, (k,), of equal widths from −‖w‖ to ‖w‖; 0 for NaN."""
         with np.errstate(all="ignore"):
-            share = margins / norm if norm > 0.0 else np.zeros(len(margins))
+            share = decisions / norm if norm > 0.0 else np.zeros(len(decisions))
             return np.where(np.isfinite(share), _cell(np.clip(share, -1.0, 1.0)), 0)
 
 
