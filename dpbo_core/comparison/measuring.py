@@ -21,7 +21,7 @@ EPSILONS = (0.1, 0.3, 1.0, 3.0)
 
 
 def names_of(only: tuple[str, ...]) -> tuple[str, ...]:
-    """The names of the tasks to compare on: `only`, or all if it is empty.
+    """The names of the tasks to compare on: `only`, or all if it is empty; an unknown one is refused.
 
     Raises:
         StudyInvalid: an unknown name.

@@ -30,10 +30,7 @@ if TYPE_CHECKING:
 
 
 def training_parts(spec: StudySpec, folder: str | Path) -> tuple[TableParts, str] | None:
-    """The PUBLIC training records in many Parquet files, by their headers, and their target; None for one file.
-
-    Returns:
-        They and the column to predict; None where it names no folder.
+    """The PUBLIC training records in many Parquet files, by their headers, and their target; None without a folder.
 
     Raises:
         StudyInvalid: a file's header cannot be read, or two differ; or the model needs its records in memory.

@@ -243,7 +243,7 @@ class PublicWork:
 
     @property
     def tries_out(self) -> bool:
-        """Whether one candidate is trained as a trial first, since the others are trained in the steps."""
+        """True where public training waits for the steps, so that one candidate is tried first; else False."""
         if self._problem.training is not None or not self._problem.model.trained:
             return False
         return not trained_first(self._study.method, self._problem)

@@ -149,7 +149,7 @@ class Problem:
 
     @property
     def rowwise(self) -> bool:
-        """Whether a record's score surely depends on that record alone: our models, allowlisted ones, `enforced`.
+        """True where a record's score surely rests on it alone: ours, `enforced`, or allowlisted and a named score.
 
         A user's score function is called with one record at a time, but what it remembers of others nobody knows.
         """

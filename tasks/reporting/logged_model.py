@@ -232,7 +232,7 @@ def registered_name(release: Release) -> str:
 
 
 def _registrable(study: str) -> str:
-    """A study's name without the two characters that are special in MLflow's addresses."""
+    """A study's name with - for / and for :, which are special in MLflow's addresses."""
     return study.replace("/", "-").replace(":", "-")
 
 

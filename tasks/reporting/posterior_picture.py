@@ -77,7 +77,7 @@ def _with_the_release(release: Release, space: SearchSpace, along: NDArray[np.fl
 
 
 def band_by_step(release: Release) -> tuple[tuple[float, float], ...]:
-    """The posterior (μ, 1.645 s) of each step's candidate after its observation; empty if not drawable."""
+    """The posterior (μ, 1.645 s) of each step's candidate, once observed; () if the release does not fix it."""
     if not _drawable(release):
         return ()
     space, pairs = _space(release), []

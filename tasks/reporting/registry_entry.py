@@ -22,7 +22,7 @@ CURATOR = (
 
 
 def registry_entry(release: Release) -> dict[str, Any]:
-    """A draft entry of a release for the registry of DP deployments, as plain JSON.
+    """A draft entry of a release for the registry of DP deployments, as JSON; refused if it guarantees nothing.
 
     Raises:
         StudyInvalid: the release guarantees nothing.

@@ -59,7 +59,7 @@ def verdict(release: Release) -> tuple[str, str]:
 
 
 def _by_accuracy(report: Mapping[str, Any]) -> str:
-    """A report's accuracy beside that of its most frequent class, by the same noisy counts; "" without classes.
+    """A report's accuracy beside its most frequent class's, in words, by the same counts; "" if one is missing.
 
     Both rest on cells in common, so that the two noises as if independent make an interval that is not too narrow.
     """
