@@ -82,7 +82,7 @@ class Drifting(Components):
         return _log_likelihood(self.factors, self.whitened)
 
     def conditioned_on(self, observations: Observations) -> "Drifting":
-        """The mixture of the same kernels, in their order, given other observations (noisy scores).
+        """The same mixture components, in order and with their weights, given other observations (noisy scores).
 
         A component that explains what is new weighs more by its probability of that, given the old.
         """

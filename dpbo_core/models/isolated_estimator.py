@@ -109,11 +109,7 @@ def modules_of(item: Any) -> set[str]:
 
 
 def pickled_form(item: Any, shown_as: str) -> bytes:
-    """The item's pickle; refused where it has none.
-
-    Raises:
-        StudyInvalid: it has none.
-    """
+    """The item's pickle, of an `IsolatedEstimator` the one that it holds; refused where it has none."""
     if isinstance(item, IsolatedEstimator):
         return item.pickled
     try:
@@ -128,11 +124,7 @@ def pickled_form(item: Any, shown_as: str) -> bytes:
 
 
 def check_importable(modules: set[str]) -> None:
-    """Refuse modules that a child process cannot import: a file beside the study, or the script that was started.
-
-    Raises:
-        StudyInvalid: one is a file beside the study, or what was started.
-    """
+    """Refuse modules that a child process cannot import: a file beside the study, or the script that runs."""
     if any(name.startswith(BESIDE) for name in modules):
         raise StudyInvalid(
             "the estimator, or a part of it, is defined in a file beside the study",

@@ -96,7 +96,7 @@ def evaluate_all(
 
 
 def models_at_once(scorer: Scorer, most: int) -> int:
-    """The number of models to score in one pass: `most` where it reads files, fewer where records are in memory.
+    """The number of models to score in one pass: `most` where `scorer` reads files, else `most`/32, at least 1.
 
     Where each scoring reads files, they share a reading. Where the records are in memory a few small models share
     what is in the processor's cache; large ones, of which `most` says so, are scored by the step that trains them.

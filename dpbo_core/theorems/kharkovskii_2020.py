@@ -83,7 +83,7 @@ def lemma_1_distortion(*, n_rows: int, failure_probability: float, projection_di
 
 
 def theorem_2_distance_bounds(*, distortion: float, singular_value: float, floor: float) -> tuple[float, float]:
-    """Bounds (1 − ν, (1 + ν)C′) on ‖z − z′‖²/‖x − x′‖² of every pair, C′ = 1 + 1[σ_min < ω] ω²/σ_min².
+    """Bounds (1 − ν, (1 + ν)C′) on all ‖z − z′‖²/‖x − x′‖², but with Lemma 1's μ; C′ = 1 + 1[σ_min < ω] ω²/σ_min².
 
     Holds when: r is at least `lemma_1_projection_dim`, with its probability. Source: Theorem 2.
     """

@@ -46,7 +46,7 @@ _UP = 1.0 + 2.0**-44  # past the rounding of the sums and roots below: a sensiti
 def similarity_bound(
     *, n_events: float, delta: float, dataset_similarity: float, score_change: float = math.inf
 ) -> float:
-    """How far one data set can move a score: c = min(2√((1 − k₁) log(`n_events`/δ)), `score_change`) on all of Λ.
+    """The bound c = min(2√((1 − k₁) log(`n_events`/δ)), `score_change`) on |f_V − f_V′|, but with Nδ/`n_events`.
 
     The difference is N(0, 2(1 − k₁)), so one λ exceeds 2√((1 − k₁)x) with probability at most 2·½e^{−x}; `n_events`
     is N times the number of parts that δ is divided into.
@@ -172,7 +172,7 @@ def theorem_3_beta(*, n_candidates: int, step: int, delta: float, calibration: C
 
 
 def noise_bound(*, n_steps: int, delta: float, noise_variance: float, calibration: Calibration) -> float:
-    """The bound q on how far the noise at two neighbouring data sets' best observations can be apart.
+    """The bound q, but with 2δ/5 (corrected), on how far noise at neighbours' best observations is apart.
 
     Published: σ√(8 log(3/δ)). Corrected: 2σ√(2 log(5T/δ)), for the index is chosen by the data (δ/5 for each side).
     Source: the proof of Theorem 3; Algorithm 1, line 10.
@@ -192,7 +192,7 @@ def average_regret(
     information_gain: float,
     calibration: Calibration,
 ) -> float:
-    """The average regret of Algorithm 1, Ω/T = √(C₁ β_T γ_T/T).
+    """The bound Ω/T = √(C₁ β_T γ_T/T) on Algorithm 1's average regret, but with δ/5 (published: δ/2).
 
     Holds when: Assumption 1 (taken on by the caller). Not a privacy statement. Source: the proof of Theorem 3.
     """
@@ -211,7 +211,7 @@ def corollary_2_scale(*, sensitivity: float, epsilon: float) -> float:
 
 
 def theorem_4_noise_bound(*, n_steps: int, delta: float, noise_variance: float, calibration: Calibration) -> float:
-    """The bound q₁ on how far the noise takes the best observation from its candidate's score.
+    """The bound q₁, but with δ/5 (corrected), on the noise of the best observation.
 
     Published: σ√(8 log(1/δ)). Corrected: σ√(2 log(5T/δ)), the union over T; one noise, not two.
     Source: the proof of Theorem 4.

@@ -51,11 +51,7 @@ def unlisted_part(estimator: Any) -> str:
 
 
 def check_listed(estimator: Any) -> None:
-    """Refuse a fitted estimator that holds something off the allowlist, by a hyperparameter or by fitting.
-
-    Raises:
-        StudyInvalid: it holds something that is not on the list.
-    """
+    """Refuse a fitted estimator that holds something off the allowlist, by a hyperparameter or by fitting."""
     part = unlisted_part(estimator)
     if part:
         raise StudyInvalid(

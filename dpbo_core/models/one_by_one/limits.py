@@ -51,7 +51,7 @@ class Limits:
 
 
 def stop_the_clocks() -> None:
-    """Replace the functions of `time` by ones that return 0, for later imports too."""
+    """Replace this process's functions of `time` by ones that return 0, for later imports too."""
     for name in _SECONDS:
         setattr(time, name, _constant(0.0))
         setattr(time, f"{name}_ns", _constant(0))
