@@ -295,6 +295,6 @@ def _score_in_words(metric: DisplayedMetric) -> str:
     if metric.baseline is not None:
         gain = metric.value - metric.baseline if metric.greater_is_better else metric.baseline - metric.value
         sentence += f". A model that says the same of every record would score {metric.baseline:.3f} "
-        sentence += f"by {metric.baseline_set}: "
+        sentence += f"on {metric.baseline_set}: "
         sentence += f"this one is {abs(gain):.3f} {'better' if gain > 0 else 'worse'}"
     return f"{sentence}."

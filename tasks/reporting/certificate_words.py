@@ -53,7 +53,7 @@ def value_rows(release: Release) -> Iterable[tuple[str, str]]:
         if metric.interval is not None:
             yield "90% interval", "{:.3f} … {:.3f}".format(*metric.interval)
         if metric.baseline is not None:
-            yield f"the same for every record, by {metric.baseline_set}", in_words(metric.baseline)
+            yield "a constant answer", f"{in_words(metric.baseline)} on {metric.baseline_set}"
     yield from figure_rows(release)
 
 

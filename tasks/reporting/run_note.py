@@ -103,7 +103,7 @@ def _choice_line(release: Release) -> str:
     else:
         sentence += f", with noise of scale {release.noise_of_one:.3g}"
     if metric.baseline is not None and metric.interval is None:  # else the verdict has it
-        sentence += f"; one answer for every record would score **{metric.baseline:.4g}** by {metric.baseline_set}"
+        sentence += f"; one answer for every record would score **{metric.baseline:.4g}** on {metric.baseline_set}"
     return f"{'; '.join(part for part in (chosen, sentence) if part)}."
 
 

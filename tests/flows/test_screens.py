@@ -305,9 +305,8 @@ def test_a_score_is_compared_with_the_public_rows_and_says_so_on_the_line():
         "better than a constant answer, which scores 0.6840 on the public rows; on the sensitive ones it may differ"
     )
     assert "".join(verdict(release)) == told
-    assert "the same for every record, by the public rows; on the sensitive ones it may differ" in dict(
-        value_rows(release)
-    )
+    row = dict(value_rows(release))["a constant answer"]
+    assert row == "0.684 on the public rows; on the sensitive ones it may differ"
 
 
 @pytest.mark.parametrize(("chosen", "at_an_end"), [(1e-4, True), (10.0, True), (0.5, False)])
