@@ -71,7 +71,7 @@ class Expected:
 
     @property
     def caption(self) -> str:
-        """The range of the simulated loss in words, with one digit of each end."""
+        """The simulated loss in words: "0.01 to 0.04", "up to 0.04", "under 0.0005" or "an unknown amount"."""
         if self.range is None:
             return "an unknown amount"
         least = LEAST_SHOWN * self.score_range

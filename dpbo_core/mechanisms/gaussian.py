@@ -69,7 +69,7 @@ class DiscreteGaussian:
         )
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[int]], int]:
-        """Draw noise now: a function that adds it, once, to a sensitive integer."""
+        """Draw noise, refused above the price `spend`: a function that adds it, once, to a sensitive integer."""
         return self.prepare_each((spend,), source)[0]
 
     def prepare_each(self, spends: Sequence[Spend], source: NoiseSource) -> list[Callable[[Sensitive[int]], int]]:

@@ -360,7 +360,7 @@ class DpHypo:
         )
 
     def _too_dear(self, problem: Problem, lower: float, upper: float) -> StudyInvalid:
-        """The error for a budget that does not pay for a single trial: what costs so much, and what to change."""
+        """The error for a budget below one trial's price at densities of `lower` to `upper` times the prior."""
         if self.base_epsilon is not None:
             return StudyInvalid(
                 f"ε = {problem.epsilon:g} does not pay for the best of so many trials of ε = {self.base_epsilon:g}",

@@ -127,7 +127,7 @@ class Workers(Protocol):
         ...
 
     def map(self, work: PartWork, parts: Sequence[Part]) -> list[Answer | None]:
-        """The integers that `work` computes of each file (part), in any order; None for one that was lost."""
+        """The integers that `work` computes of each part, in an order of their own; None for one that was lost."""
         ...
 
     def answers(self, work: PartAnswer, parts: Sequence[Part]) -> Iterable[bytes | bytearray | None]:

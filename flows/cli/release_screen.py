@@ -27,7 +27,7 @@ BESIDE = {PAIRS: " of as many pairs of the two classes as halves would make"}
 
 
 def release_json(result: "StudyResult | EvaluationResult", *, tracking: dict[str, str] | None) -> dict[str, Any]:
-    """The JSON object of a release, as every command prints it."""
+    """The release as JSON, with `replayed` and `tracking`, its place in MLflow or null."""
     return result.release.to_json() | {"replayed": result.replayed, "tracking": tracking}
 
 

@@ -230,7 +230,7 @@ class Binary(ReportKind):
         return (-1.0 if name.startswith("gap ") else 0.0), np.inf if name in UNBOUNDED else 1.0
 
     def parts(self, estimates: Estimates) -> dict[str, Any]:
-        """The report's parts beside its metrics, as JSON by name: ROC curve, confusions by edge, calibration."""
+        """The report's parts beside its metrics, as JSON: `roc`, `confusion` by edge, `calibration`."""
         return {
             "roc": _roc_points(self.edges, estimates.values),
             "confusion": self._confusions(estimates),

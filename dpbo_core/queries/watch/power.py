@@ -73,7 +73,7 @@ class Power:
 
 
 def power(drop: float, noise: Noise, threshold: float | None = None) -> Power:
-    """The false alarms and detection chances of a watch for a fall of `drop`; at the best threshold if None.
+    """A watch's chance of a false alarm a year, and of seeing a fall of `drop` within 1, 2, … looks; its θ.
 
     Args:
         drop: d > 0.
