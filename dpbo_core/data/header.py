@@ -32,7 +32,7 @@ def missing_file(shown_as: str) -> StudyInvalid:
 
 
 def column_names(fields: Sequence[str], *, mode: ReadMode, shown_as: str) -> tuple[str, ...]:
-    """The stripped column names of a header; refused where they are empty, repeated or missing.
+    """The stripped column names of a header; refused without any, or if one is empty, unprintable or repeated.
 
     Raises:
         StudyInvalid: a name is empty, not printable, or occurs twice.

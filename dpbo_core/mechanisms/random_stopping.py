@@ -239,7 +239,7 @@ def prior_weights(prior: list[float]) -> list[int]:
 def bounded_weights(
     density: list[float], *, lower: float, upper: float, prior: list[int] | None = None
 ) -> list[int]:
-    """Integer weights near `density`, of the `prior`'s sum (None: uniform), each `lower` to `upper` times its own.
+    """Candidates' integer weights near `density`, each `lower` to `upper` times the `prior`'s (None: uniform).
 
     With them π/π₀ of π₀ = P/ΣP is w/P EXACTLY, so the slack of the bounds c ≤ π/π₀ ≤ C that are paid for is 0, and
     there is nothing to compare and nothing to raise. P lies in the box for all c ≤ 1 ≤ C, so the sum is always met:

@@ -252,7 +252,7 @@ class Binary(ReportKind):
 
     @classmethod
     def from_json(cls, table: Mapping[str, Any]) -> "Binary":
-        """The report in a public description that `to_json` made."""
+        """The kind of report, its edges, threshold and ties, from what `to_json` wrote; no counts."""
         ties = AucTies(table["within"], table["within_error"], table["untied"])
         predicted = None if table["predicted"] is None else tuple(table["predicted"])
         steps = PublicSteps(*(tuple(map(tuple, table["steps"][name])) for name in ("positives", "negatives")))

@@ -129,7 +129,7 @@ class Curator:
     def _noised(
         self, query: Query, private: PrivateAnswers, table: Release, answers: Path, place: int
     ) -> tuple[float, float]:
-        """The noisy answer of row `place` of the curator's file, paid and drawn or read back; and its scale."""
+        """The noisy answer of row `place`, paid for and drawn or read back from the ledger; and its scale."""
         rows = table.value["rows"]
         _check_size(answers, rows)
         plan, mechanism = private.plan(table.guarantee), private.mechanism
