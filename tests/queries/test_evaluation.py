@@ -143,7 +143,7 @@ def test_a_study_that_was_edited_after_its_release_is_told_which_key_goes_back_t
     on_files = tuned(of_files() | {"study": {"name": "files", "method": "private_grid"}}, ledger, tmp_path)
     train = tmp_path / "train.csv"
     train.write_text(train.read_text() + train.read_text().splitlines()[-1] + "\n")
-    with pytest.raises(StudyInvalid, match="released with another public training file"):
+    with pytest.raises(StudyInvalid, match="released with another public training set"):
         evaluate_study(on_files, ledger=ledger, folder=tmp_path)
 
 

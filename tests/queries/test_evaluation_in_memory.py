@@ -191,13 +191,13 @@ def test_what_cannot_be_asked_is_refused_and_costs_nothing(it, url):
             asked(it, **changes)
     with pytest.raises(StudyInvalid, match="shares its memory"):
         asked(it, X, Y)
-    with pytest.raises(StudyInvalid, match="released nothing"):
+    with pytest.raises(StudyInvalid, match="another public training set"):
         it.evaluate(
             X[:-1], Y[:-1], X_validation=V[["a", "b"]], y_validation=W, epsilon=1.0
         )  # not what it was fit to
     with pytest.raises(NotFittedError):
         asked(clone(it))
     moved = copy.deepcopy(it).set_params(epsilon=2.0)
-    with pytest.raises(StudyInvalid, match="released nothing"):
+    with pytest.raises(StudyInvalid, match="epsilon = 1.0"):
         asked(moved, V[["a", "b"]])
     assert spent(url) == before

@@ -225,7 +225,7 @@ def test_a_seed_of_none_is_that_of_0(url):
 
 @pytest.mark.parametrize("notebook", [False, True])
 def test_progress_says_public_facts_and_releases(url, capsys, monkeypatch, notebook):
-    monkeypatch.setattr("dpbo_core.sklearn_api.search_run.over", lambda: notebook)
+    monkeypatch.setattr("dpbo_core.sklearn_api.search_run.can_overwrite", lambda: notebook)
     found = fit(search(url, method="private_trajectory", n_candidates=8, verbose=1))
     said = capsys.readouterr().err
     for step in found.trajectory_:

@@ -350,8 +350,8 @@ def not_released(spec: StudySpec, ledger: PrivacyLedger) -> StudyInvalid:
     changed = [key for key in {**before, **now} if before.get(key) != now.get(key)]
     then = ", ".join(f"{key} = {before.get(key, 'not there')}" for key in changed)
     return StudyInvalid(
-        f"the study {name} was released with {then or 'another public training file'}",
-        cause=f"{', '.join(changed) or 'that file'} was changed after dpbo tune",
+        f"the study {name} was released with {then or 'another public training set'}",
+        cause=f"{', '.join(changed) or 'that set'} was changed after the release",
         remedy="change it back; or give the study a new edition, and tune that, which is a new spend",
     )
 
