@@ -144,7 +144,7 @@ SCENARIOS = {
     "scoring fails": Scenario(_broken("Objective.evaluate")),
     "scoring fails, --debug": Scenario(_broken("Objective.evaluate"), words=("--debug",)),
     "reading fails": Scenario(
-        _broken("data_split.sensitive_half", when=1, before="from dpbo_core.queries.tuning import data_split\n")
+        _broken("data_split.sensitive_half", when=1, before="from dpbo_core.preparation import data_split\n")
     ),
     "drawing fails": Scenario(_broken("Noise.release", when=1, before=DRAW)),
     "recording fails": Scenario(_broken("Reservation.record", when=1, error="OSError", before=DRAW)),

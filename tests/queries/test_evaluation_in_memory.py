@@ -198,6 +198,6 @@ def test_what_cannot_be_asked_is_refused_and_costs_nothing(it, url):
     with pytest.raises(NotFittedError):
         asked(clone(it))
     moved = copy.deepcopy(it).set_params(epsilon=2.0)
-    with pytest.raises(StudyInvalid, match="epsilon = 1.0"):
+    with pytest.raises(StudyInvalid, match=r"epsilon = 1\.0"):
         asked(moved, V[["a", "b"]])
     assert spent(url) == before
