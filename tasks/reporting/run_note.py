@@ -60,7 +60,8 @@ def _paragraphs(
             "installed, with MLFLOW_TRACKING_URI naming this store (`sqlite:///mlruns/mlflow.db` in the folder "
             'where the study ran); with `params={"predict_method": "predict_proba"}` it gives probabilities, a '
             "column a class, where it has them. "
-            f"`mlflow models serve --env-manager local -m runs:/{run_id}/{FOLDER}` puts it behind an HTTP address, "
+            f"`mlflow models serve --env-manager local --port 5001 -m runs:/{run_id}/{FOLDER}` puts it behind "
+            "http://127.0.0.1:5001/invocations, "
             'which takes `{"dataframe_records": [...]}`, or a CSV file as `text/csv`.'
         )
     yield (

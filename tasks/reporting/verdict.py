@@ -21,9 +21,9 @@ NEXT = {
     UNSURE: "more records or a larger ε narrow the interval: dpbo plan says how far; another run at the same ε is "
     "another spend, and no surer",
 }
-OF_STUDY = "dpbo evaluate STUDY.toml --epsilon 0.5, for AUC, recall and groups"
+OF_STUDY = "dpbo evaluate STUDY.toml, for AUC and recall (without [evaluation]: --epsilon 0.5)"
 WITHOUT_MODEL = "dpbo ui shows it, with its certificate"
-OF_REPORT = "dpbo evaluate --repair mends the model at no further price; dpbo watch says whether it goes stale"
+OF_REPORT = "dpbo evaluate STUDY.toml --repair mends the model for free, if it can; dpbo watch says if it is stale"
 
 
 def beside_constant(interval: tuple[float, float], baseline: float, *, greater_is_better: bool) -> str:
