@@ -123,10 +123,12 @@ class RecordedStudies:
         columns = {"study": study, "edition": edition, "dataset": dataset}
         return self._select(*(RESERVATIONS.c[name] == text for name, text in columns.items() if text is not None))
 
-    def study_as_released(self, study: str, edition: str) -> Mapping[str, Any] | None:
-        """The study file's tables with which the newest release of this name and edition was charged; or None."""
+    def study_as_released(self, dataset: str, study: str, edition: str) -> Mapping[str, Any] | None:
+        """The study file's tables with which a study's edition was released last on the dataset; None where not."""
         query = sa.select(RESERVATIONS.c.resolved).join(RELEASES).order_by(RESERVATIONS.c.id.desc())
-        query = query.where(RESERVATIONS.c.study == study, RESERVATIONS.c.edition == edition)
+        query = query.where(
+            RESERVATIONS.c.dataset == dataset, RESERVATIONS.c.study == study, RESERVATIONS.c.edition == edition
+        )
         with self._reading() as connection:
             return (connection.scalar(query) or {}).get("study")
 

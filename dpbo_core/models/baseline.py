@@ -51,8 +51,8 @@ def constant_score(
 ) -> float | None:
     """The best constant prediction's mean score, in [0, G], on the public training set; None for a user's function.
 
-    That is the public shares where probabilities are scored, the best class where a class is, and of a regression
-    the better of mean and median. A user's function need not take what no model predicted.
+    That is the public shares or one class for certain where probabilities are scored, the best class where a class
+    is, and of a regression the better of mean and median. A user's function need not take what no model predicted.
 
     Args:
         score: of the study.
@@ -67,7 +67,7 @@ def constant_score(
     n = len(truth)
     if score.needs == "predict_proba":
         shares = np.bincount(truth, weights, minlength=n_classes) / weights.sum()
-        outcomes = [np.tile(shares, (n, 1))]
+        outcomes = [np.tile(row, (n, 1)) for row in (shares, *np.eye(n_classes))]
     elif n_classes:
         outcomes = [np.full(n, c) for c in range(n_classes)]
     else:

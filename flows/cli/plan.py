@@ -76,8 +76,12 @@ def plan(
         evaluation = {} if report is None else {"evaluation": expected_json(report)}
         return advice.to_json() | evaluation | ({} if refusal is None else {"refused": refusal.message()})
 
-    screen = print_every_method if every_method else print_advice
-    print_result(document, lambda: screen(spec, advice, _charges(report, refusal)))
+    def screen() -> None:
+        (print_every_method if every_method else print_advice)(spec, advice, _charges(report, refusal))
+        if refusal is None:
+            Screen().say("Next: dpbo tune STUDY.toml.")
+
+    print_result(document, screen)
     if refusal is not None:
         raise typer.Exit(refusal.exit_code)
 
@@ -97,7 +101,7 @@ def print_advice(spec: StudySpec, advice: Advice, more: Iterable[tuple[str, str]
     screen.facts([*([] if advice.best is None else _expectations(spec, advice, advice.best)), *more])
     screen.say()
     _print_choice(screen, spec, advice)
-    screen.say("Every method, with its numbers: dpbo plan --all.")
+    screen.say("Every method, with its numbers: dpbo plan STUDY.toml --all.")
 
 
 def print_every_method(spec: StudySpec, advice: Advice, more: Iterable[tuple[str, str]] = ()) -> None:

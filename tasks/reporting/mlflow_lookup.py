@@ -52,9 +52,9 @@ def place_of(experiment: str, run_id: str) -> str:
 
 
 def newest_page(store: Store) -> str:
-    """The part of MLflow's address that opens the newest release's page, or the experiments where there is none."""
+    """The part of MLflow's address that opens the newest edition's page, or the experiments where there is none."""
     experiments = [experiment.experiment_id for experiment in store.client.search_experiments()]
-    newest = store.client.search_runs(experiments, "tags.`dpbo.kind` != 'study'", max_results=1)
+    newest = store.client.search_runs(experiments, "tags.`dpbo.kind` = 'edition'", max_results=1)
     return place_of(newest[0].info.experiment_id, newest[0].info.run_id) if newest else f"#/experiments{MODE}"
 
 

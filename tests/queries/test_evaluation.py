@@ -139,6 +139,8 @@ def test_a_study_that_was_edited_after_its_release_is_told_which_key_goes_back_t
     assert "change it back; or give the study a new edition" in caught.value.remedy
     with pytest.raises(StudyInvalid, match="has released nothing yet"):
         evaluate_study(replace(spec, edition="2"), ledger=ledger)
+    with pytest.raises(StudyInvalid, match="has released nothing yet"):  # what others tuned is not said
+        evaluate_study(replace(spec, privacy=replace(spec.privacy, dataset="others")), ledger=ledger)
     files(tmp_path)
     on_files = tuned(of_files() | {"study": {"name": "files", "method": "private_grid"}}, ledger, tmp_path)
     train = tmp_path / "train.csv"

@@ -336,7 +336,10 @@ def request_of_released(
 
 def not_released(spec: StudySpec, ledger: PrivacyLedger) -> StudyInvalid:
     """The error to raise where something needs a study's release: it has none, or its file was changed since."""
-    name, released = f"{spec.name!r} (edition {spec.edition})", ledger.study_as_released(spec.name, spec.edition)
+    name, released = (
+        f"{spec.name!r} (edition {spec.edition})",
+        ledger.study_as_released(spec.privacy.dataset, spec.name, spec.edition),
+    )
     if released is None:
         return StudyInvalid(
             f"the study {name} has released nothing yet",
