@@ -180,7 +180,9 @@ def exceeded(
     return BudgetExceeded(
         f"dataset {budget.dataset!r}: the limit is {describe(budget)}; spent ε = {spent_epsilon:.4g}; "
         f"ε = {left:.4g} is left; this study asks for {asks}; {sums}",
-        cause="the budget is used up (Gaussian and pure spends do not add up by their ε)",
+        cause="the budget is used up (Gaussian and pure spends do not add up by their ε)"
+        if totals.charges
+        else "one study asks for more than the whole budget",
         remedy="lower epsilon in [privacy] or [evaluation]"
         + ("; an open cap never grows" if totals.charges else ", or raise [budget] where no cap is open yet"),
     )
