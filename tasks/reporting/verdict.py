@@ -21,7 +21,7 @@ NEXT = {
     UNSURE: "more records or a larger ε narrow the interval: dpbo plan says how far; another run at the same ε is "
     "another spend, and no surer",
 }
-OF_STUDY = "dpbo evaluate STUDY.toml, for AUC and recall (without [evaluation]: --epsilon 0.5)"
+OF_STUDY = "dpbo evaluate STUDY.toml for a report (without [evaluation]: --epsilon 0.5)"
 WITHOUT_MODEL = "dpbo ui shows it, with its certificate"
 OF_REPORT = "dpbo evaluate STUDY.toml --repair mends the model for free, if it can; dpbo watch says if it is stale"
 
