@@ -78,7 +78,7 @@ def plan(
 
     def screen() -> None:
         (print_every_method if every_method else print_advice)(spec, advice, _charges(report, refusal))
-        if refusal is None:
+        if refusal is None and _would_spend(spec, advice, report):
             Screen().say("Next: dpbo tune STUDY.toml.")
 
     print_result(document, screen)
@@ -92,6 +92,14 @@ def _prices(spec: StudySpec, folder: Path) -> Iterator[PrivacyPlan]:
     yield resolved.plan
     if asks_for_evaluation(spec):
         yield EvaluationQuery.of(spec, resolved.problem, None).plan("")
+
+
+def _would_spend(spec: StudySpec, advice: Advice, report: EvaluationPlan | None) -> bool:
+    """Whether a tune of the study would run unasked: neither its method nor its report is refused or useless."""
+    own = [line for line in advice.methods if line.kind == spec.method]
+    verdicts = [line.verdict for line in ([advice.best] if spec.method == "auto" else own) if line is not None]
+    report_verdict = "good" if report is None else report.expected.verdict
+    return bool(verdicts) and not {"useless", "refused"} & {*verdicts, report_verdict}
 
 
 def print_advice(spec: StudySpec, advice: Advice, more: Iterable[tuple[str, str]] = ()) -> None:

@@ -164,10 +164,12 @@ def test_an_answer_to_another_row_is_refused(tmp_path):
 def test_the_curator_refuses_what_fits_no_step(tmp_path):
     w = world(tmp_path)
     w.publish()
-    w.exchange()
+    first = w.suggest()
+    w.answer()
+    w.update()
     query = w.suggest()
     for changed, said in (
-        (Query(query.publication, query.session, 1, (query.row + 1) % 60), "answered already"),
+        (Query(query.publication, query.session, 1, (first.row + 1) % 60), "answered already"),
         (Query(query.publication, query.session, 4, query.row), "were answered"),
         (Query(query.publication, query.session, 2, 60), "table of 60"),
         (Query("0" * 16, query.session, 2, 1), "not published from here"),
