@@ -2,7 +2,7 @@
 
 `Processes` is this process and N − 1 beside it, on this machine. One beside is this interpreter again, at the other
 end of a socket that nobody else has: no port, no file, no word on a terminal. It caches what it reads as this one
-does, and ends with it. None is started before files and models are two seconds' work, by public sizes alone. Sums
+does, and ends with it. None is started before files and models are eight seconds' work, by public sizes alone. Sums
 are integers, so they are the same whoever adds; a process that was lost loses its parts to the others.
 """
 
