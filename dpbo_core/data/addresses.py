@@ -267,7 +267,7 @@ def address_of(text: str, *, shown_as: str = "data.validation") -> Address:
 
 
 def _object_address(bucket: str, key: str, query: str, shown_as: str) -> ObjectAddress | FolderAddress:
-    """The address of an object or, with a key that ends in "/", of a folder of objects."""
+    """The address of an object or, with a key that ends in "/", of a folder of objects; refused where malformed."""
     settings: Mapping[str, str] = dict(parse_qsl(query, keep_blank_values=True))
     unknown = [name for name in settings if name not in SETTINGS]
     if not bucket or not key.strip("/") or unknown or settings.get("scheme", "https") not in ("http", "https"):

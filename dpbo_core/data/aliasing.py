@@ -98,7 +98,7 @@ def _memory_of_column(column: Any) -> Iterator[Memory]:
 
 
 def _memory_of_polars(column: Any, polars: Any) -> Iterator[Memory]:
-    """The memory ranges in which the values of a polars column lie, of a kind handed over without a copy."""
+    """The memory ranges in which the values of a polars column lie; none for a kind that would be copied."""
     physical = column.to_physical()  # of dates and categories, their numbers; else itself
     kind = physical.dtype
     if kind.is_numeric() or kind in (polars.Boolean, polars.String, polars.Binary):  # what is handed over uncopied

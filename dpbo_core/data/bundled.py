@@ -82,7 +82,7 @@ def public_facts(name: str) -> tuple[tuple[float, ...], Mapping[str, tuple[float
 
 
 def validation_size(name: str, share: float) -> int:
-    """The number of validation records m = ⌈n·s⌉ of a bundled set that is split at share s.
+    """The number of validation records m = ⌈n·s⌉ of a bundled set split at share s; refused where a half is empty.
 
     Raises:
         StudyInvalid: no such set, or a half would be empty.
@@ -99,7 +99,7 @@ def validation_size(name: str, share: float) -> int:
 
 
 def load(name: str, share: float) -> tuple[Table, Table]:
-    """The training and validation tables of a bundled data set, columns named as scikit-learn's and "target".
+    """A bundled data set's training and validation tables, the latter always the same `share`; target "target".
 
     Raises:
         StudyInvalid: as `validation_size`.

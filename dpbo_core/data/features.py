@@ -122,7 +122,7 @@ def fit_feature(name: str, table: Table, *, standardize: bool, missing: Missing 
 
 
 def class_values(target: str, table: Table) -> tuple[Value, ...]:
-    """The distinct classes in the PUBLIC table's `target` column, sorted: numbers before texts.
+    """The distinct classes in the PUBLIC table's `target`, sorted; refused if one alone, or if a label is missing.
 
     Raises:
         StudyInvalid: a label is missing or infinite, or all are the same.

@@ -74,7 +74,7 @@ Contents = Path | RowGroup | StoredObject | QueryRows
 
 
 def fetched(place: Place | RowGroup, *, shown_as: str) -> Contents:
-    """Download the table at an address, ready to be read; a path is returned as it is.
+    """Download the table at an address, ready to be read; a path is returned as it is, a folder of objects refused.
 
     Raises:
         StudyInvalid: it could not be fetched; why is not said.
@@ -108,7 +108,7 @@ def object_header(place: ObjectAddress, *, shown_as: str) -> StoredObject:
 
 
 def parts_in(folder: FolderAddress, *, shown_as: str) -> tuple[ObjectAddress, ...]:
-    """Ask the store for the addresses of the Parquet objects in a folder, sorted by name.
+    """Ask the store for a folder's Parquet objects, sorted by name; none where there is no such folder.
 
     Raises:
         StudyInvalid: the store could not be asked.
@@ -120,7 +120,7 @@ def parts_in(folder: FolderAddress, *, shown_as: str) -> tuple[ObjectAddress, ..
 
 
 def _stored(place: ObjectAddress, read: Callable[[ObjectAddress], bytes], shown_as: str) -> StoredObject:
-    """The bytes of an object that `read` downloads, to be read as a file."""
+    """The bytes of an object that `read` downloads, as a file; any failure is an error that says no cause."""
     content = attempted(lambda: read(place), None)
     if content is None:
         raise unreachable(shown_as)
@@ -246,7 +246,7 @@ def footer_of(place: ObjectAddress) -> bytes:
 
 
 def parquet_objects(folder: FolderAddress) -> tuple[ObjectAddress, ...]:
-    """Ask the store for the Parquet objects directly in a folder, sorted by key; others are left out."""
+    """Ask the store for the Parquet objects directly in a folder, by key; none in a folder that is not there."""
     from pyarrow import fs
 
     selected = fs.FileSelector(f"{folder.bucket}/{folder.prefix.rstrip('/')}", allow_not_found=True)

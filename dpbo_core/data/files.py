@@ -44,7 +44,8 @@ def files_of(path: Place) -> tuple[Path, ...]:
 
 
 def read_header(path: str | Place | RowGroup, *, mode: ReadMode, shown_as: str) -> Header:
-    """Read, or ask of an address, the column names and the number of records of a table, and no record's content.
+    """Read, or ask of an address, the column names and the number of records of a table, and no record's content;
+    for a sensitive table core dumps of this process are disabled first.
 
     Args:
         path: where the file is, or its address; of a query no row is asked for.
@@ -74,7 +75,7 @@ def read_header(path: str | Place | RowGroup, *, mode: ReadMode, shown_as: str) 
 
 
 def read_table(path: str | Contents, *, mode: ReadMode, shown_as: str) -> Table:
-    """All records of a file as a table; a record that cannot be read raises in a PUBLIC file alone.
+    """All records of a file as a table; if PUBLIC an unreadable one raises, if sensitive core dumps are disabled.
 
     Args:
         path: where the file is, or what was fetched.

@@ -70,7 +70,7 @@ class NamedColumn:
         return (self.name,)
 
     def cell(self, raw: object) -> object:
-        """A raw cell as this column's type: NaN for a gap, `CANNOT` for what does not convert. Never raises."""
+        """A raw cell as this column's type: NaN for a gap but a truth value's, `CANNOT` if it does not convert."""
         if raw is None:
             return CANNOT if self.kind == "truth" else GAP
         if self.kind == "number":

@@ -41,7 +41,7 @@ class _Footer:
 
 
 def parquet_header(path: ParquetFile, *, mode: ReadMode, shown_as: str) -> Header:
-    """The column names and the number of records of a Parquet file, from its footer alone.
+    """The column names and number of records of a Parquet footer; a sensitive one with decimal bytes is refused.
 
     Raises:
         StudyInvalid: the file has no readable Parquet footer; or it is sensitive and holds decimals as texts.

@@ -40,7 +40,7 @@ Person = str | None
 
 
 def person_of(value: object) -> Person:
-    """The person's identifier that a value names, or None; never raises, and runs no code of the value's class."""
+    """The person's identifier that a value names; None for a gap, a truth value or a fraction. Never raises."""
     value = plain(value)
     if isinstance(value, bytes):
         try:
@@ -70,7 +70,7 @@ def _digits(number: int) -> Person:
 
 
 def _whole(value: float | np.floating[Any]) -> Person:
-    """The person's identifier in a float, an integer's; None where several integers round to one float."""
+    """The identifier in a float that is an integer; None for a fraction, or one that several integers round to."""
     number = float(value)
     precision = np.finfo(type(value)).nmant + 1 if isinstance(value, np.floating) else sys.float_info.mant_dig
     exact = number == value and math.isfinite(number) and number.is_integer()

@@ -251,12 +251,13 @@ class Preprocessing:
         )
 
     def _fill(self, table: Table, broken: NDArray[np.bool_]) -> Fill:
-        """A function that writes the raw features of some records, and marks those that are broken."""
+        """A function that writes raw features, yields each place written, and marks a slice's `broken` records."""
         features = self._encoded_features
         widths = [len(feature.feature_names) for feature in features]
         ends = np.cumsum(widths).tolist()
 
         def fill(rows: Records, raw: NDArray[np.float64]) -> Iterator[slice]:
+            """Write the raw features of `rows` into `raw` (d, r), yielding the place of each column's features."""
             unusable = broken[rows]
             for feature, width, end in zip(features, widths, ends, strict=True):
                 feature.fill(table.columns[feature.name][rows], raw[end - width : end], unusable)

@@ -123,7 +123,7 @@ def time_of_text(text: str) -> np.datetime64 | dt.datetime | None:
 
 
 def times(array: NDArray[Any]) -> Cells:
-    """An array of numpy.datetime64 as times in microseconds, (m,); unreadable beyond the years 1 to 9999."""
+    """numpy.datetime64s as times in microseconds, (m,); None for NaT, `UNREADABLE` beyond the years 1 to 9999."""
     unit = np.datetime_data(array.dtype)
     return times_of_numbers(array.astype(np.int64), unit[0]) if unit[1] == 1 else _unreadable_cells(len(array))
 

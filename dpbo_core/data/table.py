@@ -79,7 +79,7 @@ class Table:
         """The tables that this one is stacked from, in order: itself alone."""
         yield self
 
-    def but(self, broken: NDArray[np.bool_]) -> "Table":
+    def with_broken(self, broken: NDArray[np.bool_]) -> "Table":
         """The same table with the records of the mask `broken` (m,) marked as unreadable too."""
         return Table(self.columns, self.broken | broken, self.source, self.cells)
 
@@ -165,7 +165,7 @@ class Encoded:
 
     @property
     def signs(self) -> NDArray[np.float64]:
-        """The labels Y (m,) in {−1, +1} that scores of y·wᵀx take; a replaced record is (x = 0, y = +1).
+        """The labels Y (m,) in {−1, +1}, a replaced record's +1 beside x = 0; refused for other than two classes.
 
         Raises:
             StudyInvalid: the training table has other than two classes.

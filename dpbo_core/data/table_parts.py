@@ -66,7 +66,7 @@ class TableParts:
 
     @classmethod
     def of(cls, paths: Sequence[Path], target: str, *, shown_as: str) -> Self:
-        """A table over several files, from their headers alone.
+        """A table over several files, from their headers alone; refused where the columns differ.
 
         Args:
             paths: at least one Parquet file, in their order.
@@ -96,7 +96,7 @@ class TableParts:
         return TableParts(self.files, tuple(name for name in self.columns if name not in names), self.source)
 
     def only(self, *names: str) -> Table:
-        """A table in memory of some columns of all files' records: 8 bytes a record and column.
+        """A table in memory of some columns of all files' records; refused where a file changed since `of`.
 
         Raises:
             StudyInvalid: a file cannot be decoded, or is not the one that was found.
@@ -122,7 +122,7 @@ class TableParts:
                 yield name, table
 
     def parts(self) -> Iterator[Table]:
-        """The table of each file, one after another.
+        """The table of each file, one after another; refused where a file changed since `of`.
 
         Raises:
             StudyInvalid: as `only`.

@@ -79,7 +79,7 @@ def canonical(value: object) -> Value:
 
 
 def _value_of_text(text: str) -> Value:
-    """The number, truth value (as 0 or 1) or stripped text that a text means."""
+    """The number, truth value (as 0 or 1) or stripped text that a text means; NaN for an empty one."""
     text = text.strip()
     if "_" not in text:  # Python reads 2020_01 as a number; nobody who writes a table means one
         try:
@@ -98,7 +98,7 @@ def value_column(values: Sequence[object]) -> Column:
 
 
 def text_column(texts: Sequence[str]) -> Column:
-    """Texts as one column (m,) of numbers, where Python's float parses them, and texts."""
+    """Texts as one column (m,) of numbers and texts, each by `canonical`; float64 where none is left a text."""
     if "_" not in "".join(texts):
         try:
             return np.fromiter(map(float, texts), np.float64, len(texts))

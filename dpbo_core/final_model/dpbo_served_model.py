@@ -263,7 +263,7 @@ def boosted(folder: Path, kind: Any, before: Any = None) -> Any:
 
 
 def data_frame(columns: list[dict[str, Any]], table: Any) -> Any:
-    """The columns of `table` as a pandas.DataFrame, each of the type that it had in training.
+    """The columns of `table` as a pandas.DataFrame of the types in training; refused where a value does not fit.
 
     Args:
         columns: what `model.json` says of them.
@@ -296,7 +296,7 @@ def series(column: dict[str, Any], values: list[Any]) -> Any:
 
 
 def cell(column: dict[str, Any], value: Any) -> Any:
-    """A value of a table converted to its column's type, or refused; NaN, or of a time NaT, where it is missing.
+    """A value converted to its column's type, or refused, as a missing truth value is; other gaps are NaN or NaT.
 
     Raises:
         ValueError: it cannot be put into it.

@@ -38,7 +38,7 @@ from dpbo_core.models.public_process import numbers_of
 
 
 def write(folder: Path, preprocessing: Preprocessing, model: Model, loss: str | None) -> None:
-    """Write a model, its preprocessing and its `loss` (of a linear model) into `folder`: both files or neither.
+    """Write a model, its preprocessing and its `loss` (of a linear model) into `folder`; refused if unsafe to load.
 
     Args:
         folder: where to.

@@ -61,7 +61,7 @@ class FinalModel:
         return self.preprocessing.classes
 
     def predict(self, table: Any) -> NDArray[Any]:
-        """The predicted class or number of each row of a table, (m,).
+        """The predicted class or number of each row of a table, (m,); an unusable row of features counts as all 0.
 
         Raises:
             StudyInvalid: a column is missing.
@@ -74,7 +74,7 @@ class FinalModel:
 
     @property
     def predict_proba(self) -> Callable[[Any], NDArray[np.float64]]:
-        """A function of a table: the probability of each class, (m, C), in the order of `classes`.
+        """A function of a table: the probability of each of `classes`, (m, C); AttributeError if it gives none.
 
         Raises:
             AttributeError: the model gives none: a regression, a linear model of another loss than the logistic.
@@ -84,7 +84,7 @@ class FinalModel:
 
     @property
     def decision_function(self) -> Callable[[Any], NDArray[np.float64]]:
-        """A function of a table: decision values (m,), above 0 for the second class, or (m, C).
+        """A function of a table: decision values, (m,) > 0 for the second class, or (m, C); else AttributeError.
 
         Raises:
             AttributeError: the model gives none.
@@ -109,7 +109,7 @@ class FinalModel:
         raise AttributeError(f"this model has no {verb}")
 
     def _encoded(self, table: Any) -> Any:
-        """The rows of a table as the model takes them: numbers (m, d), or a data frame."""
+        """The rows of a table for the model: numbers (m, d), 0 in an unusable row, or a data frame, checked."""
         columns = columns_of(table, self.columns)
         if self.preprocessing.columns is not None:
             columns_as_dicts = [asdict(column) for column in self.preprocessing.columns]
@@ -247,7 +247,7 @@ def columns_of(rows: Any, names: tuple[str, ...]) -> dict[str, list[object]]:
 
 
 def _of_dicts(rows: Sequence[Any]) -> dict[str, list[object]]:
-    """The columns of a table that is a list of dicts, in order of first appearance.
+    """The columns of a table that is a list of dicts, None where one lacks a key; refused if empty or not of dicts.
 
     Raises:
         StudyInvalid: one of them is no dict, or there are none.

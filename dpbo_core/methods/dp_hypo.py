@@ -38,7 +38,7 @@ from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.unit import PrivacyUnit
-from dpbo_core.private_training.calibration import Terms, calibrate, longest
+from dpbo_core.private_training.calibration import Terms, calibrate, trial_cap
 from dpbo_core.private_training.trial import Trial, check_every_point, training_loss
 from dpbo_core.private_training.union import BASES, PUBLIC_TRAINING, base_named, check_base
 from dpbo_core.problem.problem import Problem
@@ -288,7 +288,7 @@ class DpHypo:
         self._check_delta(problem, delta_units)
         delta, cap = from_units(delta_units), None
         if self.hide_duration and not self.trains_once:
-            cap = longest(law, epsilon=problem.epsilon, delta=TAIL_SHARE * delta)
+            cap = trial_cap(law, epsilon=problem.epsilon, delta=TAIL_SHARE * delta)
             delta *= 1.0 - TAIL_SHARE
         epsilon = from_units(epsilon_units)
         terms = Terms(

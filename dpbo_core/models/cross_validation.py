@@ -21,7 +21,7 @@ FOLDS = 5
 
 
 def fold_of(labels: NDArray[np.int64], *, seed: int) -> NDArray[np.int64]:
-    """The fold of each record, (n,), of min(5, n): shuffled, dealt class by class, in sizes one apart at most.
+    """The fold of each record, (n,), of min(5, n), dealt class by class at random; refused below two records.
 
     Args:
         labels: class of each public record, (n,).

@@ -120,7 +120,7 @@ class EstimatorTrainer:
         return fitted
 
     def public_score(self, point: Mapping[str, Any], *, seed: int) -> float:
-        """The mean cross-validated score at `point` on the public records, or their AUC, of pairs within a fold."""
+        """The mean cross-validated score at `point` on public records, or AUC of pairs within a fold; cached."""
         key = _key(point, seed)
         if key not in self._public_scores:
             if isinstance(self.score, PairScore):
@@ -132,7 +132,7 @@ class EstimatorTrainer:
         return self._public_scores[key]
 
     def public_steps(self, point: Mapping[str, Any], *, seed: int) -> NDArray[np.int64]:
-        """Each public record's cross-validated score at `point`, (n,), as an integer from 0 to 2²⁴."""
+        """Each public record's cross-validated score at `point`, (n,), as an integer; newest array cached."""
         key = _key(point, seed)
         if self._newest is None or self._newest[0] != key:
             steps = self.numbers(cross_validated_steps, point, seed, shape=(len(self.X),))
@@ -157,7 +157,7 @@ class EstimatorTrainer:
         return numbers
 
     def _in_child_process(self, work: "Work", point: Mapping[str, Any], seed: int) -> NDArray[Any]:
-        """The array that the function `work` computes of this trainer, point and seed in a child process."""
+        """The array that `work` computes of this trainer in a child process; refused if none could import it."""
         pickled_form(self.factory, "the estimator")
         check_importable(modules_of(self.factory))
         plain = EstimatorTrainer(self.X, self.truth, self.factory, self.score, weights=self.weights)

@@ -257,7 +257,7 @@ class FittedEstimator(ScorableModel):
     def scores_by_content(
         self, X: NDArray[np.float64], truth: NDArray[Any], score: RecordScore
     ) -> NDArray[np.float64]:
-        """Each record's score in [0, G], (m,); element i depends on row i and truth i alone, not even on m."""
+        """Each record's unclipped score, (m,); element i depends on row i and truth i alone, not even on m."""
         if self.alone is not None or not len(X):
             return self.scores(X, truth, score)
         return scores_by_content(
@@ -354,7 +354,7 @@ class FittedEstimator(ScorableModel):
         )
 
     def scores_of(self, prepared: "PreparedRows", truth: NDArray[Any], score: RecordScore) -> NDArray[np.float64]:
-        """Each record's score in [0, G], (m,), from rows that `prepared` made: as `scores`, bit for bit."""
+        """Each record's unclipped score, (m,), from rows that `prepared` made: as `scores`, bit for bit."""
         result = np.zeros(len(truth))
         for block in self.batches(len(truth)):
             result[block] = self._batch_scores(prepared.rows[block], prepared.sound[block], truth[block], score)

@@ -29,7 +29,7 @@ EXAMPLE = 'estimator = "risk_model:pipeline", and in risk_model.py: pipeline = m
 def function_at(
     path: str, key: str = "[model] score", of: str = "one record: its truth and its prediction"
 ) -> Callable[..., Any]:
-    """The function at an import path, such as "ourpackage.scores.utility"; an error names the study's `key`.
+    """Import the function at a path such as "ourpackage.scores.utility"; an error names the study's `key`.
 
     Args:
         path: as the study has it.
@@ -50,7 +50,7 @@ def function_at(
 
 
 def estimator_class(path: str) -> type[Any]:
-    """The class at `path`, such as "sklearn.ensemble.RandomForestClassifier".
+    """Import the estimator class at `path`, such as "sklearn.ensemble.RandomForestClassifier"; another is refused.
 
     Nothing is imported before the path is a dotted chain of public names whose first one an installed distribution
     provides: a study file cannot run a file that happens to lie beside it, nor reach into the standard library.
@@ -93,7 +93,7 @@ def named_object(
     example: str = "sklearn.ensemble.RandomForestClassifier",
     key: str = "[model] estimator",
 ) -> Any:
-    """The object at an import path; an error says `what` it should be, an `example`, and the study's `key`.
+    """Import the object at a path into an installed package; an error says `what` it is, `example` and `key`.
 
     Raises:
         StudyInvalid: a malformed path, a package that is not installed, an import that fails, or nothing there.

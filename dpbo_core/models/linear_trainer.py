@@ -46,10 +46,10 @@ class LinearTrainer:
         score: MarginScore | PairScore,
         tolerance: float | None,
     ) -> "LinearTrainer":
-        """A trainer of linear models on rows with class indices 0 and 1, which become the signs −1 and +1.
+        """A trainer of linear models on rows with classes 0 and 1 (signs −1 and +1); refused for other classes.
 
         Raises:
-            StudyInvalid: more than two classes.
+            StudyInvalid: other than two classes.
         """
         check_two_classes(int(labels.max()) + 1, loss)
         return cls(X, np.where(labels == 1, 1.0, -1.0), loss, score, tolerance)
@@ -83,7 +83,7 @@ class LinearTrainer:
         return LogisticPath(self._signed_rows) if self.loss == "logistic" and self.X.shape[1] <= LARGEST else None
 
     def public_score(self, point: Mapping[str, Any], *, seed: int) -> float:
-        """The cross-validated score at point["lambda"], in [0, G], of models trained cold; pairs within a fold."""
+        """The cross-validated score at point["lambda"], in [0, G], trained cold, pairs within a fold; cached."""
         key = (float(point["lambda"]), seed)
         if key not in self._public_scores:
             if isinstance(self.score, PairScore):
@@ -100,7 +100,7 @@ class LinearTrainer:
         return to_grid(scores, self.score.score_range, broken_score=self.score.broken_score)
 
     def public_margins(self, point: Mapping[str, Any], *, seed: int) -> NDArray[np.float64]:
-        """Each public record's margin y·ŵᵀx, (n,), under the model trained without its fold."""
+        """Each public record's margin y·ŵᵀx, (n,), under the model trained without its fold; newest cached."""
         key = (float(point["lambda"]), seed)
         if self._newest is None or self._newest[0] != key:
             folds = fold_of(self.signs.astype(np.int64), seed=seed)

@@ -10,7 +10,7 @@ Verb = Literal["predict", "predict_proba", "decision_function"]
 
 
 def shaped(prediction: Any, verb: Verb, n_rows: int) -> NDArray[Any] | None:
-    """The output of estimator method `verb` as an array (k,) or (k, C); None where it has another shape."""
+    """The output of estimator method `verb`, (k,) or (k, C), floats unless "predict"; None in another shape."""
     outcome = np.asarray(prediction)
     outcome = outcome if verb == "predict" else outcome.astype(np.float64)
     if verb == "predict_proba":

@@ -56,7 +56,7 @@ class Prototype:
         return {name: self.decode.get(name, {}).get(value, value) for name, value in hyperparameters.items()}
 
     def build(self, hyperparameters: Mapping[str, Any]) -> Any:
-        """An unfitted clone of the estimator with these hyperparameters.
+        """An unfitted clone of the estimator with these hyperparameters, its free `random_state`s seeded.
 
         Raises:
             StudyInvalid: a name it does not have, or a value it refuses.
@@ -79,7 +79,7 @@ class Prototype:
         return next(filter(None, map(unlisted_part, [cloned(self.estimator), *values])), "")
 
     def identity(self) -> str:
-        """A hash of the estimator's class and parameters, the same in every process.
+        """A hash of the estimator's class and parameters, the same in every process; refused if it has no pickle.
 
         Raises:
             StudyInvalid: a parameter cannot be pickled.

@@ -25,7 +25,7 @@ class ScorableModel(ABC):
 
     @abstractmethod
     def steps(self, records: Encoded, score: Score) -> Integers:
-        """Each record's score as an integer from 0 to 2²⁴, (m,).
+        """Each record's score as an integer from 0 to 2²⁴, (m,); TypeError for a score that the model has not.
 
         Raises:
             TypeError: the score is of pairs, or not one of the model's; never on account of a record.

@@ -236,7 +236,7 @@ def counted_records(spec: StudySpec, table: Table, people: Sequence[Person] | No
     if people is None:
         return table
     data.check_record_count(len(people), table.n_records)
-    return table.but(uncounted(people, spec.privacy.max_records_per_person))
+    return table.with_broken(uncounted(people, spec.privacy.max_records_per_person))
 
 
 def half_of_parts(spec: StudySpec, problem: Problem, table: TableParts, target: str) -> PublicHalf:

@@ -86,7 +86,7 @@ class Together:
 def evaluate_all(
     scorer: Scorer, models: Sequence[ScorableModel], paired_with: Paired | None = None, *, models_left: int = 0
 ) -> Together:
-    """The sealed integer score of each model, and difference from `paired_with`; `models_left` more follow."""
+    """The sealed score of each model, and its difference from `paired_with`; keeps files read if `models_left`."""
     if isinstance(scorer, Half):
         return scorer.evaluate_all(models, paired_with, models_left=models_left)
     sums = tuple(scorer.evaluate(model) for model in models)

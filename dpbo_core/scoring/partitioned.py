@@ -189,7 +189,7 @@ class PartReader:
         return replace(self, limit=0)
 
     def encoded(self, part: Contents) -> Encoded:
-        """The encoded records of one file (part), whatever its bytes."""
+        """The encoded records of one file (part); nothing in a record raises, a wrong header or no file does."""
         mode = SENSITIVE_FILE.with_cells_for(self.preprocessing.columns)
         return self.preprocessing.transform(data.read_table(part, mode=mode, shown_as=SHOWN_AS))
 

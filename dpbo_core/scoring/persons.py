@@ -112,7 +112,7 @@ class PersonSums:
     counts: Integers
 
     def totals(self, n_persons: int, absent: int = 0) -> list[int]:
-        """By model, the sum over persons of their mean integer score, `absent` for one without records.
+        """By model, the sum over persons of their mean integer score rounded down, `absent` for one without any.
 
         Args:
             n_persons: n_p.

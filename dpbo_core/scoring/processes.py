@@ -170,11 +170,11 @@ class Processes(Opaque):
         self._effort, self._last_process = 0.0, dict[Any, object]()
 
     def map(self, work: PartWork, parts: Sequence[Part]) -> list[Answer | None]:
-        """The integers that `work` computes of each file (part), in any order, in several processes."""
+        """The integers that `work` computes of each file (part), in any order; long work starts other processes."""
         return cast("list[Answer | None]", list(self.answers(cast("PartAnswer", work), parts)))
 
     def answers(self, work: PartAnswer, parts: Sequence[Part]) -> Iterator[bytes | bytearray]:
-        """The bytes that `work` computes of each file (part), as they come, from several processes."""
+        """The bytes that `work` computes of each file (part), as they come; long work starts other processes."""
         places = [part if isinstance(part, ObjectAddress) else part.resolve() for part in parts]
         self._effort += sum(_effort(work, place) for place in places)
         here = self._here.prepared(work)
@@ -204,7 +204,7 @@ class Processes(Opaque):
 
 
 def _effort(work: object, part: Part) -> float:
-    """The work of reading a file (part) and scoring it by all models, in bytes read, from its size alone."""
+    """The work on a file (part), in bytes read, by its size and the models; `LEAST_EFFORT` for a store's object."""
     if isinstance(part, ObjectAddress):
         return LEAST_EFFORT
     path = part if isinstance(part, Path) else part.path

@@ -103,6 +103,7 @@ def _encoded(when: Mapping[str, Any], decode: Mapping[str, Mapping[Any, Any]]) -
     """A condition {parent: values} as a study file has it: values of a parent named in `decode` by their repr."""
 
     def named(parent: str, value: Any) -> Any:
+        """The value as a study file names it: by its repr where `decode` has the parent, else itself."""
         return repr(value) if parent in decode else value
 
     return {

@@ -50,6 +50,7 @@ def _best_has(verb: str) -> Callable[["PrivateSearch"], bool]:
     """For `available_if`: whether a search's best estimator (before `fit`: `estimator`) has the method `verb`."""
 
     def check(search: "PrivateSearch") -> bool:
+        """Whether the search's best estimator has the method; AttributeError where `refit` is False."""
         if search.refit is False:
             raise AttributeError(f"refit = False: nothing is trained at best_params_, so there is no {verb}")
         return hasattr(getattr(search, "best_estimator_", search.estimator), verb)

@@ -38,7 +38,7 @@ class PublicEncoder(PublicTransformer):
         return self
 
     def transform(self, X: Any) -> NDArray[np.float64]:
-        """X (r, d) as numbers, (r, features), by the public table's means and categories.
+        """X (r, d) as numbers, (r, features), by the public means and categories; too large a number is refused.
 
         Raises:
             StudyInvalid: a record holds a number too large to compute with.

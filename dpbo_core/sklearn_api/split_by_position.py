@@ -33,7 +33,7 @@ def sequence(n: int) -> NDArray[np.float64]:
 
 
 def validated_on(n: int, share: float) -> NDArray[np.bool_]:
-    """A mask (n,), True for the rows that go to the sensitive half, about a `share` of all.
+    """The fixed public mask (n,) of the rows for the sensitive half, about a `share`; refused if a half is empty.
 
     Args:
         n: rows of the table.
@@ -57,7 +57,7 @@ def validated_on(n: int, share: float) -> NDArray[np.bool_]:
 
 
 def halves(X: Any, y: Any, share: float) -> tuple[Any, Any, Any, Any, NDArray[np.int64]]:
-    """X and y of the public half, X and y of the sensitive half, and the positions of the sensitive rows.
+    """X and y of the public half (types by its own rows), X and y of the sensitive half, and its rows' positions.
 
     Raises:
         StudyInvalid: as `validated_on`, or X and y differ in length.

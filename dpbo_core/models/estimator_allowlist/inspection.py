@@ -37,7 +37,7 @@ _CALLED = (FunctionType, BuiltinFunctionType, MethodType, ModuleType, np.ufunc)
 
 
 def unlisted_part(estimator: Any) -> str:
-    """What keeps an estimator off the allowlist of row-by-row classes, the first part of it in words; "" if none.
+    """Why an estimator is off the allowlist of row-by-row classes, its first such part or a version; "" if on it.
 
     Args:
         estimator: fitted or not. It is walked, never called.
@@ -62,7 +62,7 @@ def check_listed(estimator: Any) -> None:
 
 
 def _unlisted_parts(item: Any, seen: dict[int, Any], checked: set[int]) -> Iterator[str]:
-    """Every part of `item` off the allowlist, in words; what `seen` and `checked` (classes) hold is passed over."""
+    """Every part of `item` off the allowlist, in words; what `seen` and `checked` hold is skipped, both grow."""
     kind = type(item)
     if _among(kind, _PLAIN) or _plain_of_numpy(item) or id(item) in seen:
         return

@@ -45,7 +45,7 @@ class SignedRows:
 
     @classmethod
     def of(cls, X: ArrayLike, signs: ArrayLike) -> "SignedRows":
-        """Each row of X (n, d) times its sign ±1 (n,), as the solvers need them.
+        """Each row of X (n, d) times its sign ±1 (n,); refused unless all are finite and there is at least one.
 
         Raises:
             StudyInvalid: no rows, shapes that differ, a number that is not finite, a sign that is not −1 or +1.

@@ -122,7 +122,7 @@ def result_of(answer: bytes, most: int) -> int | None:
 
 
 def live(record_fd: int, model_fd: int, result_fd: int, confine: Callable[[], bool]) -> None:
-    """Run a child: read a record and the model, `confine` the process, then score and write the result."""
+    """Run a child: read a record and the model, `confine` the process, and if that worked write the score."""
     record, model = Record.of_file(record_fd), read_model(model_fd)
     os.dup2(result_fd, RESULT_FD)
     os.closerange(0, RESULT_FD)

@@ -70,7 +70,7 @@ def alone(
     needed_by: ModulesNeeded,
     limits: Limits | None = None,
 ) -> Alone:
-    """The estimator confined to one process per record, refused if none of a few PUBLIC rows is scored so.
+    """The estimator with a process per record, refused if no PUBLIC row is scored so, or slowly; fills `needed_by`.
 
     Args:
         estimator: fitted, or an `IsolatedEstimator`.

@@ -62,7 +62,7 @@ class RecordScore(Jumps, ABC):
 
     @abstractmethod
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
-        """The score of each record in [0, G], (k,), from the estimator's outcome and the truth of that row."""
+        """The score of each record, (k,), from its outcome and truth; not yet clipped to [0, G], and maybe NaN."""
 
 
 def equal(predicted: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.bool_]:
