@@ -44,7 +44,7 @@ DOUBTED, LOST = 0.15, 0.5  # the same of what there is to gain over one answer f
 
 
 def verdict_of(noise_scale: float, expected_error: float, score_range: float, gain: float | None = None) -> Verdict:
-    """Good, poor or useless: noise and error against the score's range and, if known, `gain` over one answer."""
+    """Good, poor or useless: noise and error against the score's range and any `gain` over a constant answer."""
     if expected_error >= USELESS * score_range or noise_scale >= score_range:
         return "useless"
     if gain is not None and expected_error >= LOST * gain:

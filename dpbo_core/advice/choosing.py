@@ -72,7 +72,8 @@ def check_auto(kind: str, options: Mapping[str, Any]) -> None:
 
 
 def forms_of(problem: Problem) -> list[tuple[AnyMethod, Expected]]:
-    """The variants of methods that can run and are not drowned in noise, best first; none for private training.
+    """The variants of methods that can run and are not drowned in noise, best first; none for a sensitive training
+    set.
 
     A pure one that expects at most `TIE` times the least regret, which is all that the simulation can tell, comes
     first; among those the smaller score error, then the order of METHODS. What is chosen for all that it shows, and
@@ -101,13 +102,14 @@ def forms_of(problem: Problem) -> list[tuple[AnyMethod, Expected]]:
 
 
 def _drowned(form: AnyMethod, problem: Problem) -> bool:
-    """Whether a method's noise is so near the score's whole range that its choice cannot be worth anything."""
+    """Whether the simulated noise makes a method's choice worthless; False for a single step or no simulation."""
     simulated = form.traits.simulated
     return simulated is not None and form.n_steps(problem) > 1 and simulated(form, problem).choice_records < DROWNED
 
 
 def choice_of(forms: list[tuple[AnyMethod, Expected]], problem: Problem) -> Choice | None:
-    """The first of the variants, or a private training where the training set is sensitive; None if none runs.
+    """The first variant as the choice, with why; for a sensitive training set a private training; None if none
+    runs.
 
     Args:
         forms: as `forms_of` orders them.

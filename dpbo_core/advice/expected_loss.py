@@ -121,7 +121,7 @@ def expected(method: AnyMethod, problem: Problem) -> Expected | None:
 
 
 def public_records(problem: Problem) -> int | None:
-    """The number n of public training records; None where they were not counted."""
+    """The number n of training records, sensitive ones as declared; None where public ones were not counted."""
     return problem.n_public if problem.trainer is None and problem.training is None else problem.n_training
 
 

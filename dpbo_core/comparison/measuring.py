@@ -36,7 +36,7 @@ def names_of(only: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def epsilons_of(asked: tuple[float, ...]) -> tuple[float, ...]:
-    """The values of ε to compare at, sorted and distinct; the usual ones if none is asked for.
+    """The values of ε to compare at, positive or refused, sorted and distinct; the usual four if none is asked for.
 
     Raises:
         StudyInvalid: one is no positive number.
@@ -53,7 +53,7 @@ def measured_own(file: Path, epsilon: float, repetitions: int) -> list[Cell]:
 
 
 def measured(name: str, repetitions: int, folder: Path) -> list[Cell]:
-    """The results of every method and rival at each of `EPSILONS` on one task, each ε in its own process.
+    """The results of every method and rival at each of `EPSILONS` on one task, trained once and cached in `folder`.
 
     Args:
         name: of the task.

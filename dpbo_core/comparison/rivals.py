@@ -87,7 +87,7 @@ def ends_on(method: Method, problem: Problem, scorer: TableScorer, *, seeds: Seq
 
 
 def _outcome(value: Mapping[str, Any], scorer: TableScorer) -> Outcome:
-    """A release's choice as a candidate's index, with its score and interval."""
+    """A release's choice as a candidate's index, with its score and interval; None for what it does not show."""
     index = None
     if "hyperparameters" in value:
         index = scorer.place_of(value["hyperparameters"])

@@ -47,7 +47,7 @@ class ScoreTable:
     def of(
         cls, steps: NDArray[np.int32], public_steps: NDArray[np.int32], public: NDArray[np.float64]
     ) -> "ScoreTable":
-        """A table of candidates' sums, of each record's score in whole steps (2⁻²⁴ each), and `public` scores."""
+        """A table of record scores in steps of G/2²⁴, summed here by candidate, and of `public` scores."""
         return cls(steps.sum(axis=0, dtype=np.int64), public, steps, public_steps)
 
     def by_record(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -139,7 +139,7 @@ def _index_of(model: ScorableModel | Place) -> int:
 
 @lru_cache(maxsize=8)
 def _paired_sums(table: ScoreTable, reference: int, clipped: int) -> tuple[int, ...]:
-    """Each candidate's sum of score differences to `reference`, each clipped at ±`clipped` steps and scaled."""
+    """Each candidate's sum of score differences to `reference`, clipped at ±`clipped` steps, scaled to 0 … 2²⁴."""
     steps, _ = table.by_record()
     other = steps[:, reference].astype(np.int64)
     sums = (stretched(steps[:, i].astype(np.int64), other, clipped).sum() for i in range(steps.shape[1]))

@@ -94,7 +94,7 @@ class FileSplit:
         return cls(spec, run.folder, run.workers, allowed_score(spec, run.ledger))
 
     def public(self, problem: Problem) -> "PublicHalf":
-        """The public half: the training set, read, with the preprocessing fitted to it and a trainer."""
+        """The public training set with preprocessing and trainer, read; of a sensitive one what is declared."""
         return public_half(self.spec, self.folder, problem, allowed_score=self.allowed_score)
 
     def public_table(self) -> Table:
@@ -119,12 +119,12 @@ class FileSplit:
         check_presence(self.spec, self.folder, public)
 
     def sensitive(self, public: "PublicHalf") -> Scorer:
-        """The validation records, read now or, of a folder, when scored, as a sealed scorer of models."""
+        """A sealed scorer of the sensitive records, read now or, of a folder, when scored. Only after reserving."""
         return sensitive_half(self.spec, self.folder, public, self.workers)
 
 
 def sources_of(spec: StudySpec, folder: str | Path) -> tuple[Source, ...]:
-    """Every file that a study names, sensitive and public, or its bundled set.
+    """Every file that a study names, or its bundled set, as the ledger knows them; none is opened.
 
     A bundled set is everybody's, whatever share of it plays the sensitive half: no share is remembered.
     """
@@ -165,7 +165,8 @@ def allowed_score(spec: StudySpec, ledger: PrivacyLedger) -> str | None:
 def public_half(
     spec: StudySpec, folder: str | Path, problem: Problem | None = None, *, allowed_score: str | None = None
 ) -> PublicHalf:
-    """The public training set, read, its preprocessing and a trainer; of a sensitive one what the study declares.
+    """The public training set, read, its preprocessing and a trainer; of a sensitive one what the study declares. A
+    user's score function is imported if it is `allowed_score`, else refused.
 
     Args:
         spec: the study.

@@ -140,7 +140,7 @@ def check_validation(
 
 
 def check_distinct(training: Sequence[Path], validation: Sequence[Path], *, shown_as: str) -> None:
-    """Refuse a file that is both for training and validation, or twice a part of the latter, by whatever path.
+    """Refuse a file that is both for training and validation, or twice in the latter; files that are missing pass.
 
     Files with equal content are not looked for (`data.aliasing` says why).
 

@@ -77,7 +77,7 @@ def to_learn_from(spec: StudySpec, method: Method, ledger: PrivacyLedger) -> War
     return WarmStart(series, tuple(release.release_id for release in releases))
 
 
-def with_earlier(
+def earlier_editions(
     problem: Problem, warm_start: WarmStart | None, ledger: PrivacyLedger
 ) -> tuple[EarlierEdition, ...] | None:
     """The earlier editions (runs with own data and spend) that a search begins with; None for no warm start.

@@ -72,7 +72,8 @@ def required_trainings(study: ResolvedStudy) -> tuple[int, ...]:
 
 
 def trained_first(method: Method, problem: Problem) -> tuple[int, ...]:
-    """Indices of the candidates to train before the charge: all if no step may train (private path), else none.
+    """Indices of the candidates to train before the charge: if the path is private all, of which over 4,096 are
+    refused; else none.
 
     Raises:
         StudyInvalid: Λ is too large for that.
@@ -297,6 +298,6 @@ class PublicWork:
 
 
 def chunks(indices: Sequence[int]) -> Chunks:
-    """The indices in their order, cut into at most `CHUNKS` pieces."""
+    """The indices in their order, cut into at most 32 (`CHUNKS`) pieces; none for none."""
     parts = np.array_split(np.array(indices, dtype=np.int64), min(CHUNKS, max(1, len(indices))))
     return tuple(tuple(int(index) for index in part) for part in parts if len(part))

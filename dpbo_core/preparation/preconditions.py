@@ -48,7 +48,7 @@ def opening_cap(spec: StudySpec) -> PrivacyBudget | None:
 
 
 def paying_account(spec: StudySpec, ledger: PrivacyLedger | None) -> Account | None:
-    """The account that would pay for a study: its dataset's, else the one that its [budget] would open, if any."""
+    """The account that would pay for a study: its dataset's, else the one of its [budget]; None without either."""
     cap, accounts = opening_cap(spec), () if ledger is None else ledger.accounts(spec.privacy.dataset)
     if accounts or cap is None:
         return next(iter(accounts), None)
@@ -56,7 +56,7 @@ def paying_account(spec: StudySpec, ledger: PrivacyLedger | None) -> Account | N
 
 
 def refusal_of(spec: StudySpec, account: Account, *plans: PrivacyPlan) -> BudgetExceeded | None:
-    """The refusal of a study not charged yet, whose plans the account has no room for; None where it has."""
+    """The error, not raised, if the account has no room for the plans; None if it has, or paid for the study."""
     if any((entry.study, entry.edition) == (spec.name, spec.edition) for entry in account.entries):
         return None
     spends = [spend for plan in plans for spend in plan.spends]

@@ -103,7 +103,8 @@ class OwnParts:
 def fitted_half(
     spec: StudySpec, problem: Problem, table: Table, fitted: Preprocessing, own: OwnParts
 ) -> PublicHalf:
-    """The public half of a study, of its public `table` and the preprocessing already `fitted` to it: a trainer.
+    """The public half of a study: its public `table`, the preprocessing `fitted` to it, and a trainer that has
+    trained nothing yet.
 
     Args:
         spec: the study.
@@ -227,7 +228,7 @@ def sealed_half(spec: StudySpec, table: Table, people: Sequence[Person] | None, 
 
 
 def counted_records(spec: StudySpec, table: Table, people: Sequence[Person] | None) -> Table:
-    """The validation `table`, a person's records beyond the limit k marked as not counted; none without `people`.
+    """The validation `table`, checked for size; with `people`, a person's records beyond k are marked uncounted.
 
     Raises:
         StudyInvalid: another number of records than the study says.

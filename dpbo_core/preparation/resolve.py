@@ -142,7 +142,9 @@ def _check_asks(spec: StudySpec, method: AnyMethod) -> None:
 
 
 def planning_problem(spec: StudySpec, folder: str | Path = ".", *, unlisted: str | None = None) -> Problem:
-    """The study's problem as its price needs it; `unlisted`: what in an estimator object is not allowlisted."""
+    """The study's problem as its price needs it. `unlisted`: the part of the estimator that is not on the
+    allowlist, "" for none; None looks it up.
+    """
     if unlisted is None and spec.model.names_object:
         named = named_prototype(spec, folder)
         unlisted = None if named is None else named.unlisted()

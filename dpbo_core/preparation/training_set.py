@@ -49,7 +49,7 @@ def training_table(spec: StudySpec, folder: str | Path, fitted: Preprocessing | 
 
 
 def training_digest(spec: StudySpec, folder: str | Path) -> str:
-    """A hash of the PUBLIC training data, for the study's fingerprint; "" where there are none.
+    """A hash of the PUBLIC training data, read for it; "" where there are none, or they are sensitive.
 
     Raises:
         StudyInvalid: they cannot be read.
@@ -66,7 +66,7 @@ def training_digest(spec: StudySpec, folder: str | Path) -> str:
 
 
 def fingerprint_with(table: str, prototype: Prototype | None) -> str:
-    """A public table's fingerprint, joined with that of an estimator given as an object, if any."""
+    """A public table's fingerprint, joined with that of an estimator given as an object; unchanged for None."""
     if prototype is None:
         return table
     return hashlib.sha256(f"{table}\n{prototype.identity()}".encode()).hexdigest()

@@ -165,7 +165,7 @@ def read_model(table: Any) -> ModelSection:
 
 
 def _section_type(estimator: str, score: str) -> type[ModelSection]:
-    """The class of [model] section for an estimator's name and a score."""
+    """The class of [model] section for an estimator's name and a score; an unknown plain name is refused."""
     if "." not in estimator and ":" not in estimator:
         one_of("model.estimator", estimator, (*OUR_ESTIMATORS, PREDICTIONS))
         if estimator == PREDICTIONS:

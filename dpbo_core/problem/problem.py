@@ -211,7 +211,7 @@ class Problem:
 
     @property
     def n_training(self) -> int:
-        """The number n of training records: public, also where they are sensitive."""
+        """The number n of training records, which is public; ValueError if made for planning with a public set."""
         return self._required_trainer().n_records if self.training is None else self.training.n_records
 
     def _required_trainer(self) -> Trainer:

@@ -61,6 +61,7 @@ def limit(holds: Callable[[Any], object], remedy: str) -> Rule:
     """A check of a field's value: refused unless `holds` of it, with a message of value and `remedy`."""
 
     def rule(key: str, value: Any) -> None:
+        """Refuse a `value` of which `holds` is not true; `key` names it."""
         require(bool(holds(value)), f"{key} = {value!r}", remedy=remedy)
 
     return rule

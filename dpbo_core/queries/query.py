@@ -47,7 +47,7 @@ class PrivateQuery(Charge):
     useless: str = ""
 
     def release(self, value: Mapping[str, Any], standing: str, facts: Mapping[str, Any] | None = None) -> Release:
-        """A `Release` of `value`, not recorded yet, with this query's key and price; `standing`: noise source.
+        """An unrecorded `Release` of `value` at this query's price; without guarantee if `standing` is "injected".
 
         Args:
             value: plain JSON.
@@ -82,7 +82,7 @@ class Charged(Opaque):
 
     @property
     def warm_start(self) -> WarmStart | None:
-        """The releases of earlier editions (runs) that the search begins with, fixed when charged; or None."""
+        """The earlier editions' releases that the search begins with, fixed when charged; None: it never learns."""
         return self._reservation.warm_start
 
     def recorded(self, what: str) -> Mapping[str, Any] | None:
@@ -127,7 +127,7 @@ class Charged(Opaque):
         return self._reservation.record(spend, outcome, check=check)
 
     def as_published(self, guarantee: PrivacyGuarantee) -> PrivacyGuarantee:
-        """The guarantee as a release states it now: with this noise source and what the owner published since."""
+        """The guarantee as a release states it: ε = ∞ if noise was injected, and what the owner published since."""
         return self._reservation.assumed(guarantee.as_drawn(self.standing))
 
     def conclude(self, release: Release, *, check: Check | None = None) -> Release:
@@ -181,7 +181,7 @@ def charged(query: PrivateQuery, run: Run, *follow_ups: PrivateQuery) -> Charged
 
 
 def resumed(key: QueryKey, run: Run) -> Charged:
-    """The query with this key, charged by an earlier process, to record its conclusion: it costs and draws nothing.
+    """A charged query by its key, only to record its conclusion; costs nothing, raises if it was never charged.
 
     Raises:
         LedgerDamaged: it was never charged, or the history is not what the tables say.

@@ -70,7 +70,7 @@ def sobol(space: SearchSpace, n_candidates: int, *, seed: int) -> CandidateSet:
 
 
 def sobol_subset(candidates: CandidateSet, n_chosen: int, *, seed: int) -> tuple[int, ...]:
-    """Indices of `n_chosen` distinct candidates that fill the cube evenly: nearest to Sobol points, in order.
+    """Indices of `n_chosen` candidates (all if there are no more), each the nearest left to the next Sobol point.
 
     Public: a function of Λ and the search seed alone. Ties go to the lowest index.
     """

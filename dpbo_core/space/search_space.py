@@ -120,7 +120,7 @@ class Integer:
         return min(self.high, max(self.low, round(real)))
 
     def encode(self, value: Value) -> tuple[float, ...]:
-        """The position of `value` on the axis, in [0, 1]."""
+        """The position of `value` on the axis, clipped to [0, 1]."""
         return Real(self.low, self.high, log=self.log).encode(value)
 
     def grid(self, points: int) -> list[Value]:
@@ -155,7 +155,7 @@ class Categorical:
         return self.values[min(len(self.values) - 1, int(position * len(self.values)))]
 
     def encode(self, value: Value) -> tuple[float, ...]:
-        """The one-hot vector of `value`, at height 1/√2, so that two different values lie at distance 1."""
+        """The one-hot vector of `value`, of height 1/√2 (two lie at distance 1); zeros for a value not listed."""
         if self.dimensions == 0:
             return ()
         return tuple(math.sqrt(0.5) if v == value and type(v) is type(value) else 0.0 for v in self.values)

@@ -68,7 +68,7 @@ def _check_no_pairs(model: ModelSection) -> None:
 
 
 def _unlisted(spec: StudySpec) -> str:
-    """The first part of the study's estimator that is not on the allowlist; "" for none."""
+    """The first part of the estimator not on the allowlist, or who made given predictions; "" for nothing."""
     if spec.model.ours:
         return ""
     if isinstance(spec.model, PredictionsSection):

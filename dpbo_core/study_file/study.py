@@ -245,6 +245,7 @@ class StudySpec:
         }
 
         def optional(kind: type, name: str) -> Any:
+            """The section `name`, checked; None where the study has none."""
             return read_section(kind, tables[name], f"[{name}]") if name in tables else None
 
         return cls(

@@ -380,7 +380,7 @@ def _roc_points(edges: tuple[float, ...], figures: Figures) -> list[dict[str, fl
 
 
 def _predicted(public: PublicRecords, edges: tuple[float, ...]) -> tuple[float | None, ...] | None:
-    """The mean predicted probability of public records in each bin, None if empty; None for a model without any."""
+    """Public records' mean probability in each bin, None if empty; None for a model that has no probabilities."""
     if public.verb != "predict_proba" and not public.logistic:
         return None
     values = public.outcome

@@ -137,7 +137,7 @@ def _spread(values: Reals, positive: NDArray[np.bool_], edges: tuple[float, ...]
 
 
 def _ties(values: Reals, positive: NDArray[np.bool_], edges: tuple[float, ...]) -> float:
-    """The error β of the binned AUC of these records, with ties counted half."""
+    """The error β of the binned AUC of these records, with ties counted half; 0 without both classes."""
     H, F = class_counts(values, positive, edges)
     if not (H.any() and F.any()):
         return 0.0
@@ -224,7 +224,7 @@ class PublicSteps:
 
 
 def average_precision(positives: Reals, negatives: Reals, untied: float) -> Reals:
-    """The average precision of counts (…, S) in ascending steps; `untied`: the share of pairs of unequal values."""
+    """Average precision of counts (…, S) in ascending steps; NaN without positives; `untied`: share not tied."""
     hits, others = (from_above(one) - untied / 2.0 * one for one in (positives, negatives))
     precise = np.where(positives == 0.0, 0.0, positives * ratio(hits, hits + others))
     return ratio(precise.sum(axis=-1), positives.sum(axis=-1))
@@ -249,7 +249,7 @@ def class_counts(values: Reals, positive: NDArray[np.bool_], edges: tuple[float,
 
 
 def auc(values: Reals, positive: NDArray[np.bool_]) -> float:
-    """The AUC of public records of both classes; ties count half."""
+    """The AUC of public records, which must be of both classes (not checked); ties count half."""
     from scipy.stats import rankdata
 
     P, N = int(positive.sum()), int((~positive).sum())

@@ -31,7 +31,7 @@ WATCH_PARTS = ("alarm", "look", "looks")
 
 
 def report_shown(release: Release) -> CertificateRules:
-    """What a certificate must state of an evaluation: one noise draw; sensitivity 2 per record, or per person.
+    """What a certificate must state of an evaluation (one draw, its sensitivity); raises if the release shows more.
 
     Raises:
         KeyError, TypeError, ValueError: the release shows something else than a report, or its facts do not say.
@@ -43,7 +43,7 @@ def report_shown(release: Release) -> CertificateRules:
 
 
 def watch_shown(release: Release) -> CertificateRules:
-    """What a certificate must state of a watch's release: one noise draw for all checks, and its sensitivity.
+    """What a certificate must state of a watch (one draw, its sensitivity); raises if the release shows more.
 
     Raises:
         KeyError, TypeError, ValueError: the release shows something else than an alarm, or its facts do not say.
@@ -58,7 +58,7 @@ def watch_shown(release: Release) -> CertificateRules:
 
 
 def objective_shown(release: Release) -> CertificateRules:
-    """What a certificate must state of a private objective: a noise draw per score and, if paid for, the choice.
+    """What a certificate must state of a private objective (its draws); raises if the release shows more.
 
     Raises:
         KeyError, TypeError, ValueError: the release shows more scores than that, or its facts do not say.

@@ -206,7 +206,7 @@ class SensitiveTable(Protocol):
         ...
 
     def count(self, counter: Counter, workers: Workers | None) -> Sensitive[Integers]:
-        """The sealed number of records, or persons, in each histogram cell; called after the price is reserved."""
+        """The sealed number of records, or persons, in each histogram cell; to be called only after the charge."""
         ...
 
 

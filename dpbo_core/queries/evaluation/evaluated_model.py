@@ -104,7 +104,8 @@ class EvaluatedModel:
 
 
 def released_model(spec: StudySpec, public: PublicHalf, release: Release) -> EvaluatedModel:
-    """The model that the study released: trained now on its public set, or read from a private training's release.
+    """The model that the study released, refused if none: trained now on its public set, or read from a private
+    training's release.
 
     Raises:
         StudyInvalid: there is no such model, or it cannot be evaluated.
@@ -117,7 +118,7 @@ def released_model(spec: StudySpec, public: PublicHalf, release: Release) -> Eva
 
 
 def _private_model(public: PublicHalf, release: Release) -> EvaluatedModel:
-    """The model that a private training released, read from the release alone."""
+    """The model that a private training released, read from the release alone; refused where it holds none."""
     released = release.value.get("model")
     if released is None:
         raise StudyInvalid(

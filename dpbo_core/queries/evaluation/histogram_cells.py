@@ -147,7 +147,7 @@ def _outcome(model: LinearModel | SoftmaxModel, records: Encoded, verb: Verb) ->
 
 
 def with_groups(cells: Integers, groups: Integers | None, n_cells: int) -> Integers:
-    """Each record's cell among those of all groups, (m,), from its cell in one; unreadable ones stay 0."""
+    """Each record's cell among all groups', (m,), from its cell in one; 0 stays 0; unchanged for `groups` None."""
     return cells if groups is None else np.where(cells > 0, cells + groups * n_cells, 0)
 
 

@@ -50,7 +50,8 @@ class PooledTable(NoisedTable):
 
 
 def pool(releases: Sequence[Release]) -> dict[str, Any]:
-    """One report of several sites' releases, with both intervals, and whether the sites disagree; as plain JSON.
+    """One report, as JSON, of several sites' releases of one model in the same cells (others are refused), and
+    whether the sites disagree.
 
     Raises:
         StudyInvalid: they cannot be summed: fewer than two, another model or other bins, one site twice.

@@ -133,7 +133,8 @@ def log_odds(outcome: Reals, public: PublicRecords) -> Reals:
 
 
 def repair(table: NoisedTable, public: PublicRecords, threshold: str | None) -> Repair:
-    """The repair of a two-class model by its noisy table; `threshold`: a goal, "recall=0.9", or None for its own.
+    """The repair of a two-class model (others are refused) by its noisy table; `threshold`: a goal, "recall=0.9",
+    or None for its own.
 
     Args:
         table: as it was released.
@@ -282,7 +283,7 @@ WITHOUT_LOSS = "none"
 
 
 def repaired_model(evaluated: EvaluatedModel, repair: Repair, loss: str | None) -> FinalModel:
-    """The evaluated model with the repair applied, as one that can be saved; `loss` is a linear model's.
+    """The evaluated model with the repair applied, fit to be saved; `loss`: of a linear model, by name, else None.
 
     Args:
         evaluated: trained on the public set, or read.

@@ -87,7 +87,7 @@ class EvaluationQuery:
 
     @classmethod
     def of(cls, spec: StudySpec, problem: Problem, epsilon: float | None) -> "EvaluationQuery":
-        """The evaluation that the study's [evaluation] asks for, at `epsilon` if that is not None.
+        """The evaluation a study asks for, at `epsilon` unless None; refused without ε or validation set.
 
         Raises:
             StudyInvalid: no ε is stated, or one that is no privacy level, or what is asked is not there yet.
@@ -200,7 +200,7 @@ class EvaluationQuery:
         )
 
     def grouping(self, fitted: Preprocessing) -> Grouping | None:
-        """The column that divides records into groups, with its public values; None where no groups are asked for.
+        """The column of groups and its values, which must be public or it is refused; None where none is asked for.
 
         Raises:
             StudyInvalid: the column cannot be one of groups, or nothing public says its categories.
@@ -274,14 +274,14 @@ class EvaluationRequest:
     folder: str | Path = "."
 
     def evaluated_model(self) -> EvaluatedModel:
-        """The model to evaluate, trained or read, with its predictions of the public records."""
+        """The model to evaluate, read if saved, else trained now, with its predictions of the public records."""
         if isinstance(self.model, FinalModel):
             return file_model(self.query.spec, self.folder, self.model)
         return released_model(self.query.spec, self.public, self.model)
 
 
 def expected_errors(query: EvaluationQuery, evaluated: EvaluatedModel, grouping: Grouping | None) -> ExpectedErrors:
-    """The bin edges, and the errors that noise will leave in the report, from public facts.
+    """The bin edges and the errors noise will leave in the report; settings its kind does not have are refused.
 
     Raises:
         StudyInvalid: the section asks for what a report of this kind does not have.
@@ -291,7 +291,7 @@ def expected_errors(query: EvaluationQuery, evaluated: EvaluatedModel, grouping:
 
 
 def request_of(spec: StudySpec, run: Run, model: str | Path | None, epsilon: float | None) -> EvaluationRequest:
-    """The evaluation a study asks for, of the saved `model` or (None) its released one; only public data are read.
+    """Evaluation of a saved `model` or (None) the released one, refused if none is; only public data are read.
 
     Raises:
         PolicyRefused: the training file, or the model's, is what a dataset is scored on.
@@ -403,7 +403,8 @@ def asks_for_evaluation(spec: StudySpec) -> bool:
 def of_a_candidate(
     resolved: ResolvedStudy, public: PublicHalf
 ) -> tuple[EvaluationQuery, EvaluatedModel, Grouping | None]:
-    """A study's evaluation before tuning: the query, the model at the first candidate (as like as any), the groups.
+    """A study's evaluation before tuning: the query, the first candidate's model, trained now to stand for any, and
+    the groups.
 
     Raises:
         StudyInvalid: there will be no model, or it cannot be evaluated so.

@@ -91,7 +91,8 @@ def plan_evaluation(
     epsilon: float | None = None,
     folder: str | Path = ".",
 ) -> EvaluationPlan:
-    """The price and expected errors of evaluating the saved `model` or (None) the released one; charges nothing.
+    """The price and expected errors of evaluating the saved `model` or (None) the released one, which is trained
+    for it; charges nothing.
 
     Args, Raises: as `evaluate_study`.
     """
@@ -303,7 +304,7 @@ def _repaired(request: EvaluationRequest, evaluated: EvaluatedModel, result: Eva
 
 
 def _threshold(query: EvaluationQuery, release: Release) -> Mapping[str, Any] | None:
-    """The best threshold for the costs that the study states; None where it states none."""
+    """The best threshold for the costs or prevalence that the study states; None where it states neither."""
     section = query.section
     if section.false_positive_cost is None and section.prevalence is None:
         return None

@@ -47,7 +47,7 @@ class Fit:
 
 
 def fit(points: NDArray[np.float64], values: NDArray[np.float64], blur: float, noise_variance: float | None) -> Fit:
-    """The most probable Gaussian process prior of `values` at `points` noised by `blur`; their σ_n² fitted if None.
+    """The most probable Gaussian process prior of `values` at `points` noised by `blur`; fits a σ_n² that is None.
 
     Args:
         points: Z, (t, r).
@@ -145,7 +145,7 @@ class Modeler:
         return int(np.argmax(bound))
 
     def tell(self, row: int, value: float, noise_scale: float = 0.0) -> None:
-        """Add the curator's answer `value` for a table row to the posterior. # Alg. 2, lines 5 and 6.
+        """Add the curator's answer `value` for a row; the prior is refitted if due. # Alg. 2, lines 5 and 6.
 
         An answer to a row that was answered before is the same again: it counts as a step and changes nothing.
 
@@ -175,7 +175,7 @@ class Modeler:
             self.tell(answer.row, answer.value, answer.noise_scale)
 
     def best(self) -> tuple[int, float]:
-        """The index of the answered row with the largest posterior mean, and that mean.
+        """The answered row with the largest posterior mean, and that mean; ValueError before any answer.
 
         Raises:
             ValueError: nothing was answered.
@@ -192,19 +192,19 @@ class Modeler:
         return (value - self._center) / self._scale - self._fit.mean
 
     def _default_fit(self) -> Fit:
-        """The Gaussian process prior before any fit, in units of the answers' spread."""
+        """The Gaussian process prior before any fit, handed in or usual; lengths in units of the table's extent."""
         if self._prior is not None:
             p = self._prior
             return Fit(p.lengthscale / self._extent, p.variance, p.mean, p.noise_variance)
         return Fit(typical_lengthscale(self._points.shape[1]), 1.0, 0.0, self._noise_variance() or 1e-4)
 
     def _noise_variance(self) -> float | None:
-        """The answers' noise variance σ_n² as the curator states it; None (it will be fitted) where that is 0."""
+        """The stated noise variance σ_n² of answers in units of their spread²; None (to be fitted) if it is 0."""
         scale = max((answer.noise_scale for answer in self._answers), default=0.0)
         return min((scale / self._scale) ** 2, 1e6) if scale > 0.0 else None
 
     def _refit(self) -> None:
-        """Fit the Gaussian process prior to all distinct answers, and restart the search with them."""
+        """Fit the prior to all distinct answers (below 4 the usual one), and restart the search with them."""
         first: dict[int, float] = {}
         for answer in self._answers:
             first.setdefault(answer.row, answer.value)

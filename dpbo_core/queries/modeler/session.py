@@ -142,7 +142,7 @@ def suggest(table: Path, state: Path, out: Path, settings: Settings | None = Non
 
 
 def _check_settings(search: State, settings: Settings) -> None:
-    """Refuse settings that differ from those with which the search began.
+    """Refuse settings that differ from those with which the search began; what is None passes.
 
     Raises:
         StudyInvalid: the settings are others now.
@@ -157,7 +157,8 @@ def _check_settings(search: State, settings: Settings) -> None:
 
 
 def update(answer: Path, state: Path) -> Progress:
-    """Add the curator's answer file to a search's state file: number of answers, best row and its value.
+    """Add the curator's answer file to a search's state file, refused unless it answers the waiting query: number
+    of answers, best row and its value.
 
     Raises:
         StudyInvalid: a damaged answer, one to another query, or one that was taken in before; nothing changed.
@@ -175,7 +176,7 @@ def update(answer: Path, state: Path) -> Progress:
 
 
 def where(state: Path) -> Progress:
-    """How far a search is: number of answers, the table row with the best one (−1 before any), and its value.
+    """How far a search is: number of answers, the best one's row (−1: none, or no file yet), and its value.
 
     Raises:
         StudyInvalid: an unreadable state.

@@ -113,7 +113,8 @@ class ObjectiveHandle(ABC):
         return self.ask(params).value
 
     def ask(self, params: Mapping[str, Any]) -> Score:
-        """The private score at `params`, drawn at the first request, then repeated, with noise and 90% interval.
+        """The private score at `params` with noise and 90% interval: charged if due and drawn at the first request,
+        then repeated.
 
         Raises:
             NoScoresLeft: as many other questions were asked as were paid for.
@@ -165,7 +166,9 @@ class ObjectiveHandle(ABC):
         return self._session.best()
 
     def close(self) -> Release:
-        """Record the scores so far, with a final choice if paid for, as the release; then no more are drawn."""
+        """Record the scores, and a choice paid for, as the release: no more are drawn. Where each score is paid for
+        alone, each is recorded already, and one may go on.
+        """
         return self._session.close()
 
     @property
@@ -175,12 +178,12 @@ class ObjectiveHandle(ABC):
 
     @property
     def guarantee_(self) -> PrivacyGuarantee:
-        """The guarantee of all scores together, and of all post-processing of them."""
+        """The guarantee of all n scores together; of those so far where each is paid for alone."""
         return self._session.guarantee
 
     @property
     def release_(self) -> Release:
-        """Everything released so far (the scores, the best) as one release, which only `close` records."""
+        """Everything released so far (the scores, the best) as one release; to look at it records nothing."""
         return self._session.release
 
 

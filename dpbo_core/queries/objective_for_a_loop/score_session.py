@@ -188,7 +188,7 @@ class ScoreSession(Opaque):
         return dict(points[int(np.argmax(self._smoothed_scores(points, draws).mean)) if made is None else made])
 
     def close(self) -> Release:
-        """Record the release of all scores drawn and of a choice that is paid for; then nothing more is scored.
+        """Record the release of all scores and of a paid choice, drawn if it was not; nothing more is scored.
 
         Raises:
             StudyInvalid: nothing was asked yet.
@@ -317,7 +317,7 @@ class ScoreSession(Opaque):
         return None if drawn is None else int(drawn[0]["draw"])
 
     def _choose(self, choice: PrivateSelection, points: Sequence[Parameters]) -> int:
-        """The index of the point that the final choice draws, now, on the points' exact scores."""
+        """Train and score every point again and draw the final choice among them, now: its index."""
         models = [self._train(parameters) for parameters in points]
         with self._run.padded():
             charge, records = self._charged()

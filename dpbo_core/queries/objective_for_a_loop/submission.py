@@ -202,7 +202,7 @@ def predictions_file(spec: StudySpec, path: Path, columns: PredictionColumns) ->
 
 
 def predictions_in_memory(spec: StudySpec, predictions: Any, columns: PredictionColumns) -> Callable[[], Table]:
-    """A function that makes a table of SENSITIVE predictions; the row count is checked now.
+    """A function that makes a table of SENSITIVE predictions; their number and shape are checked now.
 
     Raises:
         StudyInvalid: they are another number, or have another shape.

@@ -47,7 +47,8 @@ class Curator:
     def answer_file(
         self, query: Path, answers: Path, out: Path, *, private: PrivateAnswers | None, accepts: tuple[str, ...]
     ) -> Answer:
-        """Answer the query file in `out`: exactly if `private` is None (`accepts` must say so), else noised.
+        """Answer the query file in `out`: as before if asked before; exact if `private` is None (`accepts` must say
+        so), else charged and noised.
 
         Raises:
             DpboError: as `answer`, `read_message` and `write_message`.
@@ -59,7 +60,8 @@ class Curator:
     def answer(
         self, query: Query, answers: Path, *, private: PrivateAnswers | None, accepts: tuple[str, ...] = ()
     ) -> Answer:
-        """The answer, recorded first: exact if `private` is None (`accepts` must say so), else charged and noised.
+        """The answer, recorded first: as before if asked before; exact if `private` is None (`accepts` must say
+        so), else charged and noised.
 
         Args:
             query: as the modeller wrote it.
@@ -102,7 +104,7 @@ class Curator:
         return answer
 
     def _fix_way(self, table: Release, publication: str, private: PrivateAnswers | None) -> None:
-        """Record for good if this table's rows are answered exactly (None) or with which noise; no other after.
+        """Record for good that this table's rows are answered exactly (None) or with this noise; else it raises.
 
         Raises:
             StudyInvalid: somebody else's first answer, given meanwhile, fixed another way.
@@ -199,7 +201,7 @@ def _terms(private: PrivateAnswers | None) -> dict[str, Any]:
 
 
 def _recorded_answer(record: dict[str, Any], query: Query) -> Answer | None:
-    """The answer that the record of answers has for this query; None if it was not answered.
+    """The recorded answer to this query; None if it is the next one; refused out of turn or for another row.
 
     Raises:
         StudyInvalid: the step was answered for another row, or steps before it were never asked.

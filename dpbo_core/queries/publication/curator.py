@@ -141,7 +141,7 @@ def _image_of(box: Outsourced, data: Path, order: NDArray[np.int64]) -> Sensitiv
 
 
 def _hand_out(vault: Vault, release: Release, out: Path) -> None:
-    """Copy the recorded table from the curator's vault to `out`, for the modeller.
+    """Copy the curator's table to `out`, for the modeller; refused if it is gone or is not the one recorded.
 
     Raises:
         DpboError: the curator's copy is gone or is not what was recorded.

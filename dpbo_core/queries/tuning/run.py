@@ -20,7 +20,7 @@ from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.methods.contract import Method, Released, Search
 from dpbo_core.methods.stated_search import check_lengthscale
 from dpbo_core.preparation.data_split import FileSplit, check_headers, is_partitioned, public_sources, sources_of
-from dpbo_core.preparation.learning import check_learns, learns, to_learn_from, with_earlier
+from dpbo_core.preparation.learning import check_learns, earlier_editions, learns, to_learn_from
 from dpbo_core.preparation.precomputed import (
     Chunks,
     Precomputed,
@@ -180,7 +180,7 @@ class StudyRun(Opaque):
 
 
 def check_first(spec: StudySpec, run: Run) -> None:
-    """Refuse before any training what text, headers and ledger refuse; if useless, `run.consent` warns or refuses.
+    """Refuse, before training, what text, headers, policy or budget rule out; if useless, `run.consent` is asked.
 
     A study of that name and edition that was charged before is not asked for its room again. Where it is useless by
     its words alone, consent is asked for here; where the PUBLIC file says so too, before the charge.
@@ -215,7 +215,8 @@ def open_study(
     data: DataSplit | None = None,
     follow_up: FollowUp | None = None,
 ) -> StudyRun | ReplayedStudy:
-    """Check, price and charge a study, ready for its steps; if it is recorded already, a run that repeats it.
+    """Do a study's public work and charge it: a run ready for its steps. If its release is recorded, nothing is
+    charged and the run repeats it.
 
     Args:
         study: as written, or resolved.
@@ -254,7 +255,7 @@ def open_study(
             _try_training(resolved.method, problem)
         data.check(public)
         draws = resolved.method.draws(problem)
-        problem = replace(problem, earlier=with_earlier(problem, warm_start, run.ledger))
+        problem = replace(problem, earlier=earlier_editions(problem, warm_start, run.ledger))
         search = resolved.method.start(problem, resolved.plan)
         plain = replace(problem, trainer=public.problem.trainer)  # what is evaluated is trained by it
         published = replace(public, problem=publishing(public.problem, done.trained))
@@ -271,7 +272,7 @@ def open_study(
         )
         charge = charged(query, run, *(() if follow_up is None else follow_up(replace(public, problem=plain))))
         if charge.warm_start != warm_start:  # another process charged it first, and what that began with stands
-            earlier = sealed(lambda: with_earlier(problem, charge.warm_start, run.ledger))
+            earlier = sealed(lambda: earlier_editions(problem, charge.warm_start, run.ledger))
             search = sealed(lambda: resolved.method.start(replace(problem, earlier=earlier), resolved.plan))
         sealed(lambda: charge.noise.prepare_draws(draws))
         # a file holds bytes, whose reader says sizes alone; an object in a table in memory may raise any message
@@ -345,7 +346,7 @@ def recorded_release(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Pa
 
 
 def _new_warm_start(study: ResolvedStudy, run: Run) -> WarmStart | None:
-    """Releases of earlier editions (runs) that a study not charged yet begins with; None if it begins afresh."""
+    """The releases an uncharged study begins with, None if it never learns; refuses settings its method lacks."""
     check_lengthscale(study.method, study.problem)
     check_learns(study.spec, study.method)
     check_one_pass(study.spec, study.method)
@@ -366,7 +367,7 @@ def _training_refused(error: BaseException) -> StudyInvalid | None:
 
 
 def _trained_before_charge(method: Method, problem: Problem, trained: TrainedModels) -> Problem:
-    """The problem with the models trained that must be before the charge: all, if which are tried is private.
+    """The problem after its public search, if any, and with every model trained if the path to be tried is private.
 
     Which of them is trained at which step, how long it takes and whether it fails would tell the path. What the
     flow's public tasks did (`PublicWork`) is not done again.
@@ -383,6 +384,6 @@ def _trained_before_charge(method: Method, problem: Problem, trained: TrainedMod
 
 
 def _try_training(method: Method, problem: Problem) -> None:
-    """Train one public model on trial, so that a model that cannot be trained at all costs nothing."""
+    """Train one public model on trial, unless all are trained already: one that fails raises before the charge."""
     if problem.training is None and not trained_first(method, problem):
         problem.train(first_trained(method, problem))

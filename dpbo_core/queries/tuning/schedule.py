@@ -44,13 +44,13 @@ def planned_for_schedule(spec: StudySpec, folder: str | Path = ".") -> StudySpec
 
 
 def planned_if_scheduled(spec: StudySpec, folder: str | Path = ".") -> StudySpec:
-    """The study, with `planned_for_schedule` applied if its names hold a schedule's fields, as {date}."""
+    """The study by `planned_for_schedule` if its edition or dataset has fields, as {date}; else as it is."""
     names = (spec.edition, spec.privacy.dataset)
     return planned_for_schedule(spec, folder) if any(is_pattern(name) for name in names) else spec
 
 
 def editions_held(budget: PrivacyBudget, plan: PrivacyPlan) -> int:
-    """How many runs at this plan's price a new dataset's cap admits; at most `MOST`."""
+    """How many runs at this plan's price a new dataset's cap admits: 0 to 1,000 (`MOST`)."""
     price, unit, editions = compose(plan.spends), plan.guarantee.unit, 0
     filtered = Filter.of(budget.epsilon_units, budget.conversion_for(unit))
     draws, total = [(spend.epsilon_units, spend.rho_units) for spend in plan.spends], NOTHING

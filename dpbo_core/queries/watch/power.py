@@ -73,7 +73,7 @@ class Power:
 
 
 def power(drop: float, noise: Noise, threshold: float | None = None) -> Power:
-    """A watch's chance of a false alarm a year, and of seeing a fall of `drop` within 1, 2, … looks; its θ.
+    """Chances of a false alarm a year and of seeing a fall of `drop` in 1, 2, … looks; `threshold` None: the best.
 
     Args:
         drop: d > 0.

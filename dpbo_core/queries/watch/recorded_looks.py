@@ -73,7 +73,7 @@ def history_of(ledger: PrivacyLedger, fingerprint: str) -> tuple[RecordedLook, .
 
 
 def recorded_look(run: Run, watch: Watching, name: str, history: tuple[RecordedLook, ...]) -> Look | None:
-    """The recorded result of the check `name`, or None; records an alarm's release if a killed run did not."""
+    """The recorded result of check `name`, None if none; records an alarm's release if a killed run did not."""
     over = next((look for look in history if look.alarm), None)
     release = None if over is None else _concluded(run, watch, over)
     recorded = next((look for look in history if look.name == name), None)
@@ -112,10 +112,10 @@ def check_going_on(name: str, history: tuple[RecordedLook, ...]) -> None:
     """
     over = next((look for look in history if look.alarm), None)
     if over is not None:
-        raise is_over(over.name, name)
+        raise refusal_after_alarm(over.name, name)
 
 
-def is_over(alarmed: str, name: str) -> WatchOver:
+def refusal_after_alarm(alarmed: str, name: str) -> WatchOver:
     """The error to raise for a check `name` of a watch after the check `alarmed` raised the alarm."""
     return WatchOver(
         f"this watch is over: look {alarmed!r} raised the alarm, and {name!r} would be one more",
@@ -134,7 +134,7 @@ def check_next(name: str, number: int, drawn: Mapping[str, Mapping[str, Any]]) -
     bits = {what.removeprefix(look_of("")): bit for what, bit in drawn.items() if what.startswith(look_of(""))}
     alarmed = next((before for before, bit in bits.items() if bit["alarm"]), None)
     if alarmed is not None:
-        raise is_over(alarmed, name)
+        raise refusal_after_alarm(alarmed, name)
     if number != len(bits) + 1:
         raise DpboError(
             f"another look was recorded while {name!r} was made",

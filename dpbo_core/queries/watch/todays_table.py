@@ -51,14 +51,14 @@ class TodaysTable:
         return tuple(dict.fromkeys(chain.from_iterable(every)))
 
     def opened(self, public: PublicHalf) -> Callable[[], Scorer]:
-        """A function that reads the table's records; its errors must be sealed."""
+        """A function that reads the table into a sealed scorer of its records; the caller seals its errors."""
         return lambda: sensitive_half(self.spec, self.folder, public, pooled=self.pooled)
 
 
 def todays_table(
     spec: StudySpec, folder: str | Path, public: PublicHalf, section: WatchSection, terms: Terms
 ) -> TodaysTable:
-    """The table that today's private check reads, its presence and header checked.
+    """The table that today's private check reads, its presence and columns checked, of any size; no record is read.
 
     Args:
         spec: the study.

@@ -237,7 +237,7 @@ def _power_of(watch: Watching, pool: int) -> Power:
 
 
 def drowned(terms: Terms, noise: Noise, expected: Power) -> str:
-    """Why a watch cannot tell a fall from noise, in words; "" where it can."""
+    """Why a watch would be useless, in words; "" where it would not, though it may be poor."""
     if expected.verdict != "useless":
         return ""
     least = f"it would find one of {smallest_drop(noise):.2g}"
