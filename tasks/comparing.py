@@ -12,7 +12,9 @@ from dpbo_core.comparison.measuring import measured_at, measured_own, trained
 
 @task(name="train every candidate", **policies.SENSITIVE_TASK)
 def train_table(name: str, folder: Path) -> int:
-    """Train every candidate on a data set and write their scores to `folder`; returns how many there are."""
+    """Train every candidate on a data set, unless `folder` has their scores already, which are written there;
+    returns how many there are.
+    """
     return len(trained(name, folder)[1].sums)
 
 

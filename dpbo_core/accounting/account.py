@@ -133,7 +133,7 @@ class Balance:
 
     @property
     def remaining(self) -> float:
-        """The ε of the dataset's cap that is not spent, at least 0; infinite for a dataset declared public."""
+        """The unspent ε of the cap, at least 0; 0 where no ε holds for what is spent, else infinite if public."""
         return max(0.0, self.limit - self.spent) if self.spent < float("inf") else 0.0
 
     @property

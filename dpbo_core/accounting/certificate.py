@@ -93,7 +93,7 @@ def _in_range(release: Release) -> bool:
 
 
 def recompute(release: Release, declared: Declared) -> Recomputed:
-    """The release's ε and δ computed anew from its noise draws, and checked against its guarantee.
+    """The release's ε and δ computed anew from its noise draws; CertificateFalse unless its guarantee covers them.
 
     Raises:
         StudyInvalid: a method that declares nothing.

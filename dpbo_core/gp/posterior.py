@@ -126,7 +126,7 @@ class Posterior:
 def joint_normal(
     rng: np.random.Generator, mean: NDArray[np.float64], C: NDArray[np.float64], prior: float | None = None
 ) -> NDArray[np.float64]:
-    """A normal draw of `mean` and covariance C (overwritten), its error's variance 1e-10 of `prior` or more.
+    """A normal draw of `mean` and covariance C (overwritten), with 1e-10 of `prior` or more added to C's diagonal.
 
     Args:
         rng: for this draw.

@@ -222,7 +222,8 @@ def account_of(connection: sa.Connection, budget: PrivacyBudget) -> DatasetAccou
 def dataset_with_cap(
     writer: Writer, name: str, cap: PrivacyBudget | None, sources: tuple[Source, ...], caller: Caller = Caller.OWNER
 ) -> PrivacyBudget | None:
-    """The dataset's cap; if it has none that of its name pattern, or `cap`, is opened first; None without these.
+    """The dataset's cap, refused where `cap` differs; if it has none, that of its name pattern, or `cap`, is opened
+    first; None without these.
 
     Raises:
         LedgerDamaged: what the tables say of the dataset is not what the history sealed.

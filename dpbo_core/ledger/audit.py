@@ -54,7 +54,7 @@ def export(url: str) -> Iterator[str]:
 
 
 def read_export(lines: Iterable[str]) -> tuple[Link, ...]:
-    """The history entries in the lines that `export` wrote.
+    """The history entries in the lines that `export` wrote; LedgerDamaged at any other line; no hash is checked.
 
     Raises:
         LedgerDamaged: a line is not one that `export` wrote.

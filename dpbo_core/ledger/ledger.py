@@ -62,7 +62,7 @@ class PrivacyLedger(OwnersLedger):
     """
 
     def check_allowed(self, dataset: str, references: References) -> None:
-        """Refuse a study, run by somebody else, that names a file or code its dataset's owner did not allow.
+        """Refuse a study, whoever runs it, that names a file or code its dataset's owner did not allow.
 
         Raises:
             PolicyRefused: something is not allowed, or cannot be read; nothing was opened or imported.
@@ -85,7 +85,7 @@ class PrivacyLedger(OwnersLedger):
             policy.check_public(connection, source)
 
     def check_division(self, dataset: str, share: float, n_rows: int) -> None:
-        """Refuse another split share than the dataset's table was divided by before, or a shorter table.
+        """Refuse another split share than the dataset's table was divided by, or fewer rows; nothing if public.
 
         To be asked before a row of the public half is looked at, which may have been sensitive. A public dataset's
         table is divided anyhow.
@@ -204,7 +204,7 @@ class PrivacyLedger(OwnersLedger):
             return facts_about(writer.connection, dataset, ANSWERS)[publication]
 
     def resumed(self, key: QueryKey) -> Reservation:
-        """The charge that this query made before, to turn its recorded draws into a release; it must be there.
+        """The charge that this query made before, to turn its draws into a release; LedgerDamaged if there is none.
 
         Raises:
             LedgerDamaged: it made none, or the history is not what the tables say.

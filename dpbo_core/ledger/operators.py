@@ -70,7 +70,7 @@ class References:
 
 
 def check_allowed(connection: sa.Connection, dataset: str, references: References) -> None:
-    """Refuse a study run by an operator that names a file or code the owner did not allow, or a missing file.
+    """Refuse a study, whoever runs it, that names a file or code the owner did not allow, or a missing file.
 
     Raises:
         PolicyRefused: something is not, or there is no cap. Whether a file is missing or forbidden is not said.

@@ -117,7 +117,7 @@ class OwnersLedger(RecordedStudies):
                     write_fact(writer, dataset, CODE, path, {})
 
     def allow(self, dataset: str, source: Source) -> bool:
-        """Add a file or table to what a dataset may be scored on; False if it was its own already.
+        """Add a file or table to what a dataset may be scored on; False if it was its own; another's is refused.
 
         Raises:
             PolicyRefused: the source is another dataset's.
@@ -186,7 +186,7 @@ class OwnersLedger(RecordedStudies):
 
 
 def _allow(writer: Writer, dataset: str, source: Source) -> bool:
-    """Add a sensitive source to the dataset's; False if it was one already.
+    """Add a sensitive source to the dataset's; False if it was one already; another dataset's is refused.
 
     Raises:
         PolicyRefused: it is another dataset's.

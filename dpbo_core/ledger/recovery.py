@@ -100,7 +100,7 @@ def accept(url: str, copy: tuple[Link, ...] = ()) -> Recovered | None:
 
 
 def recover(url: str, copy: tuple[Link, ...]) -> Recovered:
-    """Add the entries of an exported history that the ledger at `url` lacks: what was added.
+    """Add an exported history's entries that the ledger at `url` lacks: what was added; a broken copy is refused.
 
     Raises:
         LedgerDamaged: the copy is empty, is broken or holds what cannot be; nothing was added.

@@ -62,7 +62,7 @@ class Reservation:
         *,
         check: Check | None = None,
     ) -> Mapping[str, Any]:
-        """The recorded outcome of a priced draw; if there is none, draw and record it in one transaction.
+        """The recorded outcome of a priced draw; if none, `check` may refuse, else draw and record it as one.
 
         The transaction is never tried again: if it fails, the draw in it is discarded, and nobody saw it.
 

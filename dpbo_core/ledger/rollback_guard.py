@@ -102,7 +102,7 @@ class Record:
         self.path = path
 
     def read(self) -> Place:
-        """The history entry (number and hash) that the record names; the start if there is no file.
+        """The history entry (number, hash) that the record names; the start without a file; refused if unreadable.
 
         Raises:
             LedgerDamaged: the file is not one that this class wrote.

@@ -86,7 +86,7 @@ class LedgerStore:
 
     @contextmanager
     def writing(self) -> Iterator[Writer]:
-        """Context with a writer: all or nothing, one at a time, durable when the block ends.
+        """Context with a writer: all or nothing, one at a time, durable at the block's end; refused if damaged.
 
         Raises:
             LedgerDamaged: the ledger is older than it was, or what was written since the last look is not chained.

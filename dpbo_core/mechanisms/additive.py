@@ -28,7 +28,8 @@ def draw_each(
     imitated: Sampler,
     source: NoiseSource,
 ) -> list[Callable[[Sensitive[int]], int]]:
-    """Draw one noise for each planned price: functions that each add theirs to a sensitive integer.
+    """Draw one noise for each planned price, refused if it costs more: functions that each add theirs to a
+    sensitive integer, to be called once.
 
     Args:
         measurement: OpenDP's, on vectors of integers, its metric the norm in which the price is stated.

@@ -73,7 +73,8 @@ class PrivateSelection:
         )
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[NDArray[np.int64]]], int]:
-        """A function that privately chooses the index of a large one among sensitive utilities.
+        """Check the price `spend`: a function that privately chooses the index of a large one among sensitive
+        utilities, its time hidden by a wait.
 
         The draw cannot be made before the utilities, so choosing takes a whole number of `PAUSE`s.
 

@@ -69,11 +69,11 @@ class DiscreteGaussian:
         )
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[int]], int]:
-        """Draw noise, refused above the price `spend`: a function that adds it, once, to a sensitive integer."""
+        """Draw noise, refused above the price: a function, for one call, that adds it to a sensitive integer."""
         return self.prepare_each((spend,), source)[0]
 
     def prepare_each(self, spends: Sequence[Spend], source: NoiseSource) -> list[Callable[[Sensitive[int]], int]]:
-        """Draw independent noise for each price: functions that each add theirs to a sensitive integer.
+        """Draw noise for each price, refused above it: functions that add theirs, once, to a sensitive integer.
 
         Raises:
             MechanismRefused: a privacy map above one of `spends`, and nothing was drawn; or, when a draw is
@@ -89,7 +89,7 @@ class DiscreteGaussian:
 
 
 def observation_noise(sigma: float, n: int, source: NoiseSource) -> Sensitive[tuple[float, ...]]:
-    """n independent draws of N(0, σ²) by `source`, discrete on a grid of 2⁻²⁴; they cost nothing by themselves.
+    """n draws of N(0, σ²), σ = 0 refused, by `source`, on a grid of 2⁻²⁴; they cost nothing by themselves.
 
     Raises:
         ValueError: σ is not positive and finite.

@@ -65,7 +65,7 @@ class GaussianRows:
         )
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[Rows]], Rows]:
-        """Draw noise for all n·r entries now: a function that adds it, once, to a sensitive table.
+        """Draw noise for all n·r entries, refused above the price: a function, for one call, adding it to a table.
 
         Raises:
             MechanismRefused: a privacy map above `spend`, and nothing was drawn; or, when it is applied, a table

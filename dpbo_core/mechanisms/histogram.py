@@ -61,7 +61,7 @@ class LaplaceHistogram:
         return DiscreteLaplace(self.sensitivity, self.epsilon_units, self.unit)
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[Cells]], list[int]]:
-        """Draw noise for all C counts now: a function that adds it, once, to sensitive counts.
+        """Draw noise for all C counts, refused above the price: a function, for one call, adding it to the counts.
 
         Raises:
             MechanismRefused: a privacy map above `spend`, and nothing was drawn; or, when it is applied, a table

@@ -55,11 +55,11 @@ class DiscreteLaplace:
         )
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[int]], int]:
-        """Draw noise now: a function that adds it, once, to a sensitive integer."""
+        """Draw noise, refused above the price: a function, for one call, that adds it to a sensitive integer."""
         return self.prepare_each((spend,), source)[0]
 
     def prepare_each(self, spends: Sequence[Spend], source: NoiseSource) -> list[Callable[[Sensitive[int]], int]]:
-        """Draw independent noise for each price: functions that each add theirs to a sensitive integer.
+        """Draw noise for each price, refused above it: functions that add theirs, once, to a sensitive integer.
 
         Raises:
             MechanismRefused: a privacy map above one of `spends`, and nothing was drawn; or, when a draw is

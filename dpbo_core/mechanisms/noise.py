@@ -92,7 +92,7 @@ class Mechanism(Protocol[T]):
         ...
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[T]], Any]:
-        """Check the price `spend` anew and draw the noise: a function that applies it to a sensitive value, once.
+        """Check the price anew and draw the noise: a function, for one call, that applies it to a sensitive value.
 
         What is returned serves once, and gives plain JSON: an integer, a table of what one draw releases, or the
         digest of one too large for the ledger.
@@ -170,7 +170,8 @@ class Noise(Opaque):
     def release(
         self, spend: Spend, mechanism: Mechanism[T], value: Sensitive[T], **public: int | str
     ) -> Mapping[str, Any]:
-        """Noise `value` once, record that, and only then return {"draw": the noised value, **public}.
+        """The recorded outcome of a priced draw; if there is none, `value` is noised and recorded first: {"draw":
+        the noised value, **public}.
 
         Args:
             spend: the planned spend; its name is the key of the record.

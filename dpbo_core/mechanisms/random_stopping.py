@@ -78,7 +78,7 @@ class _Law(ABC):
             return math.nextafter(float(above), math.inf)
 
     def cap(self, tail: float) -> int:
-        """The smallest number of trials that is exceeded with probability at most `tail` > 0.
+        """The least number of trials that is exceeded with probability at most `tail` > 0; ValueError if above 10⁷.
 
         Raises:
             ValueError: it would be beyond ten million trials.
@@ -239,7 +239,8 @@ def prior_weights(prior: list[float]) -> list[int]:
 def bounded_weights(
     density: list[float], *, lower: float, upper: float, prior: list[int] | None = None
 ) -> list[int]:
-    """Candidates' integer weights near `density`, each `lower` to `upper` times the `prior`'s (None: uniform).
+    """Candidates' integer weights near `density`, each `lower` to `upper` times the `prior`'s (None: uniform); the
+    prior's own where a density is no finite number.
 
     With them π/π₀ of π₀ = P/ΣP is w/P EXACTLY, so the slack of the bounds c ≤ π/π₀ ≤ C that are paid for is 0, and
     there is nothing to compare and nothing to raise. P lies in the box for all c ≤ 1 ≤ C, so the sum is always met:

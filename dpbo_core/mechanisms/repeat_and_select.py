@@ -47,7 +47,9 @@ def selection_epsilon(
     delta: float,
     calibration: wang_2023.Calibration = "corrected",
 ) -> float:
-    """The ε at `delta` of choosing the best of a random number K of trials, rounded up."""
+    """The ε at `delta` of choosing the best of a random number K of trials, by the theorem as published or as
+    corrected, rounded up.
+    """
     if isinstance(stopping, OneTrial):  # nothing is selected, and the first density is fixed beforehand
         return trial_epsilon(trial, delta)
     if isinstance(stopping, NegativeBinomialStopping):
@@ -58,8 +60,8 @@ def selection_epsilon(
             pure *= 1.0 + 1e-15
         if delta == 0.0:
             return pure
-        first = partial(wang_2023.first_part, bounds=(lower, upper), calibration=calibration)
-        second = partial(wang_2023.second_part, bounds=(lower, upper), calibration=calibration)
+        first = partial(wang_2023.terms_in_alpha, bounds=(lower, upper), calibration=calibration)
+        second = partial(wang_2023.terms_in_alpha_hat, bounds=(lower, upper), calibration=calibration)
         log_mean = math.log(papernot_steinke_2022.negative_binomial_mean(shape=shape, gamma=stopping.gamma))
         others = min(
             second(alpha_hat=alpha, base_epsilon_hat=trial.at(alpha), shape=shape, gamma=stopping.gamma)
@@ -136,7 +138,7 @@ class RepeatAndSelect:
         )
 
     def price(self) -> float:
-        """The ε of the whole choice among K trials by the theorems, with what its cap on K costs."""
+        """The ε of the whole choice among K trials by the theorems, its cap on K paid; ∞ where δ is too small."""
         delta = from_units(self.delta_units)
         if self.cap is not None:
             tail = self.stopping.tail(self.cap)
@@ -153,7 +155,8 @@ class RepeatAndSelect:
         )
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[Procedure]], Any]:
-        """A function that runs a sensitive procedure (all trials) with `source` and returns its best trial.
+        """Check the price `spend`: a function that runs a sensitive procedure (all trials) with `source` and
+        returns its best trial.
 
         Raises:
             MechanismRefused: the theorems' price is above `spend`, and nothing was drawn.

@@ -271,7 +271,7 @@ class DpHypo:
     def _calibrated(
         self, problem: Problem, bounds: tuple[float, float] | None = None
     ) -> tuple[Trial, RepeatAndSelect]:
-        """The least noised trial that (ε, δ) pays for, and the selection; `bounds` None are the method's own."""
+        """The least noised trial that (ε, δ) pays for, else refused, and the selection; `bounds` None: its own."""
         refuse_persons(problem, self.kind, "its price is proved for neighbours of equally many records alone")
         check_base(base_named(self.base), problem)
         if self.people == "disjoint" and (problem.training is None or problem.training.scored):

@@ -72,7 +72,7 @@ def check_shares(final: float, look: float, by: FinalChoice) -> None:
 
 
 def selection(problem: Problem, share: int, by: FinalChoice) -> PrivateSelection:
-    """The mechanism that chooses privately at the end, at the largest ε within its share of the zCDP.
+    """The mechanism of the final private choice, at the largest ε within its share of the zCDP; refused if none.
 
     Args:
         problem: with the study's (ε, δ).

@@ -90,7 +90,8 @@ class NoisyGP(pricing.OnThePrior):
         _ = self.scale
 
     def proof(self, problem: Problem, uncapped: Sequence[pricing.Output]) -> tuple[Evidence, tuple[str, ...]]:
-        """How well the proof stands, and its assumptions; `uncapped` outputs rest on a theorem, not the range.
+        """How well the proof stands, and its assumptions; `uncapped` outputs rest on a theorem, not the range, and
+        a score among them is refused but for UCB.
 
         Raises:
             StudyInvalid: an acquisition that Theorem 3 does not speak of.
@@ -281,7 +282,7 @@ class ExactGP(pricing.OnThePrior):
         return ExactGPSearch(self, problem, plan)
 
     def score_sensitivity(self, problem: Problem) -> float:
-        """Theorem 5's Δ in prior standard deviations: neighbours' f_V(λ_T) differ more with probability ≤ δ.
+        """Theorem 5's Δ in prior deviations: f_V(λ_T) moves more with probability ≤ δ; refused without A and τ.
 
         Raises:
             StudyInvalid: no constants or no theorem for the score that is asked for.

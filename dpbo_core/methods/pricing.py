@@ -26,7 +26,8 @@ def guarantee_of(
     scope: Scope = Scope.MEANS,
     assumptions: tuple[str, ...] = (),
 ) -> PrivacyGuarantee:
-    """A study's whole guarantee: its ε (∞ if refuted) and `delta`, with `rowwise_predictions` added if needed.
+    """A study's whole guarantee: its ε (∞ if refuted) and `delta`, with `rowwise_predictions` added if needed; a
+    study beyond the proof's `scope` is refused.
 
     Raises:
         StudyInvalid: the training set is sensitive, or the score counts pairs, and the proof's `scope` is another.

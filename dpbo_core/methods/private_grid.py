@@ -216,7 +216,8 @@ class PrivateGrid:
         return GridSearch(self, problem, plan, *self._mechanisms(problem))
 
     def subset(self, problem: Problem) -> tuple[tuple[int, ...], Pairing | None, NDArray[np.int64]]:
-        """The candidates to score, what they are compared with (None: nothing), their public head start in steps.
+        """The candidates to score, what they are compared with (None: nothing), their public head start in steps; a
+        public search that `problem` lacks is made first.
 
         All of it is public. The head start is what the public training set has to say in the choice; no record
         moves it.

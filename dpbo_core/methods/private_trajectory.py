@@ -212,7 +212,9 @@ class PrivateTrajectory:
         return required_trials(problem, self.public_trials) if self.prior == "public" else ()
 
     def guess(self, problem: Problem) -> NDArray[np.float64] | None:
-        """The public score of each candidate as prior mean, (N,); None where the prior is flat."""
+        """The public score of each candidate as prior mean, (N,), by a public search where `problem` lacks it; None
+        where the prior is flat.
+        """
         return search_on_public_data(problem, self.public_trials).mean if self.prior == "public" else None
 
     def deviation(self, problem: Problem, public: NDArray[np.float64] | None, scale: float) -> float | None:

@@ -111,12 +111,12 @@ class Public:
         return required_trials(problem, self.public_trials)
 
     def choice(self, problem: Problem) -> int:
-        """The candidate λ⁺ of the largest public score, as an index; the first of equals."""
+        """The candidate λ⁺ of the largest public score, as an index; a public search that is lacking is made."""
         public_search = search_on_public_data(problem, self.public_trials)
         return public_search.tried[int(np.argmax(public_search.scores))]
 
     def choices(self, problem: Problem) -> tuple[int, ...]:
-        """Indices of what may be chosen: the best candidate on public data alone, whatever the records are."""
+        """Indices of what may be chosen: the best on public data alone; a search that is lacking is made."""
         return (self.choice(problem),)
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "PublicChoice":

@@ -58,7 +58,7 @@ def replace_atomically(path: Path, content: bytes, *, mode: int = 0o600) -> None
 
 @contextmanager
 def locked_folder(folder: Path) -> Iterator[None]:
-    """Context that one process and thread at a time may enter; the folder is made for its owner alone."""
+    """Context for one process and thread at a time, the others waiting; the folder is made for its owner alone."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle = os.open(folder / "lock", os.O_CREAT | os.O_RDWR, 0o600)
     try:

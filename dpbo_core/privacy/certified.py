@@ -78,12 +78,12 @@ class Declared:
 
 
 def ratio(spend: Spend) -> float:
-    """The ratio Δ/s of a draw's sensitivity and noise scale, both positive."""
+    """The ratio Δ/s of a draw's sensitivity and noise scale; unchecked: the caller saw that both are positive."""
     return spend.sensitivity / spend.noise_scale
 
 
 def one_record_moves(release: Release) -> float:
-    """By how much one protected unit can move a mean score: min(k, m)·G/m, or G/n_p for persons' means.
+    """By how much one unit can move a mean score, min(k, m)·G/m, or G/n_p for persons' means; raises if unstated.
 
     Raises:
         KeyError, TypeError, ValueError: the facts do not say.
@@ -94,7 +94,7 @@ def one_record_moves(release: Release) -> float:
 
 
 def counted_of_one(release: Release) -> int:
-    """How many records of one unit (person or record) count in the score at most: min(k, m).
+    """How many records of one unit (person or record) count in the score at most, min(k, m); raises if unstated.
 
     Raises:
         KeyError, ValueError: the facts do not say.
@@ -104,7 +104,7 @@ def counted_of_one(release: Release) -> int:
 
 
 def score_range(release: Release) -> float:
-    """The range G of the released score, a finite number above 0.
+    """The range G of the released score; raises unless it is stated and a finite number above 0.
 
     Raises:
         KeyError, ValueError: the facts do not say.
@@ -116,7 +116,7 @@ def score_range(release: Release) -> float:
 
 
 def stated_steps(release: Release) -> int:
-    """The number of steps that the release says its method took, a whole number from 1.
+    """The number of steps that the release says its method took; raises unless a whole number from 1.
 
     Raises:
         KeyError, ValueError: the facts do not say.

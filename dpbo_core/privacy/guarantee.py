@@ -61,7 +61,7 @@ class PrivacyGuarantee:
     person: str | None = None
 
     def in_words(self) -> str:
-        """The guarantee in one sentence that a reader of the release can quote."""
+        """The guarantee in one sentence that a reader of the release can quote; that there is none, if refuted."""
         if self.evidence.refuted:
             return f"No privacy guarantee: {self.evidence.note}."
         kind = f"ε = {self.epsilon:g}" if self.delta == 0 else f"(ε, δ) = ({self.epsilon:g}, {self.delta:g})"

@@ -31,7 +31,8 @@ def sealed(
     failure: Callable[[], BaseException] = Sealed,
     message: Message | None = None,
 ) -> T:
-    """The result of `work`; any exception but the operator's Ctrl-C becomes the error `failure`, without data.
+    """The result of `work`; any exception but the operator's Ctrl-C becomes the error that `message` makes of it,
+    or else `failure`, without data.
 
     Args:
         work: holds sensitive data.

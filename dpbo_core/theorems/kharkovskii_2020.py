@@ -61,7 +61,7 @@ def largest_projection_dim(*, epsilon: float, delta: float, singular_value: floa
 
 
 def lemma_1_projection_dim(*, n_rows: int, failure_probability: float, distortion: float) -> int:
-    """The least whole r ≥ 8 log(n²/μ)/ν²: all squared distances keep within 1 ± ν with probability 1 − μ.
+    """The least whole r ≥ 8 log(n²/μ)/ν²: squared distances keep within 1 ± ν with probability 1 − μ; ν ≥ ½ raises.
 
     Holds when: ν in (0, ½), μ in (0, 1) (refused otherwise). Source: Lemma 1 (Johnson, Lindenstrauss 1984).
 

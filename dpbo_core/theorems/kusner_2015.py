@@ -65,7 +65,7 @@ def theorem_1_sensitivity(
     calibration: Calibration,
     score_change: float = math.inf,
 ) -> float:
-    """The sensitivity Δ of the posterior mean: |μ_T(λ) − μ′_T(λ)| ≤ Δ at every λ, with probability 1 − δ.
+    """Sensitivity Δ, published or corrected, of the posterior mean: |μ_T − μ′_T| ≤ Δ on Λ with probability 1 − δ.
 
     Published: Δ = 2√β_{T+1} + c, β_t = 2 log(N t² π²/(3δ)), c = 2√((1 − k₁) log(3N/δ)).
     Corrected (tightened): Δ = 2√(2 log(3N/δ)) + c: the posterior at time T alone is released, so no union over t is
@@ -129,7 +129,7 @@ def theorem_3_sensitivity(
     calibration: Calibration,
     score_change: float = math.inf,
 ) -> float:
-    """The sensitivity Δ of the best observation: |max_t v_t − max_t v′_t| ≤ Δ with probability 1 − δ (corrected).
+    """The sensitivity Δ of the best observation max_t v_t, as published or, with probability 1 − δ, as corrected.
 
     Δ = √(C₁ β_T γ_T/T) + c + q, C₁ = 8/log(1 + σ⁻²).
     Published: β_t = 2 log(N t² π²/(3δ)), c = 2√((1 − k₁) log(3N/δ)), q = σ√(8 log(3/δ)).
@@ -172,7 +172,7 @@ def theorem_3_beta(*, n_candidates: int, step: int, delta: float, calibration: C
 
 
 def noise_bound(*, n_steps: int, delta: float, noise_variance: float, calibration: Calibration) -> float:
-    """The bound q, but with 2δ/5 (corrected), on how far noise at neighbours' best observations is apart.
+    """The bound q on how far apart neighbours' best observations' noise is, published or corrected (but with 2δ/5).
 
     Published: σ√(8 log(3/δ)). Corrected: 2σ√(2 log(5T/δ)), for the index is chosen by the data (δ/5 for each side).
     Source: the proof of Theorem 3; Algorithm 1, line 10.
@@ -211,7 +211,7 @@ def corollary_2_scale(*, sensitivity: float, epsilon: float) -> float:
 
 
 def theorem_4_noise_bound(*, n_steps: int, delta: float, noise_variance: float, calibration: Calibration) -> float:
-    """The bound q₁, but with δ/5 (corrected), on the noise of the best observation.
+    """The bound q₁, as published or as corrected (but with δ/5), on the noise of the best observation.
 
     Published: σ√(8 log(1/δ)). Corrected: σ√(2 log(5T/δ)), the union over T; one noise, not two.
     Source: the proof of Theorem 4.
@@ -235,7 +235,7 @@ def theorem_4_error_bound(*, noise: float, regret: float, scale: float, failure_
 
 
 def theorem_5_rate(*, n_steps: int, dimension: int, rate_constant: float, decay_constant: float) -> float:
-    """How far the T-th sample of branch and bound is from the maximum, T ≥ 2: A·e^{−Tτ/(log T)^{d/4}}.
+    """How far the T-th sample of branch and bound is from the maximum: A·e^{−Tτ/(log T)^{d/4}}; unchecked: T ≥ 2.
 
     Holds when: A and τ are those of this f (they depend on its curvature and gap: taken on by the caller).
     Source: de Freitas, Smola and Zoghi (2012), Theorem 2.
@@ -306,7 +306,7 @@ def theorem_7_sensitivity(
     initial_loss: float = 1.0,
     range_at_zero: float = 0.0,
 ) -> float:
-    """The most by which max_t f_V(w_{λ_t}) can move between neighbouring validation sets.
+    """The most that max_t f_V(w_{λ_t}) moves between neighbouring validation sets, as published or as corrected.
 
     Published: Δ = k·min(g*/m, L/(m λ_min)) + L(1/λ_min − 1/λ_max).
     Corrected: Δ = min{g*, k·R/m + L·D}, R = min(g*, r₀ + 2L(B + τ)), D = min(1/λ_min − 1/λ_max, 2B) + 2τ,

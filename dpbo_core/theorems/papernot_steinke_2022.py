@@ -29,7 +29,7 @@ def negative_binomial_mean(*, shape: float, gamma: float) -> float:
 
 
 def negative_binomial_gamma(*, shape: float, mean: float) -> float:
-    """The γ at which the truncated negative binomial law has the mean `mean`, by bisection on log γ.
+    """The γ at which the truncated negative binomial law has the mean `mean`; ValueError where none does.
 
     Raises:
         ValueError: η ≤ −1, a mean of 1 or less, or one that no γ above 1e-300 reaches (η near −1).

@@ -51,7 +51,7 @@ def regret_constant(*, noise_variance: float) -> float:
 
 
 def information_gain_bound(*, column: Column, n_steps: int, noise_variance: float) -> float:
-    """An upper bound, rounded up, on the information gain γ_T = max F(n) over whole n ≥ 0 with Σn = T.
+    """An upper bound, rounded up, on γ_T = max F(n) over whole n ≥ 0 with Σn = T; ValueError where k(λ, λ) varies.
 
     Greedy observes where the posterior variance is largest, repeats allowed; F_t is its gain after t observations
     and δ_t = F_t − F_{t−1}. The smallest of

@@ -33,12 +33,13 @@ from dpbo_core.theorems.papernot_steinke_2022 import with_default
 Calibration = Literal["published", "corrected"]
 
 
-def first_part(
+def terms_in_alpha(
     *, alpha: float, base_epsilon: float, log_mean: float, bounds: tuple[float, float], calibration: Calibration
 ) -> float:
-    """The terms of Theorem 1's ε that depend on α: ε + the trial's own density ratio + log E[K]/(α−1).
+    """The terms in α of Theorem 1's ε, as published or as corrected: ε + own density ratio + log E[K]/(α−1).
 
-    Theorem 1, the Rényi cost at α of adaptive selection among K ~ NegBin(θ, γ) trials, is this and `second_part`:
+    Theorem 1, the Rényi cost at α of adaptive selection among K ~ NegBin(θ, γ) trials, is this plus
+    `terms_in_alpha_hat`:
     Published: ε′ = ε + (1+θ)(1−1/α̂)ε̂ + (α/(α−1) + 1+θ) log(C/c) + (1+θ) log(1/γ)/α̂ + log E[K]/(α−1).
     Corrected (tightened): α/(α−1) log(C/c) becomes α/(α−1) log C + log(1/c), and (1+θ) log(C/c) becomes
     (1+θ)(log C + (1−1/α̂) log(1/c)).
@@ -53,7 +54,7 @@ def first_part(
     return base_epsilon + ratio + log_mean / (alpha - 1.0)
 
 
-def second_part(
+def terms_in_alpha_hat(
     *,
     alpha_hat: float,
     base_epsilon_hat: float,
@@ -62,7 +63,7 @@ def second_part(
     bounds: tuple[float, float],
     calibration: Calibration,
 ) -> float:
-    """The terms of Theorem 1's ε that depend on α̂: (1+θ) times those of the other trials.
+    """The terms in α̂ of Theorem 1's ε, as published or as corrected: (1+θ) times those of the other trials.
 
     α and α̂ can be optimised one by one; `bounds` are (c, C).
     """
@@ -91,7 +92,7 @@ def poisson_renyi(
     _check_bounds(lower, upper)
     if alpha * (upper - lower) > upper:
         return math.inf
-    B = first_part(
+    B = terms_in_alpha(
         alpha=alpha,
         base_epsilon=base_epsilon + mean * upper * base_delta_hat,
         log_mean=math.log(mean),
@@ -107,7 +108,7 @@ def poisson_epsilon_hat(*, alpha: float, lower: float, upper: float) -> float:
 
 
 def best_epsilon(renyi: Callable[[float], float], orders: Iterable[float], *, delta: float) -> float:
-    """The smallest ε at δ over the orders α: renyi(α) + log(1−1/α) − log(δα)/(α−1), at least 0.
+    """The least ε at δ > 0 over orders α: renyi(α) + log(1−1/α) − log(δα)/(α−1), at least 0; ∞ if none is finite.
 
     Source: Canonne, Kamath, Steinke (2020), Proposition 12. Any order is valid, so a coarse grid costs accuracy and
     never privacy. Rounded up past the error of the arithmetic.

@@ -29,7 +29,7 @@ def main() -> None:
 
 
 def _announce(words: list[str]) -> None:
-    """Print on standard error what is begun, before the libraries are imported, which takes seconds."""
+    """Print on standard error what `tune` or `ui` begins, before libraries are imported, which takes seconds."""
     if "--help" in words or words[:1] not in (["tune"], ["ui"]):
         return
     study = next((word for word in words if word.endswith(".toml")), "the bundled example")

@@ -129,13 +129,13 @@ def _disk() -> Iterator[Finding]:
 
 
 def _settings() -> Iterator[Finding]:
-    """A finding: whether Prefect's settings store more of a run than dpbo's policy allows."""
+    """A "fine" finding; StudyInvalid where Prefect's settings store more of a run than dpbo's policy allows."""
     check_prefect_settings()
     yield Finding("prefect's settings", "fine", "nothing of a run is kept beyond its policy")
 
 
 def _ledger() -> Iterator[Finding]:
-    """A finding: whether the ledger is whole."""
+    """A finding that the ledger is whole, or that there is none yet; LedgerDamaged where it is not whole."""
     stores = Stores()
     if not is_there(stores.ledger):
         yield Finding("ledger", "note", "none yet; the first study or dpbo budget set makes it")
@@ -183,7 +183,7 @@ def _budget(account: Account) -> Finding:
 
 
 def _mlflow() -> Iterator[Finding]:
-    """A finding: whether MLflow's store is there and opens."""
+    """A finding: how many experiments MLflow's store has, or that there is none yet; raises if it does not open."""
     uri = Stores().tracking
     if not is_there(uri):
         yield Finding("mlflow", "note", "no store yet; the first study makes it")

@@ -67,7 +67,7 @@ def files(accounts: tuple[DatasetAccount, ...]) -> Iterator[Finding]:
 
 
 def shared_folders() -> Iterator[Finding]:
-    """Find stores on a network's file system, whose locks and users are unreliable."""
+    """A finding where stores lie on a network's file system, whose locks and users are unreliable; else none."""
     wrong = [f"{path} ({kind})" for path in (FOLDER, Stores().vaults) if (kind := _kind(path.resolve())) in SHARED]
     if wrong:
         remedy = "keep them on a disk of this machine; a team's ledger is a PostgreSQL server's"
@@ -75,7 +75,9 @@ def shared_folders() -> Iterator[Finding]:
 
 
 def ledger_server() -> Iterator[Finding]:
-    """Findings about a PostgreSQL ledger, which it tries to enter without a password; none of another ledger."""
+    """Findings about a PostgreSQL ledger, which it tries to enter without a password: one "fine" if nothing is
+    wrong; none of another ledger.
+    """
     address = sa.engine.make_url(Stores().ledger)
     if address.get_backend_name() != "postgresql":
         return
@@ -99,7 +101,9 @@ def ledger_server() -> Iterator[Finding]:
 
 
 def tracking_server() -> Iterator[Finding]:
-    """Findings about an MLflow tracking server, asked as a stranger could: missing password, missing TLS."""
+    """Findings about an MLflow server, asked as a stranger: open to all, shipped password, none set here, no TLS;
+    one "fine" if nothing is wrong; none without a server.
+    """
     import httpx
 
     uri = Stores().tracking.rstrip("/")
@@ -122,13 +126,14 @@ def tracking_server() -> Iterator[Finding]:
 
 
 def prefect_in_the_open(api: str | None) -> Iterator[Finding]:
-    """Find a remote Prefect server to which a password is sent without TLS."""
+    """A finding where a password is sent to a remote Prefect server without TLS; else none."""
     if api is not None and not _encrypted(api):
         yield Finding("prefect server", "wrong", f"{api}: its password travels unencrypted", "say https://")
 
 
 def dask_cluster() -> Iterator[Finding]:
-    """Findings about the configured Dask cluster: certificates, versions, settings; none without one.
+    """Findings about the configured Dask cluster, one "fine" if it is fit; none without one; refused if
+    unreachable.
 
     Raises:
         StudyInvalid: it cannot be reached, or its address or certificates cannot be used.
@@ -242,7 +247,7 @@ def n_clients(dask_scheduler: Any) -> int:
 
 
 def _dask_key() -> Iterator[Finding]:
-    """Find a Dask client key that others can read."""
+    """A finding where others can read Dask's client key; else none."""
     import dask
 
     tls = dask.config.get("distributed.comm.tls.client")

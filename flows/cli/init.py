@@ -260,7 +260,7 @@ def _counts(values: Column) -> bool:
 
 
 def _model(table: Table, target: str) -> tuple[dict[str, object], dict[str, object]]:
-    """The tables [model] and [space] that fit the values of the target.
+    """The tables [model] and [space] that fit the target's values; refused if there are none, or too many texts.
 
     Raises:
         StudyInvalid: it is empty, or a text that identifies records.

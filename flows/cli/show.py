@@ -69,7 +69,7 @@ def show(
 
 
 def recorded_release(word: str) -> tuple[Release, Account]:
-    """The one release that `word` names, and its dataset's account.
+    """The one release that `word` names, and its dataset's account; StudyInvalid where there is none, or several.
 
     Raises:
         StudyInvalid: there is none, it is not finished, or there are several.

@@ -16,7 +16,7 @@ from dpbo_core.study_file.toml_file import read_study
 
 
 def check_public_here(sources: Iterable[Source]) -> None:
-    """Refuse to read as public a sensitive file of this folder's ledger.
+    """Refuse to read as public a sensitive file of this folder's ledger; nothing is refused without a ledger.
 
     Raises:
         PolicyRefused: it is one.

@@ -55,7 +55,7 @@ def print_result(document: Callable[[], dict[str, Any]], screen: Callable[[], No
 
 
 def print_sentence(text: str) -> None:
-    """Print the answer of a command that is one sentence."""
+    """Print the answer of a command that is one sentence; it is escaped here."""
     Screen().say(named(text))
 
 
@@ -96,7 +96,7 @@ class Screen:
         self._console.width = min(self._console.width, WIDTH)
 
     def say(self, markup: str = "") -> None:
-        """Print a paragraph, wrapped at words to the terminal's width and indented as its first line."""
+        """Print a paragraph of rich's markup, wrapped to the terminal's width and indented as its first line."""
         if self.plain:
             self._stream.write(spoken(markup) + "\n")
         elif indent := len(markup) - len(markup.lstrip(" ")):
@@ -109,7 +109,7 @@ class Screen:
             self._show(markup)
 
     def facts(self, rows: Iterable[tuple[str, str]]) -> None:
-        """Print names and their texts in two columns; below one another where names take half of the terminal."""
+        """Print names and texts of rich's markup in two columns; below one another where names take half a line."""
         lines = list(rows)
         if self.plain or not lines:
             for name, text in lines:
@@ -132,7 +132,8 @@ class Screen:
     def table(
         self, header: Row, rows: Iterable[Row], *, left: int, wraps: int | None = None, title: str = ""
     ) -> None:
-        """Print rows as a table, `left` columns as text; on a plain or narrow screen each under its first cell.
+        """Print rows of rich's markup as a table, `left` columns as text; if narrow or plain, each by its first
+        cell.
 
         The other columns are numbers; column `wraps` may break.
         """

@@ -48,7 +48,7 @@ def check_signature(file: Path, keys: Iterable[Path], revoked: Iterable[Path] = 
 
 
 def check_certificate(file: Path) -> str:
-    """Recompute a release's ε and δ from its certificate; returns one sentence about it.
+    """A sentence about a release, its ε and δ recomputed; CertificateFalse where its numbers do not support them.
 
     Raises:
         StudyInvalid: the file is no release.
@@ -61,7 +61,7 @@ def check_certificate(file: Path) -> str:
         f"ε = {price.epsilon:.6g}" if price.delta == 0.0 else f"(ε, δ) = ({price.epsilon:.6g}, {price.delta:.6g})"
     )
     by_price = f" Priced as printed: {', '.join(price.by_price)}." if price.by_price else ""
-    in_ledger = _in_ledger(release)
+    in_ledger = _ledger_remark(release)
     draws = "1 draw costs" if price.draws == 1 else f"{price.draws} draws cost"
     near = f" Its score is {price.score_bound}." if price.score_bound else ""
     sentence = (
@@ -82,8 +82,9 @@ def release_of(file: Path) -> Release:
     return read_certificate(document, CERTIFIED)
 
 
-def _in_ledger(release: Release) -> str:
-    """A sentence where the ledger here cannot be asked, or lost the release to an accepted older copy; else "".
+def _ledger_remark(release: Release) -> str:
+    """A sentence if the ledger here lost the release to an accepted older copy, or cannot be asked; "" if it has
+    it, is another one or is not here; LedgerDamaged if it lost it otherwise.
 
     Raises:
         LedgerDamaged: it lost the release, and nobody accepted that.

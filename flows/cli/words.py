@@ -85,7 +85,7 @@ def of_each_that_spends(
 
 
 def seconds(text: str) -> float:
-    """The seconds of a duration such as `6h`, `30m`, `5s` or `1d`.
+    """The seconds of a duration such as `6h`, `30m`, `5s` or `1d`; anything else is refused.
 
     Raises:
         StudyInvalid: it is none of them.

@@ -82,7 +82,7 @@ def with_message(value: T, result: "StudyResult | EvaluationResult") -> T:
 
 
 def rows(release: Release) -> list[tuple[str, str]]:
-    """The released values by name, as the certificate shows them; of a report every figure."""
+    """The released values by name, not escaped, as the certificate shows them; of a report every figure."""
     figures = release.value.get("metrics", {})
     if figures:
         return [(name.replace("_", " "), f"{figure['value']}") for name, figure in figures.items()]
@@ -127,7 +127,7 @@ def _alert(dataset: str, balance: Balance) -> None:
 
 
 def name_run(study: StudySpec, what: str = "") -> None:
-    """Name the current flow run "study · edition · what", and tag it with its dataset and method.
+    """Name the current flow run "study · edition · what", and tag it with dataset and method; nothing outside one.
 
     Set once the run is known, since a template of Prefect's would render arguments.
 

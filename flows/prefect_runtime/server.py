@@ -32,7 +32,7 @@ Standing = Literal["open", "ours", "locked", "silent"]
 
 
 def password_in(folder: Path) -> tuple[str, Path]:
-    """The server's password in a file of `folder`, made at first use, and the file.
+    """The server's password in a file of `folder`, made at first use, and the file; refused if others can read it.
 
     Raises:
         DpboError: somebody else can read or write the file, or it cannot be kept.

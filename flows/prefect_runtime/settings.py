@@ -72,7 +72,7 @@ class Stores:
         return FOLDER.resolve() / "curator"
 
     def make_folder(self) -> None:
-        """Make the folder of the stores, for its owner alone.
+        """Make the folder of the stores, for its owner alone; refused where a link or another user's is there.
 
         Raises:
             StudyInvalid: a link stands there, or another user's folder.
@@ -121,7 +121,8 @@ def prefect_settings() -> "Settings":
 
 
 def quiet_environment() -> None:
-    """Set dpbo's defaults for Prefect in the environment before its import, the user's own kept: no telemetry.
+    """Set dpbo's defaults for Prefect, no telemetry, in the environment before its import, the user's own kept;
+    refused beside settings of Prefect's in this folder.
 
     Raises:
         StudyInvalid: the current folder holds settings of Prefect's.

@@ -131,7 +131,7 @@ def _close_client(client: Any) -> None:
 
 
 def standing_cluster() -> StandingCluster | None:
-    """The cluster that DPBO_DASK names, or None. Nothing is connected.
+    """The cluster that DPBO_DASK names, None if none; refused unless a tls:// address. Nothing is connected.
 
     Raises:
         StudyInvalid: it is no tls:// address, or Dask is not installed.

@@ -50,7 +50,7 @@ class DaskWorkers:
         return len(self._joined().nthreads())
 
     def wait(self, parts: Sequence[Part] = ()) -> None:
-        """Wait for the cluster, and check that each worker can read every part (file) of a folder.
+        """Wait for the cluster, and refuse a worker that cannot read every part (file) of a folder.
 
         Raises:
             StudyInvalid: one cannot, and is named; or whatever keeps us from joining.

@@ -44,7 +44,7 @@ ALWAYS = (
 
 
 def value_rows(release: Release) -> Iterable[tuple[str, str]]:
-    """Name and text of the choice, of the score in its metric's unit, and of a report's headline metrics."""
+    """Name and text, not escaped, of the choice, of the score in its unit, and of a report's headline metrics."""
     yield from choice_rows(release)
     metric = displayed_metric(release)
     if metric is not None:
@@ -58,7 +58,7 @@ def value_rows(release: Release) -> Iterable[tuple[str, str]]:
 
 
 def choice_rows(release: Release) -> Iterable[tuple[str, str]]:
-    """Name and text of each chosen hyperparameter."""
+    """Name and text, not escaped, of each chosen hyperparameter."""
     for name, item in release.value.get("hyperparameters", {}).items():
         yield name, in_words(item)
 
@@ -72,7 +72,9 @@ def figure_rows(release: Release) -> Iterable[tuple[str, str]]:
 
 
 def meaning(release: Release) -> str:
-    """The guarantee in plain words: by how much one unit's data may change the probability of any release."""
+    """The guarantee in plain words: by how much one unit's data may change the probability of any release; at ε = ∞
+    that every number is as the raw one.
+    """
     guarantee = release.guarantee
     if guarantee.epsilon == math.inf:
         return "Treat every number here as the raw one."

@@ -44,7 +44,7 @@ def save_comparison(cells: list[Cell], out: Path, tracking_uri: str) -> tuple[Pa
 
 
 def markdown(cells: list[Cell]) -> str:
-    """The comparison as a page: what was measured, the picture, and a table a task."""
+    """The comparison as a Markdown page, nothing escaped: what was measured, the picture, and a table a task."""
     repetitions = cells[0].repetitions
     parts = [
         "# Every method on public data\n",

@@ -66,7 +66,7 @@ def draw_budget(account: Account) -> "Figure | None":
 
 
 def draw_burn_down(account: Account) -> "Figure | None":
-    """A figure of the budget left by date, and as forecast; None if no study recurs."""
+    """A figure of the budget left by date, and as forecast; None without a limit, or if no study recurs."""
     from matplotlib.dates import date2num
 
     burn_down = forecast(account, max((entry.moment for entry in account.entries), default=datetime.now(UTC)))

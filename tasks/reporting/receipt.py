@@ -142,7 +142,7 @@ def signing_key() -> Ed25519PrivateKey | None:
 
 
 def public_keys(files: Iterable[Path]) -> Keys:
-    """The public keys of PEM files, one or several a file, by their ids.
+    """The public keys of PEM files, one or several a file, by their ids; a file without one is refused.
 
     Raises:
         StudyInvalid: a file cannot be read or holds none.
@@ -165,7 +165,7 @@ def public_keys(files: Iterable[Path]) -> Keys:
 
 
 def check_receipt(file: Path, content: bytes, trusted: Keys) -> str:
-    """Check the receipt beside a release; returns the id of the trusted key that signed it.
+    """The id of the trusted key that signed the receipt beside a release; refused if none did, or not this release.
 
     Args:
         file: release.json.

@@ -41,7 +41,7 @@ def tables(value: Figures) -> str:
 
 
 def _of_classes(value: Figures) -> str:
-    """The confusion matrix and the metrics class by class, as HTML."""
+    """The confusion matrix and the metrics class by class, as HTML, its texts escaped."""
     names, cells = [cell["class"] for cell in value["classes"]], iter(value["confusion"])
     matrix = ((name, *(f"{next(cells)['records']['value']:.0f}" for _ in names)) for name in names)
     figures = ("recall", "precision", "f1", "records_share")
@@ -56,7 +56,7 @@ def _of_classes(value: Figures) -> str:
 
 
 def _of_errors(value: Figures) -> str:
-    """The histogram of a regression's errors, as HTML."""
+    """The histogram of a regression's errors, as HTML, its texts escaped."""
     binning = value["binning"]
     read = (
         f"<p>Errors, predicted less true, are clipped at ±{_number(binning['clipped_at'])}. Each counts as the "
@@ -77,13 +77,13 @@ def _of_errors(value: Figures) -> str:
 
 
 def _metrics(metrics: Figures) -> str:
-    """The table of figures, as HTML."""
+    """The table of figures, as HTML, its texts escaped."""
     rows = ((name.replace("_", " "), *_figure(cell)) for name, cell in metrics.items())
     return _table(("figure", "value", "noise, 90%", "and sampling, 90%"), rows)
 
 
 def _groups(groups: Figures) -> str:
-    """The table of groups and their distance from all other records, as HTML."""
+    """The table of groups and their distance from all other records, as HTML, its texts escaped."""
     rows = (
         (name, figure.replace("_", " "), _figure(cell[figure])[0], *_figure(cell["gaps"][figure]))
         for name, cell in groups.items()
@@ -94,7 +94,7 @@ def _groups(groups: Figures) -> str:
 
 
 def _thresholds(confusion: Sequence[Figures]) -> str:
-    """The table of counts and figures at every threshold, as HTML."""
+    """The table of counts and figures at every threshold, as HTML, its texts escaped."""
     header = ("above", "TP", "FP", "FN", "TN", *(name.replace("_", " ") for name in AT_THRESHOLD))
     rows = (
         (
@@ -108,7 +108,7 @@ def _thresholds(confusion: Sequence[Figures]) -> str:
 
 
 def _calibration(bins: Sequence[Figures]) -> str:
-    """The table of predicted and observed shares by bin, as HTML."""
+    """The table of predicted and observed shares by bin, as HTML, its texts escaped."""
     rows = (
         (
             f"{_end(row['above'], '−∞')} … {_end(row['up_to'], '∞')}",
@@ -144,7 +144,7 @@ def _end(value: float | None, without: str) -> str:
 
 
 def _section(title: str, body: str) -> str:
-    """A heading with its body, as HTML."""
+    """A heading, escaped here, and its `body`, which is HTML already."""
     return f"<h2>{escape(title)}</h2>{body}"
 
 
@@ -211,7 +211,7 @@ def page(release: Release, pictures: Iterable[Path]) -> str:
 
 
 def _noise(release: Release) -> str:
-    """The rows of the noise table: draws of one mechanism, scale and price together."""
+    """The `<tr>` rows of the noise table, texts escaped: draws of one mechanism, scale and price together."""
     groups: dict[tuple[str, ...], int] = {}
     for spend in release.spends:
         epsilon = "–" if spend.epsilon_units is None else f"{spend.epsilon:.4g}"
@@ -224,10 +224,10 @@ def _noise(release: Release) -> str:
 
 
 def _named_value(name: str, text: str) -> str:
-    """One name and text of the release's value, as HTML."""
+    """One name and text of the release's value, as HTML, both escaped here."""
     return f'<div>{escape(name)}<b data-value="{escape(name)}">{escape(text)}</b></div>'
 
 
 def _items(lines: Iterable[str]) -> str:
-    """Sentences as items of an HTML list."""
+    """The `<li>` items of an HTML list, a sentence each, escaped here; without the list's own tag."""
     return "".join(f"<li>{escape(line)}</li>" for line in lines)

@@ -88,7 +88,7 @@ def _metrics(release: Release, account: Account) -> str:
 
 
 def _choice_line(release: Release) -> str:
-    """The choice, its score and interval, and its baseline, in one line."""
+    """The choice, its score and interval, and its baseline, in one line of Markdown, names escaped."""
     chosen = ", ".join(f"{in_markdown(name)} = **{in_markdown(text)}**" for name, text in choice_rows(release))
     metric = displayed_metric(release)
     if metric is None:
@@ -109,7 +109,7 @@ def _choice_line(release: Release) -> str:
 
 
 def _guarantee_in_words(release: Release) -> str:
-    """The guarantee in its own words, as a bet, and as what may change."""
+    """The guarantee in its own words, as a bet, and as what may change, in Markdown, escaped here."""
     parts = (guess(release), meaning(release))
     return (
         f"**{in_markdown(release.guarantee.in_words())}** {in_markdown(' '.join(part for part in parts if part))}"
@@ -117,7 +117,7 @@ def _guarantee_in_words(release: Release) -> str:
 
 
 def _study_in_words(release: Release, model: FinalModel | None) -> str:
-    """What was tuned or measured and what it predicts, on which data and by which method."""
+    """What was tuned or measured, what it predicts, on which data, by which method; in Markdown, names escaped."""
     facts, value = release.facts, release.value
     axes = ", ".join(in_markdown(name) for name in facts.get("space", {}))
     of = f"{in_markdown(facts['estimator'])}" if "estimator" in facts else "A model"
@@ -144,7 +144,7 @@ def _predicted(release: Release, model: FinalModel | None) -> str:
 
 
 def _budget_left(release: Release, account: Account) -> str:
-    """What is left of the dataset's budget after this release."""
+    """What is left of the dataset's budget after this release, in Markdown, its name escaped."""
     balance = balance_after(account, release.release_id)
     if balance is None:
         return "The dataset's account is in the ledger: `dpbo budget`."

@@ -27,8 +27,8 @@ def binomial(shape, gamma):
 def theorem_1(*, alpha, base_epsilon, alpha_hat, base_epsilon_hat, shape, gamma, bounds, calibration):
     log_mean = math.log(ps.negative_binomial_mean(shape=shape, gamma=gamma))
     stated = {"bounds": bounds, "calibration": calibration}
-    first = wang.first_part(alpha=alpha, base_epsilon=base_epsilon, log_mean=log_mean, **stated)
-    return first + wang.second_part(
+    first = wang.terms_in_alpha(alpha=alpha, base_epsilon=base_epsilon, log_mean=log_mean, **stated)
+    return first + wang.terms_in_alpha_hat(
         alpha_hat=alpha_hat, base_epsilon_hat=base_epsilon_hat, shape=shape, gamma=gamma, **stated
     )
 
@@ -324,8 +324,8 @@ def test_a_cap_on_k_costs_its_tail():
 def test_the_two_parts_of_theorem_1_by_hand_and_the_default_outcome_is_a_mixture():
     bounds = {"bounds": (0.8, 1.5), "calibration": "corrected"}
     gamma = ps.negative_binomial_gamma(shape=0.5, mean=6.0)
-    first = wang.first_part(alpha=3.0, base_epsilon=0.2, log_mean=math.log(6.0), **bounds)
-    second = wang.second_part(alpha_hat=5.0, base_epsilon_hat=0.4, shape=0.5, gamma=gamma, **bounds)
+    first = wang.terms_in_alpha(alpha=3.0, base_epsilon=0.2, log_mean=math.log(6.0), **bounds)
+    second = wang.terms_in_alpha_hat(alpha_hat=5.0, base_epsilon_hat=0.4, shape=0.5, gamma=gamma, **bounds)
     assert first == pytest.approx(0.2 + 1.5 * math.log(1.5) + math.log(1.25) + math.log(6.0) / 2)
     assert second == pytest.approx(1.5 * (0.8 * 0.4 + math.log(1.5) + 0.8 * math.log(1.25) - math.log(gamma) / 5))
     mixed = ps.with_default(0.7, alpha=3.0, mean=2.0)
@@ -343,14 +343,14 @@ def budget_of(n_records, sigma, gammas, lower, upper):
     found = []
     for gamma in gammas:
         rest = min(
-            wang.second_part(alpha_hat=hat, base_epsilon_hat=cost, shape=1.0, gamma=gamma, **common)
+            wang.terms_in_alpha_hat(alpha_hat=hat, base_epsilon_hat=cost, shape=1.0, gamma=gamma, **common)
             for hat, cost in curve.items()
         )
         log_mean = math.log(ps.negative_binomial_mean(shape=1.0, gamma=gamma))
         found.append(
             wang.best_epsilon(
                 lambda alpha, rest=rest, log_mean=log_mean: (
-                    wang.first_part(alpha=alpha, base_epsilon=curve[alpha], log_mean=log_mean, **common) + rest
+                    wang.terms_in_alpha(alpha=alpha, base_epsilon=curve[alpha], log_mean=log_mean, **common) + rest
                 ),
                 orders,
                 delta=1e-5,

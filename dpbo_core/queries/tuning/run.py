@@ -155,7 +155,9 @@ class StudyRun(Opaque):
             return sealed(stepped, message=self._message)
 
     def run(self, on_step: OnStep | None = None) -> StudyResult:
-        """Make every step and the release; `on_step` gets each step's number from 1 and its release."""
+        """Make every step and the release of a study already charged; `on_step`, if given, gets each step's number
+        from 1 and what it released, or None.
+        """
         for step in range(1, self.n_steps + 1):
             released = self.step()
             if on_step is not None:
@@ -250,7 +252,7 @@ def open_study(
         check_accepted(spec, resolved.plan, public.problem.unlisted)
         done = precomputed or Precomputed(trained=TrainedModels(memory_limit(spec)))
         problem = replace(remembering(public.problem, done), advice=resolved.why)
-        problem = _trained_before_charge(resolved.method, problem, done.trained)
+        problem = _do_public_work(resolved.method, problem, done.trained)
         if not done.tried:
             _try_training(resolved.method, problem)
         data.check(public)
@@ -366,8 +368,9 @@ def _training_refused(error: BaseException) -> StudyInvalid | None:
     )
 
 
-def _trained_before_charge(method: Method, problem: Problem, trained: TrainedModels) -> Problem:
-    """The problem after its public search, if any, and with every model trained if the path to be tried is private.
+def _do_public_work(method: Method, problem: Problem, trained: TrainedModels) -> Problem:
+    """Do the public work due before the charge, the method's search and, on a private path, all trainings: the
+    problem with it; unchanged if training data are sensitive.
 
     Which of them is trained at which step, how long it takes and whether it fails would tell the path. What the
     flow's public tasks did (`PublicWork`) is not done again.
