@@ -32,7 +32,7 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.name_patterns import filled_at
 from dpbo_core.problem.reading import to_table
 from dpbo_core.queries.watch.recorded_looks import WatchOver
-from dpbo_core.queries.watch.watching import drowned, plan_watch
+from dpbo_core.queries.watch.watching import plan_watch, why_drowned
 from dpbo_core.study_file import WatchSection
 from dpbo_core.study_file.toml_file import read_study
 
@@ -113,7 +113,7 @@ def serve_watch(
     spec = read_study(path)
     refuse_fields(spec)
     plan = plan_watch(spec, ledger=PrivacyLedger(Stores().ledger), folder=path.parent, section=wanted)
-    refuse(spec, "" if plan.open else drowned(plan.terms, plan.noise, plan.power))
+    refuse(spec, "" if plan.open else why_drowned(plan.terms, plan.noise, plan.power))
     section = None if wanted is None else to_table(wanted)
     parameters = {"study": os.path.relpath(path), "wanted": section, "retune": retune, "pad": pad}
     served(

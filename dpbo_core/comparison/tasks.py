@@ -202,7 +202,7 @@ def trees() -> tuple[Problem, Encoded]:
         "min_samples_leaf": {"low": 1, "high": 300, "integer": True, "log": True, "points": 9},
         "max_features": {"low": 0.1, "high": 1.0, "points": 4},
     }
-    return _made(X, y, 3_000, {"estimator": "sklearn.tree.DecisionTreeClassifier"}, space)
+    return _synthetic_task(X, y, 3_000, {"estimator": "sklearn.tree.DecisionTreeClassifier"}, space)
 
 
 def boosting() -> tuple[Problem, Encoded]:
@@ -221,7 +221,7 @@ def boosting() -> tuple[Problem, Encoded]:
         "l2_regularization": {"low": 1e-3, "high": 100.0, "log": True, "points": 4},
     }
     model = {"estimator": "sklearn.ensemble.HistGradientBoostingClassifier", "params": {"max_iter": 40}}
-    return _made(X, y, 600, model, space)
+    return _synthetic_task(X, y, 600, model, space)
 
 
 TASKS = (
@@ -252,7 +252,7 @@ def _bundled_task(source: str, model: dict[str, Any], space: dict[str, Any]) -> 
     return public.problem, public.preprocessing.transform(bundled.load(source, 0.5)[1])
 
 
-def _made(
+def _synthetic_task(
     X: NDArray[np.float64], y: NDArray[np.int64], n: int, model: dict[str, Any], space: dict[str, Any]
 ) -> tuple[Problem, Encoded]:
     """The problem and the encoded validation records of a synthetic data set: its first n records play public."""

@@ -41,7 +41,7 @@ def learns(spec: StudySpec, method: Method, run: Run) -> bool:
 
 
 def check_learns(spec: StudySpec, method: Method) -> None:
-    """Refuse a study that asks to learn from earlier editions, if its method cannot.
+    """Refuse a study that asks to learn from earlier editions, if its method cannot; one with "auto" passes.
 
     Raises:
         StudyInvalid: its own method learns nothing.

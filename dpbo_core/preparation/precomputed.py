@@ -161,7 +161,8 @@ class Remembering:
 
 
 def remembering(problem: Problem, precomputed: Precomputed | None) -> Problem:
-    """The problem with a trainer that looks up models and public scores before it trains; unchanged for None.
+    """The problem with a trainer that looks up models and public scores, else makes and keeps them; unchanged for
+    None or without a trainer.
 
     What nobody vouches for is trained again where it is published: who knows what it remembers of what it scored.
     """
@@ -293,7 +294,7 @@ class PublicWork:
         return done
 
     def done(self) -> Precomputed:
-        """The models and public scores so far, with which the study is opened."""
+        """The models and public scores so far, to open the study with, which then tries out no training itself."""
         return Precomputed(self._models, self._scores, self._steps, tried=True, trained=self._trained)
 
 

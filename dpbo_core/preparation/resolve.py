@@ -120,11 +120,11 @@ def resolve(spec: StudySpec, folder: str | Path = ".", *, unlisted: str | None =
     """
     problem = planning_problem(spec, folder, unlisted=unlisted)
     method, why = choose(problem, spec.method, spec.options)
-    _check_asks(spec, method)
+    _check_hidden_evaluations(spec, method)
     return ResolvedStudy(spec, problem, method, why)
 
 
-def _check_asks(spec: StudySpec, method: AnyMethod) -> None:
+def _check_hidden_evaluations(spec: StudySpec, method: AnyMethod) -> None:
     """Refuse a method that hides its number of evaluations where each one fetches files from a store.
 
     Raises:
@@ -224,7 +224,7 @@ def _built(factory: EstimatorFactory, point: Mapping[str, Any]) -> NDArray[np.in
 
 
 def check_one_pass(spec: StudySpec, method: Method) -> None:
-    """Refuse a study that scores all candidates in one pass over its records, if its method cannot.
+    """Refuse a study that asks to score all candidates in one pass, if its method cannot; one with "auto" passes.
 
     Raises:
         StudyInvalid: its own method cannot.

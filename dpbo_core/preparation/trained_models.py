@@ -26,7 +26,7 @@ class TrainedModels(Mapping[str, Model]):
         self._left = limit
 
     def keep(self, name: str, model: Model) -> None:
-        """Cache a model that has scored no sensitive record, under its point's `name`, while there is room."""
+        """Cache a model that has scored no sensitive record, by its point's `name`, if pickle can and it fits."""
         if name in self._pickled:
             return
         with suppress(Exception):  # whatever a foreign estimator raises: it is trained again

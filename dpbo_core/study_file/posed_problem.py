@@ -54,7 +54,7 @@ def problem_of(
 
 
 def _check_no_pairs(model: ModelSection) -> None:
-    """Refuse a score of pairs where each person counts once by a mean.
+    """Refuse a score that counts pairs, for a study in which each person counts once by a mean.
 
     Raises:
         StudyInvalid: the score counts pairs.

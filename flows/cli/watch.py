@@ -23,7 +23,7 @@ from dpbo_core.ledger.name_patterns import filled_at
 from dpbo_core.preparation.run import Run
 from dpbo_core.queries.watch.looks import open_look
 from dpbo_core.queries.watch.recorded_looks import Look
-from dpbo_core.queries.watch.watching import WEEK, WatchPlan, drowned, plan_watch
+from dpbo_core.queries.watch.watching import WEEK, WatchPlan, plan_watch, why_drowned
 from dpbo_core.study_file import StudySpec, WatchSection
 from dpbo_core.study_file.toml_file import read_study
 
@@ -129,7 +129,7 @@ def run(
     look = name or filled_at("{date}", now)
     section = section.at(now)
     plan = plan_watch(study, ledger=PrivacyLedger(Stores().ledger), folder=path.parent, section=section)
-    useless = "" if plan.open else drowned(plan.terms, plan.noise, plan.power)
+    useless = "" if plan.open else why_drowned(plan.terms, plan.noise, plan.power)
     study = ask_or_refuse(study, useless) if useless else study
     quiet_environment()
     folder = os.path.relpath(str(path.parent))
@@ -264,7 +264,7 @@ def _terms(terms: Any) -> dict[str, Any]:
 def _sentence(plan: WatchPlan) -> str:
     """What to expect of a watch, in a sentence."""
     power, terms = plan.power, plan.terms
-    return drowned(terms, plan.noise, power) or (
+    return why_drowned(terms, plan.noise, power) or (
         f"at {terms.least_records:,} records a fall of {terms.drop:g} is seen within {len(power.seen)} days "
         f"with {_share(power.seen[-1])}; a false alarm in a year {_share(power.false_alarms)}"
     )

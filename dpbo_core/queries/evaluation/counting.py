@@ -232,7 +232,7 @@ class FileTable:
         return data.read_header(first, mode=SENSITIVE_FILE, shown_as=files.validation).columns
 
     def count(self, counter: Counter, workers: Workers | None) -> Sensitive[Integers]:
-        """The sealed histogram of the file's records, read part by part if it is a folder."""
+        """The sealed histogram of the records, read now, part by part in a folder; only after the charge."""
         spec, folder = self.split.spec, self.split.folder
         files = spec.data
         if isinstance(files, PublicFiles | PersonFiles):

@@ -124,14 +124,14 @@ class NoisedTable:
         values, spreads = dict(self.figures(counts)), kind.spreads(self.split(counts))
         names = [name for name in values if not name.startswith((LOW, HIGH))]
         added = [self._added(draws, values, spreads) for draws in (noised, sampled)]
-        intervals = [{name: self._ends_of(name, values[name], values, one) for name in names} for one in added]
+        intervals = [{name: self._interval_of(name, values[name], values, one) for name in names} for one in added]
         rises = {name: added[0][name][2] for name in kind.raised if name in added[0]}
-        intervals[1] |= self._of_shares(noised, values)
+        intervals[1] |= self._share_intervals(noised, values)
         values |= {name: np.maximum(0.0, values[name] - rise) for name, rise in rises.items()}
         figures = {name: np.clip(values[name], *kind.limits(name)) for name in names}
         return Estimates(figures, intervals[0], intervals[1], self.split(counts), self.n_records)
 
-    def _of_shares(self, noised: Draws, values: Figures) -> dict[str, Interval]:
+    def _share_intervals(self, noised: Draws, values: Figures) -> dict[str, Interval]:
         """The sampling interval, by name, of each metric that is a share, noise in its two counts included.
 
         The parts are linear in the table, so that the noise in them is that of a table where no whole is near 0.
@@ -156,7 +156,7 @@ class NoisedTable:
             intervals[name] = wilson(values[name], whole, noise)
         return intervals
 
-    def _ends_of(self, name: str, value: Reals, middle: Figures, added: dict[str, Spread]) -> Interval:
+    def _interval_of(self, name: str, value: Reals, middle: Figures, added: dict[str, Spread]) -> Interval:
         """The interval of metric `name` in its limits, from the quantiles `added` to it, or to its own two ends."""
         if LOW + name in added:
             low, high = LOW + name, HIGH + name

@@ -125,7 +125,7 @@ class ObjectiveHandle(ABC):
         return self._session.ask(params)
 
     def submit(self, model: Any) -> Score:
-        """The private score of a fitted model of yours; the same model again gives the same, at no price.
+        """The private score of your fitted model, using up one score; the same model again: the same, at no price.
 
         Args:
             model: a fitted estimator, of the columns' own values, or a `FinalModel`. Made of public data alone,
@@ -143,7 +143,8 @@ class ObjectiveHandle(ABC):
         )
 
     def submit_predictions(self, predictions: Any, *, name: str) -> Score:
-        """The private score of what was predicted elsewhere; the same name again gives its score, at no price.
+        """The private score of predictions made elsewhere, using up one score; under the same name again: the same,
+        at no price.
 
         Args:
             predictions: for each validation record in their order its class, its number, or probabilities: (m,), or

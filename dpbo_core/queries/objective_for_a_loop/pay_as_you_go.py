@@ -63,7 +63,7 @@ class PayAsYouGo:
             BudgetRefused: the dataset's cap has no room for one more; what was released stands.
             StudyInvalid, AssumptionNotAccepted, Sealed: as `ScoreSession.ask`.
         """
-        session = self._session_left(canonical_text(parameters_of(parameters)))
+        session = self._session_for(canonical_text(parameters_of(parameters)))
         score = session.ask(parameters)
         session.close()
         return score
@@ -73,12 +73,12 @@ class PayAsYouGo:
 
         Raises: as `ask`.
         """
-        session = self._session_left(submission.text)
+        session = self._session_for(submission.text)
         score = session.submit(submission)
         session.close()
         return score
 
-    def _session_left(self, text: str) -> ScoreSession:
+    def _session_for(self, text: str) -> ScoreSession:
         """The session for the score of the parameters in `text`; refused if new where n others have one."""
         session = self._session_of(text)
         if session.scores_left and not self.scores_left:

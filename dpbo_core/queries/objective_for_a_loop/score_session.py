@@ -146,7 +146,7 @@ class ScoreSession(Opaque):
         return self._score_of_draw(*draws[text])
 
     def submit(self, submission: Submission) -> Score:
-        """The private score of a submitted model or predictions, drawn at the first request, then repeated.
+        """The private score of a model or predictions, drawn once, then repeated; refused beside a paid choice.
 
         Raises:
             AssumptionNotAccepted: it assumes what the scores were not reserved under; no score was used up.

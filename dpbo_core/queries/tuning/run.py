@@ -102,12 +102,12 @@ class StudyRun(Opaque):
 
     @property
     def tasks(self) -> Chunks:
-        """The search steps, from 0, that each Prefect task makes: one, or several where candidates are public."""
+        """The search steps, from 0, of each Prefect task: one, or several if all candidates are known before."""
         steps = range(self.n_steps)
-        return chunks(steps) if self._is_list else tuple((step,) for step in steps)
+        return chunks(steps) if self._fixed_path else tuple((step,) for step in steps)
 
     @property
-    def _is_list(self) -> bool:
+    def _fixed_path(self) -> bool:
         """Whether the candidates of all steps are fixed in public beforehand, whatever is scored."""
         method = self._study.method
         return method.public_path and method.traits.fixed_path is not None
@@ -123,7 +123,7 @@ class StudyRun(Opaque):
             return ""
         limit, together = memory_limit(spec), problem.scored_together
         size = spec.data.n_validation * bytes_a_record(self._public.preprocessing)
-        once = self._is_list or problem.search.one_pass
+        once = self._fixed_path or problem.search.one_pass
         n_readings = -(-self.n_steps // together) if once else self.n_steps
         if size <= limit or n_readings < 2:
             return ""

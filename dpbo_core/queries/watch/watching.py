@@ -110,7 +110,7 @@ class Watching:
         noise = self.terms.noise(self.measure, self.terms.least_records, self.spread)
         theta = int(best_threshold(self.terms.drop, noise) / self.measure.unit)
         terms = replace(self.terms, threshold=theta)
-        useless = drowned(terms, noise, power(terms.drop, noise, theta * self.measure.unit))
+        useless = why_drowned(terms, noise, power(terms.drop, noise, theta * self.measure.unit))
         return replace(self, terms=terms, useless=useless)
 
     def model(self) -> Model:
@@ -236,7 +236,7 @@ def _power_of(watch: Watching, pool: int) -> Power:
     return power(terms.drop, asked.noise(measure_of(problem, rows), least, watch.spread))
 
 
-def drowned(terms: Terms, noise: Noise, expected: Power) -> str:
+def why_drowned(terms: Terms, noise: Noise, expected: Power) -> str:
     """Why a watch would be useless, in words; "" where it would not, though it may be poor."""
     if expected.verdict != "useless":
         return ""
