@@ -154,7 +154,7 @@ def public_sources(spec: StudySpec, folder: str | Path) -> tuple[Source, ...]:
 
 
 def allowed_score(spec: StudySpec, ledger: PrivacyLedger) -> str | None:
-    """The function that the study names as its score, where the dataset's owner allowed it; None for any other."""
+    """The import path of the study's score function if the owner allowed it; None if not, or if it has none."""
     if not isinstance(spec.model, FunctionSection) or not ledger.allows_score(
         spec.privacy.dataset, spec.model.score
     ):
@@ -371,7 +371,7 @@ def validation_table(
     contents: Contents | None = None,
     fitted: Preprocessing | None = None,
 ) -> Table:
-    """The SENSITIVE records, fetched unless `contents` has them. Call it only after reserving, and seal them.
+    """The SENSITIVE records, not sealed, fetched unless `contents` has them; only after the charge.
 
     Raw cells are kept where the preprocessing that was `fitted` takes the table's own columns.
     """

@@ -256,7 +256,7 @@ class PublicWork:
         return len(self._scores)
 
     def search(self) -> int:
-        """Finish the search on public data, looking up the scores there are: the number of scores so far."""
+        """Finish the search on public data, if any, reusing the scores there are: the number of scores so far."""
         done, method = Precomputed(scores=self._scores, trained=self._trained), self._study.method
         problem = remembering(self._problem, done)
         trainer = problem.trainer

@@ -214,9 +214,8 @@ def linear_problem(
 
 
 def sealed_half(spec: StudySpec, table: Table, people: Sequence[Person] | None, public: PublicHalf) -> Scorer:
-    """A sealed scorer of the validation `table`; `people` has each record's person, None where none are named.
-
-    With `people` a person's surplus records score a constant; or each person counts once, where the study says so.
+    """A sealed scorer of the validation `table`. By `people`, each record's person, surplus records score a
+    constant, or each person counts once where the study says so; None where none are named.
     """
     if isinstance(spec.data, PersonFiles):
         if people is None or len(people) != table.n_records:

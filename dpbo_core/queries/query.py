@@ -98,7 +98,7 @@ class Charged(Opaque):
         message: Message | None = None,
         **public: int | str,
     ) -> Mapping[str, Any]:
-        """The recorded outcome of a noise draw; if none, the exact value noised, recorded with `public` facts.
+        """The outcome of a noise draw: as recorded or, if none, `exact()` noised now and recorded with `public`.
 
         Args:
             spend: its price, whose name it has.

@@ -202,7 +202,7 @@ class SensitiveTable(Protocol):
         ...
 
     def columns(self, public: PublicHalf) -> tuple[str, ...]:
-        """The names of the sensitive table's columns."""
+        """The names of the sensitive table's columns, for which no record is read."""
         ...
 
     def count(self, counter: Counter, workers: Workers | None) -> Sensitive[Integers]:

@@ -167,7 +167,7 @@ def model_at(spec: StudySpec, public: PublicHalf, point: Mapping[str, Any]) -> E
 def _out_of_fold(
     trainer: EstimatorTrainer, point: Mapping[str, Any], _seed: int, *, verb: Verb, folds: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """The cross-validated predictions of the public records, (n,)."""
+    """Each public record's prediction by a model that is trained here without its fold, (n,)."""
     outcome = np.full(len(folds), math.nan)
     for fold in range(folds.max() + 1):
         out = folds == fold

@@ -129,7 +129,8 @@ class Modeler:
         self._bo = self._new_search()
 
     def suggest(self) -> int:
-        """The next row to query: argmax μ̃_t + √β_t σ̃_t over the rows without an answer. # Alg. 2, lines 3 and 4.
+        """The next row to query: argmax μ̃_t + √β_t σ̃_t over the rows without an answer, or all if none is left. #
+        Alg. 2, lines 3 and 4.
 
         The paper's argmax runs over all rows. Here the curator repeats a row's one answer, so asking again would
         learn nothing; once every row is answered it runs over all of them. First comes the row nearest the middle.

@@ -88,7 +88,7 @@ class OpenObjective:
 
     @property
     def query(self) -> PrivateQuery:
-        """All n scores, and the final choice, as one query to charge."""
+        """All n scores, and the final choice if there is one, as one query to charge."""
         price = self.price
         k = price.problem.max_records_per_person
         return PrivateQuery(

@@ -49,7 +49,7 @@ class Smoothed:
 def smoothed(
     points: Sequence[Parameters], scores: Sequence[float], *, deviation: float, score_range: float
 ) -> Smoothed:
-    """The Gaussian process posterior at every scored point.
+    """A Gaussian process's posterior mean and deviation of the score at every scored point, in their order.
 
     Args:
         points: the hyperparameters that were asked about.

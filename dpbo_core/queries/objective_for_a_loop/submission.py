@@ -286,7 +286,7 @@ def _score_of_predictions(public: PublicHalf) -> RecordScore | PairScore:
 
 
 def _as_final(spec: StudySpec, split: TableSplit, public: PublicHalf, estimator: Any, table: Table) -> FinalModel:
-    """A fitted estimator as a final model, with the columns that it was fitted on.
+    """A copy of a fitted estimator as a final model, with the columns that it was fitted on.
 
     Raises:
         StudyInvalid: it cannot be copied, or knows other classes than the study.
@@ -334,7 +334,7 @@ class _InStudysClasses:
 
     @property
     def _order(self) -> NDArray[np.int64]:
-        """The study's class index of each of the estimator's classes."""
+        """The study's class index of each of the estimator's classes; −1 for one that the study has not."""
         return positions(value_column(list(getattr(self.estimator, "classes_", ()))), self.classes)
 
     def _own_columns(self, rows: Any) -> Any:

@@ -140,7 +140,7 @@ def tables_of(section: WatchSection, folder: str | Path) -> tuple[str, ...]:
 
 
 def rows_in_pool(problem: Problem, pool: int, accepts: Collection[str]) -> int:
-    """A person's most records in a pool: k with a column of persons or if `accepts` denies repeats, else pool·k."""
+    """A person's most records in a pool: k if persons are named or `accepts` has each in one table, else pool·k."""
     k, counted = problem.max_records_per_person, problem.person is not None or problem.n_persons is not None
     return k if counted or ROWS_IN_ONE_TABLE.name in accepts else pool * k
 
