@@ -171,7 +171,7 @@ ACQUISITIONS: dict[str, type[UCB] | type[ExpectedImprovement] | type[Thompson]] 
 
 
 def acquisition_named(name: str, *, beta: float | None = None) -> Acquisition:
-    """The acquisition that a study calls `name`; `beta` has an effect on "ucb" alone.
+    """The acquisition that a study calls `name`, another name refused; `beta` has an effect on "ucb" alone.
 
     Raises:
         StudyInvalid: an unknown name, with the nearest valid one, or an impossible β.

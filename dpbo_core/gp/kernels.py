@@ -140,7 +140,7 @@ def typical_lengthscale(dimensions: int) -> float:
 
 
 def kernel_named(name: str, lengthscale: float, variance: float = 1.0) -> Kernel:
-    """The covariance function that a study calls `name`, with this lengthscale and variance.
+    """The covariance function that a study calls `name`, another name refused, with this lengthscale and variance.
 
     Raises:
         StudyInvalid: an unknown name, with the nearest valid one, or an impossible lengthscale or variance.

@@ -85,7 +85,7 @@ class Posterior:
         return np.sqrt(self._variance)
 
     def observe(self, index: int, value: float) -> None:
-        """Add one observation of candidate `index`, which may have been observed before.
+        """Add one observation of candidate `index`, which may have been observed before; a value not finite raises.
 
         Raises:
             ValueError: no such candidate, or a value that is not finite (the message does not show it).

@@ -71,7 +71,8 @@ def team_address(url: str) -> sa.URL:
 
 
 def open_engine(url: str) -> tuple[sa.Engine, Path]:
-    """An engine on the ledger's database (a missing SQLite file is made), and its rollback guard's file.
+    """An engine on the ledger's database (a missing SQLite file is made; SQLite or PostgreSQL, else refused), and
+    its rollback guard's file.
 
     Raises:
         StudyInvalid: the URL names no database a ledger can be kept in, or its folder cannot be written.

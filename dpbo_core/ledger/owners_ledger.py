@@ -167,7 +167,7 @@ class OwnersLedger(RecordedStudies):
             return write_fact(writer, dataset, code.heading, code.path if code.heading == CODE else path, {})
 
     def allow_reading(self, dataset: str, source: Source) -> bool:
-        """Let runs that Prefect starts read a training file or a saved model; False if they could already.
+        """Let Prefect's runs read a training file or saved model; False if they could; a sensitive file is refused.
 
         Raises:
             PolicyRefused: it is what a dataset is scored on.

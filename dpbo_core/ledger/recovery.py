@@ -73,7 +73,8 @@ class Recovered:
 
 
 def accept(url: str, copy: tuple[Link, ...] = ()) -> Recovered | None:
-    """Accept an older ledger and add what an exported history still has: what was added, None if it was sound.
+    """Accept a ledger older than its records and add what an exported history still has: what was added, None if it
+    was sound; a changed one is refused.
 
     The acceptance itself becomes an entry of the history.
 

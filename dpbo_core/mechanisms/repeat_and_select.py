@@ -48,7 +48,7 @@ def selection_epsilon(
     calibration: wang_2023.Calibration = "corrected",
 ) -> float:
     """The ε at `delta` of choosing the best of a random number K of trials, by the theorem as published or as
-    corrected, rounded up.
+    corrected, rounded up; ∞ where δ = 0 has none.
     """
     if isinstance(stopping, OneTrial):  # nothing is selected, and the first density is fixed beforehand
         return trial_epsilon(trial, delta)

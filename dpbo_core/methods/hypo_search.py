@@ -126,7 +126,7 @@ def uniform(problem: Problem) -> NDArray[np.float64]:
 
 
 def informed(prior: Sequence[Any], problem: Problem) -> NDArray[np.float64]:
-    """The prior π₀ that a study states, (N,); the uniform one where it states none.
+    """The prior π₀ that a study states, (N,), refused if unusable; the uniform one where it states none.
 
     Raises:
         StudyInvalid: it is neither of the two forms.

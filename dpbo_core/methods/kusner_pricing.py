@@ -131,7 +131,7 @@ class PriorScale:
         return self.capped and sensitivity >= self.width
 
     def sensitivity_steps(self, sensitivity: float) -> int:
-        """The sensitivity in grid steps: rounded up, plus one for rounding; the range itself where that binds."""
+        """The sensitivity in grid steps, rounded up, plus one; the range where that binds; refused if huge."""
         if self.binds(sensitivity):
             return GRID
         steps = sensitivity / self.width * GRID

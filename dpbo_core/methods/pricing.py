@@ -52,7 +52,7 @@ def guarantee_of(
 
 
 def split_epsilon(problem: Problem, shares: tuple[float, ...]) -> tuple[int, ...]:
-    """The study's ε in 10⁻¹², rounded down, split by `shares` into whole parts that sum exactly to it.
+    """The study's ε in 10⁻¹², rounded down, split by `shares` into whole parts; refused if too small for that.
 
     Raises:
         StudyInvalid: ε is too small for the ledger's unit.
@@ -61,7 +61,7 @@ def split_epsilon(problem: Problem, shares: tuple[float, ...]) -> tuple[int, ...
 
 
 def split_delta(problem: Problem, shares: tuple[float, ...]) -> tuple[int, ...]:
-    """The study's δ in 10⁻¹², rounded down, split by `shares` into whole parts that sum exactly to it.
+    """The study's δ in 10⁻¹², rounded down, split by `shares` into whole parts; refused if too small for that.
 
     Raises:
         StudyInvalid: δ is too small for the ledger's unit.
@@ -70,7 +70,7 @@ def split_delta(problem: Problem, shares: tuple[float, ...]) -> tuple[int, ...]:
 
 
 def _split(problem: Problem, amount: float, shares: tuple[float, ...]) -> tuple[int, ...]:
-    """The amount in 10⁻¹², rounded down and split in proportion to the shares."""
+    """The amount in 10⁻¹², rounded down and split in proportion to the shares; refused if too small for that."""
     try:
         return split_units(allowed_units(amount), shares)
     except ValueError:

@@ -226,7 +226,7 @@ class PrivateTrajectory:
         return TrajectorySearch(self, problem, plan)
 
     def observations(self, problem: Problem) -> tuple[DiscreteGaussian, ...]:
-        """The mechanism that noises the score in each of the T steps."""
+        """The mechanism that noises the score in each of the T steps; refused where the budget is too small."""
         T, whole = self.n_steps(problem), self._rho(problem)[0]
         try:
             parts = split_units(whole, (1.0,) * T)
@@ -251,7 +251,7 @@ class PrivateTrajectory:
         return None if in_pairs(problem) is None else _gaussian(problem, self._rho(problem)[3])
 
     def _rho(self, problem: Problem) -> tuple[int, int, int, int]:
-        """The study's zCDP budget in 10⁻¹², split: steps' scores, final choice, fresh look, number of pairs."""
+        """The zCDP budget in 10⁻¹², split: steps' scores, final choice, fresh look, pairs; refused at δ = 0."""
         if problem.delta == 0.0:
             raise StudyInvalid(
                 "private_trajectory needs δ > 0, and the study says delta = 0",

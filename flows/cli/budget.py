@@ -84,7 +84,7 @@ def _forecasts(
 
 
 def account_line(account: Account) -> str:
-    """A dataset's budget in one line for a screen: spent, limit and left; or that it is public."""
+    """A dataset's budget in one line, escaped for a screen: spent, limit and left; or that it is public."""
     numbers = _amounts(account)
     if numbers["public"]:
         return f"{named(numbers['name'])}: declared public, no limit"
@@ -193,7 +193,7 @@ def _askers(entries: Sequence[Entry]) -> Iterator[str]:
 
 
 def approval_lines(account: DatasetAccount) -> Iterator[str]:
-    """What the owner approved for a dataset, a line each."""
+    """What the owner approved for a dataset, a line each, escaped for a screen."""
     for item in account.sources:
         yield f"scored on {named(str(item.source))}"
     for path in account.scores:

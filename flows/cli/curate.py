@@ -233,7 +233,7 @@ def _numbers(text: str | None) -> tuple[float, ...]:
 
 
 def _table_size(data: Path | None, rows: int | None, columns: int | None) -> tuple[int, int]:
-    """The numbers of rows and columns of the table, from the options or from the file's header.
+    """The numbers of rows and columns, by the options or by the file's header; refused if both or neither is given.
 
     Raises:
         StudyInvalid: both or neither, or a file without them.

@@ -111,7 +111,7 @@ def _percent(share: float | None) -> str:
 
 
 def where_to_look(release: Release, tracked: "Tracked | None") -> str:
-    """Where MLflow shows a release, or the command that prints it again where MLflow does not."""
+    """Where MLflow shows a release, or the command that prints it again where it does not, escaped for a screen."""
     if tracked is None:
         return f"dpbo show {named(show_word(release))}   (MLflow does not show it yet)"
     return f"dpbo ui   (MLflow experiment {named(repr(tracked.experiment))}, run {tracked.run_id[:8]})"

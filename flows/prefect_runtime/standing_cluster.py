@@ -37,7 +37,7 @@ class StandingCluster:
     address: str
 
     def security(self) -> "Security":
-        """Dask's TLS settings with the certificates of its configuration; nothing is sent in plain.
+        """Dask's TLS settings with its configured certificates, refused if unusable; nothing is sent in plain.
 
         Raises:
             StudyInvalid: a certificate is missing, or a file cannot be read as what it should be.
@@ -74,7 +74,8 @@ class StandingCluster:
         )
 
     def client(self, running: ExitStack) -> Any:
-        """A client of the cluster, Dask's log silenced, until `running` ends; then workers forget cached parts.
+        """A client of the cluster, refused if unreachable, Dask's log silenced, until `running` ends; then workers
+        forget cached parts.
 
         Raises:
             StudyInvalid: its certificates cannot be used, or nobody answers.

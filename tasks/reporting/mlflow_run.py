@@ -49,7 +49,7 @@ def log_release(
     registered: bool = False,
     missing: tuple[str, ...] = (),
 ) -> Tracked:
-    """Log `release` to the experiment named after its dataset, once, whole or with as much as can be shown.
+    """Log a recorded `release`, else it raises, in its dataset's experiment, once, whole or as far as can be shown.
 
     Args:
         release: recorded in the ledger; an unrecorded one has no identity and is refused.

@@ -120,7 +120,7 @@ def new_key() -> tuple[Path, Path, str]:
 
 
 def signing_key() -> Ed25519PrivateKey | None:
-    """The owner's private key, in the file DPBO_SIGNING_KEY names (refused if missing), else the default, if any.
+    """The owner's private key, of the file DPBO_SIGNING_KEY (refused if missing), else the default's; None without.
 
     Raises:
         StudyInvalid: it is missing where the setting says, others may read it, or it is no Ed25519 key.

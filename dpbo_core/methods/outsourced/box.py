@@ -164,7 +164,8 @@ class Outsourced:
         )
 
     def plan(self, n_rows: int, n_columns: int) -> PrivacyPlan:
-        """The noise draw and guarantee of a publication: paid once for all rows, since neighbours differ in one.
+        """The noise draw and guarantee of a publication, paid once for all rows, since neighbours differ in one; an
+        empty table is refused.
 
         Raises:
             StudyInvalid: sizes or amounts that no noise fits.
@@ -205,7 +206,7 @@ def _check_guarantee(epsilon: float, delta: float) -> None:
 
 
 def _rho(epsilon: float, delta: float) -> int:
-    """The largest zCDP price ρ whose guarantee is within (ε, δ), in 10⁻¹²."""
+    """The largest zCDP price ρ whose guarantee is within (ε, δ), in 10⁻¹²; refused if that is 0."""
     rho = largest_rho(epsilon, delta)
     if rho < 1:
         raise StudyInvalid(

@@ -230,7 +230,7 @@ def _answer_bound(expected: Expected) -> float:
 
 
 def _diameter(box: Outsourced, expected: Expected) -> float:
-    """The diameter D of the table: as guessed, or twice the norm bound."""
+    """The diameter D of the table: as guessed, or twice the norm bound; refused without either."""
     if expected.diameter is not None:
         return expected.diameter
     if box.norm_bound is None:
