@@ -86,9 +86,9 @@ def check_accepted(spec: StudySpec, plan: PrivacyPlan, unlisted: str) -> None:
 
 
 def approve_study(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path) -> None:
-    """Approve, as the owner, a study that others will start: open its budget cap and record its files.
+    """Approve, as the owner, a study that others will start: open its cap, record its files; nothing is charged.
 
-    Its names may hold fields that a schedule fills: then for every run. Charges nothing.
+    Its names may hold fields that a schedule fills: then for every run.
 
     Raises:
         StudyInvalid, PolicyRefused: nothing was written.

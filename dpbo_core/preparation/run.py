@@ -68,7 +68,7 @@ class Run:
 
     @contextmanager
     def padded(self) -> Iterator[None]:
-        """Context that lasts a whole number of time quanta (seconds), however it ends."""
+        """Context that lasts a whole number of time quanta (seconds), however it ends; quantum 0 adds nothing."""
         begun = time.monotonic()
         try:
             yield

@@ -163,7 +163,7 @@ class ObjectiveHandle(ABC):
         return self._session.submit(submitted_predictions(opened.public, columns, name, table))
 
     def best(self) -> dict[str, Any]:
-        """The best hyperparameters so far, by posterior mean; with `choice_share`, by one draw at first call."""
+        """The best hyperparameters so far, by posterior mean; with `choice_share`, by one draw, made once."""
         return self._session.best()
 
     def close(self) -> Release:
