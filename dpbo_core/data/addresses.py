@@ -212,7 +212,7 @@ def is_address(text: str) -> bool:
 
 
 def place_of(folder: str | Path, text: str) -> Place:
-    """Where a table of a study lies: its path, in `folder` unless it is absolute, or its address.
+    """Where a table of a study lies: its path, in `folder` unless absolute, or its address, refused if malformed.
 
     Raises:
         StudyInvalid: it is an address that cannot be read.

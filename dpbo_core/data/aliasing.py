@@ -24,7 +24,7 @@ Memory = NDArray[Any]
 
 
 def aliased(public: Iterable[Any], sensitive: Iterable[Any]) -> bool:
-    """Whether public and sensitive tables or targets share memory or rows.
+    """Whether public and sensitive tables or targets share an object, memory or a row; equal values do not count.
 
     Slices that share no element are two tables, as the two parts of a split are. Tables of pandas, polars, Arrow
     and NumPy and lists of rows are looked through; those of other libraries are compared as objects only. (Truth

@@ -59,7 +59,7 @@ FEATURES = {
 
 
 def n_records(name: str) -> int:
-    """The number of records of the bundled data set `name`.
+    """The number of records of the bundled data set `name`; any other name is refused.
 
     Raises:
         StudyInvalid: there is no such set; names the nearest.

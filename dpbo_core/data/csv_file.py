@@ -61,7 +61,7 @@ def separator_of(header: bytes) -> str:
 
 
 def csv_names(file: BinaryIO, *, mode: ReadMode, shown_as: str) -> tuple[str, tuple[str, ...]]:
-    """The separator and the columns' names in a CSV file's header line.
+    """Read a CSV file's header line: the separator and the columns' names; refused if it is none.
 
     Raises:
         StudyInvalid: it is no CSV header.

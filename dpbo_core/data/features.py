@@ -88,7 +88,7 @@ Missing = Literal["refuse", "mean"]
 
 
 def fit_feature(name: str, table: Table, *, standardize: bool, missing: Missing = "refuse") -> Feature:
-    """The feature, numeric or categorical, that column `name` of the PUBLIC `table` makes.
+    """The feature that a PUBLIC column makes; over 50 texts, infinity and, by `missing`, gaps are refused.
 
     Args:
         name: the column.

@@ -70,7 +70,7 @@ class Frame:
         }
 
     def table(self, *, target_name: str, source: str) -> Table:
-        """The records as a table; nothing that a record holds raises."""
+        """The records as a table, with the target if there is one; nothing that a record holds raises."""
         columns = {name: self.values(name) for name in self.names}
         if self.target is not None:
             columns[target_name] = _target_values(self.target)

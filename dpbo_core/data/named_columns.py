@@ -185,7 +185,7 @@ def extreme_cells(columns: tuple[NamedColumn, ...], rows: NDArray[Any]) -> list[
 
 
 def fit_columns(table: Table, target: str, hints: Mapping[str, Any] | None = None) -> tuple[NamedColumn, ...]:
-    """The type of every column but the target in the PUBLIC `table`; `hints` are the pandas types.
+    """The type of each PUBLIC column but the target, refused if a value fits none; `hints` are pandas types.
 
     Args:
         table: with its cells.

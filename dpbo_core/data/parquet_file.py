@@ -107,7 +107,7 @@ def read_parquet(
 
 
 def row_groups(path: Path) -> tuple[Path | RowGroup, ...]:
-    """Each row group of a Parquet file as a part of its own; the file itself where they cannot be told apart."""
+    """Each row group of a Parquet file as a part of its own; the file itself if it has one, or cannot be read."""
     n = attempted(lambda: len(_open_parquet(path, shown_as=path.name)[1].groups), 1)
     return tuple(RowGroup(path, index) for index in range(n)) if n > 1 else (path,)
 

@@ -282,7 +282,7 @@ class Preprocessing:
         return float(np.quantile(lengths, share)) or float(lengths.max()) or 1.0
 
     def _lengths(self, table: Table) -> NDArray[np.float64]:
-        """The norms of the standardised rows, (m,)."""
+        """The norms of the standardised PUBLIC rows, (m,), refused where one is not finite."""
         broken = np.zeros(table.n_records, dtype=np.bool_)
         with np.errstate(all="ignore"):
             scaled = (scaled_rows(raw, *self._centers_and_scales()) for _, raw in self._raw_blocks(table, broken))

@@ -84,7 +84,7 @@ class FinalModel:
 
     @property
     def decision_function(self) -> Callable[[Any], NDArray[np.float64]]:
-        """A function of a table: decision values, (m,) > 0 for the second class, or (m, C); else AttributeError.
+        """A function of a table: decision values, (m,) > 0 for the second class, or (m, C), or AttributeError.
 
         Raises:
             AttributeError: the model gives none.
@@ -140,7 +140,7 @@ class FinalModel:
         *,
         allowed_score: str | None = None,
     ) -> "FinalModel | None":
-        """Train a release's choice on the public set; None without a choice or set, or if the release is a model.
+        """Train a release's choice on the public set; None without a choice or public set, or if it is a model.
 
         Args:
             spec: the study.
@@ -215,7 +215,7 @@ def model_is_public(release: Release) -> bool:
 
 
 def columns_of(rows: Any, names: tuple[str, ...]) -> dict[str, list[object]]:
-    """The columns `names` of a table in memory, as lists with a value for each row.
+    """The columns `names` of a table in memory, as lists with a value for each row; refused if one is missing.
 
     Args:
         rows: a data frame; columns by name; a list of dicts, one a row; or one dict, which is one row. More columns

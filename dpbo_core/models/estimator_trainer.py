@@ -76,7 +76,7 @@ class EstimatorTrainer:
         return len(self.X)
 
     def train(self, point: Mapping[str, Any]) -> FittedEstimator:
-        """The estimator at hyperparameters `point`, fitted from scratch and checked to predict row by row.
+        """The estimator at `point`, fitted from scratch (if `enforced` in a child), checked to predict by row.
 
         Raises:
             StudyInvalid: it cannot be built or trained, or as `held`.

@@ -265,7 +265,7 @@ class FittedEstimator(ScorableModel):
         )
 
     def steps(self, records: Encoded, score: Score) -> Integers:
-        """Each record's score as an integer from 0 to 2²⁴, (m,): 0 for an unreadable record."""
+        """Each record's score as an integer from 0 to 2²⁴, (m,): 0 if it is unreadable or cannot be predicted."""
         return self._scores_on_grid(records, score, FittedEstimator.scores)
 
     def order_independent_steps(self, records: Encoded, score: Score) -> Integers:

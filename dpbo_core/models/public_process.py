@@ -37,7 +37,7 @@ class Pickle(bytes):
 
 
 def numbers_of(work: Callable[..., NDArray[Any]], *arguments: Any) -> NDArray[Any]:
-    """The array that the function `work` returns for public arguments, computed in a child process.
+    """The array that `work` returns for public arguments, computed in a child process; StudyInvalid if that fails.
 
     Raises:
         StudyInvalid: the work's own message, which is of public rows, or the process ended without a result.

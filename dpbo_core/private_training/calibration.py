@@ -37,7 +37,7 @@ class Terms:
 
 
 def calibrate(problem: Problem, terms: Terms) -> Trial | None:
-    """The costliest, least noisy trial (training, score) in the terms, or that of `base_epsilon`; None for none."""
+    """The costliest, least noisy trial (training, score) in the terms, or of `base_epsilon`; None if too dear."""
     base = base_named(terms.base)
     facts = base.facts(problem, score_share=terms.score_share, batch_size=terms.batch_size)
     cost = _largest_trial_cost(terms, facts)
@@ -63,7 +63,7 @@ def trial_cap(law: Stopping, *, epsilon: float, delta: float) -> int:
 
 @lru_cache(maxsize=64)  # a study is planned several times, and a calibration may take a good part of a second
 def _largest_trial_cost(terms: Terms, facts: TrialFacts) -> float | None:
-    """The largest cost of one trial within the terms, or the one of `base_epsilon`; None where it is not."""
+    """The largest cost of one trial within the terms, or the one of `base_epsilon`; None if too dear."""
     base = base_named(terms.base)
 
     def affordable(cost: float) -> bool:

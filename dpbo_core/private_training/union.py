@@ -31,7 +31,7 @@ BASES: Mapping[str, Base] = {
 
 
 def base_named(name: str) -> Base:
-    """The base algorithm (how trials are trained, in private or in public) that `method.base` names.
+    """The base algorithm (how trials are trained, in private or in public) of this name; any other is refused.
 
     Raises:
         StudyInvalid: there is none of this name.

@@ -89,7 +89,7 @@ class PartCache(Opaque, Generic[T]):
 
 
 def _state(part: Part) -> tuple[int, ...]:
-    """What changes when the file does: its inode, times and size, or an object store's time and size."""
+    """What changes when the file does: its inode, times and size, or a store's times and size; OSError if gone."""
     if isinstance(part, ObjectAddress):
         return state_of(part)
     status = (part if isinstance(part, Path) else part.path).stat()

@@ -73,7 +73,7 @@ class Persons:
 
     @classmethod
     def of(cls, people: Sequence[Person]) -> "Persons":
-        """The distinct persons, and the index of each record's, from the person named in every record."""
+        """The distinct persons, and the index of each record's (−1: nobody's), from the person that each names."""
         rows: dict[str, int] = {}
         owners = [-1 if person is None else rows.setdefault(person, len(rows)) for person in people]
         hashed = b"".join(hashlib.blake2b(_name_bytes(person), digest_size=NAME).digest() for person in rows)
@@ -112,7 +112,7 @@ class PersonSums:
     counts: Integers
 
     def totals(self, n_persons: int, absent: int = 0) -> list[int]:
-        """By model, the sum over persons of their mean integer score rounded down, `absent` for one without any.
+        """By model, the sum over persons of their mean integer score rounded down, `absent` if one has no record.
 
         Args:
             n_persons: n_p.

@@ -105,7 +105,7 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
     ledger: str | None = None
 
     def fit(self, X: Any, y: Any, *, X_public: Any = None, y_public: Any = None) -> Self:
-        """Score every candidate's predictions, choose one privately, and charge the ledger for its name and score.
+        """Score all candidates, choose one privately, charge the ledger for its name and score; a repeat is free.
 
         Args:
             X: SENSITIVE: the predictions, a pandas, polars or Arrow table with the candidates' columns (and

@@ -160,7 +160,7 @@ def two_tables(
     validation_size: float | None,
     sample_weight: Any = None,
 ) -> TwoTables:
-    """The public and the sensitive table, as passed or as `validation_size` divides the first into both.
+    """The public and the sensitive table, as passed or as `validation_size` divides the first; else refused.
 
     Args:
         search: with `person`, `dataset` and `ledger`.
@@ -312,7 +312,7 @@ def public_positives(spec: StudySpec, training: Frame) -> float | None:
 
 
 def _data(n_persons: int | None, target: str, n_validation: int | None) -> PublicFiles | PersonFiles:
-    """The study's [data] for tables in memory: with a public number of persons, or else of validation records."""
+    """The study's [data] for tables in memory, by a public number of persons, else of records; refused without."""
     if n_persons is not None:
         return PersonFiles("X", "X_validation", n_persons=int(n_persons), target=target, missing="mean")
     if n_validation is None:

@@ -37,12 +37,12 @@ _CALLED = (FunctionType, BuiltinFunctionType, MethodType, ModuleType, np.ufunc)
 
 
 def unlisted_part(estimator: Any) -> str:
-    """Why an estimator is off the allowlist of row-by-row classes, its first such part or a version; "" if on it.
+    """Why an estimator is off the allowlist of row-by-row classes: its first such part or a version; "" if not.
 
     Args:
         estimator: fitted or not. It is walked, never called.
     """
-    wrong_version = version_was_read()
+    wrong_version = unread_version()
     if wrong_version:
         return wrong_version
     seen: dict[int, Any] = {}  # id → object, kept alive so that no number is used twice
@@ -92,7 +92,7 @@ def _unlisted_parts(item: Any, seen: dict[int, Any], checked: set[int]) -> Itera
             replaced = _replaced(kind)
             if replaced:
                 yield replaced
-            wrong_version = version_was_read(entry.package)
+            wrong_version = unread_version(entry.package)
             if wrong_version:
                 yield wrong_version
         if entry.closed:
@@ -208,7 +208,7 @@ def _replaced(kind: type) -> str:
 
 
 def _is_foreign(member: Any, owner: type) -> bool:
-    """Whether a class member is an object of another package, or code of no file."""
+    """Whether a class member is an object of another package, or code of no file that no dataclass generated."""
     packages = {owner.__module__.partition(".")[0], *sys.stdlib_module_names}
     package = type(member).__module__.partition(".")[0]
     if type(member) is imported(ASKS):  # in every class that derives from scikit-learn's; no verb of a study's
@@ -250,7 +250,7 @@ def _name_in_words(item: Any) -> str:
     return f"{module or 'unknown'}.{name or type(item).__name__}"
 
 
-def version_was_read(package: str = SCIKIT_LEARN) -> str:
+def unread_version(package: str = SCIKIT_LEARN) -> str:
     """Why the allowlist does not hold for the installed version of a package, in words; "" where it does."""
     installed = next(filter(None, map(_installed, DISTRIBUTIONS.get(package, (package,)))), "")
     try:
@@ -287,5 +287,5 @@ def unlisted_name(path: str, params: Mapping[str, Any], axes: Mapping[str, Itera
     for name, values in axes.items():
         for value in values:
             refused = refused or entry.refusal({name: value})
-    wrong = version_was_read() or version_was_read(entry.package)
+    wrong = unread_version() or unread_version(entry.package)
     return wrong or (f"{path.rpartition('.')[2]} with {refused}" if refused else "")

@@ -42,7 +42,7 @@ class PairScore(Jumps, ABC):
 
     @abstractmethod
     def cells(self, name: str, asked: Asked) -> RecordScore:
-        """The public map from an estimator's predictions to 1 + a histogram cell, made from those of public rows.
+        """The map from predictions to 1 + a histogram cell, made from those of public rows; refused if they fail.
 
         Args:
             name: of its class, for messages.

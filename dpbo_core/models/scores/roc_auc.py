@@ -65,7 +65,7 @@ class Decisions(RecordScore):
         return float(N_CELLS)
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:  # noqa: ARG002  a rank needs no label
-        """Each record's histogram cell, (k,), by its decision value, plus 1."""
+        """Each record's histogram cell, (k,), by its decision value, plus 1; the lowest where not finite."""
         with np.errstate(all="ignore"):
             values = _values(outcome)
             own = _squashed(np.clip((values - self.centre) / self.scale, -LARGEST, LARGEST))
@@ -94,7 +94,7 @@ class RocAuc(PairScore):
     n_cells: ClassVar[int] = N_CELLS  # B: as many as values can be told apart by
 
     def cells(self, name: str, asked: Asked) -> Decisions:
-        """The map from decision values to 1 + a histogram cell, scaled by those that `asked` has of public rows.
+        """The map from decision values to 1 + a histogram cell, scaled by `asked`'s on public rows, or refused.
 
         Raises:
             StudyInvalid: it gives no values to rank by.
