@@ -79,7 +79,7 @@ def csv_names(file: BinaryIO, *, mode: ReadMode, shown_as: str) -> tuple[str, tu
 
 
 def csv_header(file: BinaryIO, *, mode: ReadMode, shown_as: str) -> Header:
-    """The columns' names and the number of lines after the header of a CSV file; no record is looked at.
+    """A CSV header's column names and the number of lines after it, none parsed; refused where it is none.
 
     Raises:
         StudyInvalid: the first line is no CSV header.

@@ -128,7 +128,7 @@ def _stored(place: ObjectAddress, read: Callable[[ObjectAddress], bytes], shown_
 
 
 def query_header(place: QueryAddress, *, shown_as: str) -> Header:
-    """Ask the database for the column names and the number of rows of a query, and for no value of a row.
+    """Ask the database for a query's column names and number of rows, and no value; another encoding is refused.
 
     Raises:
         StudyInvalid: the database could not be asked, keeps another encoding, or a column has no usable name.
@@ -203,7 +203,7 @@ def _column_names(connection: Any, place: QueryAddress) -> tuple[str, ...]:
 
 
 def _names_encoding_and_count(place: QueryAddress) -> tuple[tuple[str, ...], bytes, int]:
-    """The column names, the server's encoding and the number of rows of a query."""
+    """Connect, and ask for a query's column names, the server's encoding and the number of rows."""
     connection = _connected(place)
     try:
         encoding = connection.pgconn.parameter_status(b"server_encoding") or b""
@@ -214,7 +214,7 @@ def _names_encoding_and_count(place: QueryAddress) -> tuple[tuple[str, ...], byt
 
 
 def _fetch_rows(place: QueryAddress) -> QueryRows:
-    """All rows of a query, as texts by column."""
+    """Connect, and fetch all rows of a query, as texts by column."""
     connection = _connected(place)
     try:
         names = _column_names(connection, place)

@@ -49,7 +49,7 @@ class PredictionColumns(Preprocessing):
         of_classes: bool,
         ignored: frozenset[str] = frozenset(),
     ) -> "PredictionColumns":
-        """The columns that a table of predictions has, from public facts alone.
+        """The columns that a table of predictions has, from public facts; refused if two names or labels are one.
 
         Args:
             names: of the columns of predictions.

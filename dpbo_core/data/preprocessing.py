@@ -65,7 +65,7 @@ class Preprocessing:
         regression: bool = False,
         missing: Missing = "refuse",
     ) -> "Preprocessing":
-        """The preprocessing (features, scaling, classes) fitted to the PUBLIC table.
+        """Features, scaling and classes fitted to the PUBLIC table; gaps are refused or, by `missing`, filled.
 
         Args:
             table: the training records; of parts the same map, by one column or one part in memory at a time.
@@ -108,7 +108,7 @@ class Preprocessing:
         bounds: Mapping[str, tuple[float, ...]],
         bias: float = 0.0,
     ) -> "Preprocessing":
-        """Preprocessing from public facts alone, where the training table is sensitive too: nothing is fitted.
+        """Preprocessing by public facts, for a sensitive training table: nothing is fitted, bounds are required.
 
         Each column goes from its bounds to [−1, 1] and the row is divided by √d, so that rows within the bounds
         have norm at most 1; a row beyond them is clipped to it.

@@ -69,7 +69,7 @@ class ServedModel:
         self.classes = np.array(self.preprocessing["classes"])
 
     def predict(self, model_input: Any, params: dict[str, Any] | None = None) -> Any:
-        """The class or number predicted for each row of a data frame, unless `params` names another method.
+        """The class or number predicted for each row, unless `params` names another method; ValueError without it.
 
         What has a value for each class comes as a data frame, a column named after each class.
 
@@ -230,7 +230,7 @@ class Behind:
 
 
 def boosted(folder: Path, kind: Any, before: Any = None) -> Any:
-    """The booster of library and class `kind` saved in `folder`, behind fitted transformers `before` unless None.
+    """The booster of library and class `kind` in `folder`, behind transformers `before`; ValueError without it.
 
     Args:
         folder: of the model.

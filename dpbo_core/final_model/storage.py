@@ -91,7 +91,7 @@ def linear_fields(model: LinearModel, loss: str | None) -> dict[str, Any]:
 
 
 def read(folder: Path) -> tuple[Preprocessing, Model, str | None]:
-    """The preprocessing, the model, and the loss of a linear one (else None), bit for bit as `write` wrote them.
+    """The preprocessing, the model, and the loss of a linear one (else None) as `write` wrote them, or refused.
 
     Raises:
         StudyInvalid: a file is missing, damaged, of another format, or names a type beyond the list above.

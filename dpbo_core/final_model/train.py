@@ -167,7 +167,7 @@ class FinalModel:
         )
 
     def save(self, folder: Path) -> Path:
-        """Write the model into `folder`, made if need be, and return that folder.
+        """Write the model into `folder`, made if need be, and return that; refused if it is unsafe to load.
 
         Raises:
             StudyInvalid: the estimator cannot be loaded again without running code of its own.

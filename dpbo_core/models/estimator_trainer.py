@@ -208,7 +208,7 @@ def _key(point: Mapping[str, Any], seed: int) -> tuple[Any, ...]:
 def with_cells(
     fitted: FittedEstimator, score: PairScore, X_public: NDArray[np.float64]
 ) -> tuple[FittedEstimator, RecordScore]:
-    """The estimator with a map, made from public rows, of decision values to histogram cells; and that map.
+    """The estimator with a map of decision values to histogram cells, by public rows, and that map; or refused.
 
     Raises:
         StudyInvalid: it gives none.

@@ -74,7 +74,7 @@ class Prototype:
         return fitted(self.build(hyperparameters), X, y, weights, shown_as=self.name, columns=self.columns)
 
     def unlisted(self) -> str:
-        """Why the estimator or an axis's value is off the allowlist: its first such part or a version; "" if not."""
+        """Why the estimator or an axis's value is off the allowlist: the first such part, a version; "" if not."""
         values = [value for names in self.decode.values() for value in names.values()]
         return next(filter(None, map(unlisted_part, [cloned(self.estimator), *values])), "")
 

@@ -45,7 +45,7 @@ def calibrate(problem: Problem, terms: Terms) -> Trial | None:
 
 
 def trial_cap(law: Stopping, *, epsilon: float, delta: float) -> int:
-    """The cap K_max on the number of trials: the least whose tail costs δ at most, (1 + e^ε)·Pr[K > K_max] ≤ δ.
+    """The cap K_max on trials, the least with a tail (1 + e^ε)·Pr[K > K_max] ≤ δ; refused if it is millions.
 
     Raises:
         StudyInvalid: it would be millions.

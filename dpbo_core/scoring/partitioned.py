@@ -303,7 +303,7 @@ class PartitionedObjective(Half):
         return Sensitive(pairs_of(self._sums_over_parts((), None, models_left=ONE_AT_A_TIME).reshape(2, -1))[1])
 
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:
-        """Each model's exact integer score, and its difference from the one `paired_with`, over all files.
+        """Each model's exact integer score, and difference from `paired_with`, over all files; Sealed if one fails.
 
         Raises:
             Sealed: a part could not be scored, or the parts no longer hold m records.

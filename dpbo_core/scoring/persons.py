@@ -289,7 +289,7 @@ class PartitionedPersons(Half):
         self._parts = pieces_of(parts, self._workers)
 
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:
-        """Each model's sum of persons' mean scores over all files, read once for as many models as fit in memory.
+        """Each model's sum of persons' mean scores over all files, read once for many models; Sealed if one fails.
 
         Raises:
             Sealed: a part could not be scored.

@@ -176,7 +176,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         validation_size: float | None = None,
         sample_weight: Any = None,
     ) -> Self:
-        """Search privately, charge the ledger (a repeat is free), and if `refit` train the best model on public data.
+        """Search privately, charge the ledger (a repeat is free), and if `refit` train the best on public data.
 
         Args:
             X: PUBLIC training records, (n, d): a pandas, polars or Arrow table, or an array.

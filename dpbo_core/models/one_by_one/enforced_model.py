@@ -45,7 +45,7 @@ class Alone:
     limits: Limits = field(default_factory=Limits)
 
     def scores(self, rows: NDArray[np.float64], truth: NDArray[Any], score: RecordScore) -> NDArray[np.float64]:
-        """Each record's score in [0, G], (m,), computed in a process of its own; 0 where that failed.
+        """Each record's score in [0, G], (m,), by a process of its own: 0 if that fails, Sealed if none can be had.
 
         Args:
             rows: (m, d).

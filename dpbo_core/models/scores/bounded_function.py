@@ -16,7 +16,7 @@ from dpbo_core.privacy.sealing import each
 
 
 def _planned(_truth: object, _prediction: object) -> float:
-    """Stand in for the score function of a study that is only planned: it must not be called."""
+    """Stand in for the score function of a study that is only planned: to call it raises ValueError."""
     raise ValueError("this score was made for planning; its function was not imported")
 
 
