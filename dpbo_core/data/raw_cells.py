@@ -129,7 +129,7 @@ def times(array: NDArray[Any]) -> Cells:
 
 
 def times_of_numbers(numbers: NDArray[np.int64], unit: str, zone: dt.tzinfo | None = None) -> Cells:
-    """Times (m,), in `zone` if any, from integers in `unit` since 1970; None for NaT, unreadable beyond year 9999."""
+    """Times (m,), in `zone` if any, from integers in `unit` since 1970; None for NaT, unreadable out of range."""
     missing = numbers == np.iinfo(np.int64).min
     if unit in ("ns", "ps", "fs", "as"):
         micros = numbers // {"ns": 10**3, "ps": 10**6, "fs": 10**9, "as": 10**12}[unit]
