@@ -202,7 +202,7 @@ def _dumped(estimator: Any) -> bytes:
 
 
 def _estimator(folder: Path, booster: Any) -> Any:
-    """The estimator in a folder: read by skops, or a booster by its own package."""
+    """The estimator in a folder, read by skops, or a booster by its own package; refused if that fails."""
     if booster is None:
         return loaded_estimator(folder / ESTIMATOR, verb="predict")
     before = loaded_estimator(folder / ESTIMATOR, verb="transform") if (folder / ESTIMATOR).exists() else None
@@ -217,7 +217,7 @@ def _estimator(folder: Path, booster: Any) -> Any:
 
 
 def loaded_estimator(path: Path, *, verb: str) -> Any:
-    """The estimator in a skops file, checked to have the method `verb`.
+    """The estimator in a skops file, refused if damaged, of an untrusted type or without the method `verb`.
 
     Raises:
         StudyInvalid: it is damaged, or names a type that is not trusted.

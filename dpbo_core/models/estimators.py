@@ -280,7 +280,7 @@ class FittedEstimator(ScorableModel):
         return to_grid(numbers, score.score_range, broken_score=0.0)
 
     def pair_table(self, records: Encoded, score: PairScore) -> Integers:
-        """The number of records of each class in each histogram cell, (2, B); unpredicted ones in the lowest."""
+        """The number of usable records of each class and histogram cell, (2, B); unpredicted ones in the lowest."""
         return self.table(records.X, records.labels, score, usable(records))
 
     def table(

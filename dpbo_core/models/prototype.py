@@ -56,7 +56,7 @@ class Prototype:
         return {name: self.decode.get(name, {}).get(value, value) for name, value in hyperparameters.items()}
 
     def build(self, hyperparameters: Mapping[str, Any]) -> Any:
-        """An unfitted clone of the estimator with these hyperparameters, its free `random_state`s seeded.
+        """An unfitted clone of the estimator with these hyperparameters, checked, its free `random_state`s seeded.
 
         Raises:
             StudyInvalid: a name it does not have, or a value it refuses.

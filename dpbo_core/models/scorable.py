@@ -40,7 +40,7 @@ class ScorableModel(ABC):
         raise TypeError(f"a {type(self).__name__} scores records, not persons")
 
     def pair_table(self, records: Encoded, score: PairScore) -> Integers:  # noqa: ARG002
-        """The number of records of each class in each histogram cell, (2, B); TypeError unless overridden.
+        """The number of usable records of each class and histogram cell, (2, B); TypeError unless overridden.
 
         Raises:
             TypeError: the model ranks nothing.

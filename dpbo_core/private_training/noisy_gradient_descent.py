@@ -72,7 +72,7 @@ class NoisyGradientDescent:
 
 
 def _trial_at_rho(rho: float, facts: TrialFacts) -> Trial:
-    """The trial of zCDP cost ρ: the score's share pays for its Gaussian noise, the rest for the training."""
+    """The trial of zCDP cost ρ: a share for the score's Gaussian noise, the rest (all if disjoint) for training."""
     score = facts.gaussian(facts.score_share * rho)
     training = NoisyGradientDescent(facts.estimator, facts.training_cost(rho, from_units(score.rho_units)))
     return with_score(training, score, facts)

@@ -65,7 +65,7 @@ class PredictionSplit:
         return (MEMORY,)
 
     def check(self, public: PublicHalf) -> None:
-        """Refuse bad column names or numbers of records, or one table passed as both public and sensitive.
+        """Refuse one table passed as public and sensitive, and, unless functions predict, bad columns or counts.
 
         Raises:
             StudyInvalid: it is not so. No record's content was looked at.

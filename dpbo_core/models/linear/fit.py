@@ -100,7 +100,7 @@ class LinearModel(ScorableModel):
         return self.steps(records, score)
 
     def pair_table(self, records: Encoded, score: PairScore) -> Integers:
-        """The number of records of each class in each histogram cell of wᵀx, (2, B)."""
+        """The number of usable records of each class in each histogram cell of wᵀx, (2, B)."""
         cells = score.of_margins(self.margins(records.X, np.ones(records.n_records)), self.norm)
         return counts(records.labels, usable(records), cells, score.n_cells)
 

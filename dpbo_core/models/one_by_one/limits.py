@@ -76,7 +76,7 @@ def take_the_clocks_away(libc: ctypes.PyDLL) -> bool:
 
 
 def shared_memory() -> bool:
-    """Whether a copy of this process would share writable memory with it."""
+    """Whether a copy of this process would share writable memory with it; True where that cannot be read."""
     lines = Path("/proc/self/smaps").read_text().splitlines()
     flags = [set(line.split()[1:]) for line in lines if line.startswith("VmFlags:")]
     return not flags or any({"sh", "mw"} <= flag for flag in flags)  # shared, may be written to
