@@ -148,7 +148,7 @@ class AddedAnswers:
         self._numbers = np.zeros((min(n_persons, EXPECTED), n_models + 1), dtype=np.int64)
 
     def add(self, answer: bytes | bytearray) -> None:
-        """Add the persons' sums in the answer for one file: each person's once, and then padding."""
+        """Add the persons' sums in the answer for one file, which names each person once and ends with padding."""
         table = np.frombuffer(answer, dtype=_entry(self._numbers.shape[1] - 1))
         table = table[: np.count_nonzero(table["numbers"][:, -1])]
         rows = [self._rows.setdefault(name, len(self._rows)) for name in table["name"].tolist()]

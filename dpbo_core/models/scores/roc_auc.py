@@ -94,7 +94,7 @@ class RocAuc(PairScore):
     n_cells: ClassVar[int] = N_CELLS  # B: as many as values can be told apart by
 
     def cells(self, name: str, asked: Asked) -> Decisions:
-        """The map from decision values to 1 + a histogram cell, scaled by `asked`'s on public rows, or refused.
+        """The map from decision values to 1 + a histogram cell, by the scale of public ones; refused without these.
 
         Raises:
             StudyInvalid: it gives no values to rank by.
