@@ -2,6 +2,7 @@
 
 import ast
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 
@@ -55,18 +56,27 @@ def _calling(name: str, module: str, tests: dict[str, str]) -> tuple[str, ...]:
 
 
 def _using(name: str, theorem: Path, code: dict[str, str]) -> tuple[str, ...]:
-    """Modules that call this function: of its own paper, or that name the paper."""
+    """Modules that use this function: of its own paper, or that name the paper."""
     own = f"theorems/{theorem.name}"
     calls = {
         path
         for path, text in code.items()
-        if f"{name}(" in text and theorem.stem in text and not path.endswith(own)
+        if theorem.stem in text and not path.endswith(own) and name in _names(text)
     }
-    within = theorem.read_text().count(f"{name}(") > 1
+    within = name in _names(theorem.read_text())
     return (
         tuple(sorted(path.removeprefix("dpbo_core/").removesuffix(".py") for path in calls))
         or ("its own paper",) * within
     )
+
+
+@cache
+def _names(text: str) -> frozenset[str]:
+    """Names and attributes that a module's code imports or uses, called or handed on."""
+    nodes = list(ast.walk(ast.parse(text)))
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    names |= {node.name for node in nodes if isinstance(node, ast.alias)}
+    return frozenset(names | {node.attr for node in nodes if isinstance(node, ast.Attribute)})
 
 
 def page(root: Path) -> str:

@@ -133,8 +133,8 @@ class Balance:
 
     @property
     def remaining(self) -> float:
-        """The unspent ε of the cap, at least 0; 0 where no ε holds for what is spent, else infinite if public."""
-        return max(0.0, self.limit - self.spent) if self.spent < float("inf") else 0.0
+        """The unspent ε of the cap, at least 0; infinite if public, else 0 where no ε holds for what is spent."""
+        return float("inf") if self.limit == float("inf") else max(0.0, self.limit - self.spent)
 
     @property
     def share(self) -> float:

@@ -339,7 +339,7 @@ def meaning(value: Any) -> float | str:
         try:
             return float(value)
         except OverflowError:
-            return math.inf
+            return math.inf if value > 0 else -math.inf
     if not isinstance(value, str):
         return math.nan
     text = value.strip()

@@ -4,6 +4,7 @@ import copy
 import json
 import math
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -130,8 +131,9 @@ def test_the_balance_after_each_study_is_the_ledgers_own(here):
     price = VARIANTS["grid"].plan(problem())
     ledger.reserve(Charge(QueryKey("f" * 64, "open", "s", "1", "grid"), price), noise="injected")
     (item,) = balances(ledger.accounts("open")[0])
-    assert item.remaining == math.inf
-    assert item.share == 0.0
+    assert (item.remaining, item.share) == (math.inf, 0.0)
+    assert replace(item, spent=math.inf).remaining == math.inf  # a Gaussian's draw without a δ
+    assert replace(found[-1], spent=math.inf).remaining == 0.0
 
 
 DIVIDED = ("epsilon", "delta", "rho", "sensitivity", "noise_scale")

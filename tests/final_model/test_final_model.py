@@ -334,7 +334,7 @@ def test_the_module_that_travels_with_a_model_answers_as_the_model_does(kind, tm
 
 def test_the_module_that_travels_reads_values_as_the_table_does():
     values = [1, 1.5, True, "1", " a ", "", "true", "FALSE", "1_0", "nan", None, object(), np.int64(3), np.bool_(1)]
-    values.append(10**400)
+    values += [10**400, -(10**400)]
     assert repr([meaning(value) for value in values]) == repr([canonical(value) for value in values])
 
 
