@@ -63,52 +63,36 @@ def test_every_score_has_been_compared():
     assert set(RECORD_SCORES) == {*CLASSES, *PROBABILITIES, *ERRORS}
 
 
+def best_dummy(name, oracle, truth, weights):
+    """What the best of scikit-learn's dummies reaches by the metric, when its rows have these weights."""
+    X = np.zeros((len(truth), 1))
+    if name == "balanced_accuracy":  # of the shares that the study states
+        return max(np.average((truth == c) / (3 * SHARES[c]), weights=weights) for c in range(3))
+    if name in ERRORS:
+        dummies = [DummyRegressor(strategy=s).fit(X, truth, sample_weight=weights) for s in ("mean", "median")]
+    else:
+        dummies = [DummyClassifier(strategy="constant", constant=c).fit(X, truth) for c in range(3)]
+        dummies.append(DummyClassifier(strategy="prior").fit(X, truth, sample_weight=weights))
+    outcomes = [(one.predict_proba if name in PROBABILITIES else one.predict)(X) for one in dummies]
+    figures = [oracle(truth, outcome, sample_weight=weights) for outcome in outcomes]
+    return max(figures) if name in LARGER_IS_BETTER else min(figures)
+
+
 @pytest.mark.parametrize(("name", "oracle", "outcome", "truth"), list(measures()))
 def test_the_baseline_is_scikit_learns_dummy(name, oracle, outcome, truth):
-    """The best of the dummies that fit the metric, scored by scikit-learn on the same public rows."""
-    score = RECORD_SCORES[name](NUMBERS)
-    found = score.natural_unit.of(
-        constant_score(score, truth, even_weights(len(truth)), n_classes=0 if name in ERRORS else 3)
-    )
-    X = np.zeros((len(truth), 1))
-    if name in ERRORS:
-        dummies = [DummyRegressor(strategy=s).fit(X, truth).predict(X) for s in ("mean", "median")]
-        best = min(oracle(truth, said) for said in dummies)
-    elif name in PROBABILITIES:
-        best = oracle(truth, DummyClassifier(strategy="prior").fit(X, truth).predict_proba(X))
-    else:
-        best = max(
-            oracle(truth, DummyClassifier(strategy="constant", constant=c).fit(X, truth).predict(X))
-            for c in range(3)
-        )
-    assert found == pytest.approx(best, abs=1e-6)
+    """On the same public rows; of persons, each counts once, and a record one over its person's number of them."""
+    people = [None if i % 11 == 0 else f"p{i % 5 if i % 2 else i}" for i in range(len(truth))]
+    by_person = person_weights(people)
+    assert by_person.sum() == pytest.approx(len({person for person in people if person}))
+    score, n_classes = RECORD_SCORES[name](NUMBERS), 0 if name in ERRORS else 3
+    for weights in (even_weights(len(truth)), by_person):
+        given = score.natural_unit.of(constant_score(score, truth, weights, n_classes=n_classes))
+        assert given == pytest.approx(best_dummy(name, oracle, truth, weights), abs=1e-5)
+    assert person_weights([None, None]) is None
 
 
 def test_a_margin_scores_baseline_is_the_largest_class():
     assert constant_margin(Accuracy(), Y, even_weights(len(Y))) == pytest.approx(np.max(SHARES))
-
-
-@pytest.mark.parametrize(("name", "oracle", "outcome", "truth"), list(measures()))
-def test_a_baseline_of_persons_counts_each_once(name, oracle, outcome, truth):
-    """As scikit-learn's dummies score when each record weighs one over its person's number of records."""
-    people = [None if i % 11 == 0 else f"p{i % 5 if i % 2 else i}" for i in range(len(truth))]
-    weights = person_weights(people)
-    assert weights.sum() == pytest.approx(len({person for person in people if person}))
-    score, X = RECORD_SCORES[name](NUMBERS), np.zeros((len(truth), 1))
-    given = score.natural_unit.of(constant_score(score, truth, weights, n_classes=0 if name in ERRORS else 3))
-    if name in ERRORS:
-        mean = np.average(truth, weights=weights)
-        median = DummyRegressor(strategy="median").fit(X, truth, sample_weight=weights).predict(X)[0]
-        best = min(oracle(truth, np.full(len(truth), c), sample_weight=weights) for c in (mean, median))
-    elif name in PROBABILITIES:
-        dummy = DummyClassifier(strategy="prior").fit(X, truth, sample_weight=weights)
-        best = oracle(truth, dummy.predict_proba(X), sample_weight=weights)
-    elif name == "balanced_accuracy":  # of the shares that the study states
-        best = max(np.average((truth == c) / (3 * SHARES[c]), weights=weights) for c in range(3))
-    else:
-        best = max(oracle(truth, np.full(len(truth), c), sample_weight=weights) for c in range(3))
-    assert given == pytest.approx(best, abs=1e-5)
-    assert person_weights([None, None]) is None
 
 
 def test_a_class_of_probabilities_has_to_beat_the_best_class_and_not_the_most_frequent():
