@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from dpbo_core.errors import DpboError
+from dpbo_core.mechanisms.noise import OperatingSystemNoise
 from dpbo_core.methods import method_named
-from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.sigmoid import Sigmoid
 from dpbo_core.privacy.sensitive import Sensitive
@@ -62,14 +62,6 @@ class NamedTrainer:
     def public_steps(self, point, *, seed):
         """Every record scores as their mean does."""
         return np.full(self.n_records, round(self.public_score(point, seed=seed) * GRID))
-
-
-class OneWeightTrainer:
-    """Real linear models w = 1/λ on one feature, so that Algorithm 3's trained bounds mean something."""
-
-    def train(self, point):
-        lam = point["lambda"]
-        return LinearModel(np.array([min(1.0, 0.1 / lam)]), lam, 0.0)
 
 
 @dataclass
@@ -126,6 +118,17 @@ class Memory:
         if spend.what not in self.kept:
             self.kept[spend.what] = draw()
         return self.kept[spend.what]
+
+
+class Watch(OperatingSystemNoise):
+    """The system's noise, which keeps every vector that it drew."""
+
+    def __init__(self):
+        self.drawn = []
+
+    def draw_many(self, measurement, size, imitation):
+        self.drawn.append(super().draw_many(measurement, size, imitation))
+        return self.drawn[-1]
 
 
 def problem(*, n_candidates=12, n_validation=50, epsilon=1.0, delta=1e-6, steps=30, k=1, **search):

@@ -24,6 +24,7 @@ from dpbo_core.gp.kernels import Kernel
 from dpbo_core.gp.posterior import Posterior
 
 JITTER = 1e-10  # added to the diagonal of exact observations; declared, not hidden
+FAILURE = 0.01  # probability that some bound of some step fails, if the prior is true
 DEEPEST = 26  # cells of side 2^−26; candidates closer than that count as one
 
 
@@ -54,19 +55,18 @@ def dyadic_levels(encoded: NDArray[np.float64]) -> NDArray[np.int64]:
 class BranchAndBound:
     """Branch and bound by ask and tell: ask which candidate to evaluate, tell its exact score."""
 
-    def __init__(self, encoded: NDArray[np.float64], kernel: Kernel, *, failure_probability: float = 0.01) -> None:
+    def __init__(self, encoded: NDArray[np.float64], kernel: Kernel) -> None:
         """A search before the first evaluation.
 
         Args:
             encoded: Λ in the unit cube, shape (N, d).
             kernel: prior covariance.
-            failure_probability: that some bound of some step fails, if the prior is true; in (0, 1).
         """
         self._posterior = Posterior(encoded, kernel, JITTER)
         self._levels = dyadic_levels(encoded)
         self._region = np.ones(len(encoded), dtype=bool)
         self._evaluated = np.zeros(len(encoded), dtype=bool)
-        self._delta, self._level, self._n_evaluated = failure_probability, 0, 0
+        self._level, self._n_evaluated = 0, 0
 
     @property
     def region(self) -> NDArray[np.int64]:
@@ -85,7 +85,7 @@ class BranchAndBound:
         while True:
             waiting = np.flatnonzero(self._region & ~self._evaluated & (self._levels <= self._level))
             if waiting.size:
-                return int(waiting[np.argmax(self._upper_bound()[waiting])])
+                return int(waiting[np.argmax((self._posterior.mean + self._deviation_bound())[waiting])])
             if not (self._region & ~self._evaluated).any():
                 region = self.region
                 return int(region[np.argmax(self._posterior.mean[region])])
@@ -105,12 +105,8 @@ class BranchAndBound:
     def _deviation_bound(self) -> NDArray[np.float64]:
         """√β_t times each candidate's posterior standard deviation, (N,)."""
         t, N = max(1, self._n_evaluated), len(self._region)
-        beta = 2.0 * math.log(N * t**2 * math.pi**2 / (6.0 * self._delta))
+        beta = 2.0 * math.log(N * t**2 * math.pi**2 / (6.0 * FAILURE))
         return np.asarray(math.sqrt(beta) * self._posterior.std)
-
-    def _upper_bound(self) -> NDArray[np.float64]:
-        """Each candidate's upper confidence bound μ + √β_t·σ, (N,)."""
-        return np.asarray(self._posterior.mean + self._deviation_bound())
 
     def _shrink(self) -> None:
         """Drop the candidates that cannot be the maximiser: R ← {λ ∈ R: UCB(λ) ≥ max LCB}."""

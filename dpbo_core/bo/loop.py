@@ -22,12 +22,7 @@ class BayesianSearch:
     again, in another process too, takes the same path.
     """
 
-    def __init__(
-        self,
-        posterior: Posterior,
-        acquisition: Acquisition,
-        seed: int,
-    ) -> None:
+    def __init__(self, posterior: Posterior, acquisition: Acquisition, seed: int) -> None:
         """A search before its first value.
 
         Args:

@@ -7,7 +7,7 @@
 | x_1 … x_t | `indices` | candidates observed, repeats allowed | t indices |
 | K | — | prior covariance k(x_i, x_j) | (t, t) |
 | σ² | `noise_variance` | noise of one observation, at least `JITTER` | scalar |
-| L | `lower()` | L Lᵀ = K + σ²I | (t, t) |
+| L | — | L Lᵀ = K + σ²I | (t, t) |
 | V | `rows`, `columns` | V = L⁻¹ k(X, Λ) | (t, N) |
 
 Row t of L is V[:t−1, x_t] followed by its pivot, so V holds L: nothing is solved for, and one product of a row
@@ -35,7 +35,6 @@ class GrowingCholesky:
     def __init__(self, n_candidates: int, noise_variance: float, expected: int = 0) -> None:
         self.noise_variance = max(noise_variance, JITTER)
         self.indices: list[int] = []
-        self._pivots: list[float] = []
         self._n_candidates = n_candidates
         self._height = _STACK if n_candidates > _SMALL else 64
         self._first = max(min(expected, _EXPECTED), self._height)
@@ -70,7 +69,6 @@ class GrowingCholesky:
                 before = np.subtract(before, scratch, out=row)
         np.multiply(before, 1.0 / pivot, out=row)
         self.indices.append(index)
-        self._pivots.append(pivot)
         return row, pivot
 
     def _new_row(self) -> NDArray[np.float64]:
@@ -92,8 +90,3 @@ class GrowingCholesky:
         """The columns of V = L⁻¹k at the candidates `chosen`: (m,) indices → (t, m)."""
         parts = [stack[:, chosen] for stack in self._stacks]
         return np.concatenate([np.empty((0, len(chosen))), *parts])[: len(self)]
-
-    def lower(self) -> NDArray[np.float64]:
-        """The factor L, lower triangular, shape (t, t): L·Lᵀ is the matrix so far."""
-        L = np.tril(self.columns(np.array(self.indices, dtype=np.int64)).T, -1)
-        return L + np.diag(self._pivots)

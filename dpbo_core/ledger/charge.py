@@ -47,13 +47,9 @@ class WarmStart:
     series: str
     releases: tuple[str, ...]
 
-    def to_json(self) -> dict[str, Any]:
-        """The warm start (earlier releases that a search begins with) as the JSON that the ledger stores."""
-        return {"series": self.series, "releases": list(self.releases)}
-
 
 def read_warm_start(value: Mapping[str, Any]) -> WarmStart:
-    """The warm start (earlier releases that a search begins with) in the JSON that `to_json` made.
+    """The warm start (earlier releases that a search begins with) in the JSON that the ledger stores.
 
     Raises:
         TypeError, LookupError: it is none.

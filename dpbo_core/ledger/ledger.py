@@ -135,12 +135,7 @@ class PrivacyLedger(OwnersLedger):
                 write_fact(writer, key.dataset, ASKED, key.fingerprint, {"by": asked_by[:MOST_WORDS]})
             warm_start = warm_start_of(writer.connection, charge.key.fingerprint)
         return Reservation(
-            self._store,
-            numbers[0],
-            charge.key,
-            noise,
-            warm_start=warm_start,
-            until_released=charge.until_released,
+            self._store, numbers[0], charge.key, noise, warm_start=warm_start, until_released=charge.until_released
         )
 
     def check_room(self, charge: Charge) -> None:
@@ -153,12 +148,7 @@ class PrivacyLedger(OwnersLedger):
             raise _RollbackError
 
     def _charged(
-        self,
-        writer: Writer,
-        charge: Charge,
-        guarantees: Sequence[PrivacyGuarantee],
-        noise: str,
-        caller: Caller,
+        self, writer: Writer, charge: Charge, guarantees: Sequence[PrivacyGuarantee], noise: str, caller: Caller
     ) -> int:
         """Charge a query in the writer's transaction unless it was charged before: the number of its charge."""
         key, plan, k = charge.key, charge.plan, charge.max_records_per_person
@@ -189,7 +179,7 @@ class PrivacyLedger(OwnersLedger):
         if not (fixed or budget.public or guarantee.unit is PrivacyUnit.PERSON):
             write_fact(writer, dataset, RECORDS, str(k), {})
         if charge.warm_start is not None:
-            write_fact(writer, dataset, LEARNED, key.fingerprint, charge.warm_start.to_json())
+            write_fact(writer, dataset, LEARNED, key.fingerprint, asdict(charge.warm_start))
         return number
 
     def way_of_answers(self, dataset: str, publication: str) -> Mapping[str, Any] | None:

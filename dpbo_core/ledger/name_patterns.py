@@ -17,14 +17,10 @@ FIELDS = {
     "hour": "%Y-%m-%dT%H",
     "time": "%Y-%m-%dT%H:%M:%SZ",
 }
-_DAY = r"\d{4}-\d\d-\d\d"
+_YEARS = ("%Y", "%G")  # of four digits; all other parts have two
 _WRITTEN = {
-    "year": r"\d{4}",
-    "month": r"\d{4}-\d\d",
-    "week": r"\d{4}-W\d\d",
-    "date": _DAY,
-    "hour": _DAY + r"T\d\d",
-    "time": _DAY + r"T\d\d:\d\d:\d\dZ",
+    name: re.sub("%.", lambda part: r"\d{4}" if part[0] in _YEARS else r"\d\d", form)
+    for name, form in FIELDS.items()
 }
 _FIELD = re.compile(r"\{([^{}]*)\}")
 

@@ -113,9 +113,7 @@ def not_allowed(dataset: str, source: Source) -> PolicyRefused:
 
 
 @row_decoding()
-def check_limits(
-    connection: sa.Connection, dataset: str, charges: Sequence[float], epsilon: float, now: datetime | None = None
-) -> None:
+def check_limits(connection: sa.Connection, dataset: str, charges: Sequence[float], epsilon: float) -> None:
     """Refuse a run that Prefect starts if it asks for more than the owner allows one run, or one day.
 
     Args:
@@ -123,7 +121,6 @@ def check_limits(
         dataset: whose cap pays.
         charges: ε of the study, and of what is reserved together with it.
         epsilon: of the one that is charged now.
-        now: in UTC; the clock's where None.
 
     Raises:
         PolicyRefused: it asks for more.
@@ -140,9 +137,8 @@ def check_limits(
     most = largest_of(connection, dataset, A_DAY)
     if most is None:
         return
-    since = (datetime.now(UTC) if now is None else now) - timedelta(days=1)
-    since_then = {"dataset": dataset, "since": since.isoformat(timespec="seconds")}
-    charged = [row["epsilon"] for row in connection.scalars(SPENT_SINCE, since_then)]
+    since = (datetime.now(UTC) - timedelta(days=1)).isoformat(timespec="seconds")
+    charged = [row["epsilon"] for row in connection.scalars(SPENT_SINCE, {"dataset": dataset, "since": since})]
     spent = [float("inf") if amount is None else float(amount) for amount in charged]
     if _beyond((*spent, epsilon), most):
         raise PolicyRefused(

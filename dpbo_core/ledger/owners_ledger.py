@@ -97,11 +97,7 @@ class OwnersLedger(RecordedStudies):
         return existing is None
 
     def approve(
-        self,
-        dataset: str,
-        cap: PrivacyBudget | None,
-        sources: tuple[Source, ...],
-        estimators: tuple[str, ...] = (),
+        self, dataset: str, cap: PrivacyBudget | None, sources: tuple[Source, ...], estimators: tuple[str, ...] = ()
     ) -> None:
         """Record cap, sources and estimators of studies that others will start; nothing if the dataset has no cap.
 

@@ -33,16 +33,7 @@ from dpbo_core.errors import LedgerDamaged, PolicyRefused
 from dpbo_core.ledger.accounts import cap_of
 from dpbo_core.ledger.address import LEDGER_SETTING, STATE
 from dpbo_core.ledger.audit import opened, unsound, unsound_copy, verify
-from dpbo_core.ledger.dataset_metadata import (
-    ALLOWED,
-    CAP,
-    CODE,
-    RECOVERED,
-    SCORE,
-    SOURCE,
-    facts_about,
-    write_fact,
-)
+from dpbo_core.ledger.dataset_metadata import ALLOWED, CAP, CODE, RECOVERED, SCORE, SOURCE, facts_about, write_fact
 from dpbo_core.ledger.history import (
     RESTORATION,
     Link,
@@ -171,7 +162,7 @@ class _Recovery:
         """Add the exported entry `link`, whose content is `row`, unless the ledger has it."""
         missing = link.hash not in self.present
         if link.about == RESERVATIONS.name:
-            number = self._recover_reservation(link, row) if missing else row["id"]
+            number = self._charge(link, row) if missing else row["id"]
             self.numbers[row["id"]] = (row["dataset"], number)
         elif missing and link.about == DATASETS.name:
             self._recover_cap(link, row)
@@ -203,11 +194,6 @@ class _Recovery:
         if write_fact(self.writer, row["name"], CAP, link.hash, amounts):
             self.added.smaller_caps.append(row["name"])
 
-    def _recover_reservation(self, link: Link, row: Row) -> int:
-        """Add a lost charge, unless it was recovered before: its number in this ledger."""
-        earlier = facts_about(self.writer.connection, row["dataset"], RECOVERED).get(link.hash)
-        return int(earlier["reservation"]) if earlier is not None else self._charge(link, row)
-
     def _recover_draw(self, link: Link, row: Row) -> None:
         """Add a lost noise draw to its charge, or with a charge of its own where it was drawn anew since."""
         dataset, number = self.numbers[row["reservation"]]
@@ -225,7 +211,10 @@ class _Recovery:
         self.added.draws += 1
 
     def _charge(self, link: Link, row: Row) -> int:
-        """Add a lost charge, under another name if its study was charged again since: its number."""
+        """Add a lost charge unless it was, under another name if its study was charged again since: its number."""
+        earlier = facts_about(self.writer.connection, row["dataset"], RECOVERED).get(link.hash)
+        if earlier is not None:
+            return int(earlier["reservation"])
         taken = sa.select(RESERVATIONS.c.id).where(RESERVATIONS.c.fingerprint == row["fingerprint"])
         written = {name: cell for name, cell in row.items() if name != "id"}
         if self.writer.connection.scalar(taken) is not None:

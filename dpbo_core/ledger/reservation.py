@@ -35,8 +35,6 @@ class Reservation:
         warm_start: what its search begins with, as it was fixed with the charge; None where it begins afresh.
     """
 
-    __slots__ = ("_id", "_key", "_store", "_until_released", "noise", "warm_start")
-
     def __init__(
         self,
         store: LedgerStore,
@@ -56,11 +54,7 @@ class Reservation:
             return self._outcome_of(connection, what)
 
     def record(
-        self,
-        spend: Spend,
-        draw: Callable[[], Mapping[str, Any]],
-        *,
-        check: Check | None = None,
+        self, spend: Spend, draw: Callable[[], Mapping[str, Any]], *, check: Check | None = None
     ) -> Mapping[str, Any]:
         """The recorded outcome of a priced draw; if none, `check` may refuse, else draw and record it as one.
 
@@ -95,8 +89,8 @@ class Reservation:
             if stored is None:
                 if check is not None:
                     check(self._draws_by_name(writer.connection))
-                now = utc_now()
-                release = replace(release, guarantee=self._as_published(writer.connection, release.guarantee))
+                now, dataset = utc_now(), self._key.dataset
+                release = replace(release, guarantee=as_published(writer.connection, dataset, release.guarantee))
                 recorded = {"identity": self._store.identity, "head": writer.last.hash}
                 final = replace(release, release_id=self._key.fingerprint[:16], released_at=now, ledger=recorded)
                 stored = final.to_json()
@@ -106,11 +100,7 @@ class Reservation:
     def assumed(self, guarantee: PrivacyGuarantee) -> PrivacyGuarantee:
         """The guarantee as a release states it: with `published_records` if the owner published any."""
         with self._store.reading() as connection:
-            return self._as_published(connection, guarantee)
-
-    def _as_published(self, connection: sa.Connection, guarantee: PrivacyGuarantee) -> PrivacyGuarantee:
-        """The guarantee, with `published_records` if the dataset's owner published any of its files."""
-        return as_published(connection, self._key.dataset, guarantee)
+            return as_published(connection, self._key.dataset, guarantee)
 
     @row_decoding()
     def _outcome_of(self, connection: sa.Connection, what: str) -> Mapping[str, Any] | None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.mechanisms.checks import check_integer, check_price, within_range
+from dpbo_core.mechanisms.checks import LARGEST_NOISE, check_integer, check_price
 from dpbo_core.mechanisms.noise import Imitation, NoiseSource
 from dpbo_core.privacy.sensitive import Sensitive
 
@@ -21,12 +21,7 @@ Sampler = Callable[[np.random.Generator, int], NDArray[np.float64]]
 
 
 def draw_each(
-    measurement: Any,
-    *,
-    sensitivity: int,
-    planned: Collection[int | None],
-    imitated: Sampler,
-    source: NoiseSource,
+    measurement: Any, *, sensitivity: int, planned: Collection[int | None], imitated: Sampler, source: NoiseSource
 ) -> list[Callable[[Sensitive[int]], int]]:
     """Draw one noise for each planned price, refused if it costs more: functions that each add theirs to a
     sensitive integer, to be called once.
@@ -60,5 +55,9 @@ def rounded(imitated: Sampler) -> Imitation:
 
 
 def _noisy_sum(noise: Sensitive[int], value: Sensitive[int]) -> int:
-    """The exact integer `value` plus the noise, clamped to ±2⁶²; refused unless an integer in range."""
-    return within_range(check_integer(value.expose()) + noise.expose())
+    """The exact integer `value` plus the noise, clamped to ±2⁶² so that an overflow reveals nothing of the value.
+
+    Raises:
+        MechanismRefused: a value that is not an exact integer in range.
+    """
+    return max(-LARGEST_NOISE, min(LARGEST_NOISE, check_integer(value.expose()) + noise.expose()))

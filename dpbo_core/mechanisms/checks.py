@@ -64,11 +64,6 @@ def check_table(table: NDArray[np.int64], shape: tuple[int, ...]) -> NDArray[np.
     return table
 
 
-def within_range(drawn: int) -> int:
-    """The noised integer clamped to ±2⁶²: post-processing, so that an overflow reveals nothing of the value."""
-    return max(-LARGEST_NOISE, min(LARGEST_NOISE, drawn))
-
-
 def check_price(price: float, planned_units: int | None) -> None:
     """Refuse an ε or ρ, of the mechanism's own privacy map, above the planned one in 10⁻¹²; None admits none."""
     if planned_units is None or not math.isfinite(price) or spent_units(price) > planned_units:

@@ -73,10 +73,6 @@ class LaplaceHistogram:
             measurement, self.size, rounded(lambda rng, size: rng.laplace(scale=self.scale, size=size))
         )
         drawn = Sensitive(np.clip(noise, -LARGEST_NOISE, LARGEST_NOISE))
-        return lambda value: _noisy_counts(check_table(value.expose(), (self.size,)), drawn)
-
-
-def _noisy_counts(table: Cells, noise: Sensitive[Cells]) -> list[int]:
-    """The exact counts `table` plus the noise of each, clamped to ±2⁶²."""
-    together: list[int] = np.clip(table + noise.expose(), -LARGEST_NOISE, LARGEST_NOISE).tolist()
-    return together
+        return lambda value: np.clip(
+            check_table(value.expose(), (self.size,)) + drawn.expose(), -LARGEST_NOISE, LARGEST_NOISE
+        ).tolist()

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
+from itertools import takewhile
 
 import numpy as np
 
@@ -73,7 +74,8 @@ class _Law(ABC):
     def tail(self, cap: int) -> float:
         """The probability of more than `cap` trials, rounded up."""
         with localcontext(Context(prec=_DIGITS)):
-            reached = sum((mass for _, mass in self._masses_to(cap)), Decimal(0))
+            masses = takewhile(lambda pair: pair[0] <= cap, self.masses())
+            reached = sum((mass for _, mass in masses), Decimal(0))
             above = max(Decimal(0), 1 - reached) + Decimal("1e-90")
             return math.nextafter(float(above), math.inf)
 
@@ -103,13 +105,6 @@ class _Law(ABC):
             return self.quantile(int.from_bytes(rng.bytes(BITS // 8), "big"))
 
         return int(source.draw(lambda _: self.quantile(secrets.randbits(BITS)), None, imitation))
-
-    def _masses_to(self, cap: int) -> Iterator[tuple[int, Decimal]]:
-        """Pairs (k, Pr[K = k]) of the number of trials K up to `cap`."""
-        for k, mass in self.masses():
-            if k > cap:
-                return
-            yield k, mass
 
 
 @dataclass(frozen=True)

@@ -77,8 +77,6 @@ def selection_epsilon(
         return math.inf
 
     def renyi(alpha: float) -> float:
-        if alpha * (upper - lower) > upper:
-            return math.inf
         hat = wang_2023.poisson_epsilon_hat(alpha=alpha, lower=lower, upper=upper)
         return wang_2023.poisson_renyi(
             alpha=alpha,
@@ -146,12 +144,7 @@ class RepeatAndSelect:
             if delta < 0.0:
                 return math.inf
         return selection_epsilon(
-            self.stopping,
-            self.trial,
-            lower=self.lower,
-            upper=self.upper,
-            delta=delta,
-            calibration=self.calibration,
+            self.stopping, self.trial, lower=self.lower, upper=self.upper, delta=delta, calibration=self.calibration
         )
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[Procedure]], Any]:

@@ -225,7 +225,7 @@ class DpHypo:
     def outlook(self, problem: Problem) -> Outlook:
         """The expected error: noise of the best of K qualities, of the training, and candidates never tried."""
         trial, mechanism = self._calibrated(problem)
-        scale, mean = trial.score_scale * problem.score_per_step, mechanism.stopping.expected
+        scale, mean = trial.score.scale * problem.score_per_step, mechanism.stopping.expected
         # the best of K noisy qualities is too good by about b(1 + log K); a random K sees the top 1/(K+1)
         error = scale * (1.0 + math.log(mean))
         error += problem.score_range * (training_loss(trial, problem) if self.trains_once else 1.0 / (mean + 1.0))
@@ -316,7 +316,7 @@ class DpHypo:
             delta_units,
             cap,
             sensitivity=problem.record_steps * problem.score_per_step,
-            noise_scale=trial.score_scale * problem.score_per_step,
+            noise_scale=trial.score.scale * problem.score_per_step,
             calibration=self.calibration,
         )
         return trial, mechanism
@@ -349,7 +349,7 @@ class DpHypo:
         lower, upper = self.bounds
         if lower == 1.0 or upper == 1.0:  # the only density in the box is the prior
             return UniformSampler(prior)
-        deviation = min(1.0, trial.score_scale / problem.range_steps)
+        deviation = min(1.0, trial.score.scale / problem.range_steps)
         kernel = stated_kernel(problem, SPREAD**2)  # of qualities as shares of their range
         return GaussianProcessSampler(
             Posterior(problem.candidates.encoded, kernel, max(deviation**2, 1e-8), CENTRE),

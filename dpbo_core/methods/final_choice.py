@@ -30,10 +30,7 @@ from dpbo_core.problem.problem import Problem
 from dpbo_core.problem.search import USUAL_STEPS
 
 FinalChoice = Literal["exponential", "permute_and_flip"]
-KINDS: Mapping[FinalChoice, SelectionKind] = {
-    "exponential": EXPONENTIAL,
-    "permute_and_flip": PERMUTE_AND_FLIP,
-}
+KINDS: Mapping[FinalChoice, SelectionKind] = {"exponential": EXPONENTIAL, "permute_and_flip": PERMUTE_AND_FLIP}
 USUAL_LOOK = 0.25
 ENDS: Mapping[FinalChoice, tuple[float, float, int]] = {  # usual final share, look's share and steps
     "exponential": (0.0, USUAL_LOOK, USUAL_STEPS),

@@ -119,12 +119,6 @@ MOST = 1e6  # largest ratio of two weights: beyond it a candidate may as well be
 NOISE_VARIANCE = 1e-2  # of a public study's standardised score
 
 
-def uniform(problem: Problem) -> NDArray[np.float64]:
-    """The prior that prefers no candidate: 1/N for each, (N,)."""
-    N = len(problem.candidates)
-    return np.full(N, 1.0 / N)
-
-
 def informed(prior: Sequence[Any], problem: Problem) -> NDArray[np.float64]:
     """The prior π₀ that a study states, (N,), refused if unusable; the uniform one where it states none.
 
@@ -132,7 +126,7 @@ def informed(prior: Sequence[Any], problem: Problem) -> NDArray[np.float64]:
         StudyInvalid: it is neither of the two forms.
     """
     if not prior:
-        return uniform(problem)
+        return np.full(len(problem.candidates), 1.0 / len(problem.candidates))
     if all(isinstance(one, Mapping) for one in prior):
         return _of_public_study(prior, problem)
     return _of_weights(prior, problem)
@@ -225,13 +219,7 @@ class HypoSearch(Opaque):
 
     __slots__ = ("_make_sampler", "_mechanism", "_method", "_only", "_plan", "_prior", "_problem", "_trial")
 
-    def __init__(
-        self,
-        method: Method,
-        problem: Problem,
-        plan: PrivacyPlan,
-        trials: Trials,
-    ) -> None:
+    def __init__(self, method: Method, problem: Problem, plan: PrivacyPlan, trials: Trials) -> None:
         self._prior = prior_weights(trials.prior.tolist())
         self._method, self._problem, self._plan, self._only = method, problem, plan, trials.only
         self._trial, self._mechanism, self._make_sampler = trials.trial, trials.mechanism, trials.sampler
@@ -304,15 +292,10 @@ class HypoSearch(Opaque):
             return self._only
         N, (lower, upper) = len(self._problem.candidates), (self._mechanism.lower, self._mechanism.upper)
         if isinstance(sampler, UniformSampler):
-            return draw_index([1] * N if self._is_uniform else self._prior, source)
+            return draw_index(self._of_prior or [1] * N, source)
         fallback = [weight / sum(self._prior) for weight in self._prior]
         density = attempted(lambda: sampler.density().tolist(), fallback)
         return draw_index(bounded_weights(density, lower=lower, upper=upper, prior=self._of_prior), source)
-
-    @property
-    def _is_uniform(self) -> bool:
-        """Whether the prior prefers no candidate."""
-        return self._of_prior is None
 
     @property
     def _of_prior(self) -> list[int] | None:

@@ -12,7 +12,6 @@ from dpbo_core.privacy.library_version import library_version
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import COUNTS, LEARNED_FROM, PAIRS, Release
 from dpbo_core.problem.problem import Problem
-from dpbo_core.space.earlier import EarlierEdition
 
 
 def make_release(
@@ -35,6 +34,7 @@ def make_release(
     if baseline and problem.n_persons is not None:
         baseline["baseline_by"] = problem.baseline_by
     assumed = plan.guarantee.assumptions
+    earlier = [{"edition": item.edition, "release_id": item.release_id} for item in problem.earlier or ()]
     options = {item.name: getattr(method, item.name) for item in fields(method) if item.name != "kind"}
     return Release(
         value=value,
@@ -62,7 +62,7 @@ def make_release(
             **({"rowwise": "enforced"} if problem.model.enforced else {}),
             **({"score_bound": score_bound} if score_bound else {}),
             **({"chosen_by_advice": problem.advice} if problem.advice else {}),
-            **({} if problem.earlier is None else {LEARNED_FROM: _edition_names(problem.earlier)}),
+            **({} if problem.earlier is None else {LEARNED_FROM: earlier}),
         },
         noise=noise.standing,
     )
@@ -72,12 +72,4 @@ def averaged_facts(problem: Problem) -> dict[str, int | None]:
     """The public counts behind the score's average: persons, or records and how many of one person count."""
     if problem.n_persons is not None:
         return {"n_persons": problem.n_persons}
-    return {
-        "n_validation": problem.n_validation,
-        "max_records_per_person": problem.max_records_per_person,
-    }
-
-
-def _edition_names(earlier: tuple[EarlierEdition, ...]) -> list[dict[str, str]]:
-    """The names and release ids of the earlier editions (runs) that a search learned from."""
-    return [{"edition": item.edition, "release_id": item.release_id} for item in earlier]
+    return {"n_validation": problem.n_validation, "max_records_per_person": problem.max_records_per_person}

@@ -26,10 +26,7 @@ Message = Callable[[BaseException], BaseException | None]
 
 
 def sealed(
-    work: Callable[[], T],
-    *,
-    failure: Callable[[], BaseException] = Sealed,
-    message: Message | None = None,
+    work: Callable[[], T], *, failure: Callable[[], BaseException] = Sealed, message: Message | None = None
 ) -> T:
     """The result of `work`; any exception but the operator's Ctrl-C becomes the error that `message` makes of it,
     or else `failure`, without data.

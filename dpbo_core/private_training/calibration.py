@@ -70,12 +70,7 @@ def _largest_trial_cost(terms: Terms, facts: TrialFacts) -> float | None:
         """Whether the whole selection, with trials of this cost, stays within ε of the terms."""
         trial = base.trial(cost, facts).curve
         price = selection_epsilon(
-            terms.law,
-            trial,
-            lower=terms.lower,
-            upper=terms.upper,
-            delta=terms.delta,
-            calibration=terms.calibration,
+            terms.law, trial, lower=terms.lower, upper=terms.upper, delta=terms.delta, calibration=terms.calibration
         )
         return math.isfinite(price) and spent_units(price) <= allowed_units(terms.epsilon)
 

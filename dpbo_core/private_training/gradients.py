@@ -18,7 +18,6 @@ difference. Together, over d·K coordinates in ℓ₂: 2·2²⁰ + √(dK)·(1 +
 """
 
 import math
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +26,6 @@ from dpbo_core.data import Encoded
 from dpbo_core.models.linear.fit import LinearModel, SoftmaxModel
 from dpbo_core.private_training.algorithm import PrivateModel
 
-Estimator = Literal["logistic", "softmax"]
 STEPS = 2**20
 _U = 2.0**-53
 _SLACK = 1e-9  # ‖v_i‖ aims this much below C, far more than its own rounding

@@ -20,6 +20,7 @@ Guarantee: ε = ε_Z + ε_J + ε_out, pure, under replace-one; no assumption.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.private_training.algorithm import Axis, PrivateModel, Sizes
 from dpbo_core.private_training.base import Base
 from dpbo_core.private_training.solving import LOGISTIC_ONLY, check_solvable, noise_of, noised, tolerance
-from dpbo_core.private_training.trial import Trial, TrialFacts, pure_trial
+from dpbo_core.private_training.trial import pure_trial
 from dpbo_core.theorems.chaudhuri_2011 import theorem_9_jacobian
 
 AXES = {"lambda": Axis(None)}
@@ -117,11 +118,11 @@ def _longest_tilt(tilt: DiscreteLaplaceVector) -> float:
     return GRID * longest * math.sqrt(tilt.size)
 
 
-def _trial_at_epsilon(epsilon: float, facts: TrialFacts) -> Trial:
-    """The trial (training and noisy score) of objective perturbation that costs ε."""
-    return pure_trial(facts, epsilon, ObjectivePerturbation)
-
-
 OBJECTIVE_PERTURBATION = Base(
-    "objective_perturbation", _trial_at_epsilon, AXES, pure=True, models=("logistic",), why_models=LOGISTIC_ONLY
+    "objective_perturbation",
+    partial(pure_trial, ObjectivePerturbation),
+    AXES,
+    pure=True,
+    models=("logistic",),
+    why_models=LOGISTIC_ONLY,
 )

@@ -15,6 +15,7 @@ shorter by √2 on average and has no exact sampler.)
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.private_training.algorithm import Axis, PrivateModel, Sizes
 from dpbo_core.private_training.base import Base
 from dpbo_core.private_training.solving import LOGISTIC_ONLY, check_solvable, noise_of, noised, tolerance
-from dpbo_core.private_training.trial import Trial, TrialFacts, pure_trial
+from dpbo_core.private_training.trial import pure_trial
 from dpbo_core.theorems.chaudhuri_2011 import corollary_8_sensitivity
 
 AXES = {"lambda": Axis(None)}
@@ -68,11 +69,11 @@ class OutputPerturbation:
         return LinearModel(weights, regularization, math.inf)
 
 
-def _trial_at_epsilon(epsilon: float, facts: TrialFacts) -> Trial:
-    """The trial (training and noisy score) of output perturbation that costs ε."""
-    return pure_trial(facts, epsilon, OutputPerturbation)
-
-
 OUTPUT_PERTURBATION = Base(
-    "output_perturbation", _trial_at_epsilon, AXES, pure=True, models=("logistic",), why_models=LOGISTIC_ONLY
+    "output_perturbation",
+    partial(pure_trial, OutputPerturbation),
+    AXES,
+    pure=True,
+    models=("logistic",),
+    why_models=LOGISTIC_ONLY,
 )

@@ -40,11 +40,6 @@ class Trial:
     curve: RenyiCurve
 
     @property
-    def score_scale(self) -> float:
-        """The noise scale of the trial's score q, in units of the integer sum."""
-        return self.score.scale
-
-    @property
     def described(self) -> str:
         """The cost of one trial (a training and its noisy score) in a few words."""
         if self.curve.pure:
@@ -94,7 +89,7 @@ class TrialFacts:
         return DiscreteGaussian(self.record_steps, _units(rho), self.score_per_step)
 
 
-def pure_trial(facts: TrialFacts, cost: float, make: Callable[[float], PrivateTraining]) -> Trial:
+def pure_trial(make: Callable[[float], PrivateTraining], cost: float, facts: TrialFacts) -> Trial:
     """A trial of pure ε = `cost`, split between `make`'s training and its score, or spent on each if disjoint."""
     score = facts.laplace(facts.score_share * cost)
     return with_score(

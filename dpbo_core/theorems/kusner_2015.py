@@ -269,10 +269,7 @@ def theorem_5_sensitivity(
         n_steps=n_steps, dimension=dimension, rate_constant=rate_constant, decay_constant=decay_constant
     )
     c = similarity_bound(
-        n_events=2.0 * n_candidates,
-        delta=delta,
-        dataset_similarity=dataset_similarity,
-        score_change=score_change,
+        n_events=2.0 * n_candidates, delta=delta, dataset_similarity=dataset_similarity, score_change=score_change
     )
     return (rate + c) * _UP
 

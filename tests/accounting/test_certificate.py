@@ -72,6 +72,7 @@ EDITS = {
     "another mechanism of the same formula": lambda d: [
         s.update(mechanism=OTHER.get(s["mechanism"], s["mechanism"])) for s in d["spends"]
     ],
+    "a mechanism that nobody declared": lambda d: d["spends"][0].update(mechanism="unheard of"),
     "another unit": lambda d: d["guarantee"].update(unit="training_record"),
     "the rows of a table": lambda d: d["guarantee"].update(unit="candidate_row"),
     "persons of no column": lambda d: d["guarantee"].update(unit="person"),
@@ -86,8 +87,7 @@ def test_an_edit_is_caught(name, edit):
     honest = document(name, steps=5)
     edited = copy.deepcopy(honest)
     EDITS[edit](edited)
-    harmless = name == "grid" and edit in ("a smaller δ", "cheaper draws", "a pure ε for a Gaussian")
-    if harmless and edit == "a smaller δ":  # it is 0 already
+    if (name, edit) == ("grid", "a smaller δ"):  # it is 0 already
         recompute(read_certificate(edited, CERTIFIED), CERTIFIED)
         return
     with pytest.raises(CertificateFalse):
@@ -153,24 +153,12 @@ def test_a_method_that_nobody_declared_is_refused(kind):
         recompute(read_certificate(divided, CERTIFIED), CERTIFIED)
 
 
-def test_a_mechanism_that_nobody_declared_is_refused():
-    honest = document("grid", steps=5)
-    honest["spends"][0]["mechanism"] = "unheard of"
-    with pytest.raises(CertificateFalse):
-        recompute(read_certificate(honest, CERTIFIED), CERTIFIED)
-
-
 @pytest.mark.parametrize("base", ["dp_sdg", "", ["dp_sgd"], None])
 def test_a_base_that_nobody_declared_is_refused(base):
     edited = document("hypo", steps=5)
     edited["facts"]["options"]["base"] = base
     with pytest.raises(StudyInvalid):
         recompute(read_certificate(edited, CERTIFIED), CERTIFIED)
-
-
-def test_a_release_without_draws_is_none():
-    with pytest.raises(StudyInvalid):
-        read_certificate(document("lipschitz") | {"spends": []}, CERTIFIED)
 
 
 def test_every_method_and_every_mechanism_is_declared():
@@ -224,6 +212,7 @@ UNREADABLE = {
     "a trajectory of another kind": lambda d: d["value"].update(trajectory={"steps": d["value"]["trajectory"]}),
     "a shorter one": lambda d: d["value"]["trajectory"].pop(),
     "no options": lambda d: d["facts"].pop("options"),
+    "no draws": lambda d: d.update(spends=[]),
     "m in words": lambda d: d["facts"].update(n_validation="1e400"),
     "m without end": lambda d: d["facts"].update(n_validation=math.inf),
     "m of a share": lambda d: d["facts"].update(n_validation=1e-3),

@@ -147,8 +147,6 @@ def test_a_row_is_read_back_as_it_was_planned():
 
 # What follows is a game: an adversary who sees each outcome chooses the next draw, of those that the rule admits.
 
-Outcomes = list  # of (P, Q): probabilities of each outcome on two neighbours
-
 
 def response(epsilon):
     p = 1 / (1 + math.exp(-epsilon))

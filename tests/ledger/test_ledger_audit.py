@@ -82,14 +82,8 @@ def test_an_export_can_be_checked_with_nothing_but_sha_256(used):
 
 
 TOLD = [
-    (
-        [("reservations", "update", "epsilon_units = 1 WHERE id = 2")],
-        r"row 2 of reservations .*: epsilon_units",
-    ),
-    (
-        [("datasets", "update", "epsilon_units = 9000000000000")],
-        r"row d of datasets was changed: epsilon_units",
-    ),
+    ([("reservations", "update", "epsilon_units = 1 WHERE id = 2")], r"row 2 of reservations .*: epsilon_units"),
+    ([("datasets", "update", "epsilon_units = 9000000000000")], r"row d of datasets was changed: epsilon_units"),
     ([("draws", "update", "outcome = '{\"draw\": 8}'")], r"row 1, score of draws was changed: outcome"),
     ([("releases", "update", "released_at = 'x' WHERE reservation = 3")], r"row 3 of releases was changed"),
     ([("ledger", "update", "identity = 'x'")], r"row \w+ of ledger was removed \(entry 1"),

@@ -71,13 +71,13 @@ def test_a_dataset_without_a_delta_adds_its_epsilons(ledger_url):
 
 @pytest.mark.parametrize("plan", [GRID, TRAJECTORY], ids=["pure", "gaussian"])
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 5.0])
-def test_there_is_room_exactly_where_the_charge_would_be_admitted(ledger_url, plan, epsilon):
+def test_there_is_room_exactly_where_the_charge_would_be_admitted(url, plan, epsilon):
     """The first Gaussian study of a new dataset was refused: its cap had no order yet."""
-    cap, outcomes = PrivacyBudget.of("d", epsilon=epsilon, delta=1e-5), []
+    cap, ledger, outcomes = PrivacyBudget.of("d", epsilon=epsilon, delta=1e-5), PrivacyLedger(url), []
     for n in range(40):  # one more than fits
         if len(outcomes) > 1 and not any(outcomes[-1]):
             break
-        charge, ledger = Charge(key(str(n)), plan, cap=cap), PrivacyLedger(ledger_url)
+        charge = Charge(key(str(n)), plan, cap=cap)
         outcomes.append(
             (
                 admitted(lambda: ledger.check_room(charge)),  # noqa: B023  called here

@@ -22,12 +22,6 @@ from dpbo_core.ledger.recovery import Recovered, accept, recover
 from dpbo_core.ledger.sources import PUBLIC, file_source
 from dpbo_core.privacy.unit import PrivacyUnit
 
-
-@pytest.fixture
-def url(here):
-    return f"sqlite:///{here / 'ledger.db'}"
-
-
 # k
 
 
@@ -199,17 +193,22 @@ def test_a_new_ledger_begins_its_generation_at_once(url, here):
 # recovery
 
 
-def forked(url, here):
-    """3 × ε = 1 of a cap of 3 spent; an old copy of 1 accepted without the export, which is then found."""
-    book = PrivacyLedger(url)
-    book.set_budget(PrivacyBudget.of("d", epsilon=3.0, delta=0.0))
-    spend(book, "a", 1.0)
+def forgotten(url, here, lost):
+    """The export of a ledger after `lost`, of which it has accepted the copy of before."""
     shutil.copy(here / "ledger.db", here / "old.db")
-    spend(book, "b", 1.0)
+    lost(PrivacyLedger(url))
     copy = exported(url)
     shutil.copy(here / "old.db", here / "ledger.db")
     accept(url)
     return copy
+
+
+def forked(url, here):
+    """2 × ε = 1 of a cap of 3 spent; an old copy of 1 accepted without the export, which is then found."""
+    book = PrivacyLedger(url)
+    book.set_budget(PrivacyBudget.of("d", epsilon=3.0, delta=0.0))
+    spend(book, "a", 1.0)
+    return forgotten(url, here, lambda book: spend(book, "b", 1.0))
 
 
 def test_what_an_old_copy_lost_is_charged_when_the_export_is_found(url, here):
@@ -233,52 +232,31 @@ def test_a_reservation_of_before_that_was_drawn_on_both_sides_is_charged_twice(u
     book = PrivacyLedger(url)
     book.set_budget(PrivacyBudget.of("d", epsilon=3.0, delta=0.0))
     book.reserve(Charge(key("a"), plan(1.0)), noise=SYSTEM)
-    shutil.copy(here / "ledger.db", here / "old.db")
-    spend(book, "a", 1.0)
-    copy = exported(url)
-    shutil.copy(here / "old.db", here / "ledger.db")
-    accept(url)
+    copy = forgotten(url, here, lambda book: spend(book, "a", 1.0))
     spend(PrivacyLedger(url), "a", 1.0)
     assert recover(url, copy) == Recovered(charges=1, draws=1)
     assert PrivacyLedger(url).accounts("d")[0].spent.epsilon_units == 2 * 10**12
     assert recover(url, copy) == Recovered()
 
 
-def test_another_cap_opened_meanwhile_does_not_widen_the_first(url, here):
-    book = PrivacyLedger(url)
-    shutil.copy(here / "ledger.db", here / "old.db")
-    book.set_budget(PrivacyBudget.of("d", epsilon=1.0, delta=0.0))
-    spend(book, "a", 1.0)
-    copy = exported(url)
-    shutil.copy(here / "old.db", here / "ledger.db")
-    accept(url)
-    book = PrivacyLedger(url)
-    book.set_budget(PrivacyBudget.of("d", epsilon=9.0, delta=0.0))
-    assert recover(url, copy).smaller_caps == ["d"]
-    assert book.budget("d").epsilon_units == 10**12
-    with pytest.raises(BudgetExceeded):
-        book.reserve(Charge(key("b"), plan(0.1)), noise=SYSTEM)
-    assert recover(url, copy) == Recovered()
-    audit.verify(url)
+OTHER_CAPS = [
+    (PrivacyBudget.of("d", epsilon=9.0, delta=0.0), 10**12),
+    (PrivacyBudget.without_limit("d"), 0),  # they cannot be compared, and admit nothing more
+    (PrivacyBudget.of("d", epsilon=9.0, delta=1e-5, accepts=("gp_prior",)), 0),
+]
 
 
-@pytest.mark.parametrize("other", [
-    PrivacyBudget.without_limit("d"), PrivacyBudget.of("d", epsilon=9.0, delta=1e-5, accepts=("gp_prior",)),
-])  # fmt: skip
-def test_a_cap_that_cannot_be_compared_admits_nothing_more(url, here, other):
-    copy = None
+@pytest.mark.parametrize(("other", "least"), OTHER_CAPS)
+def test_another_cap_opened_meanwhile_does_not_widen_the_first(url, here, other, least):
     book = PrivacyLedger(url)
-    shutil.copy(here / "ledger.db", here / "old.db")
-    book.set_budget(OPEN)
-    spend(book, "a")
-    copy = exported(url)
-    shutil.copy(here / "old.db", here / "ledger.db")
-    accept(url)
-    book = PrivacyLedger(url)
+    copy = forgotten(url, here, lambda book: (book.set_budget(OPEN), spend(book, "a", 1.0)))
     book.set_budget(other)
-    recover(url, copy)
+    assert recover(url, copy).smaller_caps == ["d"]
+    assert book.budget("d").epsilon_units == least
     with pytest.raises(BudgetExceeded):
         book.reserve(Charge(key("b"), plan(0.01)), noise=SYSTEM)
+    assert recover(url, copy) == Recovered()
+    audit.verify(url)
 
 
 def test_another_ledgers_spends_are_charged_here_once(url, here):

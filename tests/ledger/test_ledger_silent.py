@@ -17,14 +17,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
 from conftest import new_database
 from test_ledger import SYSTEM, entries, key, plan
 
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger import postgres_timeouts as patience
-from dpbo_core.ledger.address import LEDGER_LOCK, open_engine
+from dpbo_core.ledger.address import open_engine
 from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger
 
@@ -225,17 +224,3 @@ def test_a_writer_that_stopped_blocks_the_others_for_seconds_alone(server):
     assert claim.recorded("score") is None
     assert claim.record(plan(0.25).spends[0], lambda: {"draw": 2}) == {"draw": 2}
     assert len(entries(book)) == 2
-
-
-@pytest.mark.slow
-def test_a_writer_behind_one_that_never_ends_gets_a_message(server):
-    """Somebody else's session holds the lock, outside any transaction of dpbo's, and is not idle in it."""
-    url, _ = server
-    book = PrivacyLedger(url)
-    engine = sa.create_engine(url, poolclass=sa.pool.NullPool)
-    with engine.connect() as holder:
-        holder.exec_driver_sql(f"SELECT pg_advisory_lock({LEDGER_LOCK})")
-        with within(), pytest.raises(DpboError, match="another process holds it"):
-            book.set_budget(PrivacyBudget.of("d", epsilon=1.0, delta=1e-6))
-        assert book.accounts() == ()  # readers wait for nobody
-    assert book.set_budget(PrivacyBudget.of("d", epsilon=1.0, delta=1e-6))

@@ -22,10 +22,8 @@ from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.lookup import standing_of
 from dpbo_core.ledger.recovery import Recovered, accept
-from dpbo_core.ledger.rollback_guard import RollbackGuard
 from dpbo_core.ledger.schema import METADATA
 from dpbo_core.ledger.store import LedgerStore
-from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.release import Release
 
 
@@ -399,16 +397,22 @@ def test_a_restored_database_is_noticed_from_any_folder(postgresql, here, tmp_pa
     audit.verify(url)
 
 
+FILES = ("ledger.db", "ledger.db.generation")
+
+
+def copied(here, *, of="", to=""):
+    """A ledger's two files under other names; or back, as a backup's tool would."""
+    for name in FILES:
+        shutil.copy(here / f"{of}{name}", here / f"{to}{name}")
+
+
 def test_both_files_of_a_ledger_restored_are_noticed_by_what_the_user_saw(here, state):
     url = f"sqlite:///{here / 'ledger.db'}"
     book = PrivacyLedger(url)
     book.set_budget(PrivacyBudget.of("d", epsilon=1.0, delta=0.0))
-    names = ("ledger.db", "ledger.db.generation")
-    for name in names:
-        shutil.copy(here / name, here / f"old {name}")
+    copied(here, to="old ")
     finish(book, "a", epsilon=1.0)
-    for name in names:
-        shutil.copy(here / f"old {name}", here / name)
+    copied(here, of="old ")
     for look in (lambda: PrivacyLedger(url), lambda: audit.verify(url)):
         with pytest.raises(LedgerDamaged, match=r"older than it was.*--accept-restored"):
             look()
@@ -454,27 +458,6 @@ def test_a_state_folder_that_cannot_be_used_ends_no_study(here, state, how, monk
     assert not (here / "relative").exists()
 
 
-def test_a_reader_never_takes_a_writer_s_newest_entry_for_a_lost_one(used):
-    """What was seen is read before the snapshot: a commit in between is newer than both."""
-    store, order = LedgerStore(used), []
-    read = RollbackGuard.of_user
-
-    def noting(self):
-        order.append("of the user")
-        return read(self)
-
-    sa.event.listen(sa.Engine, "before_cursor_execute", lambda *words: order.append(words[2]))
-    try:
-        RollbackGuard.of_user = noting
-        with store.reading() as connection:
-            del order[:]  # BEGIN, and what a pool asks
-            store._last(connection)
-    finally:
-        RollbackGuard.of_user = read
-    assert order[0] == "of the user"
-    assert any("FROM history" in str(item) for item in order[1:])
-
-
 # releases
 
 
@@ -482,9 +465,7 @@ def test_a_release_names_the_entry_before_it_and_an_old_copy_does_not_hold_it(he
     url = f"sqlite:///{here / 'ledger.db'}"
     book = PrivacyLedger(url)
     book.set_budget(PrivacyBudget.of("d", epsilon=1.0, delta=0.0))
-    names = ("ledger.db", "ledger.db.generation")
-    for name in names:
-        shutil.copy(here / name, here / f"old {name}")
+    copied(here, to="old ")
     release = finish(book, "a")
     history = exported(url)
     assert history[-1].about == "releases"
@@ -495,8 +476,7 @@ def test_a_release_names_the_entry_before_it_and_an_old_copy_does_not_hold_it(he
     assert standing_of(release, url) == "held"
     assert standing_of(replace(release, ledger={}), url) == "another"
     assert standing_of(replace(release, ledger=release.ledger | {"identity": "0" * 32}), url) == "another"
-    for name in names:
-        shutil.copy(here / f"old {name}", here / name)
+    copied(here, of="old ")
     with pytest.raises(LedgerDamaged, match="the entry that this release names is not in its history"):
         standing_of(release, url)
     accept(url)
@@ -508,28 +488,23 @@ def test_the_command_says_that_a_certificate_s_entry_is_missing(dpbo, here, tabl
 
     (here / "study.toml").write_text(tomli_w.dumps(tables))
     monkeypatch.setenv("DPBO_LEDGER_URL", f"sqlite:///{here / 'ledger.db'}")
-    from dpbo_core.queries.tuning.run import open_study
+    from dpbo_core.queries.tuning.run import run_study
     from dpbo_core.study_file.toml_file import read_study
 
     book = PrivacyLedger(os.environ["DPBO_LEDGER_URL"])
     book.set_budget(PrivacyBudget.of("people", epsilon=3.0, delta=1e-5))
-    names = ("ledger.db", "ledger.db.generation")
-    for name in names:
-        shutil.copy(here / name, here / f"old {name}")
-    run = open_study(read_study(here / "study.toml"), Run(book, folder=here))
-    for _ in range(run.n_steps):
-        run.step()
-    (here / "release.json").write_text(json.dumps(run.finish().release.to_json()))
+    copied(here, to="old ")
+    release = run_study(read_study(here / "study.toml"), ledger=book, folder=here).release
+    (here / "release.json").write_text(json.dumps(release.to_json()))
 
     code, out, _ = dpbo("verify", "release.json")
     assert code == 0
     assert "ledger" not in out
-    for name in names:
-        shutil.copy(here / f"old {name}", here / name)
+    copied(here, of="old ")
     code, _, err = dpbo("verify", "release.json")
     assert code == 1
     assert "the entry that this release names" in err
-    for name in names:
+    for name in FILES:
         (here / name).unlink()
     assert dpbo("verify", "release.json")[0] == 0  # a certificate proves itself where there is no ledger
     assert not (here / "ledger.db").exists()

@@ -335,16 +335,6 @@ def test_nobody_publishes_what_is_not_there(dpbo, write):
     assert dpbo("budget", "set", "publish", "--epsilon", "1")[0] == 2
 
 
-def test_one_file_under_two_datasets_is_refused_or_paid_for_by_both(write, ledger, here):
-    run_study(write(), ledger=ledger)
-    with pytest.raises(PolicyRefused, match="'clinic'"):
-        run_study(write("ward"), ledger=ledger)
-    run_study(write("ward", validation="w.csv"), ledger=ledger)
-    assert ledger.allow_shared("ward", file_source(here / "v.csv")) == ("clinic",)
-    run_study(write("ward", edition="2"), ledger=ledger)
-    assert charged(ledger, "clinic", "ward") == [1, 2]
-
-
 def test_a_published_table_says_it_too(dpbo, here, write):
     """What the curator hands out names the assumption in the file itself."""
     write()

@@ -132,13 +132,7 @@ RULES = [  # asked, what is approved, owner, public → allowed, or refused in w
         False,
         ALLOWED,
     ),
-    (
-        Source("file", "/d/v-2026-11-21.csv"),
-        [Approved("e", Source("file", "/d/v-{date}.csv"))],
-        True,
-        False,
-        "'e'",
-    ),
+    (Source("file", "/d/v-2026-11-21.csv"), [Approved("e", Source("file", "/d/v-{date}.csv"))], True, False, "'e'"),
     (
         Source("file", "/d/v-{date}.csv"),
         [Approved("e", Source("file", "/d/v-{year}-{month}.csv"))],

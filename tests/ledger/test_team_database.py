@@ -196,21 +196,6 @@ def test_the_table_of_roles_is_what_the_roles_can_do():
     ]
 
 
-def test_an_operator_reads_the_ledger_and_writes_nothing(team, here):
-    """`dpbo budget` needs SELECT alone, and no more than SELECT lets nobody spend or open a budget."""
-    url, call = team
-    call("budget", "set", "people", "--epsilon", "3", "--delta", "1e-5")
-    ledger, name = databases(url).ledger, f"operator_{uuid.uuid4().hex[:8]}"
-    run_sql(ledger, f"CREATE ROLE {name} LOGIN; GRANT SELECT ON ALL TABLES IN SCHEMA public TO {name}")
-    theirs = sa.engine.make_url(ledger).set(username=name)
-    reading = {"DPBO_LEDGER_URL": theirs.render_as_string(hide_password=False)}
-    (account,) = json.loads(call("budget", "people", "--json", settings=reading).stdout)["datasets"]
-    assert account["spent"]["epsilon"] == 0.0
-    call("budget", "set", "others", "--epsilon", "3", settings=reading, code=1)
-    with pytest.raises(sa.exc.ProgrammingError, match="permission denied"):
-        rows(theirs, "DELETE FROM reservations")
-
-
 def run_sql(url, script):
     engine = sa.create_engine(url, poolclass=sa.pool.NullPool)
     with engine.begin() as connection:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from worlds import Memory as MemoryRecorder
+from worlds import Watch
 
 from dpbo_core.errors import MechanismRefused, StudyInvalid
 from dpbo_core.mechanisms.exponential import PrivateSelection
@@ -96,27 +97,21 @@ def test_draws_made_together_are_as_draws_made_alone(mechanism, n):
 
 
 def test_one_cheap_spend_in_a_batch_refuses_all_of_it():
-    drawn = []
-
-    class Watch(OperatingSystemNoise):
-        def draw_many(self, measurement, size, imitation):
-            drawn.append(size)
-            return super().draw_many(measurement, size, imitation)
-
+    watch = Watch()
     for mechanism in (DiscreteLaplace(2, ONE, 1.0), DiscreteGaussian(2, ONE, 1.0)):
         honest = mechanism.spend("honest")
         cheap = replace(honest, what="cheap", rho_units=honest.rho_units - 1000)
         cheap = cheap if honest.epsilon_units is None else replace(cheap, epsilon_units=ONE - 1000)
         with pytest.raises(MechanismRefused, match="above the planned spend"):
-            mechanism.prepare_each([honest, honest, cheap], Watch())
-    assert drawn == []
+            mechanism.prepare_each([honest, honest, cheap], watch)
+    assert watch.drawn == []
 
 
 def test_a_plan_is_drawn_together_where_one_mechanism_follows_itself():
     """Each name gets a draw of its own mechanism, and of no other's batch."""
     calls = []
 
-    class Watch(OperatingSystemNoise):
+    class Counting(OperatingSystemNoise):
         def draw_many(self, measurement, size, imitation):
             calls.append(size)
             return np.arange(size) + 100 * len(calls)
@@ -124,7 +119,7 @@ def test_a_plan_is_drawn_together_where_one_mechanism_follows_itself():
     first, second = DiscreteGaussian(2**24, ONE, 1.0), DiscreteGaussian(2**24, ONE + 1, 1.0)
     selection = PrivateSelection(1, ONE, 1.0, "permute-and-flip")
     plan = [(m.spend(f"score {t}"), m) for t, m in enumerate([first, first, second, selection, second, first])]
-    noise = Noise(Watch(), MemoryRecorder())
+    noise = Noise(Counting(), MemoryRecorder())
     noise.prepare_draws(plan)
     assert calls == [2, 1, 1, 1]
     seen = [noise.release(s, m, Sensitive(0))["draw"] for s, m in plan if m is not selection]
@@ -229,16 +224,6 @@ def test_a_planted_miscalibration_is_refused_before_drawing():
     honest = DiscreteLaplace(sensitivity=2, epsilon_units=ONE, unit=1.0)
     half_noise = DiscreteLaplace(sensitivity=1, epsilon_units=ONE, unit=1.0)
 
-    class Watch:
-        standing = "operating_system"
-        drawn = 0
-
-        def draw(self, *_):
-            self.drawn += 1
-            return 0
-
-        draw_many = draw
-
     for mechanism, value in (
         (honest, 0),
         (DiscreteGaussian(2, ONE, 1.0), 0),
@@ -246,12 +231,10 @@ def test_a_planted_miscalibration_is_refused_before_drawing():
         (PrivateSelection(2, ONE, 1.0, "exponential mechanism"), np.array([1, 2])),
         (GaussianRows(3.0, ONE, 1.0, (2, 2)), np.zeros((2, 2), np.int64)),
     ):
-        watch = Watch()
         cheap = mechanism.spend("x")
         cheap = type(cheap)(**{**cheap.__dict__, "epsilon_units": ONE - 1000, "rho_units": cheap.rho_units - 1000})
         with pytest.raises(MechanismRefused, match="above the planned spend"):
-            mechanism.prepare(cheap, watch)(Sensitive(value))
-        assert watch.drawn == 0
+            mechanism.prepare(cheap, None)(Sensitive(value))  # no source: nothing could be drawn
     assert half_noise.scale < honest.scale
 
 
@@ -315,20 +298,13 @@ class Clock:
 
 def test_noise_is_drawn_precomputed_and_a_choice_takes_whole_pauses(monkeypatch):
     """No step's duration holds a draw: an additive draw is there before its value, a choice is padded."""
-    drawn = []
-
-    class Watch(OperatingSystemNoise):
-        def draw_many(self, measurement, size, imitation):
-            drawn.append(size)
-            return super().draw_many(measurement, size, imitation)
-
-    additive = DiscreteGaussian(2**24, ONE, 1.0)
-    noise = Noise(Watch(), MemoryRecorder())
+    watch, additive = Watch(), DiscreteGaussian(2**24, ONE, 1.0)
+    noise = Noise(watch, MemoryRecorder())
     spend = additive.spend("score")
     noise.prepare_draws([(spend, additive)])
-    assert drawn == [1]  # before any value
+    assert len(watch.drawn) == 1  # before any value
     noise.release(spend, additive, Sensitive(2**30))
-    assert drawn == [1]
+    assert len(watch.drawn) == 1
     monkeypatch.setattr("dpbo_core.mechanisms.exponential.PAUSE", 0.05)
     choice = PrivateSelection(1, ONE, 1.0, "permute-and-flip")
     for working in (0.0, 0.013, 0.049, 0.061):  # seconds that the choice itself takes

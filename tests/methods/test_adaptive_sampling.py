@@ -1,12 +1,9 @@
-"""Projections onto bounded densities: optimality conditions, a general solver, and the sampler's bounds."""
+"""Projections onto bounded densities: optimality conditions, and the sampler's bounds."""
 
 import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy import optimize
 
 from dpbo_core.bo.adaptive_sampling import GaussianProcessSampler, UniformSampler, project, softmax
 from dpbo_core.gp.kernels import kernel_named
@@ -47,28 +44,6 @@ def test_a_wrong_projection_is_caught():
     density, prior = example(320, 0)
     clipped = np.clip(density, 0.75 * prior, 2 * prior)
     assert violation(clipped / clipped.sum(), density, prior, 0.75, 2.0) > 1e-4
-
-
-def test_it_agrees_with_a_general_solver():
-    density, prior = example(12, 4)
-    f = project(density, prior=prior, lower=0.5, upper=1.7)
-    solved = optimize.minimize(
-        lambda x: ((x - density) ** 2).sum(),
-        prior,
-        jac=lambda x: 2 * (x - density),
-        bounds=list(zip(0.5 * prior, 1.7 * prior, strict=True)),
-        constraints={"type": "eq", "fun": lambda x: x.sum() - 1, "jac": lambda x: np.ones_like(x)},
-        method="SLSQP",
-        options={"ftol": 1e-16, "maxiter": 500},
-    )
-    np.testing.assert_allclose(f, solved.x, atol=1e-7)
-
-
-@given(st.integers(2, 40), st.floats(0.05, 1.0), st.floats(1.0, 6.0), st.integers(0, 10**6))
-@settings(max_examples=200, deadline=None)
-def test_every_projection_is_optimal(n, lower, upper, seed):
-    density, prior = example(n, seed, spread=seed % 17)
-    assert violation(project(density, prior=prior, lower=lower, upper=upper), density, prior, lower, upper) <= 1e-12
 
 
 def test_bounds_that_hold_no_density_are_refused():

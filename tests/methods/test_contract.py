@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from worlds import Memory, NamedTrainer, OneWeightTrainer, Table, mostly_slow, problem, run, smooth_table
+from worlds import Memory, NamedTrainer, Table, mostly_slow, problem, run, smooth_table
 
 from dpbo_core.accounting.composition import compose
 from dpbo_core.accounting.renyi_filter import Filter
@@ -57,11 +57,8 @@ VARIANTS = {
 }
 KNOWN = {type(variant) for variant in VARIANTS.values()}
 VARIANTS |= {kind: cls() for kind, cls in METHODS.items() if cls not in KNOWN}  # a new method, as it is by default
-FIRST = {type(variant): name for name, variant in reversed(VARIANTS.items())}  # one of each kind in the short run
-MANY_RUNS = [
-    pytest.param(name, marks=[pytest.mark.slow] * (FIRST[type(variant)] != name))
-    for name, variant in VARIANTS.items()
-]
+HIDDEN = [name for name, variant in VARIANTS.items() if variant.traits.hides_evaluations]
+MANY_RUNS = mostly_slow(HIDDEN, "hypo")  # of the others the loss is exact: test_exact_privacy.py
 SCATTERED = mostly_slow(VARIANTS, "trajectory", "grid", "noisy GP")
 REPETITIONS = 200
 
@@ -180,10 +177,7 @@ def test_without_noise_it_finds_the_best_of_a_small_table(method, best):
     assert release.value["score"] == pytest.approx(exact[best], abs=0.02)
 
 
-STEPWISE = [name for name, variant in VARIANTS.items() if not variant.traits.hides_evaluations]
-
-
-@pytest.mark.parametrize("name", STEPWISE)
+@pytest.mark.parametrize("name", sorted(VARIANTS.keys() - set(HIDDEN)))
 def test_each_step_trains_once(name):
     """Once, or its chunk where all of Λ is trained in no more steps.
 
@@ -262,9 +256,6 @@ def test_on_neighbouring_tables_the_measured_loss_stays_under_the_promise(method
     low = np.tile(np.array([0.5, 0.5, 0.5, 0.0]), (2, 1))
     high = low.copy()
     high[:, 3] = 1.0
-    if method.traits.margins_only:  # a table that real models on a real record can have: scores φ(±w)
-        weights = [OneWeightTrainer().train(point).weights[0] for point in world.candidates.points]
-        low[:, 3], high[:, 3] = world.score.phi(-np.array(weights)), world.score.phi(np.array(weights))
 
     def score(scores, noise):
         return run(method, world, Table(scores), noise, plan=plan).value["score"]

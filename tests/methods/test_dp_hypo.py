@@ -246,12 +246,7 @@ def test_a_single_training_is_at_the_documented_settings_or_at_what_the_prior_sa
 
 def test_auto_takes_several_trainings_where_they_pay_and_one_elsewhere(tmp_path):
     tables = study(tmp_path)
-    for n, epsilon, stopping in (
-        (1_000, 1.0, "one"),
-        (400, 8.0, "one"),
-        (15_000, 4.0, None),
-        (60_000, 1.0, None),
-    ):
+    for n, epsilon, stopping in ((1_000, 1.0, "one"), (400, 8.0, "one"), (15_000, 4.0, None), (60_000, 1.0, None)):
         tables["data"] |= {"n_training": n, "n_validation": n}
         tables["privacy"]["epsilon"] = epsilon
         chosen = advise_study(StudySpec.from_dict(tables)).choice
@@ -395,7 +390,7 @@ def test_who_says_that_people_are_disjoint_pays_once(tmp_path, base):
     world = sensitive_problem(tables)
     apart, _ = DpHypo(base=base, people="disjoint")._calibrated(world)
     together, mechanism = DpHypo(base=base)._calibrated(world)
-    assert apart.score_scale < together.score_scale
+    assert apart.score.scale < together.score.scale
     assert apart.training.curve.at(2.0) > together.training.curve.at(2.0)
     for part in (apart.training.curve, together.training.curve):  # each alone is within what is paid
         assert replace(mechanism, trial=part).price() <= 8.0
@@ -620,7 +615,7 @@ def test_in_the_black_box_a_trial_is_what_it_is(here):
     wide = DpHypo(**base, sampler="gaussian_process")
     assert (wide.c, wide.C, wide.beta) == (0.25, 4.0, 50.0)
     other = wide._calibrated(world)
-    assert one[0].score_scale == other[0].score_scale
+    assert one[0].score.scale == other[0].score.scale
     assert one[1].price() < other[1].price() <= 12.0
     for method in (DpHypo(**base), wide):
         assert trial_epsilon(method._calibrated(world)[0].curve, world.delta) == pytest.approx(1.0, rel=1e-3)

@@ -124,9 +124,9 @@ def test_it_chooses_among_the_visited_by_their_exact_scores_and_its_loss_is_its_
     assert one.shown[:5] == two.shown[:5]
 
 
-def test_it_fits_a_cap_of_its_own_guarantee_and_fills_it(ledger_url):
-    for number, epsilon in enumerate((0.3, 1.0, 4.0)):
-        ledger, name = PrivacyLedger(ledger_url), f"ward {number}"
+def test_it_fits_a_cap_of_its_own_guarantee_and_fills_it(url):
+    ledger = PrivacyLedger(url)
+    for name, epsilon in (("one ward", 0.3), ("another", 1.0), ("a third", 4.0)):
         plan = flipped().plan(problem(epsilon=epsilon))
         ledger.set_budget(PrivacyBudget.of(name, epsilon=epsilon, delta=1e-6))
         ledger.reserve(Charge(replace(key(name), dataset=name), plan), noise=SYSTEM)

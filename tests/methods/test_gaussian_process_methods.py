@@ -33,47 +33,6 @@ from dpbo_core.study_file import StudySpec
 from dpbo_core.theorems import kusner_2015, srinivas_2010
 
 
-def test_where_the_range_binds_the_release_is_pure_and_assumes_nothing():
-    for method in (NoisyGP(), ExactGP(rate_constant=1e3, decay_constant=0.01)):
-        guarantee = method.plan(problem()).guarantee
-        assert (guarantee.epsilon, guarantee.delta, guarantee.assumptions) == (1.0, 0.0, ())
-        assert guarantee.evidence.standing == "standard"
-        for spend in method.plan(problem()).spends:
-            assert spend.sensitivity == pytest.approx(1.0)  # the whole range of the score
-            assert spend.delta == 0.0
-
-
-def test_to_the_letter_the_release_rests_on_the_prior():
-    noisy = NoisyGP(cap_at_range=False).plan(problem())
-    exact = ExactGP(rate_constant=1.0, decay_constant=1.0).plan(problem())
-    assert noisy.guarantee.assumptions == ("gp_prior",)
-    assert exact.guarantee.assumptions == ("gp_prior", "de_freitas_constants")
-    assert "under the assumptions gp_prior" in noisy.guarantee.in_words()
-    assert "differentially private" not in noisy.guarantee.in_words()
-    assert noisy.guarantee.delta == 1e-6
-    assert sum(spend.delta_units for spend in noisy.spends) == 10**6
-    for spend in (*noisy.spends, *exact.spends):
-        assert spend.rho == pytest.approx(spend.epsilon**2 / 2)
-        assert spend.delta > 0.0
-
-
-def test_sensitivities_are_the_theorems_on_the_grid():
-    world, method = problem(steps=7), NoisyGP(cap_at_range=False, dataset_similarity=0.7)
-    X, kernel = world.candidates.encoded, stated_kernel(world)
-    gain = srinivas_2010.information_gain_bound(
-        column=kernel.matrix(X, X).__getitem__, n_steps=7, noise_variance=method.noise_variance
-    )
-    common = {"n_candidates": 12, "n_steps": 7, "delta": 5e-7, "dataset_similarity": 0.7, "score_change": 4 / 50}
-    first = kusner_2015.theorem_1_sensitivity(**common, calibration="corrected")
-    third = kusner_2015.theorem_3_sensitivity(
-        **common, noise_variance=0.01, information_gain=gain, calibration="corrected"
-    )
-    found = [spend.sensitivity for spend in method.plan(world).spends]
-    assert found == pytest.approx([first / 4, third / 4], rel=1e-6)  # a prior standard deviation is G/4
-    assert found[0] >= first / 4
-    assert found[1] >= third / 4
-
-
 def test_the_choice_is_drawn_with_the_weights_of_corollary_1():
     """OpenDP's own map at the scale used, and the enumerated weights: each is exp(ε μ/(2Δ)) exactly."""
     world, method = problem(n_candidates=4), NoisyGP(outputs="candidate", cap_at_range=False)
@@ -99,13 +58,6 @@ def test_utilities_are_clipped_to_the_range_and_rounded_to_the_grid():
         assert abs(np.diff(scale.to_steps(np.array([a, b])))[0]) <= scale.sensitivity_steps(abs(a - b))
 
 
-def test_published_theorem_3_is_refuted_and_theorem_1_is_printed():
-    assert NoisyGP(calibration="published").plan(problem()).guarantee.evidence.refuted
-    alone = NoisyGP(calibration="published", outputs="candidate", cap_at_range=False).plan(problem()).guarantee
-    assert alone.evidence.standing == "printed"
-    assert alone.assumptions == ("gp_prior",)
-
-
 def test_a_study_must_accept_the_prior_and_so_must_its_cap(tables, tmp_path):
     with_method(tables, "noisy_gp")["method"] = {"cap_at_range": False}
     book = PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}")
@@ -123,7 +75,6 @@ def test_a_study_must_accept_the_prior_and_so_must_its_cap(tables, tmp_path):
 
 @pytest.mark.parametrize("kind", ["noisy_gp", "exact_gp"])
 def test_both_run_under_their_assumptions(here, tables, kind):
-    """The core alone; the command with Prefect's server and MLflow is the slow test below."""
     with_method(tables, kind)
     tables["method"] |= {"cap_at_range": False}
     book = PrivacyLedger(f"sqlite:///{here / 'ledger.db'}")

@@ -9,6 +9,7 @@ from dp_accounting import NeighboringRelation
 from dp_accounting.pld import privacy_loss_distribution
 from private_worlds import a_row, records, with_record
 from scipy import optimize, special, stats
+from worlds import Watch
 
 from dpbo_core.data import Encoded
 from dpbo_core.errors import MechanismRefused, StudyInvalid
@@ -225,19 +226,12 @@ def test_without_noise_gradient_descent_finds_the_model(classes):
 
 
 def test_the_noise_of_every_step_has_the_scale_that_its_price_asks_for():
-    data, rho, T = records(n=50), 0.02, 4
-    seen = []
-
-    class Watch(OperatingSystemNoise):
-        def draw_many(self, measurement, size, imitation):
-            seen.append(super().draw_many(measurement, size, imitation))
-            return seen[-1]
-
+    data, rho, T, watch = records(n=50), 0.02, 4, Watch()
     for _ in range(60):
-        NoisyGradientDescent("logistic", rho).train(data, {"epochs": T}, Watch())
-    noise = np.concatenate(seen)
+        NoisyGradientDescent("logistic", rho).train(data, {"epochs": T}, watch)
+    noise = np.concatenate(watch.drawn)
     sigma = sum_sensitivity(moves=2, n_records=50, size=4) / math.sqrt(2 * rho / T)
-    assert len(seen) == 60 * T
+    assert len(watch.drawn) == 60 * T
     # the sample deviation of 960 normals: 6 standard errors
     assert abs(noise.std() / sigma - 1) < 6 / math.sqrt(2 * noise.size)
 
@@ -303,16 +297,10 @@ def test_what_chaudhuri_proves_by_hand():
 def test_the_tilt_of_an_objective_has_the_scale_that_its_price_asks_for():
     """A replaced record moves the sum of gradients by 2 in length, so by 2√d in ℓ₁."""
     n, d, epsilon, lam = 5, 4, 6.0, 0.3
-    algorithm, seen = ObjectivePerturbation(epsilon), []
-
-    class Watch(OperatingSystemNoise):
-        def draw_many(self, measurement, size, imitation):
-            seen.append(super().draw_many(measurement, size, imitation))
-            return seen[-1]
-
+    algorithm, watch = ObjectivePerturbation(epsilon), Watch()
     for _ in range(200):
-        algorithm.train(records(n=n, d=d), {"lambda": lam}, Watch())
-    tilts = np.array(seen[::2]) * 2.0**-20  # the other draw hides how the minimum was computed
+        algorithm.train(records(n=n, d=d), {"lambda": lam}, watch)
+    tilts = np.array(watch.drawn[::2]) * 2.0**-20  # the other draw hides how the minimum was computed
     b = 2.0 * math.sqrt(d) / algorithm.tilt_epsilon(n_records=n, regularization=lam)
     assert tilts.shape == (200, d)
     assert abs(np.abs(tilts).mean() / b - 1) < 6 / math.sqrt(200 * d)
@@ -329,17 +317,11 @@ def test_output_perturbation_honours_its_promise_in_one_dimension():
     tau = solving.TOLERANCE / (n * lam)
     sensitivity = corollary_8_sensitivity(n_records=n, regularization=lam, solver_tolerance=tau)
     assert 0.2 * sensitivity < abs(shifts[0] - shifts[1]) <= sensitivity
-    seen = []
-
-    class Watch(OperatingSystemNoise):
-        def draw_many(self, measurement, size, imitation):
-            seen.append(super().draw_many(measurement, size, imitation))
-            return seen[-1]
-
+    watch = Watch()
     for _ in range(300):
-        OutputPerturbation(epsilon).train(data, {"lambda": lam}, Watch())
+        OutputPerturbation(epsilon).train(data, {"lambda": lam}, watch)
     h = 2.0 ** (math.floor(math.log2(sensitivity)) - 20)
-    b = np.abs(np.array(seen)).mean() * h  # the mean of |Laplace| is its scale; 6 standard errors
+    b = np.abs(np.array(watch.drawn)).mean() * h  # the mean of |Laplace| is its scale; 6 standard errors
     assert abs(b / (sensitivity / epsilon) - 1) < 6 / math.sqrt(300)
 
 

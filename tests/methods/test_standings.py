@@ -216,7 +216,7 @@ ROWS = [
     Row(DpHypo(**ADAPTIVE, calibration="published"), "printed", trials),
 ]
 ELSEWHERE = {  # kinds and labels whose plan needs another world: their own tests are below
-    "outsourced": ("standard", "refuted"),
+    "outsourced": ("standard", "refuted")
 }
 
 

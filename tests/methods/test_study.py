@@ -25,7 +25,6 @@ from dpbo_core.preparation import resolve as resolving
 from dpbo_core.preparation.precomputed import Precomputed, required_trainings, train_candidates
 from dpbo_core.preparation.resolve import advise_study, plan_study, resolve
 from dpbo_core.preparation.run import Run
-from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.queries.tuning.run import open_study, run_study
 from dpbo_core.scoring.in_memory import Objective
 from dpbo_core.study_file import StudySpec
@@ -49,12 +48,7 @@ def on_files(tables, tmp_path):
 
     (tmp_path / "train.csv").write_text(HEADER + rows(60))
     (tmp_path / "validation.csv").write_text(HEADER + rows(40))
-    tables["data"] = {
-        "training": "train.csv",
-        "validation": "validation.csv",
-        "n_validation": 40,
-        "target": "ill",
-    }
+    tables["data"] = {"training": "train.csv", "validation": "validation.csv", "n_validation": 40, "target": "ill"}
     return tables
 
 
@@ -427,10 +421,6 @@ def test_advice_says_plainly_that_the_path_of_algorithm_3_is_useless_here_and_al
     assert "costs more than all" in three.why
     assert lines["private_trajectory"].verdict == "good"
     assert advise_study(StudySpec.from_dict(tables)).recommended in ("private_trajectory", "private_grid")
-
-
-def test_evidence_is_spelt_out():
-    assert Evidence(Standing.REFUTED, "why").refuted
 
 
 def test_a_private_path_trains_everything_before_it_is_charged(tables, tmp_path, monkeypatch):

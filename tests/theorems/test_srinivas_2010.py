@@ -118,6 +118,3 @@ def greedy_by_variance(K: NDArray[np.float64], T: int, sigma2: float) -> float:
         total += 0.5 * math.log1p(C[i, i] / sigma2)
         C -= np.outer(C[:, i], C[:, i]) / (C[i, i] + sigma2)
     return total
-
-
-# ------------------------------------------------------------------------------------- by simulation

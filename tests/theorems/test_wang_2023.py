@@ -366,10 +366,7 @@ def mironov(renyi, orders, *, delta):
 
 @pytest.mark.parametrize(
     "gammas",
-    [
-        (0.001, 0.03),
-        pytest.param((0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.025, 0.03), marks=pytest.mark.slow),
-    ],
+    [(0.001, 0.03), pytest.param((0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.025, 0.03), marks=pytest.mark.slow)],
     ids=["ends", "all"],
 )
 def test_the_same_total_budget_of_the_experiments_is_neither_the_same_nor_kept(gammas, monkeypatch):

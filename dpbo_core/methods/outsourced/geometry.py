@@ -111,11 +111,6 @@ class Geometry:
         return min(self.dim, self.n_columns)
 
     @property
-    def distance(self) -> float:
-        """The distance Δ that one row of neighbouring tables moves by at most, ℓ₂."""
-        return self.neighbours.distance
-
-    @property
     def radius(self) -> float:
         """The bound R on the length of every row: the norm bound, or without one that of clamped columns."""
         bound = self.neighbours.norm_bound
@@ -124,7 +119,7 @@ class Geometry:
     @property
     def step(self) -> float:
         """The width h of the integer grid on which rows are noised, in the table's units."""
-        return 2.0 ** (math.floor(math.log2(self.distance)) - _GRID_BITS)
+        return 2.0 ** (math.floor(math.log2(self.neighbours.distance)) - _GRID_BITS)
 
     @property
     def sensitivity(self) -> float:
@@ -134,7 +129,9 @@ class Geometry:
         before it, lose at most (4d + 64)·2⁻⁵³·R.
         """
         error = (4 * self.n_columns + 64) * 2.0**-53 * (self.radius + max(map(abs, self.centre), default=0.0))
-        moved = self.distance * spectral_norm_bound(self.projection) + 2.0 * math.sqrt(self.width) * error
+        moved = (
+            self.neighbours.distance * spectral_norm_bound(self.projection) + 2.0 * math.sqrt(self.width) * error
+        )
         return (moved / self.step + math.sqrt(self.width)) * (1.0 + 1e-12)
 
 

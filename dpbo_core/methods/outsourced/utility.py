@@ -201,10 +201,7 @@ def _regret(n_rows: int, expected: Expected, approximation: float, bound: float)
         information_gain=gain,
         noise_variance=noise,
         n_steps=T,
-        constants=(
-            math.sqrt(signal * (signal + noise)) * (signal / noise + 1.0),
-            signal / noise * bound,
-        ),
+        constants=(math.sqrt(signal * (signal + noise)) * (signal / noise + 1.0), signal / noise * bound),
     )
 
 
