@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpbo_core.privacy.amounts import UNITS_PER_ONE, allowed_units, from_units, spent_units, split_units
+from dpbo_core.privacy.amounts import UNITS_PER_ONE, allowed_units, spent_units, split_units
 
 
 def test_ten_tenths_fill_one_exactly():
@@ -31,7 +31,3 @@ def test_parts_sum_exactly(total, parts):
         split = split_units(total, (1.0,) * parts)
         assert sum(split) == total
         assert min(split) >= 1
-
-
-def test_units_and_back():
-    assert from_units(spent_units(0.75)) == 0.75

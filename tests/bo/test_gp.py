@@ -154,15 +154,6 @@ def test_one_point_many_times_in_closed_form(noise: float, times: int) -> None:
     assert len(posterior) == times
 
 
-def test_exact_observations_are_interpolated() -> None:
-    candidates = np.linspace(0.0, 1.0, 200)[:, None]
-    indices = np.tile(np.arange(0, 200, 10), 3)
-    posterior = observed(candidates, Matern52(0.3), 0.0, indices, smooth(candidates)[indices])
-    np.testing.assert_allclose(posterior.mean[indices], smooth(candidates)[indices], atol=1e-6)
-    assert np.abs(posterior.mean - smooth(candidates)).max() < 0.02
-    assert posterior.std[indices].max() < 1.1e-5
-
-
 def test_a_prior_mean_is_a_shift() -> None:
     rng = np.random.default_rng(3)
     candidates, m = rng.random((50, 2)), rng.normal(size=50)

@@ -38,9 +38,9 @@ def sealed(url):
 
 
 @pytest.fixture
-def capped(ledger_url):
-    PrivacyLedger(ledger_url).set_budget(PrivacyBudget.of("d", epsilon=5.0, delta=1e-5))
-    return ledger_url
+def capped(url):
+    PrivacyLedger(url).set_budget(PrivacyBudget.of("d", epsilon=5.0, delta=1e-5))
+    return url
 
 
 def test_what_was_mixed_goes_on_as_far_as_the_order_says(capped):
@@ -59,14 +59,14 @@ def test_what_was_mixed_goes_on_as_far_as_the_order_says(capped):
     audit.verify(capped)
 
 
-def test_a_dataset_without_a_delta_adds_its_epsilons(ledger_url):
-    PrivacyLedger(ledger_url).set_budget(PrivacyBudget.of("d", epsilon=2.0, delta=0.0))
-    assert account(ledger_url).rooms == {}
+def test_a_dataset_without_a_delta_adds_its_epsilons(url):
+    PrivacyLedger(url).set_budget(PrivacyBudget.of("d", epsilon=2.0, delta=0.0))
+    assert account(url).rooms == {}
     for n in range(2):
-        charged(ledger_url, GRID, str(n))
+        charged(url, GRID, str(n))
     with pytest.raises(BudgetExceeded):
-        charged(ledger_url, GRID, "3")
-    assert sealed(ledger_url) == Filter(0.0, 0)
+        charged(url, GRID, "3")
+    assert sealed(url) == Filter(0.0, 0)
 
 
 @pytest.mark.parametrize("plan", [GRID, TRAJECTORY], ids=["pure", "gaussian"])

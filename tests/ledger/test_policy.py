@@ -1,4 +1,4 @@
-"""Who may spend whose budget: the owner's policy, on both databases, and its rules as values."""
+"""Who may spend whose budget: the owner's policy, in the ledger, and its rules as values."""
 
 import os
 from contextlib import nullcontext
@@ -33,8 +33,8 @@ def sources(*paths):
 
 
 @pytest.fixture
-def ledger(ledger_url):
-    return PrivacyLedger(ledger_url)
+def ledger(url):
+    return PrivacyLedger(url)
 
 
 @pytest.fixture
@@ -315,8 +315,9 @@ def test_a_served_template_opens_its_own_months_alone(ledger, here):
 
 
 @pytest.mark.parametrize("limit", ["largest_epsilon", "a_day"])
-def test_a_months_limits_are_its_templates(ledger, here, limit):
+def test_a_months_limits_are_its_templates(ledger_url, here, limit):
     """A limit of the name that was served held for none of its months, whose caps a run opens."""
+    ledger = PrivacyLedger(ledger_url)
     ledger.approve("visits {month}", cap("visits {month}"), (file_source(here / "v-{month}.csv"),))
     ledger.set_budget(cap("visits {month}"), **{limit: 0.5})
     november = sources(here / "v-2026-11.csv")
@@ -336,8 +337,8 @@ def test_a_study_goes_on_with_the_file_it_began_with(ledger, here, file):
     assert len(entries(ledger, "clinic")) == 2
 
 
-def test_the_policy_is_in_the_history(ledger, ledger_url, file):
-    ledger.set_budget(cap("hospital"), sources=(file_source(file),), largest_epsilon=1.0)
+def test_the_policy_is_in_the_history(ledger_url, file):
+    PrivacyLedger(ledger_url).set_budget(cap("hospital"), sources=(file_source(file),), largest_epsilon=1.0)
     audit.verify(ledger_url)
     exported = "".join(audit.export(ledger_url))
     assert all(word in exported for word in ("largest_epsilon", str(file.resolve())))

@@ -26,6 +26,7 @@ from dpbo_core.models.scores.union import SCORES
 from dpbo_core.preparation import data_split
 from dpbo_core.preparation.public_advice import advised_half
 from dpbo_core.preparation.resolve import advise_study, planning_problem
+from dpbo_core.problem.named_score import score_on
 from dpbo_core.queries.tuning.run import run_study
 from dpbo_core.scoring.partitioned import PartitionedObjective
 from dpbo_core.study_file.toml_file import read_study
@@ -271,29 +272,21 @@ def test_persons_means_are_refused_by_name(name):
     assert "max_records_per_person" in message.value.remedy
 
 
-@pytest.mark.parametrize("name", ["roc_auc", "balanced_accuracy"])
-def test_more_classes_are_refused_with_the_reason(url, name):
+def test_more_classes_are_refused_with_the_reason(url):
     W, w = load_wine(return_X_y=True)
-    it = search(url, LogisticRegression(), {"C": Real(0.1, 1.0)}, scoring=name)
-    if name == "balanced_accuracy":  # the shares of the public y, as it was
-        with pytest.raises(StudyInvalid, match="3 classes"):
-            data_split_of_three(name)
-        assert "counts" not in fit(it, W, w).release_.facts
-        return
+    by_rank, by_shares = (
+        search(url, LogisticRegression(), {"C": Real(0.1, 1.0)}, scoring=name)
+        for name in ("roc_auc", "balanced_accuracy")
+    )
     with pytest.raises(StudyInvalid, match="3 classes, and roc_auc ranks") as message:
-        fit(it, W, w)
+        fit(by_rank, W, w)
     assert "log_loss or brier" in message.value.remedy
     assert "one class against the rest" in message.value.remedy
     assert [entry for account in PrivacyLedger(url).accounts() for entry in account.entries] == []
-
-
-def data_split_of_three(name):
-    from dpbo_core.problem.named_score import score_on
-
-    spec = StudySpec.from_dict(
-        study(model={"estimator": "sklearn.svm.SVC", "score": name}, space={"C": {"values": [1]}})
-    )
-    score_on(spec.model, (0.0, 1.0, 2.0))
+    assert "counts" not in fit(by_shares, W, w).release_.facts  # the shares of the public y, as it was
+    model = {"estimator": "sklearn.svm.SVC", "score": "balanced_accuracy"}
+    with pytest.raises(StudyInvalid, match="3 classes"):
+        score_on(StudySpec.from_dict(study(model=model, space={"C": {"values": [1]}})).model, (0.0, 1.0, 2.0))
 
 
 def test_the_plan_of_three_classes_says_so_too(tmp_path):

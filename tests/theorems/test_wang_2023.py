@@ -42,10 +42,6 @@ def test_mean_and_gamma_are_inverse(shape, mean):
     assert ps.negative_binomial_mean(shape=shape, gamma=gamma) == pytest.approx(mean, rel=1e-11)
 
 
-def test_the_geometric_law_has_its_mean():
-    assert ps.negative_binomial_gamma(shape=1.0, mean=10.0) == pytest.approx(0.1, rel=1e-12)
-
-
 @pytest.mark.parametrize("shape", [-0.7, 1e-7, 0.5])
 def test_the_mean_agrees_with_forty_digits(shape):
     with mpmath.workdps(40):
