@@ -31,7 +31,7 @@ from dpbo_core.models.scores.grid import GRID
 from dpbo_core.preparation.learning import MOST, edition_of, places_in
 from dpbo_core.privacy.release import Release
 from dpbo_core.problem.problem import Problem
-from dpbo_core.space.earlier import EarlierEdition
+from dpbo_core.space.candidates import EarlierEdition
 from dpbo_core.study_file import StudySpec
 from dpbo_core.study_file.posed_problem import problem_of
 

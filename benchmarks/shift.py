@@ -35,11 +35,11 @@ import numpy as np
 
 from dpbo_core.advice.choosing import recommendation
 from dpbo_core.advice.expected_loss import expected
-from dpbo_core.comparison.cell_runs import METHODS_COMPARED, with_seed
-from dpbo_core.comparison.measuring import EPSILONS
+from dpbo_core.comparison.cell_runs import EPSILONS, METHODS_COMPARED, with_seed
 from dpbo_core.comparison.own_task import read_task
-from dpbo_core.comparison.rivals import ends_on
+from dpbo_core.comparison.rivals import Forgetful, Outcome, outcome_of
 from dpbo_core.comparison.tasks import Place, TableScorer, on_table
+from dpbo_core.mechanisms.noise import InjectedNoise, Noise
 from dpbo_core.methods import method_named
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
@@ -58,6 +58,15 @@ INTERVALS = {name: method for name, method in METHODS_COMPARED if name.startswit
     "private_trajectory, no look": PrivateTrajectory(look_share=0.0),
     "private_trajectory, no look, public prior": PrivateTrajectory(look_share=0.0, prior="public"),
 }
+
+
+def ends_on(method: Any, problem: Problem, scorer: TableScorer, *, seeds: list[int]) -> list[Outcome]:
+    """The outcomes of one run whose final draws are made anew with each seed; its others with the first."""
+    noises = [Noise(InjectedNoise(np.random.default_rng(seed)), Forgetful()) for seed in seeds]
+    search = method.start(problem, method.plan(problem))
+    for _ in range(method.n_steps(problem)):
+        search.step(scorer, noises[0])
+    return [outcome_of(search.finish(noise).value, scorer) for noise in noises]
 
 
 def coverage(files: list[Path]) -> None:

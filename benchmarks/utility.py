@@ -6,13 +6,15 @@ Without a file it measures afresh: seeds 0 to 99 in every cell, some ten minutes
 """
 
 import json
+import os
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from dpbo_core.comparison.cell_runs import NOT_PRIVATE
-from dpbo_core.comparison.measuring import measured, names_of, trained
+from dpbo_core.comparison.cell_runs import EPSILONS, NOT_PRIVATE, Cell, measured_at, names_of, trained
 from dpbo_core.comparison.rivals import run_on
 from dpbo_core.comparison.tasks import on_table
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
@@ -24,10 +26,19 @@ PUBLISHED_1, PUBLISHED_3 = "Algorithm 1 as published", "Algorithm 3 as published
 LEAST = 1e-9
 
 
+def measured(name: str) -> list[Cell]:
+    """The results of every method and rival at each of `EPSILONS` on one task, each ε in its own process."""
+    trained(name, KEPT)
+    workers = min(len(EPSILONS), os.cpu_count() or 1)
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        jobs = [pool.submit(measured_at, name, epsilon, REPETITIONS, KEPT) for epsilon in EPSILONS]
+        return [cell for job in jobs for cell in job.result()]
+
+
 def cells_from(words: list[str]) -> list[dict[str, Any]]:
     if words:
         return list(json.loads(Path(words[0]).read_text()))
-    return [cell.to_json() for name in names_of(()) for cell in measured(name, REPETITIONS, KEPT)]
+    return [cell.to_json() for name in names_of(()) for cell in measured(name)]
 
 
 def by_cell(cells: list[dict[str, Any]]) -> dict[tuple[str, float], dict[str, dict[str, Any]]]:

@@ -15,8 +15,7 @@ from dpbo.flows.prefect_runtime.progress import Progress
 from dpbo.flows.prefect_runtime.settings import FOLDER, Stores
 from dpbo.tasks import policies
 from dpbo.tasks.comparing import compare_on, compare_on_own, show_comparison, train_table
-from dpbo_core.comparison.cell_runs import Cell
-from dpbo_core.comparison.measuring import epsilons_of, names_of
+from dpbo_core.comparison.cell_runs import Cell, epsilons_of, names_of
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,7 @@ from prefect import task
 
 from dpbo.tasks import policies
 from dpbo.tasks.reporting.comparison_page import save_comparison
-from dpbo_core.comparison.cell_runs import Cell
-from dpbo_core.comparison.measuring import measured_at, measured_own, trained
+from dpbo_core.comparison.cell_runs import Cell, measured_at, measured_own, trained
 
 
 @task(name="train every candidate", **policies.SENSITIVE_TASK)

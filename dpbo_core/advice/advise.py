@@ -6,6 +6,7 @@ like with like; a bound for one and a guess for another would not. `choosing` sa
 `verdict` what each is worth.
 """
 
+import math
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -45,13 +46,10 @@ DOUBTED, LOST = 0.15, 0.5  # the same of what there is to gain over one answer f
 
 def verdict_of(noise_scale: float, expected_error: float, score_range: float, gain: float | None = None) -> Verdict:
     """Good, poor or useless: noise and error against the score's range and any `gain` over a constant answer."""
-    if expected_error >= USELESS * score_range or noise_scale >= score_range:
+    to_gain = math.inf if gain is None else gain
+    if expected_error >= min(USELESS * score_range, LOST * to_gain) or noise_scale >= score_range:
         return "useless"
-    if gain is not None and expected_error >= LOST * gain:
-        return "useless"
-    if gain is not None and expected_error >= DOUBTED * gain:
-        return "poor"
-    return "poor" if expected_error >= POOR * score_range else "good"
+    return "poor" if expected_error >= min(POOR * score_range, DOUBTED * to_gain) else "good"
 
 
 def beside_spread(verdict: Verdict, regret: float, spread: float) -> tuple[Verdict, str]:
@@ -91,13 +89,11 @@ def enough(good: Callable[[float], bool], above: float, account: Account | None)
 
 def useful_in_words(problem: Problem, least: int | None) -> str:
     """A clause that states from how many records, `least` (None: never), counting pairs is useful."""
-    share = problem.positives
     where = "with as many positives as negatives, and later the rarer one of them is"
-    if share is not None:
-        where = f"at the public share of positives, {share:.1%}"
-    if least is None:
-        return f"counting pairs is useful for no number of records {where}"
-    return f"counting pairs is useful from about {least:,} records {where}"
+    if problem.positives is not None:
+        where = f"at the public share of positives, {problem.positives:.1%}"
+    number = "for no number of" if least is None else f"from about {least:,}"
+    return f"counting pairs is useful {number} records {where}"
 
 
 def whole_error(loss: Expected) -> float:
@@ -281,7 +277,8 @@ def _method_advice(method: AnyMethod, problem: Problem, beside: Expected | None)
         why = f"good only if {method.traits.condition}: {why}"
     elif outlook.noise_scale >= spread:
         why = f"the noise reaches the score's whole range: {why}"
-    ends = None if loss is None else loss.range
+    ends, m = None if loss is None else loss.range, problem.n_validation
+    seconds = seconds_expected(m, outlook.trainings) if problem.model.enforced and m is not None else None
     return MethodAdvice(
         kind=method.kind,
         epsilon=None if evidence.refuted else guarantee.epsilon,
@@ -298,14 +295,7 @@ def _method_advice(method: AnyMethod, problem: Problem, beside: Expected | None)
         evidence=evidence.standing.value,
         verdict=verdict,
         why=why,
-        seconds=_seconds(problem, outlook.trainings),
+        seconds=seconds,
         useful_from=least,
         condition=method.traits.condition,
     )
-
-
-def _seconds(problem: Problem, trainings: int) -> float | None:
-    """Expected seconds of scoring each record in its own process; None where it is not, or m is private."""
-    if problem.n_validation is None or not problem.model.enforced:
-        return None
-    return seconds_expected(problem.n_validation, trainings)

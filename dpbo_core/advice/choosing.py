@@ -126,7 +126,8 @@ def choice_of(forms: list[tuple[AnyMethod, Expected]], problem: Problem) -> Choi
     (best, loss), others = forms[0], forms[1:]
     share = "" if not counts_pairs(problem) else EVENLY
     share = share if problem.positives is None else f", {problem.positives:.1%} of them positive as in public"
-    facts = f"{problem.averaged}, ε = {problem.epsilon:g}, {len(problem.candidates)} candidates{share}"
+    averaged = f"{problem.n_averaged} {problem.counted}"
+    facts = f"{averaged}, ε = {problem.epsilon:g}, {len(problem.candidates)} candidates{share}"
     if best.n_steps(problem) > 1 or len(problem.candidates) == 1:
         n_methods = len({form.kind for form, _ in forms})
         why = f"of {len(forms)} forms of {n_methods} methods it is expected to lose least with this noise ({facts})"

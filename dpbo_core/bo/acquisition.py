@@ -35,21 +35,17 @@ class Surrogate(Protocol):
     @property
     def candidates(self) -> NDArray[np.float64]:
         """The candidates in the unit cube, (N, d); read-only."""
-        ...
 
     @property
     def mean(self) -> NDArray[np.float64]:
         """Expected score of each candidate, (N,); read-only."""
-        ...
 
     @property
     def std(self) -> NDArray[np.float64]:
         """Standard deviation of each candidate's score, (N,); a fresh array at each call."""
-        ...
 
     def joint_draw(self, rng: np.random.Generator, indices: NDArray[np.int64]) -> NDArray[np.float64]:
         """One joint draw of the scores at the candidates `indices`, (m,)."""
-        ...
 
 
 class Acquisition(Protocol):
@@ -57,7 +53,6 @@ class Acquisition(Protocol):
 
     def scores(self, posterior: Surrogate, step: int, seed: Seed, visited: Sequence[int]) -> NDArray[np.float64]:
         """How promising each candidate is, shape (N,): the largest is tried next."""
-        ...
 
 
 @dataclass(frozen=True)

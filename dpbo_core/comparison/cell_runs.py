@@ -1,5 +1,7 @@
 """The comparison itself: every contender on one task at one ε, many times.
 
+A task is trained once and kept in a folder; then any ε is measured wherever the folder can be read.
+
 | symbol | name here | meaning | shape |
 |---|---|---|---|
 | f* | `scores.max()` | the best score of Λ | scalar |
@@ -9,8 +11,14 @@
 | — | `*_error` | standard error of the mean over the repetitions | scalar |
 """
 
+import hashlib
+import json
+import math
+import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,9 +26,10 @@ from numpy.typing import NDArray
 
 from dpbo_core.advice.choosing import recommendation
 from dpbo_core.comparison import rivals
+from dpbo_core.comparison.own_task import read_task
 from dpbo_core.comparison.rivals import Outcome, run_on
-from dpbo_core.comparison.tasks import ScoreTable, TableScorer, on_table
-from dpbo_core.errors import DpboError
+from dpbo_core.comparison.tasks import TASKS, ScoreTable, TableScorer, on_table
+from dpbo_core.errors import DpboError, StudyInvalid, suggestion
 from dpbo_core.methods import METHODS, method_named
 from dpbo_core.methods.contract import Method
 from dpbo_core.methods.kusner_gp import ExactGP, NoisyGP
@@ -41,10 +50,7 @@ CHOSEN_FORMS: tuple[tuple[str, Method], ...] = (
     ("public score alone", Public()),
     ("private_trajectory", PrivateTrajectory()),
     ("private_trajectory, public prior", PrivateTrajectory(prior="public")),
-    (
-        "private_trajectory, permute-and-flip",
-        PrivateTrajectory(final_choice="permute_and_flip"),
-    ),
+    ("private_trajectory, permute-and-flip", PrivateTrajectory(final_choice="permute_and_flip")),
     ("noisy_gp", NoisyGP()),
     ("exact_gp", ExactGP(rate_constant=1.0, decay_constant=0.1)),
     ("lipschitz", Lipschitz()),
@@ -59,6 +65,7 @@ METHODS_COMPARED: tuple[tuple[str, Method], ...] = (
         if cls.traits.private_forms is None and cls not in {type(method) for _, method in CHOSEN_FORMS}
     ),
 )
+EPSILONS = (0.1, 0.3, 1.0, 3.0)
 NOT_PRIVATE = "GP-UCB, not private"
 MORE_TRAININGS = ("all", "base measure")  # in a name: more of Λ is trained than the study has steps for
 Run = Callable[[int], Outcome]
@@ -116,20 +123,15 @@ def auto_of(problem: Problem) -> str | None:
 
 def _runs(problem: Problem, scorer: TableScorer, scores: NDArray[np.float64]) -> list[tuple[str, Run]]:
     """The methods and rivals on one task: each a name, and a function from a seed to a run's outcome."""
-    runs: list[tuple[str, Run]] = [(NOT_PRIVATE, lambda seed: rivals.gp_ucb(problem, scores, seed=seed))]
-    runs.append(
-        (
-            "random search with Laplace",
-            lambda seed: rivals.random_search_with_laplace(problem, scores, seed=seed),
-        )
-    )
     sigma = rivals.selection_noise(problem)
-    runs.append(
+    runs: list[tuple[str, Run]] = [
+        (NOT_PRIVATE, lambda seed: rivals.gp_ucb(problem, scores, seed=seed)),
+        ("random search with Laplace", lambda seed: rivals.random_search_with_laplace(problem, scores, seed=seed)),
         (
             "uniform selection, random stopping",
             lambda seed: rivals.uniform_selection(problem, scores, sigma=sigma, seed=seed),
-        )
-    )
+        ),
+    ]
     for name, method in METHODS_COMPARED:
         if method == PAIRED and not problem.score.graded:
             continue  # it is the same without
@@ -182,3 +184,58 @@ def _mean(values: list[float]) -> tuple[float | None, float | None]:
     if not values:
         return None, None
     return float(np.mean(values)), float(np.std(values, ddof=1) / np.sqrt(len(values)))
+
+
+def names_of(only: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of the tasks to compare on: `only`, or all if it is empty; an unknown one is refused.
+
+    Raises:
+        StudyInvalid: an unknown name.
+    """
+    names = tuple(task.name for task in TASKS)
+    for name in only:
+        if name not in names:
+            raise StudyInvalid(
+                f"there is no task {name!r}{suggestion(name, names)}", remedy=f"use {', '.join(names)}"
+            )
+    return tuple(name for name in names if not only or name in only)
+
+
+def epsilons_of(asked: tuple[float, ...]) -> tuple[float, ...]:
+    """The values of ε to compare at, positive or refused, sorted and distinct; the usual four if none is asked for.
+
+    Raises:
+        StudyInvalid: one is no positive number.
+    """
+    for epsilon in asked:
+        if not 0.0 < epsilon < math.inf:
+            raise StudyInvalid(f"--epsilon {epsilon:g} is no price", remedy="give positive numbers; 1 is usual")
+    return tuple(sorted(set(asked))) or EPSILONS
+
+
+def measured_own(file: Path, epsilon: float, repetitions: int) -> list[Cell]:
+    """The results of every method and rival at one ε on a user's own task, named after its file."""
+    return cells_of(file.stem, *read_task(file), epsilon, repetitions)
+
+
+def measured_at(name: str, epsilon: float, repetitions: int, folder: Path) -> list[Cell]:
+    """The results of every method and rival at one ε on one task; its trainings are cached in `folder`."""
+    return cells_of(name, *trained(name, folder), epsilon, repetitions)
+
+
+def trained(name: str, folder: Path) -> tuple[Problem, ScoreTable]:
+    """A task's problem with its table of scores in place of training, read from `folder` or computed into it."""
+    (task,) = (item for item in TASKS if item.name == name)
+    problem, records = task.make()
+    public = [problem.candidates.points, problem.n_training, problem.n_averaged, repr(problem.model)]
+    text = json.dumps([name, "record by record", version("scikit-learn"), *public], default=dict)
+    cached = folder / f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.npz"
+    if not cached.exists():
+        table = task.table(problem, records)
+        folder.mkdir(parents=True, exist_ok=True)
+        with cached.with_suffix(f".{os.getpid()}").open("wb") as file:
+            np.savez(file, **table.arrays())
+        cached.with_suffix(f".{os.getpid()}").replace(cached)
+    with np.load(cached) as arrays:
+        table = ScoreTable.of(arrays["steps"], arrays["public_steps"], arrays["public"])
+    return on_table(problem, table)[0], table

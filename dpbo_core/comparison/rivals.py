@@ -18,7 +18,7 @@ none is kept.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,25 +73,17 @@ class Forgetful:
 
 def run_on(method: Method, problem: Problem, scorer: TableScorer, *, seed: int) -> Outcome:
     """The outcome of one run of `method`, from its plan to its release: its choice, score and interval."""
-    (outcome,) = ends_on(method, problem, scorer, seeds=(seed,))
-    return outcome
-
-
-def ends_on(method: Method, problem: Problem, scorer: TableScorer, *, seeds: Sequence[int]) -> list[Outcome]:
-    """The outcomes of one run whose final draws are made anew with each seed; its others with the first."""
-    noises = [Noise(InjectedNoise(np.random.default_rng(seed)), Forgetful()) for seed in seeds]
     search = method.start(problem, method.plan(problem))
+    noise = Noise(InjectedNoise(np.random.default_rng(seed)), Forgetful())
     for _ in range(method.n_steps(problem)):
-        search.step(scorer, noises[0])
-    return [_outcome(search.finish(noise).value, scorer) for noise in noises]
+        search.step(scorer, noise)
+    return outcome_of(search.finish(noise).value, scorer)
 
 
-def _outcome(value: Mapping[str, Any], scorer: TableScorer) -> Outcome:
+def outcome_of(value: Mapping[str, Any], scorer: TableScorer) -> Outcome:
     """A release's choice as a candidate's index, with its score and interval; None for what it does not show."""
-    index = None
-    if "hyperparameters" in value:
-        index = scorer.place_of(value["hyperparameters"])
-    interval = value.get("interval")
+    point, interval = value.get("hyperparameters"), value.get("interval")
+    index = None if point is None else scorer.place_of(point)
     return Outcome(index, value.get("score"), None if interval is None else (interval[0], interval[1]))
 
 

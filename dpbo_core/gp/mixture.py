@@ -65,13 +65,11 @@ class Mixture(Protocol):
     @property
     def weights(self) -> NDArray[np.float64]:
         """The posterior probability of each component, (C,); they sum to 1."""
-        ...
 
     def moments(
         self, candidates: NDArray[np.float64], guess: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Mean and standard deviation of the score under each component: (n, d), (n,) → (C, n) twice."""
-        ...
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -32,11 +32,9 @@ class NoiseSource(Protocol):
         self, measurement: Callable[[Any], D], value: Any, imitation: Callable[[np.random.Generator, float], D]
     ) -> D:
         """One draw of OpenDP's `measurement` at `value`, or in tests of its `imitation`."""
-        ...
 
     def draw_many(self, measurement: Callable[[Any], Any], size: int, imitation: Imitation) -> NDArray[np.int64]:
         """`size` independent draws of OpenDP's `measurement` at zero, or in tests of its `imitation`."""
-        ...
 
 
 class OperatingSystemNoise:
@@ -89,7 +87,6 @@ class Mechanism(Protocol[T]):
 
     def spend(self, what: str) -> Spend:
         """The price of one use of the mechanism, as a planned draw named `what`."""
-        ...
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[T]], Any]:
         """Check the price anew and draw the noise: a function, for one call, that applies it to a sensitive value.
@@ -97,7 +94,6 @@ class Mechanism(Protocol[T]):
         What is returned serves once, and gives plain JSON: an integer, a table of what one draw releases, or the
         digest of one too large for the ledger.
         """
-        ...
 
 
 @runtime_checkable
@@ -106,7 +102,6 @@ class Additive(Mechanism[T], Protocol[T]):
 
     def prepare_each(self, spends: Sequence[Spend], source: NoiseSource) -> list[Callable[[Sensitive[T]], Any]]:
         """Draw noise for each price at once: functions that each add theirs to a sensitive value."""
-        ...
 
 
 class Recorder(Protocol):
@@ -114,11 +109,9 @@ class Recorder(Protocol):
 
     def recorded(self, what: str) -> Mapping[str, Any] | None:
         """The recorded outcome of the noise draw named `what`; None if it was not drawn."""
-        ...
 
     def record(self, spend: Spend, draw: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
         """The recorded outcome of this priced draw; if there is none, that of `draw`, recorded first."""
-        ...
 
 
 class Noise(Opaque):

@@ -144,11 +144,9 @@ class Search(Protocol):
 
     def step(self, objective: Scorer, noise: Noise) -> Released | None:
         """Train and score: what this step released, recorded already; None where only `finish` releases."""
-        ...
 
     def finish(self, noise: Noise) -> Release:
         """Make the plan's remaining noise draws, and return the release."""
-        ...
 
 
 @runtime_checkable
@@ -158,7 +156,6 @@ class Method(Protocol):
     @property
     def kind(self) -> str:
         """The method's name in a study file."""
-        ...
 
     traits: ClassVar[MethodTraits]
     __dataclass_fields__: ClassVar[dict[str, Any]]
@@ -166,34 +163,26 @@ class Method(Protocol):
     @property
     def public_path(self) -> bool:
         """Whether the order in which candidates are scored is public."""
-        ...
 
     @property
     def releases_hyperparameters(self) -> bool:
         """Whether the release names a candidate, so that a final model can be trained."""
-        ...
 
     @property
     def fits_lengthscale(self) -> bool:
         """Whether a study may say lengthscale = "fit": True for a method that fits its kernel or has none."""
-        ...
 
     def plan(self, problem: Problem) -> PrivacyPlan:
         """The noise draws of a study and the guarantee that they compose to, from public facts alone."""
-        ...
 
     def draws(self, problem: Problem) -> Draws:
         """The noise draws of the plan, each with its price and the mechanism that will make it."""
-        ...
 
     def outlook(self, problem: Problem) -> Outlook:
         """The noise's scale and the expected error, in units of the score, told beforehand; needs no data."""
-        ...
 
     def n_steps(self, problem: Problem) -> int:
         """The number of steps of the search: public, and fixed before it begins."""
-        ...
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> Search:
         """A search that has scored and drawn nothing yet; `plan` has its priced draws."""
-        ...

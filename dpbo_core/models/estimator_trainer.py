@@ -36,7 +36,6 @@ class Factory(Protocol):
     @property
     def columns(self) -> tuple[NamedColumn, ...] | None:
         """The columns of the data frame that estimators are fitted on; None where they are fitted on numbers."""
-        ...
 
     def train(
         self,
@@ -47,7 +46,6 @@ class Factory(Protocol):
         **hyperparameters: Any,
     ) -> FittedEstimator:
         """A new estimator, fitted from scratch on rows X (n, d), classes or targets y and weights (n,) if any."""
-        ...
 
 
 @dataclass(eq=False)

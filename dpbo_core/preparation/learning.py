@@ -21,7 +21,7 @@ from dpbo_core.methods.contract import Method
 from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.release import Release
 from dpbo_core.problem.problem import Problem
-from dpbo_core.space.earlier import EarlierEdition, ReleasedScore
+from dpbo_core.space.candidates import EarlierEdition, ReleasedScore
 from dpbo_core.study_file import StudySpec
 
 EDITIONS, NOTHING = "editions", "nothing"

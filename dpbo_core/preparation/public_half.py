@@ -54,19 +54,15 @@ class DataSplit(Protocol):
 
     def public(self, problem: Problem) -> PublicHalf:
         """The public half for the problem: the preprocessing fitted, and a trainer of models."""
-        ...
 
     def sources(self) -> tuple[Source, ...]:
         """The files or tables that the study is charged for or reads as public, as the ledger knows them."""
-        ...
 
     def check(self, public: PublicHalf) -> None:
         """Refuse what can be refused by headers, sizes and names, without a record's content."""
-        ...
 
     def sensitive(self, public: PublicHalf) -> Scorer:
         """A sealed scorer of the sensitive records. Call it only after reserving."""
-        ...
 
 
 class TableSplit(DataSplit, Protocol):
@@ -78,11 +74,9 @@ class TableSplit(DataSplit, Protocol):
         Raises:
             StudyInvalid: they are not in one table in memory.
         """
-        ...
 
     def hints(self) -> Mapping[str, Any] | None:
         """The library's type of each column of a public data frame, empty for an array; None for a file."""
-        ...
 
 
 @dataclass(frozen=True)

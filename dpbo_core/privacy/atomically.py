@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
-def create_atomically(path: Path, make: Callable[[Path], None]) -> bool:
+def create_atomically(path: Path, make: Callable[[Path], object]) -> bool:
     """Let `make` build a file beside `path`, then give it that name; False, and nothing changed, if one is there.
 
     Args:

@@ -34,15 +34,12 @@ class PrivateTraining(Protocol):
     @property
     def curve(self) -> RenyiCurve:
         """The Rényi cost of one training under replace-one, the largest over the hyperparameters Λ."""
-        ...
 
     def check(self, sizes: Sizes, point: Mapping[str, Any]) -> None:
         """Refuse hyperparameters `point` at which some data set of these sizes cannot be trained on."""
-        ...
 
     def train(self, records: Encoded, point: Mapping[str, Any], source: NoiseSource) -> PrivateModel:
         """The private model at hyperparameters `point`; every random number in it comes from `source`."""
-        ...
 
 
 @dataclass(frozen=True)

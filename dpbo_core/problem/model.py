@@ -117,9 +117,7 @@ class PredictionsSection(ByName):
     def __post_init__(self) -> None:
         one_of("model.estimator", self.estimator, (PREDICTIONS,))
         require(
-            not self.params,
-            "model.params are given, and predictions have none",
-            remedy="remove [model.params]",
+            not self.params, "model.params are given, and predictions have none", remedy="remove [model.params]"
         )
         super().__post_init__()
 

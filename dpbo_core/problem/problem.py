@@ -26,8 +26,7 @@ from dpbo_core.models.scores.union import Score
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 from dpbo_core.problem.model import ModelSection
 from dpbo_core.problem.search import SearchSection
-from dpbo_core.space.candidates import CandidateSet
-from dpbo_core.space.earlier import EarlierEdition
+from dpbo_core.space.candidates import CandidateSet, EarlierEdition
 from dpbo_core.space.search_space import Value
 
 if TYPE_CHECKING:
@@ -42,19 +41,15 @@ class Trainer(Protocol):
     @property
     def n_records(self) -> int:
         """The number n of public training records."""
-        ...
 
     def train(self, point: Mapping[str, Value]) -> "Model":
         """The model at a point of the search space: a function of point, training set and seed alone."""
-        ...
 
     def public_score(self, point: Mapping[str, Value], *, seed: int) -> float:
         """The cross-validated score of the model at `point` on the training set; `seed` deals out the folds."""
-        ...
 
     def public_steps(self, point: Mapping[str, Value], *, seed: int) -> NDArray[np.int64]:
         """Each public record's cross-validated score at `point`, (n,), as integers of the score's grid."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -136,11 +131,6 @@ class Problem:
         if number is None:
             raise ValueError("a problem averages over records or over persons")
         return number
-
-    @property
-    def averaged(self) -> str:
-        """What the score averages over, with its number, as in "500 records" or "120 persons"."""
-        return f"{self.n_averaged} {self.counted}"
 
     @property
     def counted(self) -> str:

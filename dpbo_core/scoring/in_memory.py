@@ -43,20 +43,16 @@ class Scorer(Protocol):
 
     def evaluate(self, model: ScorableModel) -> Sensitive[int]:
         """The sealed integer score of `model` on the sensitive records: a sum of scores, or of pairs a count."""
-        ...
 
     def pairs(self) -> Sensitive[int]:
         """The sealed number 2PQ, P and Q the classes' records, that a perfect ranking's count of pairs reaches."""
-        ...
 
     def paired(self, model: ScorableModel, reference: ScorableModel, clipped: int) -> Sensitive[int]:
         """The sealed sum of records' differences from `reference`, each cut to ±`clipped` and mapped to 0 … 2²⁴."""
-        ...
 
     @property
     def training(self) -> Sensitive[Encoded] | None:
         """The sealed training records where they are sensitive too; None where they are public."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -102,11 +102,9 @@ class PartWork(Protocol):
     @property
     def n_numbers(self) -> int:
         """The public number of integers in the answer for one file (part), whatever the data."""
-        ...
 
     def __call__(self, part: Part) -> Answer | None:
         """The answer; None where the part failed."""
-        ...
 
 
 @runtime_checkable
@@ -115,7 +113,6 @@ class CachingWork(Protocol):
 
     def with_cache(self, cached: PartCache[Any], n_processes: int) -> Self:
         """The same work with a cache of what it reads, whose memory limit `n_processes` processes share."""
-        ...
 
 
 class Workers(Protocol):
@@ -124,15 +121,12 @@ class Workers(Protocol):
     @property
     def n_processes(self) -> int:
         """The number of files (parts) that can be scored at once."""
-        ...
 
     def map(self, work: PartWork, parts: Sequence[Part]) -> list[Answer | None]:
         """The integers that `work` computes of each part, in an order of their own; None for one that was lost."""
-        ...
 
     def answers(self, work: PartAnswer, parts: Sequence[Part]) -> Iterable[bytes | bytearray | None]:
         """The bytes that `work` computes of each file (part), as they come; None for one that was lost."""
-        ...
 
 
 class SerialWorkers(Opaque):

@@ -38,11 +38,9 @@ class OtherProcess(Protocol):
 
     def ready(self, patience: float) -> bool:
         """Whether the other process has started, after waiting `patience` seconds at most."""
-        ...
 
     def __call__(self, work: Any, part: Any) -> Any:
         """The answer of `work` for a part; any error says that another process has to give it."""
-        ...
 
 
 class _Remaining:

@@ -1,10 +1,11 @@
-"""The finite candidate set Λ: public, ordered, encoded once.
+"""The finite candidate set Λ: public, ordered, encoded once; and what earlier editions RELEASED of it, public too.
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
 | Λ | `CandidateSet` | the candidates | N points |
 | N | `len(candidates)` | how many | scalar |
 | — | `encoded` | Λ in the unit cube | (N, d) |
+| y, σ | `ReleasedScore` | a released score and the deviation of its noise, in units of the score | scalars |
 """
 
 import math
@@ -34,6 +35,32 @@ class CandidateSet:
 
     def __len__(self) -> int:
         return len(self.points)
+
+
+@dataclass(frozen=True)
+class ReleasedScore:
+    """One noised score of one candidate."""
+
+    index: int
+    score: float
+    deviation: float
+
+
+@dataclass(frozen=True)
+class EarlierEdition:
+    """The release of one earlier edition, as far as a later edition's search begins with it.
+
+    Attributes:
+        edition: what people tell it by.
+        release_id: the ledger's name of its release.
+        choice: the candidate it chose privately; None where it chose none, or none of Λ.
+        scores: what it released of candidates of Λ.
+    """
+
+    edition: str
+    release_id: str
+    choice: int | None
+    scores: tuple[ReleasedScore, ...]
 
 
 def grid(space: SearchSpace, points: Mapping[str, int]) -> CandidateSet:

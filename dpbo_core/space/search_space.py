@@ -23,8 +23,8 @@ from dpbo_core.errors import StudyInvalid
 Value = float | int | str | bool
 
 
-def _check_ends(low: float, high: float) -> None:
-    """Refuse the ends of an axis unless they are finite and low < high."""
+def _check_ends(low: float, high: float, *, log: bool) -> None:
+    """Refuse the ends of an axis unless they are finite and low < high, and 0 < low if it is logarithmic."""
     if not (math.isfinite(low) and math.isfinite(high)):
         raise StudyInvalid(
             f"an axis runs from {low} to {high}",
@@ -37,11 +37,7 @@ def _check_ends(low: float, high: float) -> None:
             cause="the two ends were swapped",
             remedy="write the smaller one as low",
         )
-
-
-def _check_logarithmic(low: float) -> None:
-    """Refuse the low end of a logarithmic axis unless it is above 0."""
-    if low <= 0:
+    if log and low <= 0:
         raise StudyInvalid(
             f"a logarithmic axis starts at {low:g}",
             cause="a logarithm needs positive numbers",
@@ -60,9 +56,7 @@ class Real:
     log: bool = False
 
     def __init__(self, low: float, high: float, *, log: bool = False) -> None:
-        _check_ends(low, high)
-        if log:
-            _check_logarithmic(low)
+        _check_ends(low, high, log=log)
         object.__setattr__(self, "low", float(low))
         object.__setattr__(self, "high", float(high))
         object.__setattr__(self, "log", log)
@@ -104,12 +98,9 @@ class Integer:
     def __init__(self, low: float, high: float, *, log: bool = False) -> None:
         if int(low) != low or int(high) != high:
             raise StudyInvalid(
-                f"an integer axis runs from {low} to {high}",
-                remedy="give whole numbers, or leave integer out",
+                f"an integer axis runs from {low} to {high}", remedy="give whole numbers, or leave integer out"
             )
-        _check_ends(low, high)
-        if log:
-            _check_logarithmic(low)
+        _check_ends(low, high, log=log)
         object.__setattr__(self, "low", int(low))
         object.__setattr__(self, "high", int(high))
         object.__setattr__(self, "log", log)
@@ -168,9 +159,6 @@ class Categorical:
 Axis = Real | Integer | Categorical
 
 
-Condition = tuple[str, tuple[Value, ...]]
-
-
 @dataclass(frozen=True)
 class SearchSpace:
     """The hyperparameters of a study: named axes, some of which exist at certain values of an earlier one alone.
@@ -179,7 +167,7 @@ class SearchSpace:
     """
 
     axes: Mapping[str, Axis]
-    conditions: Mapping[str, Condition] = field(default_factory=dict)
+    conditions: Mapping[str, tuple[str, tuple[Value, ...]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, (parent, values) in self.conditions.items():

@@ -10,13 +10,10 @@ from dpbo_core.problem.model import (
     LinearSection,
     ModelSection,
     PredictionsSection,
-    RecordModel,
-    SoftmaxSection,
 )
 from dpbo_core.problem.search import SearchSection
 from dpbo_core.study_file.evaluation import EvaluationSection, ObjectiveSection, WatchSection
-from dpbo_core.study_file.prediction_table import PredictionTable
-from dpbo_core.study_file.public_data import BundledData, PersonFiles, PublicData, PublicFiles
+from dpbo_core.study_file.public_data import BundledData, PersonFiles, PredictionTable, PublicData, PublicFiles
 from dpbo_core.study_file.sections import AxisSection, BudgetSection, PrivacySection
 from dpbo_core.study_file.sensitive_data import SensitiveBundled, SensitiveData, SensitiveFiles, SensitiveTraining
 from dpbo_core.study_file.study import Bundled, DataSection, StudySpec
@@ -39,13 +36,11 @@ __all__ = [
     "PrivacySection",
     "PublicData",
     "PublicFiles",
-    "RecordModel",
     "SearchSection",
     "SensitiveBundled",
     "SensitiveData",
     "SensitiveFiles",
     "SensitiveTraining",
-    "SoftmaxSection",
     "StudySpec",
     "WatchSection",
 ]

@@ -54,8 +54,7 @@ class EvaluationSection(Section):
     epsilon: Annotated[float | None, check_epsilon] = None
     edition: Annotated[str, check_name] = "1"
     bins: Annotated[
-        int | None,
-        limit(lambda bins: 2 <= bins <= MOST_BINS, f"ask for 2 to {MOST_BINS} bins, or leave it out"),
+        int | None, limit(lambda bins: 2 <= bins <= MOST_BINS, f"ask for 2 to {MOST_BINS} bins, or leave it out")
     ] = None
     group: Annotated[str | None, check_name] = None
     groups: tuple[Value, ...] | None = None
@@ -119,8 +118,7 @@ class WatchSection(Section):
         int | None, at_least(2, "give the fewest records that a table will ever have, 2 or more")
     ] = None
     reference: Annotated[
-        float | None,
-        limit(math.isfinite, "give the score to compare with, or leave it out: the released score"),
+        float | None, limit(math.isfinite, "give the score to compare with, or leave it out: the released score")
     ] = None
     table: Annotated[
         str | None, limit(str.strip, "name today's file, or leave it out: the study's validation file")

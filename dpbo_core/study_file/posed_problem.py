@@ -2,11 +2,10 @@
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.estimator_allowlist.inspection import unlisted_name
-from dpbo_core.problem.model import ModelSection, PredictionsSection
+from dpbo_core.problem.model import PredictionsSection
 from dpbo_core.problem.named_score import pair_score, score_of
 from dpbo_core.problem.problem import DEFAULT_DELTA, Problem, Trainer, TrainingFacts
-from dpbo_core.study_file.prediction_table import PredictionTable
-from dpbo_core.study_file.public_data import PersonFiles
+from dpbo_core.study_file.public_data import PersonFiles, PredictionTable
 from dpbo_core.study_file.study import StudySpec, candidates_of, relation_of, unit_of
 
 
@@ -26,9 +25,16 @@ def problem_of(
         trainer: the public training set; without one the problem serves for planning.
         training: what is public of the training set where that is sensitive.
         unlisted: what in an estimator given as an object is not on the list; by the study's import path where None.
+
+    Raises:
+        StudyInvalid: the score counts pairs, and each person counts once by a mean.
     """
-    if isinstance(spec.data, PersonFiles):
-        _check_no_pairs(spec.model)
+    if isinstance(spec.data, PersonFiles) and pair_score(spec.model) is not None:
+        raise StudyInvalid(
+            f"{spec.model.score_name} counts pairs of records, and n_persons averages each person's",
+            cause="one person's records may be in any number of pairs",
+            remedy="leave n_persons out: write n_validation and max_records_per_person, or take a score of records",
+        )
     return Problem(
         candidates=candidates_of(spec),
         n_validation=n_validation,
@@ -51,20 +57,6 @@ def problem_of(
         unlisted=_unlisted(spec) if unlisted is None else unlisted,
         scored_in_public=not (isinstance(spec.data, PredictionTable) and spec.data.public is None),
     )
-
-
-def _check_no_pairs(model: ModelSection) -> None:
-    """Refuse a score that counts pairs, for a study in which each person counts once by a mean.
-
-    Raises:
-        StudyInvalid: the score counts pairs.
-    """
-    if pair_score(model) is not None:
-        raise StudyInvalid(
-            f"{model.score_name} counts pairs of records, and n_persons averages each person's",
-            cause="one person's records may be in any number of pairs",
-            remedy="leave n_persons out: write n_validation and max_records_per_person, or take a score of records",
-        )
 
 
 def _unlisted(spec: StudySpec) -> str:

@@ -1,8 +1,8 @@
 """The whole study: its sections together, and its plain form in TOML and JSON.
 
 [data] is a closed union, one frozen dataclass for each way of giving data, each with the keys it has: a training
-set that is public (`public_data`) or sensitive (`sensitive_data`), or predictions that were made elsewhere
-(`prediction_table`).
+set that is public, or predictions that were made elsewhere (`public_data`), or one that is sensitive
+(`sensitive_data`).
 """
 
 import math
@@ -26,8 +26,15 @@ from dpbo_core.problem.search import SearchSection
 from dpbo_core.space.candidates import CandidateSet, grid, sobol
 from dpbo_core.space.search_space import Axis, Categorical, Integer, Real, SearchSpace
 from dpbo_core.study_file.evaluation import EvaluationSection, ObjectiveSection, WatchSection
-from dpbo_core.study_file.prediction_table import PredictionTable, read_predictions
-from dpbo_core.study_file.public_data import BundledData, PersonFiles, PublicData, PublicFiles, read_public
+from dpbo_core.study_file.public_data import (
+    BundledData,
+    PersonFiles,
+    PredictionTable,
+    PublicData,
+    PublicFiles,
+    read_predictions,
+    read_public,
+)
 from dpbo_core.study_file.sections import AxisSection, BudgetSection, PrivacySection
 from dpbo_core.study_file.sensitive_data import SensitiveBundled, SensitiveData, read_sensitive
 

@@ -10,7 +10,7 @@ from dpbo.flows.cli.studies import check_public_here
 from dpbo.flows.cli.terminal import Screen, print_result
 from dpbo.flows.prefect_runtime.owner import owners_terminal
 from dpbo.flows.prefect_runtime.settings import quiet_environment
-from dpbo_core.comparison.measuring import epsilons_of, names_of
+from dpbo_core.comparison.cell_runs import epsilons_of, names_of
 from dpbo_core.comparison.own_task import read_task
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.sources import PUBLIC, file_source

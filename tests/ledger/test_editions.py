@@ -34,7 +34,7 @@ from dpbo_core.preparation.resolve import plan_study
 from dpbo_core.preparation.run import OS_NOISE, Run
 from dpbo_core.queries.tuning import run
 from dpbo_core.queries.tuning.run import open_study, run_study
-from dpbo_core.space.earlier import EarlierEdition
+from dpbo_core.space.candidates import EarlierEdition
 from dpbo_core.study_file import StudySpec
 from dpbo_core.study_file.posed_problem import problem_of
 

@@ -166,7 +166,7 @@ def test_the_shift_sums_to_m_and_is_the_nearest_table_that_does():
     assert np.ptp(shifted - np.array(table.drawn)) == pytest.approx(0.0)
 
 
-@pytest.mark.parametrize("scale", [1e-6, 2.0, 1e3, 1e9, 2.0**50])
+@pytest.mark.parametrize("scale", [1e-6, 2.0, 2.0**50])
 @pytest.mark.parametrize("counts", ["empty", "one class", "full"])
 def test_any_table_has_a_report_and_plain_json(scale, counts):
     """Nothing that may be drawn stops the report: no NaN, nothing outside its range, no error."""
@@ -282,11 +282,11 @@ def test_average_precision_is_that_of_the_values_themselves():
 
 
 def held_auc(runs, *, m, share, distance=1.45, rounded=None, seed=15):
-    """How often the interval holds the AUC of the values themselves, and by how much the bins are off on average.
+    """How often the interval holds the AUC of the values themselves; each run has public records of its own.
 
-    Each run has public records of its own; `rounded` makes values tie, as those of trees do.
+    `rounded` makes values tie, as those of trees do.
     """
-    rng, held, off = np.random.default_rng(seed), 0, []
+    rng, held = np.random.default_rng(seed), 0
     for _ in range(runs):
         public = public_records(rng, m, share, distance)
         values, labels = centred(rng, m, share, distance)
@@ -297,8 +297,7 @@ def held_auc(runs, *, m, share, distance=1.45, rounded=None, seed=15):
         low, high = noised(exact, rng, 2.0).estimates().noise["auc"]
         truth = metrics.roc_auc_score(labels, values)
         held += bool(low <= truth <= high)
-        off.append(float(exact.figures(exact.counts)["auc"]) - truth)
-    return held / runs, float(np.mean(off))
+    return held / runs
 
 
 @pytest.mark.slow
@@ -307,7 +306,7 @@ def held_auc(runs, *, m, share, distance=1.45, rounded=None, seed=15):
     [(1000, 0.36, 0.742, None), (1000, 0.36, 1.45, 1), (10_000, 0.36, 1.45, None), (10_000, 0.06, 1.45, None)],
 )
 def test_they_hold_it_in_87_to_93_percent_of_1000_runs(m, share, distance, rounded):
-    held, _ = held_auc(1000, m=m, share=share, distance=distance, rounded=rounded)
+    held = held_auc(1000, m=m, share=share, distance=distance, rounded=rounded)
     assert 0.87 <= held <= 0.93, held
 
 

@@ -4,6 +4,7 @@ import copy
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import binom
 from sklearn import metrics
@@ -321,9 +322,8 @@ def study_of(kind, folder, *, m=500):
         noisy = a - b + rng.normal(scale=0.5, size=n)
         y = np.array(["low", "mid", "high"])[np.digitize(noisy, [-0.7, 0.7])] if kind == "classes" else noisy
         sex = rng.choice(["f", "m"], size=n)
-        rows = [",".join(map(str, row)) for row in zip(sex, a, b, y, strict=True)]
-        (folder / f"{name}.csv").write_text("\n".join(["sex,a,b,y", *rows]) + "\n")
         columns = {"sex": sex, "a": a, "b": b, "y": y}
+        pd.DataFrame(columns).to_csv(folder / f"{name}.csv", index=False)
     return columns, {
         "study": {"name": "trial", "method": "private_grid"},
         "privacy": {"dataset": "people", "epsilon": 1.0},
@@ -424,20 +424,13 @@ def refused_by_name(kind, tables, ledger, again):
     assert ledger.accounts("people") == before
 
 
-def test_more_classes_than_cells_can_serve_are_refused_by_name(tables, tmp_path):
-    rng = np.random.default_rng(14)
-    for name in ("train", "validation"):
-        rows = [f"{x},{i % 60}" for i, x in enumerate(rng.normal(size=300))]
-        (tmp_path / f"{name}.csv").write_text("\n".join(["a,y", *rows]) + "\n")
-    tables |= {
-        "data": {"training": "train.csv", "validation": "validation.csv", "n_validation": 300, "target": "y"},
-        "study": {"name": "trial", "method": "private_grid"},
-        "model": PATHS["classes"],
-        "space": {"max_depth": {"values": [2, 4]}},
-        "evaluation": {"epsilon": 1.0},
-    }
-    ledger = PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}")
-    spec = StudySpec.from_dict(tables)
+def test_more_classes_than_cells_can_serve_are_refused_by_name(tmp_path):
+    _, tables = study_of("classes", tmp_path)
+    for path in tmp_path.glob("*.csv"):
+        header, *rows = path.read_text().splitlines()
+        of_sixty = [f"{row.rpartition(',')[0]},{i % 60}" for i, row in enumerate(rows)]
+        path.write_text("\n".join([header, *of_sixty]) + "\n")
+    ledger, spec = PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}"), StudySpec.from_dict(tables)
     run_study(spec, ledger=ledger, folder=tmp_path)
     with pytest.raises(StudyInvalid, match="60 classes, and at most 50"):
         evaluate_study(spec, ledger=ledger, folder=tmp_path)

@@ -6,26 +6,24 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics
-from test_evaluation import frozen_draw
+from test_evaluation import NOISELESS, final_model, frozen_draw
+from test_evaluation import noiseless as tuned_noiseless
 
 from dpbo.flows.cli.report_screen import report_facts
 from dpbo.flows.cli.terminal import Screen
 from dpbo.tasks.reporting.release_page import page
 from dpbo_core import PrivacyLedger, evaluate_study, plan_evaluation, run_study
-from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.certificate import read_certificate, recompute
 from dpbo_core.data import Preprocessing, table_of
 from dpbo_core.errors import CertificateFalse, Sealed
-from dpbo_core.final_model import FinalModel
-from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.models.estimators import EstimatorFactory
-from dpbo_core.preparation.data_split import public_half
 from dpbo_core.preparation.resolve import resolve
 from dpbo_core.privacy.unit import NeighboringRelation
 from dpbo_core.queries.evaluation.binary import Binary, BinaryCells
@@ -38,7 +36,6 @@ from dpbo_core.queries.evaluation.request import EvaluationQuery
 from dpbo_core.scoring.persons import Persons
 from dpbo_core.study_file import StudySpec
 
-NOISELESS = InjectedNoise(np.random.default_rng(0), factor=0.0)
 pytestmark = pytest.mark.filterwarnings("ignore:this report will not be usable")
 
 # The arithmetic, enumerated
@@ -204,18 +201,13 @@ def files(folder, *, people=120, kind="two", parts=0):
         y = np.array(["low", "mid", "high"])[np.digitize(noisy, [-0.7, 0.7])] if y is None else y
         columns = {"who": who if name == "validation" else np.arange(n).astype(str)}
         columns |= {"sex": rng.choice(["f", "m"], size=n), "a": a, "b": b, "y": y}
-        write(folder / f"{name}.csv", columns)
+        pd.DataFrame(columns).to_csv(folder / f"{name}.csv", index=False)
     if parts:
         (folder / "validation").mkdir()
         for i in range(parts):
             part = {name: column[i::parts] for name, column in columns.items()}
             pq.write_table(pa.table(part), folder / "validation" / f"{i}.parquet")
     return columns
-
-
-def write(path, columns):
-    rows = [",".join(columns), *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True))]
-    path.write_text("\n".join(rows) + "\n")
 
 
 def study(*, n_persons=120, validation="validation.csv", model=None, space=None, **evaluation):
@@ -242,13 +234,9 @@ def a_ledger(folder):
 
 def noiseless(tables, folder):
     """A report without noise, on a data set declared public, and the model it is of."""
-    ledger = PrivacyLedger(f"sqlite:///{folder / 'public.db'}")
-    ledger.set_budget(PrivacyBudget.without_limit("clinic"))
-    spec = StudySpec.from_dict({name: table for name, table in tables.items() if name != "budget"})
-    run_study(spec, ledger=ledger, folder=folder, source=NOISELESS)
+    spec, ledger = tuned_noiseless(tables, folder)
     found = evaluate_study(spec, ledger=ledger, folder=folder, source=NOISELESS).release
-    key = resolve(spec).key(public_half(spec, folder).fingerprint)
-    return found, FinalModel.of_release(spec, folder, ledger.release_of(key.fingerprint))
+    return found, final_model(spec, ledger, folder)
 
 
 def weights_of(who):

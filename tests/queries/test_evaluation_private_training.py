@@ -5,6 +5,7 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn import metrics
 
@@ -28,8 +29,7 @@ def study(folder, classes, **changes):
         a, b = rng.uniform(-1, 1, (2, n))
         sex = rng.integers(0, 2, n)
         ill = np.digitize(a - b + 0.2 * rng.normal(size=n), [0.0] if classes == 2 else [-0.5, 0.5])
-        rows = ["a,b,sex,ill", *(",".join(map(str, row)) for row in zip(a, b, sex, ill, strict=True))]
-        (folder / f"{name}.csv").write_text("\n".join(rows) + "\n")
+        pd.DataFrame({"a": a, "b": b, "sex": sex, "ill": ill}).to_csv(folder / f"{name}.csv", index=False)
     tables = {
         "study": {"name": "both", "method": "dp_hypo"},
         "privacy": {"dataset": "both", "epsilon": 8.0, "delta": 1e-6},

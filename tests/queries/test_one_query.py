@@ -164,20 +164,6 @@ def test_one_line_reserves():
     assert [path for path, _ in lines] == ["dpbo_core/queries/query.py"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_at_run_time_that_line_reserves(place, kind, monkeypatch):
-    honest, callers = PrivacyLedger.reserve, []
-
-    def watched(*arguments, **named):
-        callers.append(sys._getframe(1).f_code)
-        return honest(*arguments, **named)
-
-    monkeypatch.setattr(PrivacyLedger, "reserve", watched)
-    ask, _ = KINDS[kind]
-    ask(place, "run time")
-    assert set(callers) == {query.charged.__code__}
-
-
 # Killed after every write
 
 
@@ -228,7 +214,13 @@ def dead_after(writes, monkeypatch):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_killed_after_every_write_there_is_one_release_and_one_spend(place, kind, monkeypatch):
-    ask, name = KINDS[kind]
+    (ask, name), honest, callers = KINDS[kind], PrivacyLedger.reserve, set()
+
+    def reserve(*arguments, **named):
+        callers.add(sys._getframe(1).f_code)
+        return honest(*arguments, **named)
+
+    monkeypatch.setattr(PrivacyLedger, "reserve", reserve)
     for writes in range(1, MOST_WRITES):
         edition, outcome = f"k{writes}", None
         if kind == "an answer":
@@ -239,6 +231,7 @@ def test_killed_after_every_write_there_is_one_release_and_one_spend(place, kind
         assert outcome in (None, release)
         if outcome is not None:
             break
+    assert callers == {query.charged.__code__}  # at run time, too, one line reserves
     assert ask(place, edition) == release == outcome
     assert len(done) >= 3, done  # reserved, drawn, concluded
     assert writes >= 3

@@ -106,16 +106,7 @@ def test_what_a_table_will_be_good_for_is_said_from_public_numbers(dpbo, here):
 def test_a_search_begins_with_what_is_known_and_goes_on_so(dpbo, here):
     assert dpbo("budget", "set", "people", "--epsilon", 20, "--delta", 1e-5)[0] == 0
     assert dpbo(*PUBLISH, *PRICE, *BOUND, "--centre", "0.5,-0.25")[0] == 0
-    known = (
-        "--delta-ucb",
-        0.01,
-        "--prior",
-        2.5,
-        4,
-        0.1,
-        -1,
-    )
-    assert dpbo(*SUGGEST, *known)[0] == 0
+    assert dpbo(*SUGGEST, "--delta-ucb", 0.01, "--prior", 2.5, 4, 0.1, -1)[0] == 0
     state = json.loads((here / "S").read_text())
     assert state["delta_ucb"] == 0.01
     assert state["prior"] == {"lengthscale": 2.5, "variance": 4.0, "noise_variance": 0.1, "mean": -1.0}

@@ -1,5 +1,6 @@
 """The two parties over files: messages that lie, replays, kills at random moments, the command, the leaks."""
 
+import hashlib
 import json
 import math
 import os
@@ -7,6 +8,8 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from audit.exchange_kills import CONTEXT, campaign
 from canary import forms_of_number, search
@@ -41,8 +44,6 @@ def signed(**changes):
     """A changed answer whose digest was made to fit: what somebody who means harm would send."""
     text = document(ANSWER) | changes
     rest = {name: value for name, value in text.items() if name != "digest"}
-    import hashlib
-
     made = hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
     return json.dumps(text | {"digest": made})
 
@@ -101,23 +102,17 @@ def test_a_damaged_message_is_never_taken(tmp_path_factory, junk, at):
         assert read_message(Answer, path) == ANSWER
 
 
-@pytest.mark.parametrize("damage", [b"", b"PAR1", None])
-def test_a_damaged_table_is_a_letter(tmp_path, damage):
+def test_a_damaged_table_and_one_of_another_program_are_letters(tmp_path):
     w = world(tmp_path)
     w.publish()
     whole = (tmp_path / "Z.parquet").read_bytes()
-    (tmp_path / "Z.parquet").write_bytes(whole[:-40] if damage is None else damage)
-    with pytest.raises(StudyInvalid, match="dpbo curate publish wrote"):
-        w.suggest()
+    for damage in (b"", b"PAR1", whole[:-40]):
+        (tmp_path / "Z.parquet").write_bytes(damage)
+        with pytest.raises(StudyInvalid, match="dpbo curate publish wrote"):
+            w.suggest()
     (tmp_path / "Z.parquet").unlink()
     with pytest.raises(StudyInvalid, match="cannot be read"):
         w.suggest()
-
-
-def test_a_table_of_another_program_is_a_letter(tmp_path):
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     for columns in ({"z0": [1.0]}, {"a": [1.0]}, {"z0": [math.nan]}):
         pq.write_table(pa.table(columns), tmp_path / "Z.parquet")
         with pytest.raises(StudyInvalid):
@@ -182,30 +177,18 @@ def test_the_curator_refuses_what_fits_no_step(tmp_path):
     w.answer()
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"format": 2},
-        {"answers": [{"row": 10**6, "value": 0.0, "noise_scale": 0.0}]},
-        {"answers": [{"row": 0.5, "value": 0.0, "noise_scale": 0.0}]},
-        {"answers": [{"row": 1, "value": None, "noise_scale": 0.0}]},
-        {"answers": [{"row": 1, "value": 1e200, "noise_scale": 0.0}]},
-        {"answers": 3},
-        {"waiting": -1},
-        {"session": "x"},
-        {"publication": "../.."},
-        {"table": "0" * 64},
-        {"extra": 1},
-    ],
-)
-def test_an_edited_state_is_a_letter(tmp_path, change):
+def test_an_edited_state_is_a_letter(tmp_path):
     w = world(tmp_path)
     w.publish()
     w.exchange()
-    path = tmp_path / "S"
-    path.write_text(json.dumps(json.loads(path.read_text()) | change))
-    with pytest.raises(StudyInvalid):
-        w.suggest()
+    state = json.loads((tmp_path / "S").read_text())
+    wrong = ({"row": 10**6}, {"row": 0.5}, {"value": None}, {"value": 1e200})
+    answers = [{"answers": [{"row": 1, "value": 0.0, "noise_scale": 0.0} | change]} for change in wrong]
+    own = ({"format": 2}, {"answers": 3}, {"waiting": -1}, {"session": "x"}, {"publication": "../.."}, {"extra": 1})
+    for change in (*answers, *own, {"table": "0" * 64}):
+        (tmp_path / "S").write_text(json.dumps(state | change))
+        with pytest.raises(StudyInvalid):
+            w.suggest()
 
 
 # Kills.

@@ -45,7 +45,6 @@ def test_without_noise_it_is_gp_ucb_as_scikit_learn_would_do_it():
             assert bound[row] >= bound.max() - 1e-7
         asked.append(row)
         modeler.tell(row, float(f[row]))
-    assert modeler.best()[0] in asked
 
 
 def test_rows_are_asked_once_each_and_then_again():
@@ -61,7 +60,7 @@ def test_rows_are_asked_once_each_and_then_again():
 
 
 @pytest.mark.parametrize("prior", [None, Prior(2.0, 1.0, 1e-4)])
-@pytest.mark.parametrize("t", [1, 3, 12, 13, 15, 16, 19])
+@pytest.mark.parametrize("t", [3, 15, 16])  # fitted at each, at none since the 12th, and at the 16th
 def test_a_replayed_search_stands_where_the_first_one_stood(prior, t):
     rng = np.random.default_rng(4)
     Z = rng.random((200, 3))
@@ -75,7 +74,6 @@ def test_a_replayed_search_stands_where_the_first_one_stood(prior, t):
     again = Modeler(Z, noise_scale=0.05, prior=prior)
     again.replay(told)
     assert again.suggest() == first.suggest()
-    assert again.best() == first.best()
 
 
 @pytest.mark.parametrize("value", [0.0, 1e90, -1e-90])
@@ -96,5 +94,3 @@ def test_impossible_answers_are_refused():
     for row, value, noise in ((3, 0.0, 0.0), (-1, 0.0, 0.0), (0, math.nan, 0.0), (0, 0.0, math.inf)):
         with pytest.raises(ValueError, match="row of the table"):
             modeler.tell(row, value, noise)
-    with pytest.raises(ValueError, match="nothing was answered"):
-        modeler.best()

@@ -116,47 +116,29 @@ def test_looks_that_hold_cost_one_price_together(place):
 
 
 def test_a_fall_raises_the_alarm_and_ends_the_watch(place):
-    assert not place.look("monday").alarm
+    """Of each look the ledger keeps its bit, which whoever asks again is told, and nothing is read."""
+    first = place.look("monday")
+    assert not first.alarm
     place.spoil()
+    assert place.look("monday") == replace(first, replayed=True)
     found = place.look("tuesday")
     assert (found.alarm, found.number, found.replayed) == (True, 2, False)
     assert found.release.value == {"alarm": True, "look": "tuesday", "looks": 2}
     with pytest.raises(StudyInvalid, match="'tuesday' raised the alarm"):
         place.look("wednesday")
     assert len(place.entries()) == 2
+    told, bits = _draws(place), {"look monday": (1, False), "look tuesday": (2, True)}
+    assert set(told) == {"noise of the threshold", *(f"noise of {look}" for look in bits), *bits}
+    assert all(told[look][0] == {"look": number, "alarm": bit} for look, (number, bit) in bits.items())
+    assert set(told["noise of look monday"][0]) == {"noise"}
+    (entry,) = [e for e in place.ledger.recorded("clinic/watch") if e.release]
+    assert entry.release == found.release
     again = place.look("wednesday", replace(SURE, edition="2"))  # another watch is another spend
     assert again.alarm
     assert place.entries()[-1] == ("clinic/watch", 20.0)
-
-
-def test_a_look_that_is_asked_again_has_the_same_bit_and_reads_nothing(place):
-    first = place.look("monday")
-    place.spoil()
-    again = place.look("monday")
-    assert again == replace(first, replayed=True)
-    assert place.look("tuesday").alarm
     (place.folder / "validation.csv").unlink()
     assert not place.look("monday").alarm
     assert place.look("tuesday").alarm
-
-
-def test_what_the_ledger_keeps_of_a_look_is_its_bit(place):
-    place.look("monday")
-    place.spoil()
-    alarm = place.look("tuesday")
-    (entry,) = [e for e in place.ledger.recorded("clinic/watch") if e.release]
-    told = place.ledger.drawn(looks.watching(place.spec, Run(place.ledger, place.folder), SURE).key.fingerprint)
-    assert set(told) == {
-        "noise of the threshold",
-        "noise of look monday",
-        "look monday",
-        "noise of look tuesday",
-        "look tuesday",
-    }
-    assert told["look monday"][0] == {"look": 1, "alarm": False}
-    assert told["look tuesday"][0] == {"look": 2, "alarm": True}
-    assert set(told["noise of look monday"][0]) == {"noise"}
-    assert entry.release == alarm.release
 
 
 def test_two_watches_of_one_model_are_kept_apart_and_a_changed_term_is_refused(place):
@@ -422,19 +404,12 @@ def test_two_copies_of_the_noise_give_one_bit_after_the_other(place, monkeypatch
         place.look("tuesday")
 
 
-@pytest.mark.parametrize(
-    ("stated", "said"),
-    [
-        ({"reference": 85.0}, "no value of this score"),
-        ({"reference": -0.01}, "no value of this score"),
-        ({"drop": 1.01}, "cannot fall by"),
-    ],
-)
-def test_a_reference_or_a_fall_outside_the_score_s_range_is_refused(place, stated, said):
+def test_a_reference_or_a_fall_outside_the_score_s_range_is_refused(place):
     """In per cent, say: a count of pairs relative to it moves by more than its noise is made for."""
-    before = place.entries()
-    with pytest.raises(StudyInvalid, match=said):
-        place.look("monday", replace(SURE, **stated))
+    before, said = place.entries(), "no value of this score|cannot fall by"
+    for stated in ({"reference": 85.0}, {"reference": -0.01}, {"drop": 1.01}):
+        with pytest.raises(StudyInvalid, match=said):
+            place.look("monday", replace(SURE, **stated))
     assert place.entries() == before
     for reference in (-1e-9, 1.0 + 1e-9, math.nan):  # and where a watch was opened with one
         with pytest.raises(StudyInvalid, match="no share of pairs"):
@@ -741,7 +716,7 @@ def test_people_who_are_in_one_table_are_the_caller_s_word(tmp_path, monkeypatch
     assert recompute(read_certificate(document, CERTIFIED), CERTIFIED).epsilon == pytest.approx(20.0, rel=1e-9)
 
 
-@pytest.mark.parametrize("table", [None, "day.csv", "s3://bucket/day-{date}.parquet"])
-def test_a_pool_names_files_that_hold_the_time(place, table):
-    with pytest.raises(StudyInvalid, match="a pool reads the newest files"):
-        place.look("monday", replace(POOL, table=table))
+def test_a_pool_names_files_that_hold_the_time(place):
+    for table in (None, "day.csv", "s3://bucket/day-{date}.parquet"):
+        with pytest.raises(StudyInvalid, match="a pool reads the newest files"):
+            place.look("monday", replace(POOL, table=table))

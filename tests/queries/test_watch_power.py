@@ -12,14 +12,7 @@ from hypothesis import strategies as st
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.pairs import pairs_of
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.queries.watch.power import (
-    SOON,
-    YEAR,
-    Noise,
-    alarms,
-    power,
-    smallest_drop,
-)
+from dpbo_core.queries.watch.power import SOON, YEAR, Noise, alarms, power, smallest_drop
 from dpbo_core.queries.watch.terms import MeanMeasure, PairMeasure, Terms
 from dpbo_core.queries.watch.watching import WatchPlan
 

@@ -46,13 +46,8 @@ def at_least(k, scale):
 
 def law(us, theta, first, second):
     """Of what leaves: Pr[the first alarm is at look t] for t = 1 … T, then Pr[none]."""
-    return first_alarm(us, theta, first, lambda k: at_least(k, second))
-
-
-def first_alarm(us, theta, first, above):
-    """The same where a look whose u is k below the noised threshold is above it with chance `above(k)`."""
     z = np.arange(-PLENTY, PLENTY + 1)
-    chance = [above(theta + z - u) for u in us]
+    chance = [at_least(theta + z - u, second) for u in us]
     quiet, told = weights(first), []
     for each in chance:
         told.append(float((quiet * each).sum()))
@@ -140,14 +135,6 @@ def test_who_is_in_three_tables_of_a_pool_loses_three_times_what_one_table_s_noi
     assert lost(mechanism(1, 1.3)) > 3.5
 
 
-# Each wrong variant is caught
-
-
-def scales():
-    built = mechanism()
-    return built.of_threshold.scale, built.of_comparison.scale
-
-
 # The mechanism itself
 
 
@@ -170,11 +157,7 @@ def test_a_fall_moves_by_at_most_what_is_charged():
 def test_a_value_that_is_no_integer_is_refused_without_saying_it():
     with pytest.raises(MechanismRefused) as refused:
         alarm(
-            Sensitive(0.123456789),
-            fall=Fall(0, 1, 1),
-            threshold=0,
-            of_threshold=Sensitive(0),
-            of_look=Sensitive(0),
+            Sensitive(0.123456789), fall=Fall(0, 1, 1), threshold=0, of_threshold=Sensitive(0), of_look=Sensitive(0)
         )
     assert "1234" not in refused.value.message()
 
@@ -190,10 +173,7 @@ def test_what_cannot_be_drawn_is_refused_before_anything_is_charged():
 def test_its_draws_have_the_scales_that_were_enumerated():
     """OpenDP's own: 2,000 draws of each, their mean absolute value within five standard errors."""
     built, source = mechanism(50), OperatingSystemNoise()
-    for draw, noise in (
-        (built.draw_threshold, built.of_threshold),
-        (built.draw_comparison, built.of_comparison),
-    ):
+    for draw, noise in ((built.draw_threshold, built.of_threshold), (built.draw_comparison, built.of_comparison)):
         found = np.array([draw(source).expose() for _ in range(2000)])
         assert found.min() >= 0
         assert found.mean() == pytest.approx(noise.scale, rel=5.0 / math.sqrt(2000))

@@ -99,13 +99,6 @@ def test_auto_asked_twice_is_one_release_even_if_the_advice_has_changed_since(ta
     assert len(book.accounts("people")[0].entries) == 1
 
 
-def test_a_named_method_s_release_has_no_advice(tables, tmp_path):
-    release = run_study(
-        spec_of(tables, "private_grid"), ledger=PrivacyLedger(f"sqlite:///{tmp_path / 'l.db'}")
-    ).release
-    assert "chosen_by_advice" not in release.facts
-
-
 def test_auto_takes_no_options(tables):
     tables["method"] = {"evaluate": "all"}
     with pytest.raises(StudyInvalid, match="'evaluate'"):

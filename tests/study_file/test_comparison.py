@@ -10,8 +10,7 @@ from typer.testing import CliRunner
 
 from dpbo.tasks.reporting.comparison_page import draw, markdown
 from dpbo_core.comparison import rivals
-from dpbo_core.comparison.cell_runs import METHODS_COMPARED, NOT_PRIVATE, cells_of
-from dpbo_core.comparison.measuring import measured_at, names_of, trained
+from dpbo_core.comparison.cell_runs import METHODS_COMPARED, NOT_PRIVATE, cells_of, measured_at, names_of, trained
 from dpbo_core.comparison.rivals import run_on
 from dpbo_core.comparison.tasks import TASKS, ScoreTable, on_table
 from dpbo_core.errors import StudyInvalid

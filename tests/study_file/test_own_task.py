@@ -7,8 +7,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 from typer.testing import CliRunner
 
-from dpbo_core.comparison.cell_runs import auto_of, cells_of
-from dpbo_core.comparison.measuring import measured_own
+from dpbo_core.comparison.cell_runs import auto_of, cells_of, measured_own
 from dpbo_core.comparison.own_task import read_task
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.scores.grid import GRID
@@ -139,8 +138,7 @@ def test_every_contender_runs_on_it_and_auto_is_one(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
-    [(["--task", "missing.npz"], "no file"), (["--epsilon", "-1"], "no price")],
+    ("words", "told"), [(["--task", "missing.npz"], "no file"), (["--epsilon", "-1"], "no price")]
 )
 def test_the_command_refuses_before_it_starts_anything(here, words, told):
     from dpbo.flows.cli.app import app

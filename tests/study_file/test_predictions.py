@@ -102,6 +102,7 @@ def test_a_study_of_predictions_releases_a_name_and_its_score_and_the_same_again
     assert first.release.value["hyperparameters"] == {"candidate": "large"}
     assert first.release.value["score"] == pytest.approx(exact, abs=0.01)  # scale 1/(120 · 12.5)
     assert first.release.guarantee.assumptions == ACCEPTS
+    assert "chosen_by_advice" not in first.release.facts
     again = run_study(spec, ledger=budget, folder=tmp_path)
     assert again.replayed
     assert again.release.to_json() == first.release.to_json()
@@ -151,22 +152,7 @@ def test_more_classes_have_a_column_each(tmp_path):
     assert found == pytest.approx(1.0 - 0.25 * (0.3**2 + 0.2**2 + 0.1**2 + 0.2**2 + 0.2**2 + 0.4**2))
 
 
-HOSTILE = [
-    "",
-    "nan",
-    "inf",
-    "-inf",
-    "1e400",
-    "oops",
-    "'; DROP",
-    "9" * 400,
-    "\x00",
-    "ÿ",
-    "0x1p3",
-    "yes",
-    "-0.5",
-    "7",
-]
+HOSTILE = ["", "nan", "inf", "-inf", "1e400", "oops", "'; x", "9" * 400, "\x00", "ÿ", "0x1p3", "yes", "-0.5", "7"]
 
 
 @pytest.mark.parametrize(

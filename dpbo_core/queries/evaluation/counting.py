@@ -98,11 +98,11 @@ class Counter:
         return with_groups(kind_cells(self.model, encoded, self.cells, scores=scores), groups, self.cells.n_cells)
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class PartCounter:
     """What a worker is sent: the counter, and nothing sensitive."""
 
-    def __init__(self, counter: Counter) -> None:
-        self.counter = counter
+    counter: Counter
 
     @property
     def n_numbers(self) -> int:
@@ -120,11 +120,12 @@ class PartCounter:
         return attempted(counted, None)
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class PersonPartCounter:
     """What a worker is sent where each person counts once: the counter and the column of persons."""
 
-    def __init__(self, counter: Counter, column: str) -> None:
-        self.counter, self.column = counter, column
+    counter: Counter
+    column: str
 
     def __call__(self, part: Part) -> bytes:
         """Each person's counts of one file's records, as bytes; empty where that failed. Never raises."""
@@ -194,20 +195,16 @@ class SensitiveTable(Protocol):
     @property
     def split(self) -> DataSplit:
         """The data split that the records are from: it names their sources and checks them without reading any."""
-        ...
 
     @property
     def tells(self) -> tuple[type[DpboError], ...]:
         """The kinds of error that may be shown: their message has public facts alone, whatever the records hold."""
-        ...
 
     def columns(self, public: PublicHalf) -> tuple[str, ...]:
         """The names of the sensitive table's columns, for which no record is read."""
-        ...
 
     def count(self, counter: Counter, workers: Workers | None) -> Sensitive[Integers]:
         """The sealed number of records, or persons, in each histogram cell; to be called only after the charge."""
-        ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -160,7 +160,8 @@ def model_at(spec: StudySpec, public: PublicHalf, point: Mapping[str, Any]) -> E
     folds = fold_of(classes, seed=spec.search.seed)
     work = partial(_out_of_fold, verb=verb, folds=folds)
     outcome = trainer.numbers(work, point, spec.search.seed, shape=(len(folds),))
-    public_records = PublicRecords(trainer.truth, outcome, verb, error_bound=_error_bound(spec))
+    bound = getattr(spec.model, "error_bound", None)
+    public_records = PublicRecords(trainer.truth, outcome, verb, error_bound=bound)
     return _evaluated(model, fitted, trainer.X, public_records, unlisted)
 
 
@@ -206,9 +207,8 @@ def file_model(spec: StudySpec, folder: str | Path, final: FinalModel) -> Evalua
         return _evaluated(model, fitted, X, PublicRecords(truth, values, LINEAR, logistic=True), "")
     verb = _verb_of(model, fitted)
     outcome, unlisted = _outcome(model, X, verb), unlisted_part(model.estimator)
-    return _evaluated(
-        model, fitted, X, PublicRecords(truth, outcome, verb, error_bound=_error_bound(spec)), unlisted
-    )
+    public = PublicRecords(truth, outcome, verb, error_bound=getattr(spec.model, "error_bound", None))
+    return _evaluated(model, fitted, X, public, unlisted)
 
 
 def no_model() -> StudyInvalid:
@@ -275,12 +275,6 @@ def _evaluated(
     return EvaluatedModel(
         kind, model, fitted, X, replace(public, truth=truth, outcome=outcome, classes=classes), unlisted
     )
-
-
-def _error_bound(spec: StudySpec) -> float | None:
-    """The bound E on the error that the study's [model] states; None if it states none."""
-    bound: float | None = getattr(spec.model, "error_bound", None)
-    return bound
 
 
 def _outcome(model: FittedEstimator, X: NDArray[np.float64], verb: Verb) -> NDArray[np.float64]:

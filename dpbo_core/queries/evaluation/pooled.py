@@ -16,7 +16,7 @@ records drawn from p, and noise of site i's own law. So equal sites are called d
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,7 +57,8 @@ def pool(releases: Sequence[Release]) -> dict[str, Any]:
         StudyInvalid: they cannot be summed: fewer than two, another model or other bins, one site twice.
     """
     _check(releases)
-    tables = [_table_of_release(release) for release in releases]
+    written = [release.value["table"] for release in releases]
+    tables = [NoisedTable.from_json(table, KINDS[table.get("kind")]) for table in written]
     first, scales = tables[0], tuple(table.scale for table in tables)
     pooled = PooledTable(
         n_records=sum(table.n_records for table in tables),
@@ -112,18 +113,11 @@ def _distance(shares: Reals, variances: Reals) -> Reals:
     return np.asarray(((shares - mean) ** 2 / variances).sum(axis=(-1, -2)))
 
 
-def _table_of_release(release: Release) -> NoisedTable:
-    """The noisy table in the release of a site's evaluation."""
-    table = release.value["table"]
-    return NoisedTable.from_json(table, KINDS[table.get("kind")])
-
-
 def _site(release: Release) -> dict[str, Any]:
     """A site's entry in the pooled report, as JSON."""
     names = ("release_id", "released_at", "study", "edition", "dataset", "guarantee")
     document = release.to_json()
-    metrics: Mapping[str, Any] = release.value["metrics"]
-    return {name: document[name] for name in names} | {"metrics": dict(metrics)}
+    return {name: document[name] for name in names} | {"metrics": dict(release.value["metrics"])}
 
 
 def _check(releases: Sequence[Release]) -> None:

@@ -175,7 +175,8 @@ def repair(table: NoisedTable, public: PublicRecords, threshold: str | None) -> 
         mended = binned.shares(slope, intercept)[0].tolist()
         predicted = tuple(None if old is None else new for old, new in zip(predicted, mended, strict=True))
     after = report(replace(table, kind=replace(kind, predicted=predicted, threshold=edge)))
-    probability = None if binned is None else _probability_at_edge(edge, slope, intercept, public)
+    at_edge = slope * float(log_odds(np.array(edge), public)) + intercept
+    probability = None if binned is None else 0.5 * (1.0 + math.tanh(0.5 * at_edge))
     return Repair(slope, intercept, edge, probability, tuple(why), _compared(before), _compared(after))
 
 
@@ -261,12 +262,6 @@ def _edge(table: NoisedTable, kind: Binary, likely: Reals, threshold: str) -> tu
     if highest is None:
         return kind.threshold, f"the threshold is left: no edge keeps a recall of {amount:g} beyond the noise"
     return kind.edges[highest], f"the highest threshold that keeps a recall of {amount:g}; {THESE}"
-
-
-def _probability_at_edge(edge: float, slope: float, intercept: float, public: PublicRecords) -> float:
-    """The recalibrated probability of a record whose value is this bin edge."""
-    at = slope * float(log_odds(np.array(edge), public)) + intercept
-    return 0.5 * (1.0 + math.tanh(0.5 * at))
 
 
 def _compared(value: Mapping[str, Any]) -> dict[str, Any]:

@@ -198,33 +198,27 @@ class ReportKind(Protocol):
     @classmethod
     def expected(cls, public: PublicRecords, size: TableSize, n_bins: int | None) -> ExpectedErrors:
         """The bin edges, `n_bins` if that is stated, and the errors that noise will leave in a report of `size`."""
-        ...
 
     @classmethod
     def cells(cls, public: PublicRecords, edges: tuple[float, ...]) -> HistogramCells:
         """The map from one record to its histogram cell."""
-        ...
 
     @classmethod
     def of(cls, public: PublicRecords, edges: tuple[float, ...]) -> Self:
         """The kind of report for these bin edges."""
-        ...
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of one group's histogram."""
-        ...
 
     def figures(self, cells: Reals) -> Figures:
         """Every metric of histograms (…, *shape), by name: (…), or one more axis of edges, bins or classes.
 
         Where a figure "x" has ends (LOW and HIGH), its interval reaches from the one to the other.
         """
-        ...
 
     def group_figures(self, cells: Reals) -> Figures:
         """The metrics that every group gets, with their denominators, by name, of histograms (…, *shape): (…)."""
-        ...
 
     def spreads(self, cells: Reals) -> Figures:  # noqa: ARG002  without bins nothing is left open
         """The standard deviation that binning leaves in each metric of histograms (G, *shape); none by default."""
@@ -240,17 +234,13 @@ class ReportKind(Protocol):
 
     def limits(self, name: str) -> tuple[float, float]:
         """The lowest and the highest value that the metric `name` can have."""
-        ...
 
     def parts(self, estimates: Estimates) -> dict[str, Any]:
         """The report's parts beside metrics and groups, as JSON by name."""
-        ...
 
     def to_json(self) -> dict[str, Any]:
         """The report's public description, as it stands in the table's JSON."""
-        ...
 
     @classmethod
     def from_json(cls, table: Mapping[str, Any]) -> Self:
         """The report in a public description that `to_json` made."""
-        ...

@@ -315,11 +315,7 @@ def request_of(spec: StudySpec, run: Run, model: str | Path | None, epsilon: flo
 
 
 def request_of_released(
-    resolved: ResolvedStudy,
-    query: EvaluationQuery,
-    public: PublicHalf,
-    table: SensitiveTable,
-    run: Run,
+    resolved: ResolvedStudy, query: EvaluationQuery, public: PublicHalf, table: SensitiveTable, run: Run
 ) -> EvaluationRequest:
     """The evaluation of the model that a study released (refused before it has), on `table`, with its ledger key.
 

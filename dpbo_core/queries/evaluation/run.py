@@ -143,9 +143,7 @@ def evaluate_study(
     """
     run = Run(ledger, folder, source or OS_NOISE)
     opened = open_evaluation(study, run, model=model, epsilon=epsilon)
-    if isinstance(opened, EvaluationResult):
-        return opened
-    return opened.finish(run)
+    return opened if isinstance(opened, EvaluationResult) else opened.finish(run)
 
 
 def run_and_evaluate(
@@ -189,7 +187,7 @@ def recorded_report(
         return None
     request = request_of(study, run, model, epsilon)
     release = replay(request.key, run)
-    return None if release is None else _replayed(request.query, release)
+    return None if release is None else _read(request.query, release, replayed=True)
 
 
 def open_request(request: EvaluationRequest, run: Run) -> "OpenEvaluation | EvaluationResult":
@@ -199,7 +197,7 @@ def open_request(request: EvaluationRequest, run: Run) -> "OpenEvaluation | Eval
     """
     query, release = request.query, replay(request.key, run)
     if release is not None:
-        recorded = _replayed(query, release)
+        recorded = _read(query, release, replayed=True)
         return _repaired(request, request.evaluated_model(), recorded) if query.section.repair else recorded
     evaluated = request.evaluated_model()
     price = query.plan(evaluated.unlisted)
@@ -228,7 +226,7 @@ class OpenEvaluation:
         """
         with run.padded():
             release = self._charge_and_release(run)
-        result = EvaluationResult(release, replayed=False, best_threshold=_threshold(self.request.query, release))
+        result = _read(self.request.query, release, replayed=False)
         return _repaired(self.request, self.evaluated, result) if self.request.query.section.repair else result
 
     def _charge_and_release(self, run: Run) -> Release:
@@ -285,11 +283,6 @@ def table_of(
     )
 
 
-def _replayed(query: EvaluationQuery, release: Release) -> EvaluationResult:
-    """The result of a recorded release, with the best threshold for the costs that the query states now."""
-    return EvaluationResult(release, replayed=True, best_threshold=_threshold(query, release))
-
-
 def _repaired(request: EvaluationRequest, evaluated: EvaluatedModel, result: EvaluationResult) -> EvaluationResult:
     """The result with its repair and, unless nothing changes, the repaired model; from its release, at no price."""
     query = request.query
@@ -303,15 +296,15 @@ def _repaired(request: EvaluationRequest, evaluated: EvaluatedModel, result: Eva
     return replace(result, repair=mended, repaired_model=repaired_model(evaluated, mended, loss))
 
 
-def _threshold(query: EvaluationQuery, release: Release) -> Mapping[str, Any] | None:
-    """The best threshold for the costs or prevalence that the study states; None where it states neither."""
-    section = query.section
-    if section.false_positive_cost is None and section.prevalence is None:
-        return None
-    query.check_kind(KINDS[release.value["table"].get("kind")])
-    return best_threshold(
-        release.value,
-        false_positive=section.false_positive_cost or 1.0,
-        false_negative=section.false_negative_cost or 1.0,
-        prevalence=section.prevalence,
-    )
+def _read(query: EvaluationQuery, release: Release, *, replayed: bool) -> EvaluationResult:
+    """The result of a recorded release, with the best threshold for costs or prevalence that the study states."""
+    section, best = query.section, None
+    if section.false_positive_cost is not None or section.prevalence is not None:
+        query.check_kind(KINDS[release.value["table"].get("kind")])
+        best = best_threshold(
+            release.value,
+            false_positive=section.false_positive_cost or 1.0,
+            false_negative=section.false_negative_cost or 1.0,
+            prevalence=section.prevalence,
+        )
+    return EvaluationResult(release, replayed=replayed, best_threshold=best)

@@ -92,7 +92,8 @@ class Answer:
 
 def digest(message: Query | Answer) -> str:
     """SHA-256 of a message's content, in hex."""
-    return hashlib.sha256(_canonical_json(_message_content(message))).hexdigest()
+    text = json.dumps(_message_content(message), sort_keys=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def write_message(message: Query | Answer, path: Path) -> None:
@@ -170,11 +171,6 @@ def _parse_message(kind: type[M], text: bytes) -> M | None:
 def _message_content(message: Query | Answer) -> dict[str, Any]:
     """A message's kind, format and fields as JSON: what its digest is of."""
     return {"kind": message.kind, "format": FORMAT, **asdict(message)}
-
-
-def _canonical_json(document: dict[str, Any]) -> bytes:
-    """The bytes of a document as JSON with sorted keys: the same for equal documents."""
-    return json.dumps(document, sort_keys=True, allow_nan=False).encode()
 
 
 def _refuse_bad_fields(message: Query | Answer) -> None:

@@ -21,7 +21,7 @@ the row. Nothing here imports the curator's half, not even through others.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,16 +37,18 @@ SHARES = (1e-6, 1e-4, 1e-2, 1e-1)  # σ_n²/s² tried where the answers' noise i
 
 
 @dataclass(frozen=True)
-class Fit:
-    """The prior that explains the answers best."""
+class Prior:
+    """Hyperparameters: as known, in the table's own units of length and the answers' own units; or as fitted."""
 
     lengthscale: float
-    variance: float
-    mean: float
-    noise_variance: float
+    variance: float = 1.0
+    noise_variance: float = 0.0
+    mean: float = 0.0
 
 
-def fit(points: NDArray[np.float64], values: NDArray[np.float64], blur: float, noise_variance: float | None) -> Fit:
+def fit(
+    points: NDArray[np.float64], values: NDArray[np.float64], blur: float, noise_variance: float | None
+) -> Prior:
     """The most probable Gaussian process prior of `values` at `points` noised by `blur`; fits a σ_n² that is None.
 
     Args:
@@ -57,7 +59,7 @@ def fit(points: NDArray[np.float64], values: NDArray[np.float64], blur: float, n
     """
     t, r = points.shape
     spread = float(np.var(values)) or 1.0
-    best, chosen = -math.inf, Fit(typical_lengthscale(r), spread, float(np.mean(values)), noise_variance or 0.0)
+    best, chosen = -math.inf, Prior(typical_lengthscale(r), spread, noise_variance or 0.0, float(np.mean(values)))
     variances = spread * np.geomspace(0.05, 20.0, 9)
     shares = np.array(SHARES) if noise_variance is None else noise_variance / variances
     for multiple in LENGTHSCALES:
@@ -72,22 +74,12 @@ def fit(points: NDArray[np.float64], values: NDArray[np.float64], blur: float, n
         k = int(np.argmax(probable))
         if probable[k] > best:
             best = float(probable[k])
-            chosen = Fit(lengthscale, float(s2[k]), float(means[k]), float(shares[k] * s2[k]))
+            chosen = Prior(lengthscale, float(s2[k]), float(shares[k] * s2[k]), float(means[k]))
     return chosen
 
 
 FIRST_FIT = 4  # answers before which there is nothing to fit
 DELTA_UCB = 0.025  # δ′ = δ_ucb/2 with the paper's δ_ucb = 0.05
-
-
-@dataclass(frozen=True)
-class Prior:
-    """Known hyperparameters, in the table's own units of length and the answers' own units."""
-
-    lengthscale: float
-    variance: float = 1.0
-    noise_variance: float = 0.0
-    mean: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -175,29 +167,15 @@ class Modeler:
         for answer in answers[fitted:]:
             self.tell(answer.row, answer.value, answer.noise_scale)
 
-    def best(self) -> tuple[int, float]:
-        """The answered row with the largest posterior mean, and that mean; ValueError before any answer.
-
-        Raises:
-            ValueError: nothing was answered.
-        """
-        if not self._answers:
-            raise ValueError("nothing was answered yet")
-        rows = sorted({answer.row for answer in self._answers})
-        means = self._bo.posterior.mean[rows]
-        place = int(np.argmax(means))
-        return rows[place], self._center + self._scale * (float(means[place]) + self._fit.mean)
-
     def _mapped(self, value: float) -> float:
         """An answer less the prior's mean, in the prior's units."""
         return (value - self._center) / self._scale - self._fit.mean
 
-    def _default_fit(self) -> Fit:
+    def _default_fit(self) -> Prior:
         """The Gaussian process prior before any fit, handed in or usual; lengths in units of the table's extent."""
         if self._prior is not None:
-            p = self._prior
-            return Fit(p.lengthscale / self._extent, p.variance, p.mean, p.noise_variance)
-        return Fit(typical_lengthscale(self._points.shape[1]), 1.0, 0.0, self._noise_variance() or 1e-4)
+            return replace(self._prior, lengthscale=self._prior.lengthscale / self._extent)
+        return Prior(typical_lengthscale(self._points.shape[1]), 1.0, self._noise_variance() or 1e-4)
 
     def _noise_variance(self) -> float | None:
         """The stated noise variance σ_n² of answers in units of their spread²; None (to be fitted) if it is 0."""

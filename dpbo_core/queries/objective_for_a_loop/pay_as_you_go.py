@@ -3,7 +3,7 @@
 | symbol | name here | meaning | shape |
 |---|---|---|---|
 | n | `ObjectivePrice.n_scores` | a score costs what one of n would that share (ε, δ) | scalar |
-| ρ₁ | `_rho_of_one_score` | of one score, ρ*/n, rounded down | integer of 10⁻¹² |
+| ρ₁ | `units` | of one score, ρ*/n, rounded down | integer of 10⁻¹² |
 | ε(tρ₁) | `_epsilon` | what t scores guarantee at δ together, rounded up | scalar |
 
 The dataset's cap is a filter: it admits the next score as long as all that was charged stays within the cap,
@@ -158,7 +158,7 @@ class PayAsYouGo:
     def _is_mine(self, release: Release) -> bool:
         """Whether a release is of a score that this objective drew."""
         text = canonical_text(release.value["hyperparameters"])
-        return release.release_id == self._session_of(text).key.fingerprint[:16]
+        return release.release_id == self._session_of(text).opened.key.fingerprint[:16]
 
     def _session_of(self, text: str) -> ScoreSession:
         """A session for the one score of the hyperparameters in `text`, under a ledger key of its own."""
@@ -173,16 +173,10 @@ class PayAsYouGo:
         problem = self.opened.price.problem
         return replace(self.opened.price, problem=replace(problem, epsilon=self._epsilon(1)), n_scores=1)
 
-    @property
-    def _rho_of_one_score(self) -> int:
-        """The zCDP cost ρ₁ of one score in integer units: an n-th of what the study's ε buys."""
+    def _epsilon(self, scores: int) -> float:
+        """The ε of so many scores together at the study's δ, ε(tρ₁), rounded up."""
         problem = self.opened.price.problem
         units = largest_rho(problem.epsilon, problem.delta) // self.opened.price.n_scores
         if units < 1:
             raise too_small(problem)
-        return units
-
-    def _epsilon(self, scores: int) -> float:
-        """The ε of so many scores together at the study's δ, ε(tρ₁), rounded up."""
-        total = Total(None, 0, scores * self._rho_of_one_score)
-        return total.epsilon(self.opened.price.problem.delta)[0] * (1.0 + 1e-12)
+        return Total(None, 0, scores * units).epsilon(problem.delta)[0] * (1.0 + 1e-12)

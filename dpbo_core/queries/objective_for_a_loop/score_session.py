@@ -104,27 +104,21 @@ class OpenObjective:
 
 
 class ScoreSession(Opaque):
-    """Scores under way, in the curator's process. Threads may ask at once; its repr says nothing."""
+    """Scores under way, in the curator's process. Threads may ask at once; its repr says nothing.
 
-    __slots__ = ("_charge", "_lock", "_mechanisms", "_open", "_run", "_scorer", "_spends")
+    Attributes:
+        opened: the checked objective (price, data and key) whose scores are drawn.
+    """
+
+    __slots__ = ("_charge", "_lock", "_mechanisms", "_run", "_scorer", "_spends", "opened")
 
     def __init__(self, opened: OpenObjective, run: Run) -> None:
-        self._open, self._run = opened, run
+        self.opened, self._run = opened, run
         self._mechanisms = opened.price.scores()
         self._spends = {spend.what: spend for spend in opened.price.plan().spends}
         self._charge: Charged | None = None
         self._scorer: Scorer | None = None
         self._lock = RLock()
-
-    @property
-    def key(self) -> QueryKey:
-        """The session's key in the ledger."""
-        return self._open.key
-
-    @property
-    def opened(self) -> OpenObjective:
-        """The checked objective (price, data and key) whose scores this session draws."""
-        return self._open
 
     def ask(self, parameters: Any) -> Score:
         """The private score of the model at `parameters`, drawn once; the first request of all pays for all n.
@@ -136,7 +130,7 @@ class ScoreSession(Opaque):
             Sealed: something failed on sensitive data; ask again, and nothing is paid twice.
         """
         parameters = parameters_of(parameters)
-        check_in_space(parameters, self._open.price.problem.candidates.space)
+        check_in_space(parameters, self.opened.price.problem.candidates.space)
         text, draws = canonical_text(parameters), self._draws()
         if text not in draws:
             self._check_left(draws)
@@ -153,8 +147,8 @@ class ScoreSession(Opaque):
             StudyInvalid: a choice on exact scores is kept for, which would need it again.
             NoScoresLeft, BudgetRefused, Sealed: as `ask`.
         """
-        submission.check(self._open.price.plan().guarantee)
-        if self._open.price.choice_share != 0.0:
+        submission.check(self.opened.price.plan().guarantee)
+        if self.opened.price.choice_share != 0.0:
             raise StudyInvalid(
                 "a choice on exact scores needs every model again, and what is handed in is not kept",
                 remedy="leave choice_share out: best() chooses by what was released",
@@ -182,7 +176,7 @@ class ScoreSession(Opaque):
         points = [read_parameters(text) for text in draws]
         if not points:
             raise nothing_scored()
-        choice, made = self._open.price.choice(), self._choice_made()
+        choice, made = self.opened.price.choice(), self._choice_made()
         if choice is not None and made is None:
             made = self._choose(choice, points)
         return dict(points[int(np.argmax(self._smoothed_scores(points, draws).mean)) if made is None else made])
@@ -193,12 +187,12 @@ class ScoreSession(Opaque):
         Raises:
             StudyInvalid: nothing was asked yet.
         """
-        recorded = replay(self._open.key, self._run)
+        recorded = replay(self.opened.key, self._run)
         if recorded is not None:
             return recorded
         self.best()  # a choice that was paid for is part of the release
         with self._run.padded():
-            return self._concluded(resumed(self._open.key, self._run))
+            return self._concluded(resumed(self.opened.key, self._run))
 
     def _concluded(self, charge: Charged) -> Release:
         """Record the release of every score drawn until then and return it, safe against concurrent requests."""
@@ -219,7 +213,7 @@ class ScoreSession(Opaque):
     @property
     def scores_left(self) -> int:
         """The number of scores that can still be asked for; 0 once closed."""
-        closed = replay(self._open.key, self._run) is not None
+        closed = replay(self.opened.key, self._run) is not None
         return 0 if closed else len(self._mechanisms) - len(self._draws())
 
     @property
@@ -233,7 +227,7 @@ class ScoreSession(Opaque):
     @property
     def guarantee(self) -> PrivacyGuarantee:
         """The guarantee of all n scores and of all post-processing of them."""
-        return self._open.price.plan().guarantee.as_drawn(self._noise_standing)
+        return self.opened.price.plan().guarantee.as_drawn(standing_of(self._run.source))
 
     @property
     def release(self) -> Release:
@@ -242,16 +236,11 @@ class ScoreSession(Opaque):
         Raises:
             StudyInvalid: nothing was asked yet.
         """
-        return replay(self._open.key, self._run) or self._release()
-
-    @property
-    def _noise_standing(self) -> str:
-        """Where the noise comes from: "operating_system", or "injected" by the caller."""
-        return standing_of(self._run.source)
+        return replay(self.opened.key, self._run) or self._release()
 
     def _recorded(self) -> Mapping[str, Any]:
         """Every noise draw of the session in the ledger, by name, as its outcome and its time."""
-        return self._run.ledger.drawn(self._open.key.fingerprint)
+        return self._run.ledger.drawn(self.opened.key.fingerprint)
 
     def _draws(self) -> dict[str, tuple[int, int]]:
         """Each score's number and noisy integer, by hyperparameters (canonical text), in the order of drawing."""
@@ -262,7 +251,7 @@ class ScoreSession(Opaque):
     def _check_left(self, draws: Mapping[str, tuple[int, int]]) -> None:
         """Refuse another score where all n are drawn, or the session is closed."""
         n = len(self._mechanisms)
-        closed = replay(self._open.key, self._run) is not None
+        closed = replay(self.opened.key, self._run) is not None
         if closed or len(draws) >= n:
             raise no_scores_left(n, after=len(draws) if closed else None)
 
@@ -271,7 +260,7 @@ class ScoreSession(Opaque):
 
         Once records were scored, an estimator that nobody vouches for may have kept some, and say them.
         """
-        problem = self._open.price.problem
+        problem = self.opened.price.problem
         if self._scorer is None or problem.rowwise:
             return problem.train_at(parameters)
         return sealed(lambda: problem.train_at(parameters), failure=_untrained)
@@ -304,10 +293,10 @@ class ScoreSession(Opaque):
         """Charge all scores, then open the sensitive records, once a process: the charge and their scorer."""
         with self._lock:
             if self._charge is None:
-                self._charge = charged(self._open.query, self._run)
+                self._charge = charged(self.opened.query, self._run)
             if self._scorer is None:
                 self._scorer = sealed(
-                    lambda: self._open.split.sensitive(self._open.public), message=self._open.message
+                    lambda: self.opened.split.sensitive(self.opened.public), message=self.opened.message
                 )
             return self._charge, self._scorer
 
@@ -335,12 +324,12 @@ class ScoreSession(Opaque):
             points,
             [score.value for score in scores],
             deviation=max(score.noise for score in scores),
-            score_range=self._open.price.problem.score_range,
+            score_range=self.opened.price.problem.score_range,
         )
 
     def _score_of_draw(self, number: int, draw: int) -> Score:
         """The score, with its noise and interval, that noisy integer `draw` of score `number` stands for."""
-        problem = self._open.price.problem
+        problem = self.opened.price.problem
         unit = unit_of(problem)
         value = unit.score(draw)
         noise = unit.deviation(self._mechanisms[number - 1].scale, value)
@@ -352,7 +341,7 @@ class ScoreSession(Opaque):
         Raises:
             StudyInvalid: nothing was asked yet.
         """
-        problem = self._open.price.problem
+        problem = self.opened.price.problem
         draws = self._draws()
         points = [read_parameters(text) for text in draws]
         if not points:
@@ -369,9 +358,9 @@ class ScoreSession(Opaque):
         }
         if in_pairs(problem) is not None:
             value[PAIRS] = problem.score_per_step / problem.metric_per_step
-        return self._open.query.release(
+        return self.opened.query.release(
             value,
-            self._noise_standing,
+            standing_of(self._run.source),
             {
                 "estimator": PREDICTIONS if {*points[best]} & {MODEL, TABLE} else problem.model.estimator,
                 "score": problem.model.score_name,
@@ -383,7 +372,7 @@ class ScoreSession(Opaque):
                 ),
                 **averaged_facts(problem),
                 "steps": len(self._mechanisms),
-                "choice_share": self._open.price.choice_share,
+                "choice_share": self.opened.price.choice_share,
                 **({COUNTS: PAIRS, "public_share": problem.positives} if in_pairs(problem) else {}),
             },
         )

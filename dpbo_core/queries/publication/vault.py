@@ -9,8 +9,8 @@ lock            held while a query is answered
 import hashlib
 import json
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,11 @@ from dpbo_core.privacy.atomically import create_atomically, locked_folder, repla
 KEY_BYTES = 32
 
 
+@dataclass(frozen=True)
 class Vault:
     """The curator's own folder of one publication: its table, its secret numbers and what was answered."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    folder: Path
 
     @property
     def table(self) -> Path:
@@ -36,12 +36,8 @@ class Vault:
 
     def make_key(self) -> None:
         """Write a new random secret key into the curator's folder, unless there is one."""
-
-        def write(path: Path) -> None:
-            """Write a random key in hex to `path`."""
-            path.write_text(secrets.token_hex(KEY_BYTES), encoding="ascii")
-
-        create_atomically(self.folder / "key", write)
+        key = secrets.token_hex(KEY_BYTES)
+        create_atomically(self.folder / "key", lambda path: path.write_text(key, encoding="ascii"))
         self.folder.chmod(0o700)
 
     def order(self, n_rows: int) -> NDArray[np.int64]:
@@ -91,8 +87,6 @@ class Vault:
             self.folder / "answers.json", json.dumps(answers, sort_keys=True, allow_nan=False).encode()
         )
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> AbstractContextManager[None]:
         """Context that holds a lock on the curator's folder: one query at a time."""
-        with locked_folder(self.folder):
-            yield
+        return locked_folder(self.folder)

@@ -79,13 +79,7 @@ class StudyRun(Opaque):
     __slots__ = ("_charge", "_objective", "_public", "_run", "_search", "_study")
 
     def __init__(
-        self,
-        study: ResolvedStudy,
-        public: PublicHalf,
-        run: Run,
-        charge: Charged,
-        search: Search,
-        objective: Scorer,
+        self, study: ResolvedStudy, public: PublicHalf, run: Run, charge: Charged, search: Search, objective: Scorer
     ) -> None:
         self._study, self._public, self._run = study, public, run
         self._charge, self._search, self._objective = charge, search, objective
@@ -197,11 +191,7 @@ def check_first(spec: StudySpec, run: Run) -> None:
         return
     check_accepted(spec, plan, resolved.problem.unlisted)
     charge = PrivateQuery(
-        resolved.key(""),
-        plan,
-        sources_of(spec, run.folder),
-        opening_cap(spec),
-        spec.privacy.max_records_per_person,
+        resolved.key(""), plan, sources_of(spec, run.folder), opening_cap(spec), spec.privacy.max_records_per_person
     )
     run.ledger.check_room(charge)
     useless = why_useless(resolved.method, resolved.problem)
@@ -253,8 +243,8 @@ def open_study(
         done = precomputed or Precomputed(trained=TrainedModels(memory_limit(spec)))
         problem = replace(remembering(public.problem, done), advice=resolved.why)
         problem = _do_public_work(resolved.method, problem, done.trained)
-        if not done.tried:
-            _try_training(resolved.method, problem)
+        if not done.tried and problem.training is None and not trained_first(resolved.method, problem):
+            problem.train(first_trained(resolved.method, problem))  # what cannot be trained at all costs nothing
         data.check(public)
         draws = resolved.method.draws(problem)
         problem = replace(problem, earlier=earlier_editions(problem, warm_start, run.ledger))
@@ -384,9 +374,3 @@ def _do_public_work(method: Method, problem: Problem, trained: TrainedModels) ->
         models = {index: problem.train(index) for index in first}
         problem = remembering(problem, Precomputed(models=models, trained=trained))
     return problem
-
-
-def _try_training(method: Method, problem: Problem) -> None:
-    """Train one public model on trial, unless all are trained already: one that fails raises before the charge."""
-    if problem.training is None and not trained_first(method, problem):
-        problem.train(first_trained(method, problem))

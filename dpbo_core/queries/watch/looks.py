@@ -81,12 +81,7 @@ def look_once(
 
 
 def open_look(
-    study: StudySpec,
-    run: Run,
-    *,
-    name: str,
-    section: WatchSection | None = None,
-    vaults: str | Path | None = None,
+    study: StudySpec, run: Run, *, name: str, section: WatchSection | None = None, vaults: str | Path | None = None
 ) -> "OpenLook | Look":
     """Prepare a private check, uncharged, or read its result; with `vaults`, destroys a finished watch's noise.
 

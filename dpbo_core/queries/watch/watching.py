@@ -38,13 +38,7 @@ from dpbo_core.queries.watch.terms import (
     measure_of,
     watch_key,
 )
-from dpbo_core.queries.watch.todays_table import (
-    check_watchable,
-    counted_of,
-    least_of,
-    rows_in_pool,
-    tables_of,
-)
+from dpbo_core.queries.watch.todays_table import check_watchable, counted_of, least_of, rows_in_pool, tables_of
 from dpbo_core.study_file import StudySpec, WatchSection
 
 EVIDENCE = Evidence(
