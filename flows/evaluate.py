@@ -2,7 +2,6 @@
 
 from prefect import flow
 
-from dpbo.flows.evaluated import Evaluated as Evaluated
 from dpbo.flows.plain_output import announce_stage
 from dpbo.flows.prefect_runtime.liveness import alive
 from dpbo.flows.prefect_runtime.prefect_page import announce_refusal, name_run, wait_until_recorded, with_message
@@ -10,8 +9,9 @@ from dpbo.flows.prefect_runtime.requested_study import study_of
 from dpbo.flows.prefect_runtime.workers import DaskWorkers, workers
 from dpbo.flows.private_flow import PrivateFlow
 from dpbo.flows.publishing import UNNAMED, publish_release
+from dpbo.flows.results import Evaluated as Evaluated
 from dpbo.tasks import policies
-from dpbo.tasks.evaluating import evaluate, prepare
+from dpbo.tasks.queries import evaluate, prepare
 from dpbo.tasks.reporting.champion import champion_after
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.reporting.mlflow_run import log_repaired

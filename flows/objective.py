@@ -13,8 +13,8 @@ from dpbo.flows.prefect_runtime.requested_study import study_of
 from dpbo.flows.private_flow import PrivateFlow
 from dpbo.flows.publishing import UNNAMED, publish_release
 from dpbo.tasks import policies
+from dpbo.tasks.queries import close, score
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
-from dpbo.tasks.scoring import close, score
 from dpbo_core.errors import BudgetRefused
 from dpbo_core.privacy.release import Release
 from dpbo_core.queries.objective_for_a_loop.objective_handle import objective_of_study
@@ -44,10 +44,7 @@ class Closed:
 
 @flow(name="score privately", **policies.FLOW)
 def score_privately(
-    study: StudySpec,
-    params: Sequence[Mapping[str, Any]] = (),
-    folder: str = ".",
-    pad_steps: float = 0.0,
+    study: StudySpec, params: Sequence[Mapping[str, Any]] = (), folder: str = ".", pad_steps: float = 0.0
 ) -> Scored:
     """Ask a study's private objective for scores: the first ever asked charges for all, and one asked about before
     is free; a task each, padded to a whole multiple of `pad_steps` seconds.

@@ -152,13 +152,10 @@ def wait_for(path: Path) -> None:
 def _run(name: str, terms: Outsourcing, server: str | None) -> None:
     """Run the curator's or modeller's flow, by `name`; at an error exit with its message on standard error."""
     party: Callable[[Outsourcing], Any] = {"curate": curate, "model": model}[name]
-    message = ""
     settings = temporary_settings({PREFECT_API_URL: server} if server else {})
     try:
         with settings, owners_terminal(), without_heartbeat():
             party(terms)
     except DpboError as error:
-        message = error.message()
-    if message:
-        sys.stderr.write(f"dpbo: {message}\n")
+        sys.stderr.write(f"dpbo: {error.message()}\n")
         sys.exit(1)

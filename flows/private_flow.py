@@ -73,15 +73,10 @@ class PrivateFlow:
     registers: bool = False
 
     @classmethod
-    def begin(
-        cls,
-        study: StudySpec,
-        folder: str,
-        time_quantum: float = 0.0,
-        *,
-        model: str | None = None,
-    ) -> Self:
+    def begin(cls, study: StudySpec, folder: str, time_quantum: float = 0.0, *, model: str | None = None) -> Self:
         """Check Prefect's settings and the owner's policy, and begin a study's flow; no data is opened yet.
+
+        Nothing will be charged where MLflow can never show a release of the dataset; where it cannot now, it warns.
 
         Args:
             study: as written.
@@ -101,7 +96,7 @@ class PrivateFlow:
             folder,
             caller=caller(ledger),
             time_quantum=time_quantum,
-            before_charge=partial(check_showable, study.privacy.dataset, stores, warnings),
+            before_charge=lambda: warnings.add(check_target(study.privacy.dataset, stores.tracking)),
             consent=partial(ask_or_refuse if at_the_terminal() else refuse, study),
             asked_by=asked_by(),
         )
@@ -117,12 +112,3 @@ class PrivateFlow:
     def scored_by(self, workers: Workers | None) -> Run:
         """This flow's `Run`, with `workers` (None: this process) to score a validation set of many files."""
         return replace(self.run, workers=workers)
-
-
-def check_showable(dataset: str, stores: Stores, warnings: Warnings) -> None:
-    """Refuse a charge where MLflow can never show a release of the dataset; add a warning where it cannot now.
-
-    Raises:
-        DpboError: no waiting would mend it, so nothing is charged.
-    """
-    warnings.add(check_target(dataset, stores.tracking))

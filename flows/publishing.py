@@ -45,7 +45,6 @@ def publish_release(
         lacks = ", ".join(tracked.missing)
         warnings.add(DpboError(f"MLflow shows the release without {lacks}", remedy=AGAIN).message())
     warnings.tried(
-        "Prefect's page does not show the release",
-        lambda: announce(release, account, tracked, stores.mlflow_page),
+        "Prefect's page does not show the release", lambda: announce(release, account, tracked, stores.mlflow_page)
     )
     return tracked

@@ -180,12 +180,7 @@ def serve(path: Path, schedule: Schedule, *, pad_steps: float, register: bool) -
 
 
 def served(
-    scheduled: Any,
-    path: Path,
-    parameters: dict[str, Any],
-    schedule: Schedule,
-    each: str,
-    name: str = "",
+    scheduled: Any, path: Path, parameters: dict[str, Any], schedule: Schedule, each: str, name: str = ""
 ) -> None:
     """Approve the study in `path` as the owner, and run a flow on it by a schedule until it is stopped.
 

@@ -22,7 +22,7 @@ from dpbo.flows.prefect_runtime.settings import refuse_folder_settings
 from dpbo.flows.prefect_runtime.workers import DaskWorkers, workers
 from dpbo.flows.private_flow import PrivateFlow
 from dpbo.flows.publishing import UNNAMED, publish_release
-from dpbo.flows.tuned import Tuned as Tuned
+from dpbo.flows.results import Tuned as Tuned
 from dpbo.tasks import policies
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.tuning import finish, reserve, step
@@ -40,12 +40,7 @@ from dpbo_core.study_file import StudySpec
 
 
 @flow(name="tune privately", **policies.FLOW)
-def tune_privately(
-    study: StudySpec,
-    folder: str = ".",
-    pad_steps: float = 0.0,
-    register: bool = False,
-) -> Tuned:
+def tune_privately(study: StudySpec, folder: str = ".", pad_steps: float = 0.0, register: bool = False) -> Tuned:
     """Tune a study's model privately, alone or in your flow, charging its dataset's budget; asked again it is free.
 
     Args:

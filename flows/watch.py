@@ -14,8 +14,8 @@ from dpbo.flows.prefect_runtime.requested_study import study_of
 from dpbo.flows.private_flow import PrivateFlow, Warnings
 from dpbo.flows.tune import Tuned, tune
 from dpbo.tasks import policies
+from dpbo.tasks.queries import look, prepare_look, publish_looks
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
-from dpbo.tasks.watching import look, prepare_look, publish_looks
 from dpbo_core.errors import BudgetRefused, DpboError
 from dpbo_core.problem.reading import read_section
 from dpbo_core.queries.watch.recorded_looks import Look, newest_edition

@@ -1,7 +1,7 @@
 """The story of a watch on a schedule: each run is one look, called by its slot in UTC; missed ones are skipped."""
 
 import os
-from datetime import UTC, datetime
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -37,15 +37,12 @@ from dpbo_core.study_file import WatchSection
 from dpbo_core.study_file.toml_file import read_study
 
 OVER = "Over: an alarm ended it"
-SLOT = "{time}"
+SLOT = "{time}"  # a scheduled look is called by the UTC time at which it was due, to the second
 
 
 @flow(name="watch on schedule", **policies.FLOW)
 def watch_on_schedule(
-    study: str,
-    wanted: WatchSection | None = None,
-    retune: bool = False,
-    pad: float = 0.0,
+    study: str, wanted: WatchSection | None = None, retune: bool = False, pad: float = 0.0
 ) -> State[Any]:
     """A scheduled look (private check) as Prefect's state: completed, refused, over, skipped; a retry is the same.
 
@@ -61,15 +58,15 @@ def watch_on_schedule(
     """
     follow(os.environ.get(SERVED_BY))
     refuse_folder_settings(Path())
-    fired = fired_at()
+    fired = fired_at().astimezone(UTC)
     if overtaken(fired):
         return missed_state()
     path = Path(study)
     try:
         spec = scheduled_study(path, os.environ.get(FROZEN))
         refuse_fields(spec)
-        section = (section_of(wanted) or spec.watch or WatchSection()).at(fired.astimezone(UTC))
-        watched = watch(spec, slot(fired), str(path.parent), section, retune=retune, pad=pad)
+        section = (section_of(wanted) or spec.watch or WatchSection()).at(fired)
+        watched = watch(spec, filled_at(SLOT, fired), str(path.parent), section, retune=retune, pad=pad)
     except BudgetRefused as refused:
         name, message = REFUSED, refused.message()
     except WatchOver as over:
@@ -81,11 +78,6 @@ def watch_on_schedule(
     return Cancelled(name=name, message=message)
 
 
-def slot(moment: datetime) -> str:
-    """The name of a scheduled look: the UTC time at which it was due, to the second."""
-    return filled_at(SLOT, moment.astimezone(UTC))
-
-
 def in_a_line(watched: Watched) -> str:
     """The look's result in a few words, for the flow run's state message."""
     look = watched.look
@@ -94,14 +86,7 @@ def in_a_line(watched: Watched) -> str:
     return f"look {look.name}: {'ALARM' if look.alarm else 'holds'}, number {look.number}{again}{after}"
 
 
-def serve_watch(
-    path: Path,
-    wanted: WatchSection | None,
-    schedule: Schedule,
-    *,
-    pad: float,
-    retune: bool,
-) -> None:
+def serve_watch(path: Path, wanted: WatchSection | None, schedule: Schedule, *, pad: float, retune: bool) -> None:
     """Run a watch of a study by `schedule` from this machine, until it is stopped.
 
     Raises:
@@ -116,11 +101,4 @@ def serve_watch(
     refuse(spec, "" if plan.open else why_drowned(plan.terms, plan.noise, plan.power))
     section = None if wanted is None else to_table(wanted)
     parameters = {"study": os.path.relpath(path), "wanted": section, "retune": retune, "pad": pad}
-    served(
-        watch_on_schedule,
-        path,
-        parameters,
-        schedule,
-        each="a look",
-        name=f"watch-{slug(spec.name)}",
-    )
+    served(watch_on_schedule, path, parameters, schedule, each="a look", name=f"watch-{slug(spec.name)}")

@@ -1,4 +1,4 @@
-"""A private tune: one task a step, and the release shown.
+"""A private tune: public work before the charge, a task a chunk of Λ; then one task a step, and the release shown.
 
 A task of a step trains and scores one model where the path is public, or a chunk of a list that was known before
 the charge: a list has 32 tasks at most. Where it is private
@@ -21,12 +21,36 @@ from dpbo_core.accounting.account import Account
 from dpbo_core.errors import BudgetRefused, printable
 from dpbo_core.final_model.train import FinalModel
 from dpbo_core.methods.contract import Released
-from dpbo_core.preparation.precomputed import Precomputed
+from dpbo_core.preparation.precomputed import Precomputed, PublicWork
 from dpbo_core.preparation.resolve import ResolvedStudy
 from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.release import Release, StudyResult
 from dpbo_core.queries.tuning.run import FollowUp, ReplayedStudy, StudyRun, open_study
 from dpbo_core.study_file import StudySpec
+
+
+@task(name="cross-validate candidates", **policies.SENSITIVE_TASK)
+def cross_validate_chunk(work: PublicWork, indices: tuple[int, ...]) -> int:
+    """Cross-validate some candidates on public records: the number of scores so far."""
+    return work.cross_validate(indices)
+
+
+@task(name="search on public data", **policies.SENSITIVE_TASK)
+def search_publicly(work: PublicWork) -> int:
+    """Finish a search on public data, whose trials depend on one another: the number of scores so far."""
+    return work.search()
+
+
+@task(name="train candidates", **policies.SENSITIVE_TASK)
+def train_chunk(work: PublicWork, indices: tuple[int, ...]) -> int:
+    """Train some candidates before the charge, as the steps may not train: the number of models so far."""
+    return work.train(indices)
+
+
+@task(name="try out a training", **policies.SENSITIVE_TASK)
+def try_out(work: PublicWork) -> bool:
+    """Train one candidate before the charge, so that a failure, which raises, costs nothing: True."""
+    return work.try_out()
 
 
 @task(name="reserve the budget", **policies.SENSITIVE_TASK)

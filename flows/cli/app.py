@@ -16,7 +16,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from dpbo.flows.cli.interrupted import CODE, interrupt_on_termination, stopped
+from dpbo.flows.cli.interrupted import CODE, stopped
 from dpbo.flows.cli.terminal import Screen, lenient, print_message
 from dpbo.flows.cli.words import Plain, of_each_that_spends, of_each_with_a_result, of_every_command
 from dpbo_core.errors import DpboError, StudyInvalid
@@ -41,8 +41,8 @@ VERBS = {  # in the order of --help: the module that has it, and its line there
     "status": ("status", "Say what runs, what ran last and what is left."),
     "doctor": ("doctor", "Look whether this machine is fit."),
     "verify": ("verify", "Recompute a release's price, and check its receipt."),
-    "pool": ("pool", "Sum one model's reports of several sites."),
-    "keys": ("keys", "Make the key that signs receipts."),
+    "pool": ("verify", "Sum one model's reports of several sites."),
+    "keys": ("verify", "Make the key that signs receipts."),
     "compare": ("compare", "Measure every method on public data alone."),
     "objective": ("objective", "Private scores for a search of your own."),
     "curate": ("curate", "The curator: publish a private table."),
@@ -157,7 +157,6 @@ def main() -> None:
     sys.argv = plain_first(sys.argv)
     debug = "--debug" in sys.argv
     os.environ.setdefault("PYTHONWARNINGS", "ignore")
-    interrupt_on_termination()
     try:
         _refuse_unprintable(sys.argv[1:])
         app()

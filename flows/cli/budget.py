@@ -72,7 +72,7 @@ def show_accounts(
         print_json(forecasts_json(burn_downs)) if json else print_forecasts(burn_downs)
         return
     newest = None if every_entry else NEWEST
-    print_json(accounts_json(accounts)) if json else print_accounts(accounts, newest)
+    print_json({"datasets": [*map(account_json, accounts)]}) if json else print_accounts(accounts, newest)
 
 
 def _forecasts(
@@ -92,11 +92,6 @@ def account_line(account: Account) -> str:
     if spent is None:
         return f"{named(numbers['name'])}: ε without end of {limit:g} spent, nothing left"
     return f"{named(numbers['name'])}: ε {spent:.3g} of {limit:g} spent, {left:.3g} left"
-
-
-def accounts_json(accounts: tuple[DatasetAccount, ...]) -> dict[str, Any]:
-    """Every dataset's account as the JSON object of `dpbo budget --json`."""
-    return {"datasets": [account_json(account) for account in accounts]}
 
 
 def _amounts(account: Account) -> dict[str, Any]:
@@ -230,20 +225,16 @@ def _bar(account: Account, screen: Screen) -> str:
 
 def _cells(entry: Entry) -> tuple[str, ...]:
     """An entry's cells in the table of `dpbo budget`, in the order of HEADER."""
+    n = n_looks(entry)
+    unreleased = "not finished" if n is None else f"open, {looks(n)}"
     return (
         named(entry.study),
         named(entry.edition),
         named(entry.method),
         "∞" if entry.epsilon is None else f"{entry.epsilon:g}",
         f"{entry.delta:g}",
-        named(entry.released_at[:10]) if entry.released_at else _unreleased(entry),
+        named(entry.released_at[:10]) if entry.released_at else unreleased,
     )
-
-
-def _unreleased(entry: Entry) -> str:
-    """The text in the column "released" without a release: not finished, or the looks of an open watch."""
-    n = n_looks(entry)
-    return "not finished" if n is None else f"open, {looks(n)}"
 
 
 def n_looks(entry: Entry) -> int | None:

@@ -3,9 +3,7 @@
 `export`, `verify` and `recover` say whether it is whole, and make it so.
 """
 
-import os
 import sys
-import tempfile
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +12,7 @@ import typer
 from dpbo.flows.cli.budget import budget_app
 from dpbo.flows.cli.running import own_ledger
 from dpbo.flows.cli.terminal import print_sentence
-from dpbo.flows.cli.words import lines_of, reason_of
+from dpbo.flows.cli.words import lines_of, writing
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import StudyInvalid, printable, suggestion
@@ -23,6 +21,7 @@ from dpbo_core.ledger.operators import Code
 from dpbo_core.ledger.sources import MODEL, PUBLIC, Source, file_source
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
+from dpbo_core.privacy.atomically import replace_atomically
 from dpbo_core.privacy.unit import NeighboringRelation
 
 
@@ -58,10 +57,7 @@ def set_cap(
     if budget is None:
         budget = _budget(dataset, epsilon, delta, relation, tuple(accept or ()), public=public)
     new = ledger.set_budget(
-        budget,
-        sources=tuple(map(_source, file or ())),
-        largest_epsilon=largest_epsilon,
-        a_day=a_day,
+        budget, sources=tuple(map(_source, file or ())), largest_epsilon=largest_epsilon, a_day=a_day
     )
     limit, limit_delta = from_units(budget.epsilon_units), from_units(budget.delta_units)
     cap = "no limit: declared public" if budget.public else f"limit ε = {limit:g}, δ = {limit_delta:g}"
@@ -179,17 +175,8 @@ def export(
     if out is None:
         sys.stdout.write(text)
         return
-    try:
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=out.parent, delete=False) as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(file.name).replace(out)
-    except OSError as error:
-        reason = reason_of(error)
-    else:
-        return
-    raise StudyInvalid(f"the file {str(out)!r} cannot be written ({reason})", remedy="choose another place")
+    with writing(f"the file {str(out)!r}"):
+        replace_atomically(out, text.encode())
 
 
 @budget_app.command()

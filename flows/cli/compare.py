@@ -1,7 +1,7 @@
 """`dpbo compare`: every method beside its rivals, on public data alone."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -46,15 +46,11 @@ def compare(
 
     with own_server(), owners_terminal():
         comparison = compare_methods(repetitions, str(out), names, epsilons, own)
-    print_result(lambda: comparison_json(comparison), lambda: print_comparison(comparison))
-
-
-def comparison_json(comparison: "Comparison") -> dict[str, Any]:
-    """A comparison's results as the JSON object of `dpbo compare --json`."""
-    return {
-        "cells": [cell.to_json() for cell in comparison.cells],
-        "files": [str(file) for file in comparison.files],
-    }
+    files = [str(file) for file in comparison.files]
+    print_result(
+        lambda: {"cells": [cell.to_json() for cell in comparison.cells], "files": files},
+        lambda: print_comparison(comparison),
+    )
 
 
 def print_comparison(comparison: "Comparison") -> None:

@@ -171,8 +171,7 @@ def suggest(
 
 @model_app.command()
 def update(
-    answer: Annotated[Path, typer.Argument(metavar="ANSWER.json", help="The curator's answer.")],
-    state: State,
+    answer: Annotated[Path, typer.Argument(metavar="ANSWER.json", help="The curator's answer.")], state: State
 ) -> None:
     """Record the curator's answer in the search."""
     now = session.update(answer, state)
@@ -191,10 +190,7 @@ def print_published(published: StudyResult, out: Path) -> None:
         screen.say(f"released on {release.released_at[:10]}; nothing was drawn or spent now\n")
     screen.facts(
         [
-            (
-                "table",
-                f"{named(out)}: {value['rows']} rows, {value['columns']} columns, in a secret order",
-            ),
+            ("table", f"{named(out)}: {value['rows']} rows, {value['columns']} columns, in a secret order"),
             ("guarantee", named(release.guarantee.in_words())),
             ("noise", f"{named(spend.mechanism)}, scale {spend.noise_scale:.4g} in every entry"),
             ("answers", "not part of this guarantee: see dpbo curate answer"),
@@ -228,8 +224,8 @@ def _numbers(text: str | None) -> tuple[float, ...]:
     try:
         return () if text is None else tuple(float(part) for part in text.split(","))
     except ValueError:
-        pass
-    raise StudyInvalid(f"--centre {text!r} is no list of numbers", remedy="write it like --centre 1.5,-2,0")
+        remedy = "write it like --centre 1.5,-2,0"
+        raise StudyInvalid(f"--centre {text!r} is no list of numbers", remedy=remedy) from None
 
 
 def _table_size(data: Path | None, rows: int | None, columns: int | None) -> tuple[int, int]:
@@ -240,8 +236,7 @@ def _table_size(data: Path | None, rows: int | None, columns: int | None) -> tup
     """
     if (data is None) == (rows is None and columns is None) or (data is None and None in (rows, columns)):
         raise StudyInvalid(
-            "the size of the table is not said, or said twice",
-            remedy="give the file, or --rows and --columns",
+            "the size of the table is not said, or said twice", remedy="give the file, or --rows and --columns"
         )
     if data is None:
         return int(rows or 0), int(columns or 0)

@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 from dpbo.flows.cli import exposure
 from dpbo.flows.cli.budget import n_looks
 from dpbo.flows.cli.exposure import Finding, Verdict
-from dpbo.flows.cli.running import is_there, ledger_here
+from dpbo.flows.cli.running import accounts_here, is_there
 from dpbo.flows.cli.terminal import Screen, named, print_sentence
 from dpbo.flows.prefect_runtime.loopback import LOOPBACK
 from dpbo.flows.prefect_runtime.prefect_child import answers
@@ -26,7 +26,6 @@ from dpbo.tasks.reporting.mlflow_store import open_store
 from dpbo_core.accounting.account import Account, balances
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger import audit
-from dpbo_core.ledger.accounts import DatasetAccount
 
 ALERT = 0.8
 LEAST_DISK = 500 * 2**20  # bytes; a study writes a few megabytes, a full disk fails one in the middle
@@ -57,7 +56,7 @@ def examine() -> tuple[Finding, ...]:
     """
     quiet_environment()
     looks: tuple[Callable[[], Iterator[Finding]], ...] = (
-        _python, _versions, _disk, _settings, _files, exposure.shared_folders, _ledger, exposure.ledger_server,
+        _versions, _disk, _settings, _files, exposure.shared_folders, _ledger, exposure.ledger_server,
         _budgets, _mlflow, exposure.tracking_server, _server,
         exposure.dask_cluster,
     )  # fmt: skip
@@ -89,13 +88,9 @@ def _findings_of(look: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
         yield Finding(name, "wrong", type(error).__name__, "run dpbo doctor --debug on a fresh installation")
 
 
-def _python() -> Iterator[Finding]:
-    """A finding: the version of Python."""
-    yield Finding("python", "fine", sys.version.split()[0])
-
-
 def _versions() -> Iterator[Finding]:
-    """A finding: whether installed packages are within the version ranges that dpbo requires."""
+    """Findings: the version of Python; whether packages are within the version ranges that dpbo requires."""
+    yield Finding("python", "fine", sys.version.split()[0])
     wrong, n_read = [], 0
     for line in requires("dpbo") or ():
         requirement = Requirement(line)
@@ -143,25 +138,18 @@ def _ledger() -> Iterator[Finding]:
     yield Finding("ledger", "fine", f"whole, {audit.verify(stores.ledger).sequence} entries")
 
 
-def _accounts() -> tuple[DatasetAccount, ...]:
-    """Every dataset's account in the ledger here; none where there is no ledger."""
-    ledger = ledger_here()
-    return () if ledger is None else ledger.accounts()
-
-
 def _files() -> Iterator[Finding]:
     """Findings about who else can read the stores and the sensitive files."""
     try:
-        accounts = _accounts()
+        accounts = accounts_here()
     except DpboError:
         accounts = ()  # the look at the ledger says why
     yield from exposure.files(accounts)
 
 
 def _budgets() -> Iterator[Finding]:
-    """A finding for each dataset's budget."""
-    for account in _accounts():
-        yield _budget(account)
+    """A finding for each dataset's budget: how much of it is spent, and what is unfinished."""
+    yield from map(_budget, accounts_here())
 
 
 def _budget(account: Account) -> Finding:

@@ -8,13 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
+import dpbo
 from dpbo.flows.cli.release_screen import evaluated_json, print_next, print_report
 from dpbo.flows.cli.running import ledger_here, mlflow_lookup, own_ledger, run_here
 from dpbo.flows.cli.studies import released_study, study_of_one_run
 from dpbo.flows.cli.terminal import Screen, named, print_result
 from dpbo.flows.cli.words import Study, check_padding
-from dpbo.flows.evaluated import Evaluated
 from dpbo.flows.prefect_runtime.settings import Stores, quiet_environment
+from dpbo.flows.results import Evaluated
 from dpbo_core.accounting.account import Account
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -66,8 +67,7 @@ def evaluate(
         print_next(result.release)
 
     print_result(
-        lambda: evaluated_json(result, tracked) | ({"champion": evaluated.champion} if register else {}),
-        screen,
+        lambda: evaluated_json(result, tracked) | ({"champion": evaluated.champion} if register else {}), screen
     )
 
 
@@ -106,12 +106,11 @@ def run(
         return replay
     before, saved = _report_ids(study), None if model is None else str(model)
 
-    def flow() -> Evaluated:
-        from dpbo.flows.evaluate import evaluate_privately
-
-        return evaluate_privately(study, folder, epsilon, saved, time_quantum, register)
-
-    return run_here(study, flow, lambda: _recorded(study, before))
+    return run_here(
+        study,
+        lambda: dpbo.evaluate_privately(study, folder, epsilon, saved, time_quantum, register),
+        lambda: _recorded(study, before),
+    )
 
 
 def planned(path: Path, *, epsilon: float | None = None, model: Path | None = None) -> EvaluationPlan:
@@ -178,6 +177,7 @@ def print_expected(plan: EvaluationPlan) -> None:
     screen, expected = Screen(), plan.expected
     by_person = plan.price.guarantee.relation is NeighboringRelation.REPLACE_ONE_PERSON
     (spend,) = plan.price.spends
+    bins = f" in {len(expected.edges) + 1} bins" if expected.edges else ""
     screen.say("Nothing was charged, and no sensitive record was read.\n")
     screen.facts(
         [
@@ -191,7 +191,7 @@ def print_expected(plan: EvaluationPlan) -> None:
                 f"1 draw; {named(spend.mechanism)}, scale {spend.noise_scale:.3g} in each cell, in "
                 + ("persons" if by_person else "records"),
             ),
-            ("cells", f"{expected.n_cells}{_bins(expected.edges)}, from public facts"),
+            ("cells", f"{expected.n_cells}{bins}, from public facts"),
         ]
     )
 
@@ -205,18 +205,8 @@ def expected_json(plan: EvaluationPlan) -> dict[str, Any]:
         "cells": expected.n_cells,
         **({"bins": len(expected.edges) + 1} if expected.edges else {}),
         **expected.facts,
-        **{name: finite(error) for name, error in expected.errors.items()},
+        **{name: error if math.isfinite(error) else None for name, error in expected.errors.items()},
         "verdict": expected.verdict,
         "why": expected.why,
         **({"enough": plan.enough} if plan.enough else {}),
     }
-
-
-def _bins(edges: tuple[float, ...]) -> str:
-    """The number of bins in words, such as " in 12 bins"; nothing without edges."""
-    return f" in {len(edges) + 1} bins" if edges else ""
-
-
-def finite(number: float) -> float | None:
-    """The number if JSON can hold it, else None."""
-    return number if math.isfinite(number) else None

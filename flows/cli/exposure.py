@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import sqlalchemy as sa
 
@@ -19,9 +19,6 @@ from dpbo.flows.prefect_runtime.server import NAME as PASSWORD_FILE
 from dpbo.flows.prefect_runtime.settings import FOLDER, PROFILES, Stores, default_home, prefect_settings
 from dpbo.flows.prefect_runtime.standing_cluster import standing_cluster
 from dpbo_core.ledger.accounts import DatasetAccount
-
-if TYPE_CHECKING:
-    import sqlalchemy as sa
 
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 MOUNTS = Path("/proc/mounts")
@@ -211,13 +208,13 @@ def _encrypted(url: str) -> bool:
     return url.startswith("https://") or httpx.URL(url).host in LOOPBACK
 
 
-def _host(address: "sa.URL") -> str:
+def _host(address: sa.URL) -> str:
     """The host of a database's address, or its socket's folder."""
     named = address.host or address.query.get("host") or "/"
     return named if isinstance(named, str) else named[0]
 
 
-def _lets_in(address: "sa.URL") -> bool:
+def _lets_in(address: sa.URL) -> bool:
     """Whether the database lets the address's user in without a password; False where PGPASSWORD would be sent."""
     import psycopg
 
@@ -232,7 +229,7 @@ def _lets_in(address: "sa.URL") -> bool:
         return False
 
 
-def _writers(address: "sa.URL") -> list[str]:
+def _writers(address: sa.URL) -> list[str]:
     """Roles, beside the current one and administrators, that may write the ledger."""
     engine = sa.create_engine(address.set(drivername="postgresql+psycopg"), poolclass=sa.pool.NullPool)
     with engine.connect() as connection:

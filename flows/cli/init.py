@@ -14,7 +14,7 @@ import typer
 from dpbo.flows.cli.public_notices import IDENTIFIER, form_of, notices
 from dpbo.flows.cli.studies import check_public_here
 from dpbo.flows.cli.terminal import Screen, named
-from dpbo.flows.cli.words import reason_of
+from dpbo.flows.cli.words import writing
 from dpbo_core.data import Preprocessing, Table, check_columns, read_header, read_table
 from dpbo_core.data.features import CATEGORIES_AT_MOST, present
 from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
@@ -58,8 +58,7 @@ def init(
     ],
     target: Annotated[str | None, typer.Option(help="The column to predict; the last one if not given.")] = None,
     name: Annotated[
-        str | None,
-        typer.Option(help="Of the study and its budget; the file's or the target's if not given."),
+        str | None, typer.Option(help="Of the study and its budget; the file's or the target's if not given.")
     ] = None,
     person: Annotated[
         str | None, typer.Option(help="The column that says whose a record is: whole people are protected.")
@@ -74,7 +73,11 @@ def init(
     people = stated_people(person, n_persons)
     table = read_table(training, mode=PUBLIC_FILE, shown_as=str(training))
     text = study_text((training, validation), table, target=target, name=name, folder=out.parent, people=people)
-    _write(text, out)
+    with (
+        writing(f"the study file {str(out)!r}", remedy="give another --out"),
+        out.open("x", encoding="utf-8") as file,
+    ):
+        file.write(text)
     print_written(read_study(out), out, notices(training, table, target or list(table.columns)[-1], person))
 
 
@@ -195,22 +198,6 @@ def public_name(validation: Path, target: str) -> str:
             return text if len(words) == len(re.findall(r"[^\W_]+", text)) else "-".join(words)
     name = "".join(sign if sign.isprintable() else "_" for sign in unicodedata.normalize("NFKC", target))
     return name.strip()[:100].strip() or "study"
-
-
-def _write(text: str, out: Path) -> None:
-    """Write `text` to a new file; refused where one is there, which is never replaced.
-
-    Raises:
-        StudyInvalid: there is one, or it cannot be written.
-    """
-    try:
-        with out.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        reason = reason_of(error)
-    else:
-        return
-    raise StudyInvalid(f"the study file {str(out)!r} cannot be written ({reason})", remedy="give another --out")
 
 
 def stated_people(person: str | None, n_persons: int | None) -> tuple[str, int] | None:

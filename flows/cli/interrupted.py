@@ -1,12 +1,11 @@
 """What is said when a command is stopped: what was charged, and what to type next."""
 
-import signal
 import sys
 import tomllib
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING
 
 from dpbo_core.errors import DpboError
 
@@ -15,16 +14,6 @@ if TYPE_CHECKING:
 
 CODE = 130  # of a process that an interrupt ended
 AGAIN = "run the same command again"
-
-
-def interrupt_on_termination() -> None:
-    """Let a termination signal end a command as Ctrl-C does."""
-
-    def interrupt(_number: int, _frame: object) -> NoReturn:
-        raise KeyboardInterrupt
-
-    with suppress(ValueError):  # in another thread than the main one nobody handles signals
-        signal.signal(signal.SIGTERM, interrupt)
 
 
 def stopped(words: Sequence[str]) -> DpboError:
@@ -64,13 +53,11 @@ def _entries(dataset: str, name: str, edition: str) -> "list[Entry]":
     """The ledger's entries of a study's edition, its evaluation and watch included; none without a ledger here."""
     if "dpbo.flows.cli.running" not in sys.modules:  # no library is loaded to say that nothing began
         return []
-    from dpbo.flows.cli.running import ledger_here
+    from dpbo.flows.cli.running import accounts_here
 
-    ledger: Any = ledger_here()
-    accounts = () if ledger is None else ledger.accounts(dataset)
     return [
         entry
-        for account in accounts
+        for account in accounts_here(dataset)
         for entry in account.entries
         if entry.study.partition("/")[0] == name and entry.edition.partition(".")[0] == edition.partition(".")[0]
     ]

@@ -3,13 +3,13 @@
 import json as reader
 import os
 from collections.abc import Mapping
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+import dpbo
 from dpbo.flows.cli.release_screen import place, print_release, release_json, where_to_look
 from dpbo.flows.cli.running import own_ledger, run_here
 from dpbo.flows.cli.studies import study_of_one_run
@@ -39,17 +39,11 @@ if TYPE_CHECKING:
     from dpbo_core.accounting.account import Account
 
 
-class Word(StrEnum):
-    """What else can be asked of an objective than a score."""
-
-    BEST = "best"
-    CLOSE = "close"
-
-
 def objective(
     study: Study,
     word: Annotated[
-        Word | None, typer.Argument(help="best: of what was asked. close: record the release; no more scores.")
+        Literal["best", "close"] | None,
+        typer.Argument(help="best: of what was asked. close: record the release; no more scores."),
     ] = None,
     params: Annotated[
         str | None, typer.Option(metavar="JSON", help="Hyperparameters to score: '{\"C\": 1.0}'.")
@@ -64,7 +58,7 @@ def objective(
     """Ask for one private score of the n that [objective] pays for; or the best, all so far, the release."""
     if sum(item is not None for item in (word, params, model, predictions)) > 1:
         raise StudyInvalid("the command asks for several things", remedy="ask for one at a time")
-    if word is Word.CLOSE:
+    if word == "close":
         closed, account = _closed(study)
         look = where_to_look(closed.release, closed.tracked)
         result = StudyResult(closed.release, replayed=False)
@@ -74,10 +68,14 @@ def objective(
         )
         return
     session = _session(study, *(() if model is None else (file_source(model, MODEL),)))
-    if word is Word.BEST:
+    if word == "best":
         document: dict[str, Any] = {"hyperparameters": session.best()}
     elif params is not None:
-        document = _score_document(session, parameters_of(_read(params)))
+        try:
+            asked = reader.loads(params)
+        except ValueError:
+            raise StudyInvalid("--params is no JSON", remedy="write one object in quotes: '{\"C\": 1.0}'") from None
+        document = _score_document(session, parameters_of(asked))
     elif model is not None:
         document = _submission_document(session, _model_submission(session.opened, model))
     elif predictions is not None:
@@ -112,15 +110,6 @@ def _predictions(opened: OpenObjective, study: Path, path: Path) -> Submission:
     ledger.approve(dataset, opened.cap, opened.split.sources())
     ledger.allow(dataset, file_source(path))
     return submission
-
-
-def _read(text: str) -> Any:
-    """The value of the JSON text of --params, of whatever type; StudyInvalid where it is no JSON."""
-    try:
-        return reader.loads(text)
-    except ValueError:
-        pass
-    raise StudyInvalid("--params is no JSON", remedy="write one object in quotes: '{\"C\": 1.0}'")
 
 
 def _score_document(session: ScoreSession, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -173,9 +162,4 @@ def _closed(path: Path) -> "tuple[Closed, Account]":
     spec = study_of_one_run(path)
     quiet_environment()
 
-    def flow() -> "Closed":
-        from dpbo.flows.objective import close_privately
-
-        return close_privately(spec, folder=str(path.parent))
-
-    return run_here(spec, flow, lambda: None)
+    return run_here(spec, lambda: dpbo.close_privately(spec, folder=str(path.parent)), lambda: None)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import tomli_w
 import typer
 
 from dpbo.flows.cli.evaluate import expected_json
@@ -38,11 +39,7 @@ Fit = Annotated[
 ]
 
 
-def plan(
-    study: Study,
-    every_method: EveryMethod = False,
-    fit: Fit = False,
-) -> None:
+def plan(study: Study, every_method: EveryMethod = False, fit: Fit = False) -> None:
     """Price every method on a study and say what to expect of it. Opens no sensitive file, charges nothing."""
     spec = planned_if_scheduled(read_study(study), study.parent)
     folder = study.parent
@@ -119,16 +116,11 @@ def print_every_method(spec: StudySpec, advice: Advice, more: Iterable[tuple[str
     screen.say()
     rows = []
     for line in advice.methods:
-        numbers = (
-            line.epsilon,
-            line.delta,
-            line.noise_scale,
-            line.expected_error,
-            line.trainings,
-        )
+        numbers = (line.epsilon, line.delta, line.noise_scale, line.expected_error, line.trainings)
         cells = ["–" if number is None else f"{number:.3g}" for number in numbers]
         cells.insert(3, line.regret_caption or "–")
-        rows.append((line.kind, f"[{VERDICT_STYLE[line.verdict]}]{_verdict_cell(line)}[/]", *cells))
+        verdict = "if alike" if line.verdict == "good" and line.condition else line.verdict
+        rows.append((line.kind, f"[{VERDICT_STYLE[line.verdict]}]{verdict}[/]", *cells))
     screen.table(HEADER, rows, left=2)
     screen.say(
         "\nloses: how far the chosen hyperparameters are expected to stay below the best candidate, least if the "
@@ -196,11 +188,6 @@ def _charges(report: EvaluationPlan | None, refusal: DpboError | None) -> Iterat
         yield "room", f"[red]does not fit[/]: {named(refusal.what)}. To change: {named(refusal.remedy)}"
 
 
-def _verdict_cell(line: MethodAdvice) -> str:
-    """A method's verdict in a table's cell, marked where it holds on a condition."""
-    return "if alike" if line.verdict == "good" and line.condition else line.verdict
-
-
 def _beside(line: MethodAdvice) -> str:
     """What to expect of a method that is not the one to choose, in words: its loss, or why it cannot be used."""
     if line.verdict == "refused":
@@ -248,7 +235,7 @@ def _print_choice(screen: Screen, spec: StudySpec, advice: Advice) -> None:
     if spec.method == "auto":
         screen.say(f'[bold]{choice.kind}[/] is the one to choose. The study says "auto", so it will be.')
         return
-    options = ", ".join(f"{name} = {_toml(value)}" for name, value in choice.options.items())
+    options = ", ".join(tomli_w.dumps({name: value}).strip() for name, value in choice.options.items())
     settings = f", with {options} in \\[method]" if options else ""
     if choice.kind == spec.method and all(
         spec.options.get(name) == value for name, value in choice.options.items()
@@ -270,10 +257,3 @@ def _files_read(spec: StudySpec, advice: Advice) -> str:
     if advice.spread is not None:
         facts += ["some candidates cross-validated on it"]
     return f"The public training file was read ({', '.join(facts)}), no other, and nothing was charged."
-
-
-def _toml(value: Any) -> str:
-    """A value as TOML writes it."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f'"{value}"' if isinstance(value, str) else str(value)

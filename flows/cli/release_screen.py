@@ -13,6 +13,7 @@ from dpbo.tasks.reporting.noise_words import noise_in_words
 from dpbo.tasks.reporting.verdict import next_step, verdict
 from dpbo_core.accounting.account import Account
 from dpbo_core.errors import printable
+from dpbo_core.ledger.address import team_setting
 from dpbo_core.privacy.displayed_metric import DisplayedMetric, displayed_metric
 from dpbo_core.privacy.release import LEARNED_FROM, PAIRS, Release
 from dpbo_core.queries.evaluation import FOUR_COUNTS
@@ -113,15 +114,15 @@ def _percent(share: float | None) -> str:
 def where_to_look(release: Release, tracked: "Tracked | None") -> str:
     """Where MLflow shows a release, or the command that prints it again where it does not, escaped for a screen."""
     if tracked is None:
-        return f"dpbo show {named(show_word(release))}   (MLflow does not show it yet)"
+        word = shlex.quote(f"{release.study}:{release.edition}")
+        return f"dpbo show {named(word)}   (MLflow does not show it yet)"
     return f"dpbo ui   (MLflow experiment {named(repr(tracked.experiment))}, run {tracked.run_id[:8]})"
 
 
 def print_registered(model_uri: str) -> None:
     """Print a registered version, and below it the command that serves it, in one line for copying."""
     name, version = model_uri.removeprefix("models:/").rsplit("/", 1)
-    stores = Stores()
-    own = stores.mlflow_tracking_uri is None and stores.team is None
+    own = Stores().mlflow_tracking_uri is None and team_setting() is None
     store = "MLFLOW_TRACKING_URI=sqlite:///mlruns/mlflow.db " if own else ""
     Screen().say(f"\nRegistered in MLflow: {named(name)}, version {version}. To serve it, from this folder:")
     model = shlex.quote(printable(model_uri))
@@ -136,11 +137,6 @@ def print_next(release: Release) -> None:
 def place(tracked: "Tracked | None") -> dict[str, str] | None:
     """MLflow's experiment and run of a release, as JSON; None where MLflow does not show it."""
     return None if tracked is None else {"experiment": tracked.experiment, "run_id": tracked.run_id}
-
-
-def show_word(release: Release) -> str:
-    """The argument by which `dpbo show` prints the release, quoted for a shell."""
-    return shlex.quote(f"{release.study}:{release.edition}")
 
 
 def print_release(
@@ -186,7 +182,7 @@ def _facts(release: Release, screen: Screen, best: Mapping[str, Any] | None) -> 
     facts += [
         (named(name), named(_number(item) + BESIDE.get(name, "")))
         for name, item in value.items()
-        if _fits_a_row(name, item)
+        if name not in ("score", "hyperparameters") and isinstance(item, str | int | float)
     ]
     facts += [*(_verdict(release) if metric is None else ()), *report_facts(value, release.facts, screen, best)]
     return [
@@ -228,11 +224,6 @@ def _verdict(release: Release) -> Iterator[tuple[str, str]]:
     word, numbers = verdict(release)
     if word:
         yield "verdict", f"[bold]{word}[/]{named(numbers)}"
-
-
-def _fits_a_row(name: str, item: Any) -> bool:
-    """Whether a part of the release's value has no row of its own and fits in one."""
-    return name not in ("score", "hyperparameters") and isinstance(item, str | int | float)
 
 
 def _number(item: Any) -> str:

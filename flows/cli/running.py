@@ -3,9 +3,11 @@
 All that is heavy is imported where it is used, so that help is printed at once.
 """
 
+import ctypes
 import os
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -13,7 +15,6 @@ from typing import TYPE_CHECKING, TypeVar
 from dpbo.flows.cli.terminal import print_warnings
 from dpbo.flows.cli.words import seconds
 from dpbo.flows.plain_output import announce_stage
-from dpbo.flows.prefect_runtime.own_output import own_output
 from dpbo.flows.prefect_runtime.owner import owners_terminal
 from dpbo.flows.prefect_runtime.prefect_store import create_prefect_store
 from dpbo.flows.prefect_runtime.settings import Stores, quiet_environment, without_heartbeat
@@ -26,13 +27,14 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.privacy.release import Release
 
 if TYPE_CHECKING:
-    from dpbo.flows.evaluated import Evaluated
     from dpbo.flows.objective import Closed
-    from dpbo.flows.tuned import Tuned
+    from dpbo.flows.results import Evaluated, Tuned
     from dpbo.flows.watch import Watched
+    from dpbo_core.ledger.accounts import DatasetAccount
     from dpbo_core.study_file import StudySpec
 
 T = TypeVar("T", "Tuned", "Evaluated", "Watched", "Closed")
+STDOUT = 1
 OWNER_ALONE = 0o077  # what Prefect and MLflow write beside what is written here
 NEEDED = (
     "dpbo.flows.tune", "mlflow.tracking", "mlflow.store.tracking.sqlalchemy_store", "opendp.measurements",
@@ -53,6 +55,12 @@ def ledger_here() -> PrivacyLedger | None:
     return PrivacyLedger(Stores().ledger)
 
 
+def accounts_here(dataset: str | None = None) -> "tuple[DatasetAccount, ...]":
+    """The accounts of every dataset in the ledger of this folder, or of one; none without a ledger."""
+    ledger = ledger_here()
+    return () if ledger is None else ledger.accounts(dataset)
+
+
 def own_ledger() -> PrivacyLedger:
     """The ledger of this folder, made if there is none; a read-only one is left as it is.
 
@@ -68,6 +76,25 @@ def own_ledger() -> PrivacyLedger:
 def mlflow_lookup(release: Release | None) -> Tracked | None:
     """Where MLflow shows a release already, read from its store's file without MLflow; None where it does not."""
     return None if release is None else tracked_in_file(release, Stores().tracking)
+
+
+@contextmanager
+def own_output() -> Iterator[None]:
+    """Context in which standard output of this process, and of those it starts, is dropped, C libraries' too.
+
+    A verbose estimator writes to the file descriptor, past Python; `--json` guarantees one object and nothing else.
+    """
+    sys.stdout.flush()
+    original = os.dup(STDOUT)
+    with open(os.devnull, "w", encoding="utf-8") as nowhere, redirect_stdout(nowhere):  # noqa: PTH123  a device
+        os.dup2(nowhere.fileno(), STDOUT)
+        try:
+            yield
+        finally:
+            with suppress(OSError, AttributeError):
+                ctypes.CDLL(None).fflush(None)  # what C libraries hold back would come out at the end
+            os.dup2(original, STDOUT)
+            os.close(original)
 
 
 @contextmanager
@@ -98,7 +125,6 @@ def run_here(
         DpboError: as the flow's; or that Prefect failed after the release was recorded.
     """
     announce_stage(study.name, "starting Prefect and MLflow")
-    late = None
     try:
         with own_server(_load), owners_terminal():
             result = flow()
@@ -108,13 +134,11 @@ def run_here(
         release = recorded()
         if release is None:
             raise
-        late = DpboError(
+        raise DpboError(
             f"{release[0]}, and Prefect failed after it ({type(error).__name__})",
             cause="Prefect's server or its database went away before it was told that the run was over",
             remedy=release[1],
-        )
-    if late is not None:
-        raise late
+        ) from None
     print_warnings(result.warnings)
     (account,) = own_ledger().accounts(study.privacy.dataset)
     return result, account
@@ -142,10 +166,9 @@ def serve_schedule(
     except DpboError:  # some of them are ValueErrors too
         raise
     except ValueError:
-        pass
-    else:
-        return
-    raise StudyInvalid(f"--cron {cron!r} is no schedule", remedy=f'write five fields, "{example}" say')
+        raise StudyInvalid(
+            f"--cron {cron!r} is no schedule", remedy=f'write five fields, "{example}" say'
+        ) from None
 
 
 def _make_prefects_store() -> None:

@@ -1,16 +1,15 @@
 """`dpbo show`: any recorded release from the ledger alone, without its training file, MLflow or Prefect."""
 
-from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from dpbo.flows.cli.release_screen import print_explained, print_release, release_json
 from dpbo.flows.cli.running import ledger_here
 from dpbo.flows.cli.terminal import print_json, print_result
-from dpbo.flows.cli.words import Explain, reason_of
+from dpbo.flows.cli.words import Explain, writing
 from dpbo_core.accounting.account import Account
 from dpbo_core.errors import StudyInvalid, suggestion
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -20,13 +19,6 @@ from dpbo_core.privacy.atomically import replace_atomically
 from dpbo_core.privacy.release import Release, StudyResult
 from dpbo_core.queries.evaluation import KIND
 from dpbo_core.queries.watch import KIND as WATCH
-
-
-class Form(StrEnum):
-    """What else a release can be printed as."""
-
-    REGISTRY = "registry"
-
 
 LISTED = 10  # of several matches in one line; the newest
 
@@ -42,7 +34,8 @@ def show(
         Path | None, typer.Option(metavar="FILE", help="Write release.json here, and its receipt beside it.")
     ] = None,
     form: Annotated[
-        Form | None, typer.Option("--format", help="registry: a draft for the registry of DP deployments.")
+        Literal["registry"] | None,
+        typer.Option("--format", help="registry: a draft for the registry of DP deployments."),
     ] = None,
     explain: Explain = False,
 ) -> None:
@@ -51,8 +44,11 @@ def show(
     if html is not None:
         save_page(release, account, html)
     if out is not None:
-        _save_release(release, out)
-    if form is Form.REGISTRY:
+        from dpbo.tasks.reporting.receipt import write_release
+
+        with writing(f"the file {str(out)!r}"):
+            write_release(release, out)
+    if form == "registry":
         from dpbo.tasks.reporting.registry_entry import registry_entry
 
         print_json(registry_entry(release))
@@ -104,30 +100,8 @@ def save_page(release: Release, account: Account, file: Path) -> None:
     with TemporaryDirectory() as scratch:
         pictures, _ = save_pictures(release, account, Path(scratch))
         text = page(release, pictures)
-    try:
+    with writing(f"the file {str(file)!r}"):
         replace_atomically(file, text.encode())
-    except (OSError, ValueError) as error:
-        reason = reason_of(error)
-    else:
-        return
-    raise StudyInvalid(f"the file {str(file)!r} cannot be written ({reason})", remedy="choose another place")
-
-
-def _save_release(release: Release, file: Path) -> None:
-    """Write a release, and its receipt if there is a key.
-
-    Raises:
-        StudyInvalid: a file cannot be written, or the key cannot be used.
-    """
-    from dpbo.tasks.reporting.receipt import write_release
-
-    try:
-        write_release(release, file)
-    except OSError as error:
-        reason = reason_of(error)
-    else:
-        return
-    raise StudyInvalid(f"the file {str(file)!r} cannot be written ({reason})", remedy="choose another place")
 
 
 def _matches(ledger: PrivacyLedger, word: str) -> tuple[Recorded, ...]:

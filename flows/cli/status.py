@@ -1,10 +1,9 @@
 """`dpbo status`: what runs here, what ran last, what is left: from locks and the ledger. Prefect has a page."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from dpbo.flows.cli.budget import account_json, account_line, looks, n_looks
-from dpbo.flows.cli.running import ledger_here
+from dpbo.flows.cli.running import accounts_here
 from dpbo.flows.cli.terminal import Screen, named, print_result
 from dpbo.flows.prefect_runtime.liveness import n_alive
 from dpbo.flows.prefect_runtime.settings import Stores
@@ -14,41 +13,23 @@ from dpbo_core.ledger.accounts import DatasetAccount
 LINES = 5  # of what ran last
 
 
-@dataclass(frozen=True)
-class Status:
-    """What `dpbo status` shows.
-
-    Attributes:
-        alive: how many runs hold their lock on this machine; more may run on others.
-        last: of the ledger's entries the newest, with their datasets.
-        accounts: every dataset's.
-    """
-
-    alive: int
-    last: tuple[tuple[str, Entry], ...]
-    accounts: tuple[DatasetAccount, ...]
-
-
 def status() -> None:
     """Say what runs, what ran last and what is left. Opens no data, changes nothing."""
-    standing = look()
-    print_result(lambda: status_json(standing), lambda: print_status(standing))
+    alive, accounts = n_alive(Stores().running), accounts_here()
+    print_result(lambda: status_json(alive, accounts), lambda: print_status(alive, accounts))
 
 
-def look() -> Status:
-    """The status of this folder: its locks and its ledger."""
-    ledger = ledger_here()
-    accounts = () if ledger is None else ledger.accounts()
+def newest(accounts: tuple[DatasetAccount, ...]) -> list[tuple[str, Entry]]:
+    """The newest five of the ledger's entries, each with its dataset."""
     entries = [(account.budget.dataset, entry) for account in accounts for entry in account.entries]
-    newest = sorted(entries, key=lambda item: item[1].released_at or item[1].reserved_at, reverse=True)
-    return Status(n_alive(Stores().running), tuple(newest[:LINES]), accounts)
+    return sorted(entries, key=lambda item: item[1].released_at or item[1].reserved_at, reverse=True)[:LINES]
 
 
-def status_json(standing: Status) -> dict[str, Any]:
+def status_json(alive: int, accounts: tuple[DatasetAccount, ...]) -> dict[str, Any]:
     """The object of `dpbo status --json`; each account under `left` has five keys of `dpbo budget --json`'s."""
     left = ("name", "public", "limit", "spent", "remaining")
     return {
-        "alive_here": standing.alive,
+        "alive_here": alive,
         "last": [
             {
                 "dataset": dataset,
@@ -58,28 +39,28 @@ def status_json(standing: Status) -> dict[str, Any]:
                 "reserved_at": entry.reserved_at,
                 "released_at": entry.released_at,
             }
-            for dataset, entry in standing.last
+            for dataset, entry in newest(accounts)
         ],
-        "left": [{key: account_json(account)[key] for key in left} for account in standing.accounts],
+        "left": [{key: account_json(account)[key] for key in left} for account in accounts],
     }
 
 
-def print_status(standing: Status) -> None:
-    """Print what runs, what ran last and the budgets left."""
+def print_status(alive: int, accounts: tuple[DatasetAccount, ...]) -> None:
+    """Print how many runs are alive here, what ran last and the budgets left."""
     screen = Screen()
-    here = f"{standing.alive} on this machine" if standing.alive else "nothing on this machine"
+    here = f"{alive} on this machine" if alive else "nothing on this machine"
     screen.say(f"[bold]Runs[/]: {here}; Prefect's page shows those of other machines, and what is due.")
-    if not standing.accounts:
+    if not accounts:
         screen.say("Nothing was charged here yet: dpbo tune --example, or dpbo init for your own two files.")
         return
     screen.say("\n[bold]Ran last[/]")
     rows = []
-    for dataset, entry in standing.last:
+    for dataset, entry in newest(accounts):
         what = f"{_time_in_words(entry)}: {named(entry.method)} on {named(dataset)}"
         rows.append((f"{named(entry.study)}:{named(entry.edition)}", what))
     screen.facts(rows)
     screen.say("\n[bold]Left[/]")
-    for account in standing.accounts:
+    for account in accounts:
         screen.say(f"  {account_line(account)}")
     screen.say("\ndpbo show STUDY:EDITION prints a release; dpbo budget has every entry; dpbo ui the pages.")
 

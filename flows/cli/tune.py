@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+import dpbo
 from dpbo.flows.cli.evaluate import reported
 from dpbo.flows.cli.first_look import no_study
 from dpbo.flows.cli.release_screen import (
@@ -25,7 +26,7 @@ from dpbo.flows.cli.studies import study_of_one_run
 from dpbo.flows.cli.terminal import Screen, print_result
 from dpbo.flows.cli.words import Explain, Port, Study, TrustServer, check_padding
 from dpbo.flows.prefect_runtime.settings import quiet_environment
-from dpbo.flows.tuned import Tuned
+from dpbo.flows.results import Tuned
 from dpbo.flows.useless_spend import ask_or_refuse
 from dpbo_core.accounting.account import Account
 from dpbo_core.errors import StudyInvalid
@@ -115,12 +116,9 @@ def run(
     if useless:
         study = ask_or_refuse(study, useless[0])
 
-    def flow() -> Tuned:
-        from dpbo.flows.tune import tune_privately
-
-        return tune_privately(study, folder, pad_steps, register)
-
-    return run_here(study, flow, lambda: _recorded(study))
+    return run_here(
+        study, lambda: dpbo.tune_privately(study, folder, pad_steps, register), lambda: _recorded(study)
+    )
 
 
 def replayed(study: StudySpec, folder: str) -> tuple[Tuned, Account] | None:

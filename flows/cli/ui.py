@@ -12,9 +12,7 @@ from dpbo.tasks.reporting.mlflow_store import open_store
 from dpbo_core.errors import DpboError
 
 
-def ui(
-    port: Annotated[int, typer.Option(help="The port on this machine.")] = 5000,
-) -> None:
+def ui(port: Annotated[int, typer.Option(help="The port on this machine.")] = 5000) -> None:
     """Show MLflow's pages on the project's store, read-only, by the link it prints; of a server its address."""
     stores = Stores()
     if stores.tracking.startswith(("http://", "https://")):

@@ -1,15 +1,16 @@
-"""`dpbo verify`: ε and δ of a release recomputed from its certificate alone, without a ledger."""
+"""A release in a stranger's hands: `dpbo verify`, `dpbo pool` of several sites', and `dpbo keys` that sign them."""
 
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import typer
 
+from dpbo.flows.cli.report_screen import print_figures, report_facts
 from dpbo.flows.cli.running import is_there
-from dpbo.flows.cli.terminal import print_sentence
-from dpbo.flows.cli.words import lines_of
+from dpbo.flows.cli.terminal import Screen, named, print_result, print_sentence
+from dpbo.flows.cli.words import lines_of, writing
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo_core.accounting.certificate import read_certificate, recompute
 from dpbo_core.errors import DpboError, LedgerDamaged, printable
@@ -17,15 +18,15 @@ from dpbo_core.ledger import lookup
 from dpbo_core.privacy.release import Release
 from dpbo_core.queries.evaluation.certified import CERTIFIED
 
+Revoked = Annotated[list[Path] | None, typer.Option(metavar="FILE", help="Public keys that sign nothing any more.")]
+
 
 def verify(
     certificate: Annotated[Path, typer.Argument(metavar="release.json", help="A release's own page.")],
     key: Annotated[
         list[Path] | None, typer.Option(metavar="FILE", help="The owner's public keys: check the receipt too.")
     ] = None,
-    revoked: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE", help="Public keys that sign nothing any more.")
-    ] = None,
+    revoked: Revoked = None,
 ) -> None:
     """Recompute a release's ε and δ from its certificate alone; its ledger, if it is here, must still have it."""
     signed = "" if key is None and revoked is None else check_signature(certificate, key or (), revoked or ())
@@ -97,3 +98,64 @@ def _ledger_remark(release: Release) -> str:
     except DpboError:
         return " The ledger could not be asked whether it has this release."
     return " The ledger does not have it any more: an older copy was accepted since." * (standing == "accepted")
+
+
+def pool(
+    releases: Annotated[list[Path], typer.Argument(metavar="RELEASE.json...", help="One report a site.")],
+    key: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE", help="The sites' public keys: check every receipt too.")
+    ] = None,
+    revoked: Revoked = None,
+) -> None:
+    """Sum the noised tables of one model at several sites: one report, and whether the sites disagree."""
+    from dpbo_core.queries.evaluation.pooled import pool as pooled
+
+    for file in releases:
+        check_certificate(file)
+        if key is not None or revoked is not None:
+            check_signature(file, key or (), revoked or ())
+    document = pooled([release_of(file) for file in releases])
+    print_result(lambda: document, lambda: print_pooled(document))
+
+
+def print_pooled(document: dict[str, Any]) -> None:
+    """Print the screen of a pooled report."""
+    screen, value, sites = Screen(), document["value"], document["sites"]
+    guarantee, test = document["guarantee"], document["disagreement"]
+    screen.say(f"[bold]{len(sites)} sites[/]; nothing was drawn or spent.\n")
+    print_figures(screen, value)
+    names = [name for name, figure in value["metrics"].items() if figure["noise_interval"] is not None][:3]
+    rows = [
+        (named(site["dataset"]), site["release_id"], *(f"{site['metrics'][name]['value']:.3f}" for name in names))
+        for site in sites
+    ]
+    screen.table(("site", "release", *(name.replace("_", " ") for name in names)), rows, left=2)
+    screen.say()
+    word = "[bold]disagree[/]" if test["disagree"] else "cannot be told apart"
+    facts = {name: value["table"][name] for name in ("n_persons",) if name in value["table"]}
+    screen.facts(
+        [
+            *report_facts(value, facts, screen),
+            (
+                "sites",
+                f"{word}: p = {test['p_value']:.3g}, where noise and sampling alone say so in "
+                f"{test['false_alarms']:.0%} of cases",
+            ),
+            ("noise", f"scale {value['table']['noise_scale']:.3g} in each cell, the root of the sites' squares"),
+            (
+                "guarantee",
+                f"each site's own: ε = {guarantee['epsilon']:g} at most for who is at one site, "
+                f"{guarantee['epsilon_at_every_site']:g} for who is at every one",
+            ),
+        ]
+    )
+
+
+def keys(word: Annotated[Literal["new"], typer.Argument(help="new: make a key pair, once.")]) -> None:
+    """Make the key that signs every release from now on; nothing is charged, and no data is opened."""
+    from dpbo.tasks.reporting.receipt import new_key
+
+    Stores().make_folder()
+    with writing("the key", remedy="set DPBO_SIGNING_KEY to another place"):
+        private, public, name = new_key()
+    print_sentence(f"{private} signs, and is for you alone; {public} verifies: publish it. Key {name}.")

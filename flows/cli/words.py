@@ -2,6 +2,8 @@
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Annotated
@@ -117,6 +119,19 @@ def lines_of(file: Path, *, remedy: str = "check the path") -> list[str]:
     raise StudyInvalid(f"the file {str(file)!r} cannot be read ({reason})", remedy=remedy)
 
 
-def reason_of(error: Exception) -> str:
+@contextmanager
+def writing(what: str, *, remedy: str = "choose another place") -> Iterator[None]:
+    """Context in which `what` is written: where the operating system refuses it, one message with its reason.
+
+    Raises:
+        StudyInvalid: it does.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise StudyInvalid(f"{what} cannot be written ({reason_of(error)})", remedy=remedy) from None
+
+
+def reason_of(error: OSError) -> str:
     """The operating system's reason for refusing a file, in its own words."""
-    return (getattr(error, "strerror", None) or "no reason given").lower()
+    return (error.strerror or "no reason given").lower()

@@ -54,7 +54,7 @@ def prepare(url: str) -> None:
     Raises:
         DpboError: the server cannot be reached, or the role may not create databases.
     """
-    address, failed = team_address(url), ""
+    address = team_address(url)
     ours = databases(url).prefect
     lead = os.environ.get(PREFECT_SETTING, ours) == ours  # otherwise Prefect was given another database
     names = [f"{address.database}_mlflow", *([f"{address.database}_prefect"] if lead else [])]
@@ -68,14 +68,12 @@ def prepare(url: str) -> None:
             if lead:
                 _migrate_prefect(ours)
     except sa.exc.SQLAlchemyError as error:
-        failed = type(error).__name__
-    if failed:
         raise DpboError(
-            f"the team's databases cannot be made ready ({failed})",
+            f"the team's databases cannot be made ready ({type(error).__name__})",
             cause="the server cannot be reached, or this role may not create databases",
             remedy=f"check {TEAM_SETTING}, or let an administrator run: "
             + " ".join(f'CREATE DATABASE "{name}";' for name in names),
-        )
+        ) from None
 
 
 def lead_prefect(url: str) -> None:

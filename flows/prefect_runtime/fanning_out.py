@@ -12,7 +12,7 @@ from typing import Any, Self
 from prefect.task_runners import ProcessPoolTaskRunner, TaskRunner
 
 from dpbo.flows.prefect_runtime.progress import Progress
-from dpbo.tasks.precomputing import cross_validate_chunk, search_publicly, train_chunk, try_out
+from dpbo.tasks.tuning import cross_validate_chunk, search_publicly, train_chunk, try_out
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.preparation.data_split import allowed_score
 from dpbo_core.preparation.precomputed import Precomputed, PublicWork

@@ -18,7 +18,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from dpbo.flows.prefect_runtime.database import prepare
-from dpbo.flows.prefect_runtime.settings import Stores, default_home, prefect_settings
+from dpbo.flows.prefect_runtime.settings import default_home, prefect_settings
+from dpbo_core.ledger.address import team_setting
 from dpbo_core.privacy.atomically import create_atomically, locked_folder
 
 SCHEME = "sqlite+aiosqlite:///"
@@ -31,7 +32,7 @@ ONCE = "Setting up Prefect's database, once: about 15 seconds\n"
 
 def create_prefect_store() -> None:
     """Create Prefect's migrated database, unless it is there or a server is set; and a team's databases."""
-    team = Stores().team
+    team = team_setting()
     if team is not None:
         prepare(team)
     if default_home() is None and prefect_settings().api.url is not None:

@@ -173,13 +173,7 @@ class LoopbackServer:
         """Start the server as a child process and wait for its first answer."""
         flags = os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW
         with os.fdopen(os.open(self._log, flags, 0o600), "wb") as log:
-            child = start(
-                self._socket,
-                auth=str(self.auth),
-                home=self._home,
-                log=log,
-                extra={},
-            )
+            child = start(self._socket, auth=str(self.auth), home=self._home, log=log, extra={})
         if not awaited(child, self._port, cancelled=self._closing.is_set):
             raise not_started(self._port, f"look at {self._log.name} in mlruns")
         self._child = child

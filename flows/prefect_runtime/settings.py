@@ -6,7 +6,6 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,19 +23,16 @@ FOLDER = STATE
 MLFLOW_PAGE = "http://127.0.0.1:5000"
 
 
-def _mlflow_setting() -> str | None:
-    """The tracking URI that the user set in MLFLOW_TRACKING_URI; None where none is."""
-    return os.environ.get("MLFLOW_TRACKING_URI")
-
-
-@dataclass(frozen=True)
 class Stores:
     """The addresses of the ledger and of MLflow's store: ./mlruns unless the environment says otherwise.
 
     DPBO_DATABASE_URL puts all three stores (Prefect's too) on one PostgreSQL server.
     """
 
-    mlflow_tracking_uri: str | None = field(default_factory=_mlflow_setting)
+    @cached_property
+    def mlflow_tracking_uri(self) -> str | None:
+        """The tracking URI that the user set in MLFLOW_TRACKING_URI; None where none is."""
+        return os.environ.get("MLFLOW_TRACKING_URI")
 
     @cached_property
     def ledger(self) -> str:
@@ -44,15 +40,11 @@ class Stores:
         return ledger_url()
 
     @cached_property
-    def team(self) -> str | None:
-        """The team's PostgreSQL URL (DPBO_DATABASE_URL); None where none is set."""
-        return team_setting()
-
-    @cached_property
     def tracking(self) -> str:
         """MLflow's tracking URI: MLFLOW_TRACKING_URI, else the team's database, else ./mlruns/mlflow.db."""
-        if self.mlflow_tracking_uri is None and self.team is not None:
-            return databases(self.team).mlflow
+        team = team_setting()
+        if self.mlflow_tracking_uri is None and team is not None:
+            return databases(team).mlflow
         return self.mlflow_tracking_uri or f"sqlite:///{FOLDER.resolve() / 'mlflow.db'}"
 
     @cached_property

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from dpbo.flows.prefect_runtime.dask_fitness import problems
-from dpbo_core.errors import Sealed, StudyInvalid
+from dpbo_core.errors import StudyInvalid
 
 if TYPE_CHECKING:
     from distributed.security import Security
@@ -45,10 +45,9 @@ class StandingCluster:
         from distributed.security import Security
 
         made = Security(require_encryption=True)
-        try:
+        usable = False
+        with suppress(OSError, ValueError):  # of public files and of our own key: no text of theirs is repeated
             usable = made.get_connection_args("client")["ssl_context"] is not None
-        except (OSError, ValueError):  # of public files and of our own key: no text of theirs is repeated
-            usable = False
         if not usable:
             raise StudyInvalid(
                 f"the certificates for {self.address} cannot be used",
@@ -64,14 +63,6 @@ class StandingCluster:
         with suppress(OSError), socket.create_connection((str(place.hostname), int(place.port or 0)), timeout=2.0):
             return True
         return False
-
-    def lost_scheduler(self) -> Sealed:
-        """The error of a study whose scheduler ended in the middle."""
-        return Sealed(
-            f"the Dask scheduler at {self.address} is gone",
-            cause="it was ended, or the network to it was",
-            remedy="start it and its workers; the reservation stands; run again",
-        )
 
     def client(self, running: ExitStack) -> Any:
         """A client of the cluster, refused if unreachable, Dask's log silenced, until `running` ends; then workers

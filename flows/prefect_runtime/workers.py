@@ -170,32 +170,23 @@ class OneWidth:
         return of_one_width(self.work, part, n_numbers=self.work.n_numbers)
 
 
-def answer_of(work: PartAnswer, part: Part, n_workers: int) -> bytes | bytearray:
-    """The answer of `work` for a part, from one of `n_workers` workers; a cached part is not read again."""
-    return (work.with_cache(_memory(), n_workers) if isinstance(work, CachingWork) else work)(part)
-
-
 def answer_if_fit(
     versions: dict[str, str], kind: str, work: PartAnswer, part: Part, n_workers: int
 ) -> bytes | bytearray | None:
     """The answer of `work` for a part, from a worker that others started; None if the worker is unfit.
 
-    `versions` and `kind` are the packages and the processor of the curator's host.
+    A cached part is not read again. `versions` and `kind` are the packages and the processor of the curator's host.
     """
-    fit = own_packages() == versions and not worker_problems(kind, _worker())
-    return answer_of(work, part, n_workers) if fit else None
-
-
-def _worker() -> Any:
-    """The Dask worker that runs in this process."""
     from distributed import get_worker
 
-    return get_worker()
+    worker = get_worker()
+    if own_packages() != versions or worker_problems(kind, worker):
+        return None
+    return (work.with_cache(_memory(worker), n_workers) if isinstance(work, CachingWork) else work)(part)
 
 
-def _memory() -> PartCache[Any]:
-    """The cache of parts (files' encoded records) of this Dask worker; it ends with it."""
-    worker = _worker()
+def _memory(worker: Any) -> PartCache[Any]:
+    """The cache of parts (files' encoded records) of a Dask worker; it ends with it."""
     if not hasattr(worker, MEMORY):
         setattr(worker, MEMORY, PartCache())
     memory: PartCache[Any] = getattr(worker, MEMORY)
@@ -248,7 +239,8 @@ def workers(study: StudySpec, folder: str, method: Method | None = None) -> Iter
         with on_cluster(cluster) as joined:
             yield joined
         return
-    with closing(Processes(n_processes(study))) as own:
+    asked = study.data.workers if isinstance(study.data, PublicFiles | PersonFiles) else None
+    with closing(Processes(asked or 1)) as own:
         yield own if own.n_processes > 1 else None
 
 
@@ -268,9 +260,8 @@ def on_cluster(cluster: StandingCluster) -> Iterator[DaskWorkers]:
             if not gone:
                 raise
         if gone:
-            raise cluster.lost_scheduler() from None
-
-
-def n_processes(study: StudySpec) -> int:
-    """The number of processes that a study asks for: 1 where it says nothing."""
-    return (study.data.workers or 1) if isinstance(study.data, PublicFiles | PersonFiles) else 1
+            raise Sealed(
+                f"the Dask scheduler at {cluster.address} is gone",
+                cause="it was ended, or the network to it was",
+                remedy="start it and its workers; the reservation stands; run again",
+            ) from None

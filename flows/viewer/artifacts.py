@@ -58,11 +58,7 @@ def opened(root: Path, names: tuple[str, ...]) -> Iterator[int]:
             for name in names:
                 handles.append(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=handles[-1]))
         except (OSError, ValueError):
-            complete = False
-        else:
-            complete = True
-        if not complete:
-            raise NotOurs
+            raise NotOurs from None
         yield handles[-1]
     finally:
         for handle in handles:

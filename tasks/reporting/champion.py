@@ -27,7 +27,7 @@ def champion_after(tuned: Release, report: Release, tracking_uri: str) -> str:
     Raises:
         StudyInvalid: the model is no registered version, or its report has no figure to compare.
     """
-    client, name = open_store(tracking_uri).client, registered_name(tuned)
+    client, name = open_store(tracking_uri).client, registered_name(tuned.study)
     own = next((one for one in versions(client, name) if one.tags.get(RELEASE_TAG) == tuned.release_id), None)
     if own is None:
         raise StudyInvalid(

@@ -77,7 +77,8 @@ def markdown(cells: list[Cell]) -> str:
 
 def draw(cells: list[Cell]) -> "Figure":
     """A figure of regret against ε with its standard error, a panel for each task."""
-    tasks = list(dict.fromkeys(cell.task for cell in cells))
+    n_records = {cell.task: cell.n_validation for cell in cells}
+    tasks = list(n_records)
     names = [n for n in dict.fromkeys(cell.contender for cell in cells) if any(_plotted(cells, n))]
     figure = sheet(5.2, 4.2 * len(tasks))
     panels = figure.subplots(1, len(tasks), squeeze=False)[0]
@@ -99,9 +100,7 @@ def draw(cells: list[Cell]) -> "Figure":
                 capsize=2,
                 label=name,
             )
-        panel.set(
-            xscale="log", yscale="log", xlabel="ε", title=f"{task}, m = {_records(cells, task):,}", ylim=(LEAST, 1)
-        )
+        panel.set(xscale="log", yscale="log", xlabel="ε", title=f"{task}, m = {n_records[task]:,}", ylim=(LEAST, 1))
         panel.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylabel("regret")
     handles, labels = panels[0].get_legend_handles_labels()
@@ -112,11 +111,6 @@ def draw(cells: list[Cell]) -> "Figure":
 def _plotted(cells: Iterable[Cell], name: str) -> list[Cell]:
     """One method's or rival's cells (results at one ε) that have a regret to plot."""
     return [cell for cell in cells if cell.contender == name and cell.regret is not None]
-
-
-def _records(cells: Iterable[Cell], task: str) -> int:
-    """The number of validation records of a task."""
-    return next(cell.n_validation for cell in cells if cell.task == task)
 
 
 def _cell(cell: Cell) -> str:

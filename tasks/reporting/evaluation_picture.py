@@ -17,19 +17,12 @@ if TYPE_CHECKING:
 
 UNDRAWN = ("positive_share", "unread_share", "flagged_share", "lift")  # what says nothing good or bad by itself
 GAPS = ("recall", "precision", "flagged_share")  # of a group, from all other records
-IN_FIRST = (
-    "_share",
-    "_q05",
-    "_q25",
-    "_q50",
-    "_q75",
-    "_q90",
-    "_q95",
-)  # the first panel has them
+IN_FIRST = ("_share", "_q05", "_q25", "_q50", "_q75", "_q90", "_q95")  # the first panel has them
 WRITTEN = 12  # classes of a matrix whose counts can be read
 COLORS = (INK, CHOICE, NOISE)
 Figures = Mapping[str, Any]
 OWN_THRESHOLD: Figures = {"marker": "D", "color": CHOICE, "ms": 6}
+SHARES: dict[str, Any] = {"xlim": (-0.02, 1.02), "ylim": (-0.02, 1.02)}  # limits of axes that show shares
 POINT: Figures = {"marker": "o", "color": INK, "ms": 3}
 
 
@@ -93,7 +86,7 @@ def _roc(axes: "Axes", value: Figures) -> None:
             _cross(axes, 1.0 - specificity["value"], recall["value"], _turned(specificity), recall, _mark(row))
     axes.plot([0, 1], [0, 1], color=NOISE, lw=0.8, ls=":")
     auc = value["metrics"]["auc"]["value"]
-    axes.set(xlabel="false positive rate", ylabel="recall (true positive rate)", **_unit_limits())
+    axes.set(xlabel="false positive rate", ylabel="recall (true positive rate)", **SHARES)
     axes.set_title("ROC" if auc is None else f"ROC: AUC {auc:.3f}", fontsize=10)
 
 
@@ -107,7 +100,7 @@ def _precision_recall(axes: "Axes", value: Figures) -> None:
     share = value["metrics"]["positive_share"]["value"]
     if share is not None:
         axes.axhline(share, color=NOISE, lw=0.8, ls=":")
-    axes.set(xlabel="recall", ylabel="precision", **_unit_limits())
+    axes.set(xlabel="recall", ylabel="precision", **SHARES)
     axes.set_title("Precision and recall; dotted: share of positives", fontsize=10)
 
 
@@ -118,7 +111,7 @@ def _reliability(axes: "Axes", value: Figures) -> None:
     for row in bins:
         _cross(axes, row["predicted"], row["observed"]["value"], None, row["observed"], POINT)
     error = value["metrics"].get("calibration_error", {}).get("value")
-    axes.set(xlabel="predicted probability (public mean of the bin)", ylabel="observed share", **_unit_limits())
+    axes.set(xlabel="predicted probability (public mean of the bin)", ylabel="observed share", **SHARES)
     axes.set_title("Reliability" if error is None else f"Reliability: expected error {error:.3f}", fontsize=10)
 
 
@@ -159,11 +152,6 @@ def _turned(cell: Figures) -> Figures:
     """A specificity's noise interval, turned into that of the false positive rate."""
     ends = cell["noise_interval"]
     return {"noise_interval": None if ends is None else [1.0 - ends[1], 1.0 - ends[0]]}
-
-
-def _unit_limits() -> dict[str, Any]:
-    """Limits of an axis pair that shows shares."""
-    return {"xlim": (-0.02, 1.02), "ylim": (-0.02, 1.02)}
 
 
 def _panels_without_curves(value: Figures) -> "list[Callable[[Axes, Figures], None]]":

@@ -47,7 +47,9 @@ def put_model(store: Store, run_id: str, release: Release, model: FinalModel, sc
 
 def _log_model(store: Store, run_id: str, release: Release, model: FinalModel, folder: Path) -> None:
     """Create MLflow's logged model of the run, with its released facts and files."""
-    logged = logged_model_of(store, run_id)
+    experiment = store.client.get_run(run_id).info.experiment_id
+    models = store.client.search_logged_models([experiment], f"source_run_id = '{run_id}'", max_results=1)
+    logged = models[0] if models else None
     if logged is None:
         chosen = {name: str(value) for name, value in release.value["hyperparameters"].items()}
         logged = _created(
@@ -101,7 +103,7 @@ def put_repaired(
 ) -> None:
     """Save, log and register the repaired model, once, and give its version the alias `repaired`."""
     folder, client = scratch / REPAIRED, store.client
-    name = _registrable(release.study.removesuffix(f"/{EVALUATION}"))
+    name = registered_name(release.study.removesuffix(f"/{EVALUATION}"))
     fit = {term: repr(number) for term, number in repair.terms.items()}
     mine = {RELEASE_TAG: release.release_id, **{f"dpbo.repair.{term}": number for term, number in fit.items()}}
     for made in versions(client, name):
@@ -114,13 +116,6 @@ def put_repaired(
     _fill(store, _created(store, run_id, name=REPAIRED, tags=tags, params=fit), folder)
     made = _new_version(store, run_id, name, REPAIRED, tags=tags, description=PRICE)
     client.set_registered_model_alias(name, REPAIRED, made.version)
-
-
-def logged_model_of(store: Store, run_id: str) -> Any:
-    """The logged model of a run; None where it has none."""
-    experiment = store.client.get_run(run_id).info.experiment_id
-    models = store.client.search_logged_models([experiment], f"source_run_id = '{run_id}'", max_results=1)
-    return models[0] if models else None
 
 
 def save_served(model: FinalModel, data: Path, folder: Path) -> None:
@@ -201,7 +196,7 @@ def _column_type(feature: Feature | NamedColumn) -> str:
 
 def register(store: Store, run_id: str, release: Release) -> str:
     """Make the run's model a version of its study's registered model and `champion`: its address, "" if none."""
-    client, name = store.client, registered_name(release)
+    client, name = store.client, registered_name(release.study)
     if REFUSED_TAG in client.get_run(run_id).data.tags:
         return ""
     own = next((one for one in versions(client, name) if one.tags.get(RELEASE_TAG) == release.release_id), None)
@@ -226,13 +221,8 @@ def _new_version(store: Store, run_id: str, name: str, folder: str, **described:
     return store.client.create_model_version(name, source, run_id, **described)
 
 
-def registered_name(release: Release) -> str:
-    """The name of the registered model of a release's study."""
-    return _registrable(release.study)
-
-
-def _registrable(study: str) -> str:
-    """A study's name with - for / and for :, which are special in MLflow's addresses."""
+def registered_name(study: str) -> str:
+    """The name of a study's registered model: its own, with - for / and for :, special in MLflow's addresses."""
     return study.replace("/", "-").replace(":", "-")
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dpbo.tasks.reporting.mlflow_store import SQLITE, Store, StoreSilent, artifacts_of, open_store
+from dpbo.tasks.reporting.mlflow_store import LOCATION, SQLITE, Store, StoreSilent, open_store, root_of
 from dpbo_core.errors import DpboError
 from dpbo_core.privacy.release import Release
 
@@ -41,11 +41,6 @@ class Tracked:
     model_uri: str = field(default="", compare=False)
 
 
-def tracked(release: Release, experiment: str, run_id: str, missing: tuple[str, ...] = ()) -> Tracked:
-    """Where MLflow shows a release: in the run `run_id` of an experiment, without what is `missing`."""
-    return Tracked(release.dataset, run_id, place_of(experiment, run_id), missing)
-
-
 def place_of(experiment: str, run_id: str) -> str:
     """The part of MLflow's address that opens a run's page."""
     return f"#/experiments/{experiment}/runs/{run_id}{MODE}"
@@ -63,7 +58,7 @@ def tracked_in_file(release: Release, tracking_uri: str) -> Tracked | None:
     row = _first_row(tracking_uri, NEWEST, RELEASE_TAG, release.release_id, release.dataset)
     if row is None or row[1] != "FINISHED":
         return None
-    return tracked(release, str(row[2]), str(row[0]))
+    return Tracked(release.dataset, str(row[0]), place_of(str(row[2]), str(row[0])))
 
 
 def experiments_in_file(tracking_uri: str) -> int | None:
@@ -110,11 +105,10 @@ def check_target(dataset: str, uri: str) -> str:
             cause="its database does not answer, is damaged, or another version of MLflow wrote it",
             remedy="look at it with dpbo doctor, or name another store (MLFLOW_TRACKING_URI)",
         )
-    else:
-        return ""
-    if local:
-        raise unusable
-    return unusable.message()
+        if local:
+            raise unusable from None
+        return unusable.message()
+    return ""
 
 
 def _check_writable(database: Path) -> None:
@@ -123,7 +117,7 @@ def _check_writable(database: Path) -> None:
     Raises:
         DpboError: one cannot be written.
     """
-    for place in (database, artifacts_of(database)):
+    for place in (database, root_of(database) / LOCATION):
         there = place
         while not there.exists() and there.parent != there:
             there = there.parent

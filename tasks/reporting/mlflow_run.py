@@ -6,7 +6,6 @@ release is logged once: its identity is a tag, and a second call finds the first
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 from dpbo.tasks.reporting.evaluation_picture import draw_repair, is_report
 from dpbo.tasks.reporting.logged_model import put_model, put_repaired, register
 from dpbo.tasks.reporting.logged_numbers import metrics, params
-from dpbo.tasks.reporting.mlflow_lookup import RELEASE_TAG, Tracked, tracked
+from dpbo.tasks.reporting.mlflow_lookup import RELEASE_TAG, Tracked, place_of
 from dpbo.tasks.reporting.mlflow_store import NOTE_TAG, Store, open_store
 from dpbo.tasks.reporting.pictures import save_pictures
 from dpbo.tasks.reporting.receipt import release_text, write_release
@@ -37,7 +36,8 @@ def find_release(release: Release, tracking_uri: str) -> Tracked | None:
     runs = _runs(store, experiment, release)
     if not runs or runs[0].info.status != "FINISHED":
         return None
-    return tracked(release, experiment, runs[0].info.run_id)
+    run_id = runs[0].info.run_id
+    return Tracked(release.dataset, run_id, place_of(experiment, run_id))
 
 
 def log_release(
@@ -80,7 +80,7 @@ def log_release(
     versions: list[str] = []
     if registered and model_is_public(release) and not missing:
         missing += _tried("the registered model", lambda: versions.append(register(store, run_id, release)))
-    return replace(tracked(release, experiment, run_id, missing), model_uri="".join(versions))
+    return Tracked(release.dataset, run_id, place_of(experiment, run_id), missing, "".join(versions))
 
 
 def log_repaired(

@@ -150,7 +150,7 @@ def open_store(uri: str) -> Store:
         create_atomically(Path(uri.removeprefix(SQLITE)), _make)
     elif uri.startswith(POSTGRESQL):
         make_patient_by_name()
-        uri = _patient(uri)
+        uri = named(sa.engine.make_url(uri)).render_as_string(hide_password=False)
         _make_postgresql(uri)
     return Store(MlflowClient(tracking_uri=uri, registry_uri=uri), uri, root)
 
@@ -162,17 +162,13 @@ def _check_answer(uri: str) -> None:
     import httpx
 
     try:
-        httpx.get(uri, timeout=ANSWER)
+        httpx.get(uri, timeout=ANSWER)  # whatever it answers
     except (httpx.TransportError, httpx.InvalidURL):
-        silent = True
-    else:
-        silent = False  # whatever it answered
-    if silent:
         raise StoreSilent(
             "MLflow's tracking server does not answer",
             cause="it is not running, or MLFLOW_TRACKING_URI names another place",
             remedy=SILENT_REMEDY,
-        )
+        ) from None
 
 
 def _check_sound(database: Path) -> None:
@@ -183,39 +179,26 @@ def _check_sound(database: Path) -> None:
         with closing(sqlite3.connect(database)) as connection:
             connection.execute("PRAGMA schema_version")
     except sqlite3.OperationalError:  # in use, which passes
-        damaged = False
+        return
     except sqlite3.DatabaseError:
-        damaged = True
-    else:
-        damaged = False
-    if damaged:
         raise DpboError(
             "MLflow's store cannot be used",
             cause="its file is damaged, or is no database",
             remedy="look at it with dpbo doctor, or name another store (MLFLOW_TRACKING_URI)",
-        )
-
-
-def _patient(uri: str) -> str:
-    """A PostgreSQL URL with timeouts added, where it has none."""
-    return named(sa.engine.make_url(uri)).render_as_string(hide_password=False)
+        ) from None
 
 
 def _root(uri: str) -> Path | None:
     """The folder above `mlruns`, where relative artifact locations start; None where a server keeps artifacts."""
     if uri.startswith(SQLITE):
-        return _above(Path(uri.removeprefix(SQLITE)).resolve().parent)
+        return root_of(Path(uri.removeprefix(SQLITE)))
     return Path.cwd() if uri.startswith(POSTGRESQL) else None
 
 
-def _above(folder: Path) -> Path:
-    """The folder above `mlruns`, or `folder` if it has another name."""
+def root_of(database: Path) -> Path:
+    """The folder where the artifact locations of a SQLite file start: the one above `mlruns`, or the file's own."""
+    folder = database.resolve().parent
     return folder.parent if folder.name == "mlruns" else folder
-
-
-def artifacts_of(database: Path) -> Path:
-    """The folder with the artifacts of a store in a SQLite file."""
-    return _above(database.resolve().parent) / LOCATION
 
 
 def _sql_store(uri: str, root: Path) -> Any:
@@ -248,15 +231,11 @@ def _make_postgresql(uri: str) -> None:
         with engine.connect() as connection:
             made = sa.inspect(connection).has_table("alembic_version")
     except sa.exc.OperationalError:
-        silent = True
-    else:
-        silent = False
-    if silent:
         raise StoreSilent(
             "MLflow's database does not answer",
             cause="its server is not running, has stopped, or MLFLOW_TRACKING_URI names another place",
             remedy=SILENT_REMEDY,
-        )
+        ) from None
     if not made:
         _make_tables(uri, engine)
 

@@ -80,10 +80,12 @@ def band_by_step(release: Release) -> tuple[tuple[float, float], ...]:
     """The posterior (μ, 1.645 s) of each step's candidate, once observed; () if the release does not fix it."""
     if not _drawable(release):
         return ()
+    scale, centre = SPREAD * release.facts["score_range"], CENTRE * release.facts["score_range"]
     space, pairs = _space(release), []
     for t, point in enumerate(release.value["trajectory"], start=1):
-        mean, half_width = _posterior(release, space, space.encode(point["hyperparameters"])[None, :], t)
-        pairs.append((float(mean[0]), float(half_width[0])))
+        here = space.encode(point["hyperparameters"])[None, :]
+        (mean,), ((variance,),) = _mixture(release, space, t).joint(here, np.zeros(1))
+        pairs.append((float(centre + scale * mean), float(NORMAL_90 * scale * np.sqrt(variance))))
     return tuple(pairs)
 
 
@@ -109,16 +111,6 @@ def _mixture(release: Release, space: SearchSpace, t: int) -> KernelMixture:
         kernel=facts["kernel"], lengthscale=facts["lengthscale"], dimensions=space.dimensions, guessed=False
     )
     return average(visited, values, noise / times, np.zeros(len(visited)), prior)
-
-
-def _posterior(release: Release, space: SearchSpace, where: NDArray[np.float64], t: int) -> Moments:
-    """Posterior mean and half width, in units of the score, at `where` (n, d), after the first t observations."""
-    scale, centre = SPREAD * release.facts["score_range"], CENTRE * release.facts["score_range"]
-    mixture = _mixture(release, space, t)
-    means, deviations = mixture.moments(where, np.zeros(len(where)))
-    mean = mixture.weights @ means
-    variance = mixture.weights @ (deviations**2 + (means - mean) ** 2)
-    return centre + scale * mean, NORMAL_90 * scale * np.sqrt(variance)
 
 
 def _space(release: Release) -> SearchSpace:

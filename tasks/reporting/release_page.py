@@ -197,7 +197,10 @@ def page(release: Release, pictures: Iterable[Path]) -> str:
             f"edition {release.edition} · dataset {release.dataset} · {release.method} · "
             f"released {release.released_at[:16].replace('T', ' ')} UTC · release {release.release_id}"
         ),
-        value="".join(_named_value(name, text) for name, text in value_rows(release)),
+        value="".join(
+            f'<div>{escape(name)}<b data-value="{escape(name)}">{escape(text)}</b></div>'
+            for name, text in value_rows(release)
+        ),
         guarantee=escape(release.guarantee.in_words()),
         meaning=escape(meaning(release)),
         report=f"{images}{tables(release.value)}" if is_report(release) else "",
@@ -221,11 +224,6 @@ def _noise(release: Release) -> str:
         f"<tr><td>{count}</td>{''.join(f'<td>{escape(cell)}</td>' for cell in key)}</tr>"
         for key, count in groups.items()
     )
-
-
-def _named_value(name: str, text: str) -> str:
-    """One name and text of the release's value, as HTML, both escaped here."""
-    return f'<div>{escape(name)}<b data-value="{escape(name)}">{escape(text)}</b></div>'
 
 
 def _items(lines: Iterable[str]) -> str:

@@ -96,16 +96,12 @@ def _one_score(axes: "Axes", release: Release) -> None:
         axes.axvline(
             metric.baseline, color=NOISE, ls=":", label=f"the same for every public row, {metric.baseline:.4g}"
         )
-    named = ", ".join(f"{k} = {v:.4g}" if isinstance(v, float) else f"{k} = {v}" for k, v in _choice(release))
+    chosen = release.value.get("hyperparameters", {})
+    named = ", ".join(f"{k} = {v:.4g}" if isinstance(v, float) else f"{k} = {v}" for k, v in chosen.items())
     name = in_picture(metric.name.replace("_", " "))
     axes.set(yticks=[], xlabel=f"{name}, with its 90% interval{'; ' + in_picture(named) if named else ''}")
     axes.legend(frameon=False, fontsize=8, loc="upper center")
     plain(axes)
-
-
-def _choice(release: Release) -> list[tuple[str, Any]]:
-    """Names and values of the chosen hyperparameters."""
-    return list(release.value.get("hyperparameters", {}).items())
 
 
 def sheet(height: float, width: float = 9.0) -> "Figure":

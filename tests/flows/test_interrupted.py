@@ -65,7 +65,6 @@ def test_the_command_says_so_and_ends_with_130(spec, monkeypatch, capsys, raised
         raise raised()
 
     monkeypatch.setattr(cli, "app", interrupted)
-    monkeypatch.setattr(cli, "interrupt_on_termination", lambda: None)
     monkeypatch.setattr(sys, "argv", ["dpbo", *WORDS])
     with pytest.raises(SystemExit) as ended:
         cli.main()
@@ -78,42 +77,36 @@ def heeding():
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_to_a_real_command_is_answered_in_a_pipe(spec, number):
-    """`dpbo budget` in a process of its own, stopped where it begins to read the ledger."""
-    code = (
-        "import time, sys; from dpbo.flows.cli import app; from dpbo.flows.cli import budget\n"
-        "budget.own_ledger = lambda: (print('reading', flush=True), time.sleep(60))\n"
-        "sys.argv = ['dpbo', 'budget']; app.main()"
-    )
-    around = os.environ | {"PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(
-        [sys.executable, "-c", code],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=around,
-        preexec_fn=heeding,
-    ) as process:
-        assert process.stdout.readline() == "reading\n"
-        time.sleep(0.1)
-        process.send_signal(number)
-        _, message = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert message.startswith("dpbo: stopped")
+READING = (  # `dpbo budget`, stopped where it begins to read the ledger
+    "import time, sys; from dpbo.flows.cli import budget, main\n"
+    "budget.own_ledger = lambda: (print('here', flush=True), time.sleep(60))\n"
+    "main()"
+)
+IMPORTING = "from dpbo.flows.cli import main; main()"
+NOTHING_YET = "dpbo: stopped; nothing was charged. What to do: run the same command again\n"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_while_the_command_is_imported_is_answered_without_a_traceback(tmp_path, number):
-    (tmp_path / "typer.py").write_text("import time\nprint('importing', flush=True)\ntime.sleep(60)\n")
+@pytest.mark.parametrize(
+    ("code", "number", "said"),
+    [
+        (READING, signal.SIGTERM, "dpbo: stopped"),
+        (IMPORTING, signal.SIGTERM, NOTHING_YET),
+        (IMPORTING, signal.SIGINT, NOTHING_YET),
+    ],
+    ids=["reading", "importing", "importing, Ctrl-C"],
+)
+def test_a_signal_to_a_real_command_is_answered_in_a_pipe(tmp_path, code, number, said):
+    """In a process of its own; while the command is imported too, without a traceback."""
+    if code == IMPORTING:
+        (tmp_path / "typer.py").write_text("import time\nprint('here', flush=True)\ntime.sleep(60)\n")
     around = os.environ | {"PYTHONPATH": os.pathsep.join((str(tmp_path), str(ROOT)))}
     with subprocess.Popen(
-        [sys.executable, "-c", "from dpbo.flows.cli import main; main()", "budget"],
+        [sys.executable, "-c", code, "budget"], cwd=tmp_path,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=around, preexec_fn=heeding,
     ) as process:  # fmt: skip
-        assert process.stdout.readline() == "importing\n"
+        assert process.stdout.readline() == "here\n"
         time.sleep(0.1)
         process.send_signal(number)
         _, message = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert message == "dpbo: stopped; nothing was charged. What to do: run the same command again\n"
+    assert message.startswith(said)

@@ -186,7 +186,7 @@ def test_mlruns_is_its_owners_alone(here):
 
 NOISY = """
 import ctypes, os, subprocess, sys
-from dpbo.flows.prefect_runtime.own_output import own_output
+from dpbo.flows.cli.running import own_output
 c = ctypes.CDLL(None)
 c.printf(b"before\\n")
 with own_output():

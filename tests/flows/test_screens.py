@@ -13,7 +13,7 @@ from rich.console import Console
 
 from dpbo.flows.cli import terminal
 from dpbo.flows.cli.app import COMMANDS, plain_first, print_first
-from dpbo.flows.cli.budget import accounts_json, print_accounts
+from dpbo.flows.cli.budget import account_json, print_accounts
 from dpbo.flows.cli.doctor import Finding, print_findings
 from dpbo.flows.cli.evaluate import print_expected
 from dpbo.flows.cli.plan import HEADER, print_advice, print_every_method
@@ -354,4 +354,4 @@ def test_the_newest_entries_are_shown_and_all_when_asked_for(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "--all" not in printed
     assert all(f"trial{n:02d}" in printed for n in range(25))
-    assert len(accounts_json(accounts)["datasets"][0]["entries"]) == 25
+    assert len(account_json(*accounts)["entries"]) == 25

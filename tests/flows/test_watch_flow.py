@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from prefect import flow
-from test_evaluate_flow import run  # noqa: F401  a fixture
+from test_evaluate_flow import client, run  # noqa: F401  a fixture
 from test_flow import flow_runs, logs, task_runs, terminal  # noqa: F401  fixtures
 from test_watch import Place
 from test_watch_command import entries, study  # noqa: F401  a fixture
@@ -19,10 +19,9 @@ from dpbo.flows.serve import REFUSED
 from dpbo.flows.watch import tune_and_watch, watch_privately
 from dpbo.flows.watch_schedule import OVER, watch_on_schedule
 from dpbo_core.accounting.account import balances
-from dpbo_core.errors import PolicyRefused, Sealed, StudyInvalid
+from dpbo_core.errors import PolicyRefused, StudyInvalid
 from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.queries.watch import todays_table
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("prefect_server")]
 NOON = datetime(2026, 11, 21, 12, 0, 5, tzinfo=UTC)
@@ -37,12 +36,6 @@ def events(monkeypatch):
 
 def spoil():
     Place.spoil(SimpleNamespace(folder=Path()))
-
-
-def client():
-    from mlflow.tracking import MlflowClient
-
-    return MlflowClient(tracking_uri=Stores().tracking)
 
 
 def test_looks_are_two_tasks_and_a_timeline_and_an_alarm_is_an_event(here, study, events):  # noqa: F811
@@ -93,9 +86,9 @@ def test_looks_are_two_tasks_and_a_timeline_and_an_alarm_is_an_event(here, study
 
 def test_a_timeline_that_could_not_be_shown_is_shown_by_the_next_look(here, study, monkeypatch):  # noqa: F811
     with monkeypatch.context() as broken:
-        broken.setattr("dpbo.tasks.watching.log_looks", lambda *_: 1 / 0)
+        broken.setattr("dpbo.tasks.queries.log_looks", lambda *_: 1 / 0)
         broken.setattr("dpbo.tasks.policies.PUBLISHING_TASK", {"retries": 0})
-        broken.setattr("dpbo.tasks.watching.publish_looks.retries", 0)
+        broken.setattr("dpbo.tasks.queries.publish_looks.retries", 0)
         first = watch_privately(study, "monday")
     assert first.tracked is None
     assert "the look is recorded, but MLflow does not show it" in first.warnings[0]
@@ -134,18 +127,6 @@ def test_an_alarm_without_room_for_a_tune_stands_and_says_so(here, study, events
     assert found.look.alarm
     assert found.tuned is None
     assert any("was not followed by a tune" in line for line in found.warnings)
-
-
-def test_what_fails_near_the_records_says_nothing_of_them(here, study, monkeypatch):  # noqa: F811
-    with monkeypatch.context() as broken:
-        secret = "record 17 earns 987654321"
-        broken.setattr(todays_table, "sensitive_half", lambda *_, **__: (_ for _ in ()).throw(ValueError(secret)))
-        with pytest.raises(Sealed):
-            watch_privately(study, "monday")
-    failed = flow_runs("watch privately")[0]
-    told = [item.state.message for item in (failed, *task_runs(failed))] + logs(failed)
-    assert not [text for text in told if text and "987654321" in text]
-    assert not watch_privately(study, "monday").look.replayed
 
 
 # On a schedule
