@@ -308,52 +308,31 @@ def test_the_certificate_needs_nothing_else_and_says_everything(shown, here):
     assert json.loads(reader.inside) == release.to_json()
 
 
-@pytest.mark.parametrize(
-    ("unit", "relation", "said"),
-    [
-        (
-            "validation_record",
-            "replace_one",
-            "Replace the data of any one record of the validation set by any other",
-        ),
-        ("person", "add_or_remove_one", "Take away the data of any one person in the validation set, or add"),
-        ("training_record", "replace_one", "any one record of the training set or of the validation set"),
-        ("candidate_row", "row_moves_by_one", "Move any one row of the candidate table by a distance of at most 1"),
-    ],
-)
-def test_the_certificate_says_whose_data_may_change_and_how(released, unit, relation, said):
-    guarantee = replace(released.guarantee, unit=PrivacyUnit(unit), relation=NeighboringRelation(relation))
-    html = page(replace(released, guarantee=guarantee), [])
-    assert said in html
-    assert ("Anything about the training set" in html) == (unit != "training_record")
+CHANGES = (  # whose data may change, how, and of how many records a person: what the certificate says
+    ("validation_record", "replace_one", None, 3, "Replace the data of any one record of the validation set by any",
+     "Whoever owns at most 3 records of the validation set is protected as stated"),
+    ("person", "add_or_remove_one", "who", 2, "Take away the data of any one person in the validation set, or add",
+     "Of each person, as column &#x27;who&#x27; tells them apart, at most 2 records count"),
+    ("training_record", "replace_one", None, 1, "any one record of the training set or of the validation set",
+     "at most 1 record of the training and validation sets together is protected"),
+    ("candidate_row", "row_moves_by_one", None, 1, "Move any one row of the candidate table by a distance of",
+     "Whoever owns at most 1 record of the validation set is protected as stated"),
+)  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("unit", "person", "k", "said"),
-    [
-        (
-            "validation_record",
-            None,
-            1,
-            "Whoever owns at most 1 record of the validation set is protected as stated",
-        ),
-        (
-            "validation_record",
-            None,
-            3,
-            "Whoever owns at most 3 records of the validation set is protected as stated",
-        ),
-        ("training_record", None, 1, "at most 1 record of the training and validation sets together is protected"),
-        ("person", "who", 2, "Of each person, as column &#x27;who&#x27; tells them apart, at most 2 records count"),
-    ],
-)
-def test_the_certificate_says_of_k_only_what_is_so(released, unit, person, k, said):
+@pytest.mark.parametrize(("unit", "relation", "person", "k", "change", "owner"), CHANGES)
+def test_the_certificate_says_whose_data_may_change_and_of_k_only_what_is_so(
+    released, unit, relation, person, k, change, owner
+):
     """With a column surplus records exist and score a constant; without one, nothing checks who owns how many."""
-    guarantee = replace(released.guarantee, unit=PrivacyUnit(unit), person=person)
-    html = page(replace(released, guarantee=guarantee, facts={**released.facts, "max_records_per_person": k}), [])
-    assert said in html
-    assert ("which nothing checks" in html) == (unit != "person")
-    assert ("keeps its place and scores a constant" in html) == (unit == "person")
+    promised = {"unit": PrivacyUnit(unit), "relation": NeighboringRelation(relation), "person": person}
+    facts = {**released.facts, "max_records_per_person": k}
+    html = page(replace(released, guarantee=replace(released.guarantee, **promised), facts=facts), [])
+    assert change in html
+    assert owner in html
+    assert ("Anything about the training set" in html) == (unit != "training_record")
+    assert ("which nothing checks" in html) == (person is None)
+    assert ("keeps its place and scores a constant" in html) == (person is not None)
 
 
 def test_a_hostile_name_stays_text(released):

@@ -24,11 +24,7 @@ from prefect.client.schemas.filters import (
 )
 from prefect.client.schemas.sorting import FlowRunSort
 from prefect.logging.handlers import APILogHandler
-from prefect.settings import (
-    PREFECT_RESULTS_PERSIST_BY_DEFAULT,
-    PREFECT_TASKS_DEFAULT_RETRIES,
-    temporary_settings,
-)
+from prefect.settings import PREFECT_RESULTS_PERSIST_BY_DEFAULT, PREFECT_TASKS_DEFAULT_RETRIES, temporary_settings
 from worlds import mostly_slow, with_method
 
 from dpbo.flows.prefect_runtime.liveness import bury
@@ -95,7 +91,7 @@ def stem(name):
 ALWAYS = ("reserve the budget", "draw the release", "show the release")
 POINTS = {"private_grid": 10, "noisy_gp": 4}  # candidates, of the others 16
 PUBLIC_WORK = {  # tasks before anything is charged; of the others the training of all, or the trial of one
-    "public": ["cross-validate candidates"] * 16 + ["search on public data", "try out a training"],
+    "public": ["cross-validate candidates"] * 16 + ["search on public data", "try out a training"]
 }
 
 
@@ -205,7 +201,13 @@ def test_each_step_is_a_task_and_mlflow_shows_the_release(here, tables, kind, mo
     assert len(client.search_runs([tracked.info.experiment_id])) == 2  # and the study's own
 
 
-def test_a_list_that_is_public_beforehand_goes_in_thirty_two_tasks(here, tables):
+@pytest.fixture
+def unpublished(monkeypatch):
+    """What is released is shown nowhere, which takes seconds."""
+    monkeypatch.setattr("dpbo.flows.tune.publish_release", lambda *_: None)
+
+
+def test_a_list_that_is_public_beforehand_goes_in_thirty_two_tasks(here, tables, unpublished):
     """Of 70 candidates; a trajectory of 40 steps has a task for each."""
     tables["space"]["lambda"]["points"], tables["search"]["steps"] = 70, 40
     tune_privately(StudySpec.from_dict(with_method(tables, "private_grid")))
@@ -335,7 +337,7 @@ def test_a_run_whose_process_was_killed_is_called_crashed(here):
         assert client.read_flow_run(living.id).state.is_running()
 
 
-def test_padding_makes_every_sensitive_task_a_whole_number_of_seconds(here, tables):
+def test_padding_makes_every_sensitive_task_a_whole_number_of_seconds(here, tables, unpublished):
     tables["study"] |= {"name": "padded", "method": "private_grid"}
     tables["space"]["lambda"]["points"] = 2
     tune_privately(StudySpec.from_dict(tables), pad_steps=0.2)

@@ -50,14 +50,6 @@ def test_the_page_asks_its_own_port(served):
     )
 
 
-def test_another_folders_server_is_found_and_used(served, password, folder):
-    """A second schedule on the same port: the same user's, with the same password."""
-    from dpbo.flows.prefect_runtime.server import LoopbackServer
-
-    with LoopbackServer(folder, port=served.port, home=folder / "prefect") as found:
-        assert (found.started, found.auth) == (False, password)
-
-
 def test_a_server_that_is_killed_comes_again_and_one_whose_schedule_is_killed_goes(folder, password, served):
     with running(folder, "serve", "nightly.toml", "--every", "1d", until="password in") as other:
         before = family(other.process.pid) - {other.process.pid}

@@ -84,20 +84,21 @@ def test_the_command_asks_one_score_and_goes_on_where_another_process_stopped(he
     assert entries() == [("clinic/objective", "objective")]
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "message"),
-    [
-        (["--params", "{"], 2, "no JSON"),
-        (["--params", '{"depth": 1}'], 2, "no axis 'depth'"),
-        (["--params", '{"max_depth": 99}'], 2, "not in [space]"),
-        (["--params", "{}"], 2, "max_depth is missing"),
-        (["best"], 2, "no score was asked for"),
-    ],
-)
-def test_what_cannot_be_asked_is_a_message_and_costs_nothing(here, spec, run, words, code, message):  # noqa: F811
-    found, _, err = run("objective", "study.toml", *words)
-    assert found == code
-    assert message in err
+UNASKED = (
+    (("--params", "{"), "no JSON"), (("--params", '{"depth": 1}'), "no axis 'depth'"),
+    (("--params", '{"max_depth": 99}'), "not in [space]"), (("--params", "{}"), "max_depth is missing"),
+    (("best",), "no score was asked for"),
+)  # fmt: skip
+
+
+def test_what_cannot_be_asked_is_a_message_and_costs_nothing(here, spec, run):  # noqa: F811
+    for words, message in UNASKED:
+        code, _, err = run("objective", "study.toml", *words)
+        assert (code, message in err) == (2, True), words
+    text = Path("study.toml").read_text().partition("[objective]")[0]
+    Path("study.toml").write_text(text)
+    code, _, err = run("objective", "study.toml")
+    assert (code, "scores = 20" in err) == (2, True)
     assert PrivacyLedger(Stores().ledger).accounts("clinic") == ()
 
 
@@ -107,14 +108,6 @@ def test_one_more_is_refused_with_the_budgets_exit_code(here, spec, run):  # noq
     code, _, err = run("objective", "study.toml", "--params", '{"max_depth": 4}')
     assert code == 3
     assert "all 3 scores" in err
-
-
-def test_a_study_without_the_section_says_what_to_write(here, spec, run):  # noqa: F811
-    text = Path("study.toml").read_text().partition("[objective]")[0]
-    Path("study.toml").write_text(text)
-    code, _, err = run("objective", "study.toml")
-    assert code == 2
-    assert "scores = 20" in err
 
 
 def _score(handle, depth):
@@ -133,31 +126,35 @@ def test_processes_ask_through_a_handle_that_holds_a_path(here, spec):
     assert entries() == [("clinic/objective", "objective")]
 
 
-def test_two_machines_with_one_database_ask_each_question_once(postgresql, here, spec, monkeypatch):
+def test_two_machines_with_one_database_ask_each_question_once(postgresql, here, spec, run, monkeypatch):  # noqa: F811
     """Two homes and folders, whose copies the owner allowed; the database and the ledger's key in common."""
-    shared = {"DPBO_LEDGER_URL": new_database(postgresql)}
+    url = new_database(postgresql)
+    monkeypatch.setenv("DPBO_LEDGER_URL", url)
     for name in ("here", "there"):
         Path(name, "home").mkdir(parents=True)
         for file in ("study.toml", "train.csv", "validation.csv"):
             shutil.copy(file, name)
 
-    def started(name, *words):
+    def at(name, *words):
+        with monkeypatch.context() as machine:
+            machine.chdir(here / name)
+            machine.setenv("XDG_STATE_HOME", str(here / name / "home"))
+            return submitted(run, *words)
+
+    def started(name):
         command = [sys.executable, "-c", "from dpbo.flows.cli import main; main()", "objective", "study.toml"]
-        home = str(here / name / "home")
-        environment = os.environ | shared | {"HOME": home, "XDG_STATE_HOME": home}
-        return subprocess.Popen([*command, *words, "--json"], env=environment, cwd=name, stdout=subprocess.PIPE)
+        around = os.environ | {"XDG_STATE_HOME": str(here / name / "home")}
+        words = ["--params", json.dumps({"max_depth": 3}), "--json"]
+        return subprocess.Popen([*command, *words], env=around, cwd=name, stdout=subprocess.PIPE)
 
-    def asked(*pairs):
-        """What commands of both machines say that run at once."""
-        running = [started(name, "--params", json.dumps({"max_depth": depth})) for name, depth in pairs]
-        return [json.loads(one.communicate(timeout=300)[0]) for one in running]
-
-    (first,) = asked(("here", 2))
-    ledger = PrivacyLedger(shared["DPBO_LEDGER_URL"])
+    first = at("here", "--params", json.dumps({"max_depth": 2}))
+    ledger = PrivacyLedger(url)
     ledger.allow("clinic", file_source("there/validation.csv"))
-    again, one, other = asked(("there", 2), ("here", 3), ("there", 3))
-    assert (again["score"], again["replayed"], one["score"]) == (first["score"], True, other["score"])
-    seen = json.loads(started("here").communicate(timeout=300)[0])
+    assert at("there", "--params", json.dumps({"max_depth": 2}))["score"] == first["score"]
+    both = [started(name) for name in ("here", "there")]  # at once
+    one, other = (json.loads(process.communicate(timeout=300)[0]) for process in both)
+    assert one["score"] == other["score"]
+    seen = at("here")
     drawn = {step["hyperparameters"]["max_depth"]: step["score"] for step in seen["trajectory"]}
     assert (drawn, seen["scores_left"]) == ({2: first["score"], 3: one["score"]}, 1)
     (only,) = ledger.accounts("clinic")
@@ -281,24 +278,20 @@ def test_a_file_of_predictions_is_sensitive_from_then_on(here, accepting, run): 
         PrivacyLedger(Stores().ledger).check_public(file_source("team.csv", PUBLIC))
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--predictions", "short.csv"], "2"),
-        (["--predictions", "other.csv"], "prediction"),
-        (["--predictions", "absent.csv"], "absent.csv"),
-        (["--model", "absent.skops"], "absent.skops"),
-        (["--model", "foreign.skops"], "not loaded"),
-        (["--model", "tree.skops", "--params", "{}"], "several things"),
-    ],
-)
-def test_a_file_that_cannot_be_scored_is_a_message(here, accepting, run, words, message):  # noqa: F811
+UNSCORED = (
+    ("--predictions short.csv", "2"), ("--predictions other.csv", "prediction"),
+    ("--predictions absent.csv", "absent.csv"), ("--model absent.skops", "absent.skops"),
+    ("--model foreign.skops", "not loaded"), ("--model tree.skops --params {}", "several things"),
+)  # fmt: skip
+
+
+def test_a_file_that_cannot_be_scored_is_a_message(here, accepting, run):  # noqa: F811
     Path("short.csv").write_text("prediction\n1\n0\n")
     Path("other.csv").write_text("guess\n" + "1\n" * 300)
     skops.io.dump(StandsStill(), "foreign.skops")
-    code, _, err = run("objective", "study.toml", *words)
-    assert code == 2
-    assert message in err
+    for words, message in UNSCORED:
+        code, _, err = run("objective", "study.toml", *words.split())
+        assert (code, message in err) == (2, True), words
     assert PrivacyLedger(Stores().ledger).accounts("clinic") == ()
 
 

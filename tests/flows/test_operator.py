@@ -5,16 +5,15 @@ import socket
 import threading
 from functools import partial
 
-import numpy as np
 import pytest
-import tomli_w
 from intruder import NOBODY
+from test_policy_runs import folder, ledger  # noqa: F401  a fixture
+from test_policy_runs import study as written  # noqa: F401  a fixture
 
 from dpbo.flows import outsource
 from dpbo.flows.compare import compare_methods, measure
 from dpbo.flows.evaluate import evaluate_privately
 from dpbo.flows.prefect_runtime.owner import owners_terminal
-from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo.flows.serve import FROZEN, tune_on_schedule
 from dpbo.flows.tune import tune_privately
 from dpbo.flows.watch import watch_privately
@@ -22,63 +21,38 @@ from dpbo.flows.watch_schedule import watch_on_schedule
 from dpbo_core.data.addresses import address_of
 from dpbo_core.data.fetched import fetched
 from dpbo_core.errors import PolicyRefused, StudyInvalid
-from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.preparation.run import Run
 from dpbo_core.queries.tuning.run import run_study
-from dpbo_core.study_file import StudySpec, WatchSection
+from dpbo_core.study_file import WatchSection
 
 CANARY = "Ottilie Kirchner"
 pytestmark = pytest.mark.usefixtures("prefect_server")
 
 
 @pytest.fixture
-def study(here, tables):
+def study(written, here, monkeypatch):  # noqa: F811
     """A study of two files that its owner ran once; `study(edition, **data)` is another edition of it."""
-    rng = np.random.default_rng(0)
-    for name in ("train", "v"):
-        x = rng.normal(size=(60, 2))
-        rows = [f"{a:.6f},{b:.6f},{int(a + b > 0)}" for a, b in x]
-        (here / f"{name}.csv").write_text("\n".join(["a,b,y", *rows]) + "\n")
+    monkeypatch.setattr("dpbo.flows.evaluate.publish_release", lambda *_: None)  # as of a tune
     (here / "patients.csv").write_text(f"a,b,y\n{CANARY},1,1\n2,2,0\n")
     (here / "v.csv.bak.csv").write_text((here / "v.csv").read_text())
-
-    def written(edition="1", model=None, **data):
-        made = tables | {
-            "study": {"name": "trial", "method": "private_grid", "edition": edition},
-            "privacy": {"dataset": "clinic", "epsilon": 0.5, "anyway": True},
-            "data": {"training": "train.csv", "validation": "v.csv", "n_validation": 60, "target": "y"} | data,
-            "space": {"lambda": {"low": 1e-3, "high": 1.0, "log": True, "points": 2}},
-        }
-        if model is not None:
-            made |= {"model": {"estimator": model}, "space": {"C": {"values": [0.1, 1.0]}}}
-        (here / "study.toml").write_text(tomli_w.dumps(made))
-        return StudySpec.from_dict(made)
-
     run_study(written(), ledger=ledger())
-    return written
-
-
-def ledger():
-    stores = Stores()
-    stores.make_folder()
-    return PrivacyLedger(stores.ledger)
+    return lambda edition="1", model=None, **data: written(edition, model=model, data=data)
 
 
 def n_charges():
     return [len(account.entries) for account in ledger().accounts()]
 
 
-@pytest.mark.parametrize("file", ["patients.csv", "v.csv.bak.csv", "/etc/hostname", "missing.csv", "."])
-@pytest.mark.parametrize("key", ["training", "validation"])
-def test_a_file_that_nobody_allowed_has_one_message(study, file, key, monkeypatch):
+def test_a_file_that_nobody_allowed_has_one_message(study, monkeypatch):
     """As `training` its first cell stood in the message, and nearest neighbours published its rows."""
     monkeypatch.setattr("dpbo_core.data.read_table", lambda *_, **__: pytest.fail("it was read"))
     monkeypatch.setattr("dpbo_core.data.read_header", lambda *_, **__: pytest.fail("its header was read"))
-    with pytest.raises(PolicyRefused, match="not allowed by the owner's policy") as refused:
-        tune_privately(study("2", **{key: file}))
-    role = "public records" if key == "training" else "records"
-    assert refused.value.what == f"the {role} that this study names are not allowed by the owner's policy"
-    assert (CANARY in str(refused.value), refused.value.exit_code, n_charges()) == (False, 3, [1])
+    for file in ("patients.csv", "v.csv.bak.csv", "/etc/hostname", "missing.csv", "."):
+        for key, role in (("training", "public records"), ("validation", "records")):
+            with pytest.raises(PolicyRefused) as refused:
+                tune_privately(study("2", **{key: file}))
+            assert refused.value.what == f"the {role} that this study names are not allowed by the owner's policy"
+            assert (CANARY in str(refused.value), refused.value.exit_code, n_charges()) == (False, 3, [1]), file
 
 
 def test_the_owner_allows_a_file_by_name(study, dpbo, here):
@@ -131,36 +105,25 @@ def test_a_server_that_asks_for_the_password_in_clear_is_not_given_it(monkeypatc
     assert CANARY.encode() not in received[0]
 
 
-@pytest.mark.parametrize("estimator", ["sklearn.neural_network._stuff.X", "dask_ml.Net", "pip:main", "v:main"])
-def test_no_module_is_imported_that_nobody_allowed(study, estimator, here, monkeypatch):
+def test_no_module_model_or_table_is_read_that_nobody_allowed(study, here, monkeypatch):
     (here / "v.py").touch()  # that a file of that name lies beside the study is not said either
     monkeypatch.setattr("dpbo_core.models.import_path.named_object", lambda *_, **__: pytest.fail("imported"))
-    with pytest.raises(PolicyRefused, match=r"not allowed by the owner's policy.*--estimator"):
-        tune_privately(study("2", model=estimator))
-
-
-def test_no_saved_model_is_read_that_nobody_allowed(study, here):
+    for estimator in ("sklearn.neural_network._stuff.X", "dask_ml.Net", "pip:main", "v:main"):
+        with pytest.raises(PolicyRefused, match=r"not allowed by the owner's policy.*--estimator"):
+            tune_privately(study("2", model=estimator))
     for model in ("missing", "/etc"):
         with pytest.raises(PolicyRefused, match=r"the saved models .* not allowed by the owner's policy"):
             evaluate_privately(study("1"), epsilon=0.1, model=str(here / model))
-
-
-def test_no_look_reads_a_table_that_nobody_allowed(study):
     section = WatchSection(drop=0.1, epsilon=0.5, table="patients.csv")
     with pytest.raises(PolicyRefused, match=r"the records .* not allowed by the owner's policy"):
         watch_privately(study("1"), "today", wanted=section)
 
 
-@pytest.mark.parametrize("seconds", [1e9, 3601.0, float("inf"), float("nan"), -1.0])
-def test_no_run_waits_longer_than_an_hour(study, seconds):
-    """A quantum of 1e9 s blocked a deployment for ever."""
-    with pytest.raises(StudyInvalid, match="at most 3600 s"):
-        tune_privately(study("2"), pad_steps=seconds)
-
-
-def test_no_run_is_made_that_would_wait_longer():
-    with pytest.raises(StudyInvalid, match="at most 3600 s"):
-        Run(ledger(), time_quantum=1e9)
+def test_no_run_is_made_that_would_wait_longer(here):
+    """A quantum of 1e9 s blocked a deployment for ever; at most an hour."""
+    for seconds in (1e9, 3601.0, float("inf"), float("nan"), -1.0):
+        with pytest.raises(StudyInvalid, match="at most 3600 s"):
+            Run(ledger(), time_quantum=seconds)
 
 
 def test_a_day_costs_no_more_than_its_owner_said(study, dpbo):
@@ -205,17 +168,18 @@ def test_a_schedules_run_waits_for_no_pipe(here, monkeypatch):
         tune_on_schedule("pipe")
 
 
-@pytest.mark.parametrize("served", [None, "0" * 64])
 @pytest.mark.parametrize("on_schedule", [tune_on_schedule, watch_on_schedule])
-def test_a_schedules_run_tells_nothing_of_a_file_that_it_names(study, here, monkeypatch, served, on_schedule):
-    if served is not None:
-        monkeypatch.setenv(FROZEN, served)
-    messages = set()
-    for file in ("patients.csv", "missing.toml", "/etc/shadow", "."):
-        state = on_schedule(file, return_state=True)
-        messages.add(str(state.message if served else state.result(raise_on_failure=False)).replace(repr(file), ""))
-    assert len(messages) == 1
-    assert CANARY not in messages.pop()
+def test_a_schedules_run_tells_nothing_of_a_file_that_it_names(study, monkeypatch, on_schedule):
+    for served in (None, "0" * 64):
+        if served is not None:
+            monkeypatch.setenv(FROZEN, served)
+        messages = set()
+        for file in ("patients.csv", "missing.toml", "/etc/shadow", "."):
+            state = on_schedule(file, return_state=True)
+            told = str(state.message if served else state.result(raise_on_failure=False))
+            messages.add(told.replace(repr(file), ""))
+        assert len(messages) == 1
+        assert CANARY not in messages.pop()
 
 
 def test_the_owner_is_the_account_of_the_ledgers_file(study, dpbo, here):

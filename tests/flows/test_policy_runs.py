@@ -29,8 +29,9 @@ from dpbo_core.study_file.toml_file import read_study, study_digest
 
 
 @pytest.fixture
-def folder(here):
-    """A public file and two sensitive ones of 60 records."""
+def folder(here, monkeypatch):
+    """A public file and two sensitive ones of 60 records; MLflow's page of what is released has other tests."""
+    monkeypatch.setattr("dpbo.flows.tune.publish_release", lambda *_: None)
     rng = np.random.default_rng(0)
     for name in ("train", "v", "w"):
         x = rng.normal(size=(60, 2))
@@ -43,15 +44,16 @@ def folder(here):
 def study(folder, tables):
     """A study of a file, written and read: `study(edition, dataset, validation, **privacy)`."""
 
-    def write(edition="1", dataset="clinic", validation="v.csv", *, budget=True, **privacy):
+    def write(edition="1", dataset="clinic", validation="v.csv", *, model=None, data=(), **privacy):
+        files = {"training": "train.csv", "validation": validation, "n_validation": 60, "target": "y"}
         made = tables | {
             "study": {"name": "trial", "method": "private_grid", "edition": edition},
             "privacy": {"dataset": dataset, "epsilon": 0.5, "anyway": True, **privacy},
-            "data": {"training": "train.csv", "validation": validation, "n_validation": 60, "target": "y"},
+            "data": files | dict(data),
             "space": {"lambda": {"low": 1e-3, "high": 1.0, "log": True, "points": 2}},
         }
-        if not budget:
-            made = {name: table for name, table in made.items() if name != "budget"}
+        if model is not None:
+            made |= {"model": {"estimator": model}, "space": {"C": {"values": [0.1, 1.0]}}}
         (folder / "study.toml").write_text(tomli_w.dumps(made))
         return StudySpec.from_dict(made)
 
@@ -161,14 +163,10 @@ def test_a_run_with_an_environment_of_its_own_is_refused(prefect_server, study, 
     assert len(ledger().accounts("clinic")[0].entries) == 2
 
 
-def test_what_fixes_a_study_is_the_files_own_sum(study, folder):
-    """So that a worker can be started with `DPBO_SERVED_STUDY=$(sha256sum …)`."""
-    study()
-    assert study_digest("study.toml") == hashlib.sha256((folder / "study.toml").read_bytes()).hexdigest()
-
-
 def test_a_served_study_is_frozen(prefect_server, study, folder, monkeypatch):
+    """By the sum of its file, so that a worker can be started with `DPBO_SERVED_STUDY=$(sha256sum …)`."""
     study(edition="{time}")
+    assert study_digest("study.toml") == hashlib.sha256((folder / "study.toml").read_bytes()).hexdigest()
     approve_study(read_study("study.toml"), ledger=ledger(), folder=folder)
     monkeypatch.setenv(FROZEN, study_digest("study.toml"))
     assert fire("study.toml", NOON, monkeypatch).is_completed()

@@ -195,7 +195,7 @@ def is_follower(pid):
 
 
 @pytest.mark.parametrize(("name", "text"), [
-    ("prefect.toml", "[logging]\nconfig_path = 'evil.yml'\n"), ("prefect.toml", ""), ("prefect.toml", "not toml ["),
+    ("prefect.toml", ""),
     ("pyproject.toml", "[tool.prefect.logging]\nconfig_path = 'evil.yml'\n"), ("pyproject.toml", "[tool\n"),
     (".env", "prefect_logging_settings_path=evil.yml\n"),
 ])  # fmt: skip

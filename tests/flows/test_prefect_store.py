@@ -54,17 +54,9 @@ def test_of_many_first_commands_one_asks_prefect(here, migrated):
     assert all(is_migrated(here / f"{n}.db") for n in range(4))
 
 
-def others(place):
-    os.chown(place, ANOTHER, -1)
-
-
-def writable(place):
-    place.chmod(0o620)
-
-
-def link(place):
-    place.rename(place.with_name("elsewhere"))
-    place.symlink_to("elsewhere")
+def linked(path):
+    path.rename(path.with_name("elsewhere"))
+    path.symlink_to("elsewhere")
 
 
 def dangling(place):
@@ -72,33 +64,26 @@ def dangling(place):
     place.symlink_to("nowhere")
 
 
-def journal(place):
-    place.with_name(f"{place.name}-wal").touch()
+SPOILT = {
+    "writable": lambda place: place.chmod(0o620),
+    "link": linked,
+    "dangling": dangling,
+    "journal": lambda place: place.with_name(f"{place.name}-wal").touch(),
+    "open folder": lambda place: place.parent.chmod(0o770),
+    "linked folder": lambda place: linked(place.parent),
+}
+BY_ROOT = {  # who alone gives files away
+    "another's": lambda place: os.chown(place, ANOTHER, -1),
+    "another's folder": lambda place: os.chown(place.parent, ANOTHER, -1),
+}
 
 
-def folder_of_others(place):
-    os.chown(place.parent, ANOTHER, -1)
-
-
-def open_folder(place):
-    place.parent.chmod(0o770)
-
-
-def linked_folder(place):
-    place.parent.rename(place.parent.with_name("elsewhere"))
-    place.parent.symlink_to("elsewhere")
-
-
-OPENED = [writable, link, dangling, journal, open_folder, linked_folder]
-GIVEN_AWAY = [others, folder_of_others] if os.geteuid() == 0 else []  # by root alone
-
-
-@pytest.mark.parametrize("spoil", OPENED + GIVEN_AWAY)
-def test_a_copy_that_somebody_else_may_have_written_is_not_used(here, migrated, spoil):
+@pytest.mark.parametrize("how", [*SPOILT, *(BY_ROOT if os.geteuid() == 0 else ())])
+def test_a_copy_that_somebody_else_may_have_written_is_not_used(here, migrated, how):
     place = template()
     with closing(sqlite3.connect(place)) as connection:
         connection.execute("CREATE TABLE planted (x)")
-    spoil(place)
+    (SPOILT | BY_ROOT)[how](place)
     assert template() is None
     make_database(here / "new.db")
     assert len(migrated) == 2

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import httpx
 import pytest
 import tomli_w
+from test_evaluate_flow import client
 from test_flow import terminal  # noqa: F401  a fixture
 from test_ledger_silent import accepting, server, stopped, within  # noqa: F401  a fixture
 
@@ -46,12 +47,6 @@ def study(here, tables):
         return StudySpec.from_dict(tables)
 
     return spec
-
-
-def client():
-    from mlflow.tracking import MlflowClient
-
-    return MlflowClient(tracking_uri=Stores().tracking, registry_uri=Stores().tracking)
 
 
 def delete_experiment(name="people"):

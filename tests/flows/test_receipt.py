@@ -52,7 +52,9 @@ def verified(dpbo, *words):
 
 def test_a_signed_release_verifies_and_says_by_which_key(dpbo, signed):
     code, words = verified(dpbo)
-    assert code == 0
+    before = Path("release.intoto.json").read_bytes()
+    assert dpbo("show", "trial", "--out", "release.json", "--json")[0] == 0
+    assert (code, Path("release.intoto.json").read_bytes()) == (0, before)  # signed again it is the same
     assert signed.guarantee.in_words() in words
     assert f"Signed by key {envelope_of()['signatures'][0]['keyid']}." in words
     assert Path("release.pub").read_text() == Path("mlruns/signing.pub").read_text()
@@ -78,12 +80,6 @@ def test_epsilon_and_delta_of_the_receipt_are_the_releases_and_nothing_else_is_i
     assert set(statement) == {"_type", "subject", "predicateType", "predicate"}
 
 
-def test_signing_again_gives_the_same_receipt(dpbo, signed):
-    before = Path("release.intoto.json").read_bytes()
-    dpbo("show", "trial", "--out", "release.json", "--json")
-    assert Path("release.intoto.json").read_bytes() == before
-
-
 def test_a_changed_payload_is_refused(dpbo, signed):
     envelope, statement = envelope_of(), statement_of()
     statement["predicate"]["guarantee"]["epsilon"] = 0.1  # as long as it was
@@ -91,11 +87,6 @@ def test_a_changed_payload_is_refused(dpbo, signed):
     Path("release.intoto.json").write_text(json.dumps(envelope))
     code, words = verified(dpbo)
     assert (code, "signed by none of the keys" in words) == (1, True)
-
-
-def test_another_payload_type_is_refused(dpbo, signed):
-    Path("release.intoto.json").write_text(json.dumps(envelope_of() | {"payloadType": "text/plain"}))
-    assert verified(dpbo)[0] == 1
 
 
 @pytest.mark.parametrize("change", ["ε", "one space"])
@@ -122,11 +113,12 @@ def test_another_key_and_a_revoked_one_are_refused_and_a_rotated_one_accepted(dp
     assert verified(dpbo, *both, "--revoked", str(old))[0] == 0
 
 
-@pytest.mark.parametrize("damage", ["", "[]", "{}", '{"payload": 3}', '{"payload": "%"}', "[" * 100_000])
-def test_a_damaged_receipt_is_refused_in_words(dpbo, signed, damage):
-    Path("release.intoto.json").write_text(damage)
-    code, words = verified(dpbo)
-    assert (code, "signed by none of the keys" in words, "What to do" in words) == (1, True, True)
+def test_a_damaged_receipt_is_refused_in_words(dpbo, signed):
+    typed = json.dumps(envelope_of() | {"payloadType": "text/plain"})
+    for damage in ("", "[]", "{}", '{"payload": 3}', '{"payload": "%"}', "[" * 100_000, typed):
+        Path("release.intoto.json").write_text(damage)
+        code, words = verified(dpbo)
+        assert (code, "signed by none of the keys" in words, "What to do" in words) == (1, True, True), damage[:20]
 
 
 def test_without_a_receipt_or_a_key_the_remedy_is_said(dpbo, signed):

@@ -46,6 +46,19 @@ from dpbo_core.scoring.processes import Processes
 from dpbo_core.study_file import StudySpec
 
 
+def in_parts(V, here):
+    """Write a table of 500 records into `parts`, as seven uneven files."""
+    (here / "parts").mkdir(exist_ok=True)
+    for j, (start, stop) in enumerate(pairwise([0, 1, 2, 130, 131, 300, 499, 500])):
+        V.iloc[start:stop].to_parquet(here / "parts" / f"{j:02d}.parquet", index=False)
+
+
+TREE = {  # another model of the study's than a linear one
+    "model": {"estimator": "sklearn.tree.DecisionTreeClassifier", "score": "accuracy"},
+    "space": {"max_depth": {"low": 1, "high": 6, "integer": True}},
+}
+
+
 @pytest.fixture
 def world(here, tables):
     """One table as a file and as a folder of seven uneven parts, some records broken: (spec of each)."""
@@ -60,9 +73,7 @@ def world(here, tables):
     V.loc[[3, 77, 400], "b"] = [np.nan, np.inf, 1e300]
     V.loc[9, "ill"] = 7
     V.to_parquet(here / "validation.parquet", index=False)
-    (here / "parts").mkdir()
-    for j, (start, stop) in enumerate(pairwise([0, 1, 2, 130, 131, 300, 499, 500])):
-        V.iloc[start:stop].to_parquet(here / "parts" / f"{j:02d}.parquet", index=False)
+    in_parts(V, here)
     files = {"training": "train.parquet", "n_validation": 500, "target": "ill"}
 
     def spec(validation, **study):
@@ -87,8 +98,7 @@ def pool():
 @pytest.mark.parametrize("estimator", mostly_slow(["logistic", "sklearn.tree.DecisionTreeClassifier"], "logistic"))
 def test_parts_add_up_to_the_last_bit(world, tables, here, pool, estimator):
     if estimator != "logistic":
-        tables["model"] = {"estimator": estimator, "score": "accuracy"}
-        tables["space"] = {"max_depth": {"low": 1, "high": 6, "integer": True}}
+        tables |= TREE
     whole, split = world("validation.parquet"), world("parts")
     public = data_split.public_half(whole, here)
     data_split.check_presence(split, here, public)
@@ -111,8 +121,7 @@ def test_persons_add_up_to_the_last_bit_wherever_their_records_lie(world, tables
     V = pd.read_parquet(here / "validation.parquet").assign(who=rng.integers(0, 90, 500).astype(str))
     V.loc[[5, 250], "who"] = ""
     V.to_parquet(here / "validation.parquet", index=False)
-    for j, (start, stop) in enumerate(pairwise([0, 1, 2, 130, 131, 300, 499, 500])):
-        V.iloc[start:stop].to_parquet(here / "parts" / f"{j:02d}.parquet", index=False)
+    in_parts(V, here)
 
     def by_person(validation):
         made = world(validation).to_dict()
@@ -141,8 +150,7 @@ def test_persons_add_up_to_the_last_bit_wherever_their_records_lie(world, tables
 def test_a_reports_table_adds_up_to_the_last_record(world, tables, here, pool, estimator):
     """Counts of records in cells, and of persons' shares: one table, in this process, and on workers."""
     if estimator != "logistic":
-        tables["model"] = {"estimator": estimator, "score": "accuracy"}
-        tables["space"] = {"max_depth": {"low": 1, "high": 6, "integer": True}}
+        tables |= TREE
     whole = world("validation.parquet")
     public = data_split.public_half(whole, here)
     verb = "decision_function" if estimator == "logistic" else "predict_proba"
@@ -163,8 +171,7 @@ def test_a_reports_table_adds_up_to_the_last_record(world, tables, here, pool, e
         counting.count_parts(counter, parts, 499, pool)
     V = pd.read_parquet(here / "validation.parquet")
     people = [str(i % 90) for i in range(500)]
-    for j, (start, stop) in enumerate(pairwise([0, 1, 2, 130, 131, 300, 499, 500])):
-        V.assign(who=people).iloc[start:stop].to_parquet(here / "parts" / f"{j:02d}.parquet", index=False)
+    in_parts(V.assign(who=people), here)
     one = counting.count_persons(counter, table, people, 95).expose()
     here_alone = counting.count_persons_of_parts(counter, parts, "who", 95).expose()
     on_workers = counting.count_persons_of_parts(counter, parts, "who", 95, pool).expose()

@@ -115,11 +115,7 @@ def main() -> None:
     stores.streams(notes, said, code)
     stores.databases(
         notes,
-        {
-            "Prefect": _prefect(),
-            "MLflow": TEAM / "mlruns" / "mlflow.db",
-            "ledger": TEAM / "mlruns" / "ledger.db",
-        },
+        {"Prefect": _prefect(), "MLflow": TEAM / "mlruns" / "mlflow.db", "ledger": TEAM / "mlruns" / "ledger.db"},
     )
     stores.folder(notes, "Prefect's home", HOME)
     stores.folder(notes, "MLflow's files", TEAM / "mlruns", ("curator", "ledger"))
