@@ -165,7 +165,6 @@ ALIKE = {
     "learning": "beginning with earlier editions: the search, and what it begins with",
     "run": "one run of a query, a study under way, and the evaluation of its model",
     "union": "the closed union of its room",
-    "watching": "a watch: what is watched, and its tasks",
 }
 
 
