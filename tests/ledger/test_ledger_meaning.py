@@ -25,8 +25,8 @@ from dpbo_core.privacy.unit import PrivacyUnit
 # k
 
 
-def test_the_first_spend_fixes_k_and_another_is_refused_by_name(ledger_url):
-    book = PrivacyLedger(ledger_url)
+def test_the_first_spend_fixes_k_and_another_is_refused_by_name(url):
+    book = PrivacyLedger(url)
     book.set_budget(OPEN)
     book.reserve(Charge(key("a"), plan(0.1), max_records_per_person=5), noise=SYSTEM)
     assert book.accounts("d")[0].records == (5,)
@@ -38,7 +38,7 @@ def test_the_first_spend_fixes_k_and_another_is_refused_by_name(ledger_url):
         Charge(key("a"), plan(0.1), max_records_per_person=7), noise=SYSTEM
     )  # a rerun takes over what it paid for
     assert len(book.accounts("d")[0].entries) == 2
-    assert audit.verify(ledger_url).sequence == 5
+    assert audit.verify(url).sequence == 5
 
 
 def test_k_of_a_person_column_is_enforced_and_may_differ(url):
@@ -77,20 +77,20 @@ def continued(copy, about, row):
     return (*copy, Link(*told, seal(copy[-1].hash, *told)))
 
 
-def test_an_export_that_gives_back_is_refused(ledger_url):
+def test_an_export_that_gives_back_is_refused(url):
     """As it was reported: a line of −50, correctly chained; four reservations of ε = 2.9 then fitted a cap of 3."""
-    book = PrivacyLedger(ledger_url)
+    book = PrivacyLedger(url)
     book.set_budget(PrivacyBudget.of("d", epsilon=3.0, delta=0.0))
     spend(book, "a", 2.9)
-    before = exported(ledger_url)
+    before = exported(url)
     reservation = next(link for link in before if link.about == "reservations")
     forged = continued(before, "reservations", refund(reservation))
     for look in (audit.verify, accept):
         with pytest.raises(LedgerDamaged, match=r"holds what cannot be|missing"):
-            look(ledger_url, forged)
+            look(url, forged)
     with pytest.raises(LedgerDamaged, match="holds what cannot be"):
-        recover(ledger_url, forged)
-    assert exported(ledger_url) == before
+        recover(url, forged)
+    assert exported(url) == before
     with pytest.raises(BudgetExceeded):
         book.reserve(Charge(key("b"), plan(2.9)), noise=SYSTEM)
 
