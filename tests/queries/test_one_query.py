@@ -146,7 +146,8 @@ def place(tmp_path_factory):
 
 def reserving(path):
     """Every place of a module that could reserve: an attribute of that name, or the name in a text."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    text = path.read_text()
+    for node in ast.walk(ast.parse(text)) if "reserve" in text else ():
         if isinstance(node, ast.Attribute) and node.attr == "reserve":
             yield node.lineno
         if isinstance(node, ast.Constant) and node.value == "reserve":
