@@ -49,12 +49,12 @@ SHAPES = (
 
 
 @dataclass(frozen=True)
-class ObjectAddress:
-    """A CSV or Parquet object.
+class _InStore:
+    """What lies in an object store.
 
     Attributes:
         bucket: its name.
-        key: of the object in it.
+        key: of the object in it; of a folder what the keys of its objects begin with, up to its last "/".
         settings: region, endpoint_override (host:port) and scheme (http or https), those that are given.
     """
 
@@ -65,27 +65,17 @@ class ObjectAddress:
     @property
     def identity(self) -> str:
         """The address by which the ledger compares sources: bucket and key, with the endpoint if there is one."""
-        return _object_identity(self.bucket, self.key, self.settings)
+        where = {name: value.lower() for name, value in self.settings if value not in ("", "https")}
+        where.pop("region", None)
+        return f"{S3}://{self.bucket}/{self.key}" + (f"?{urlencode(where, safe=':/')}" if where else "")
 
 
-@dataclass(frozen=True)
-class FolderAddress:
-    """The Parquet objects right under a prefix.
+class ObjectAddress(_InStore):
+    """A CSV or Parquet object."""
 
-    Attributes:
-        bucket: its name.
-        prefix: what their keys begin with, up to its last "/".
-        settings: as an object's.
-    """
 
-    bucket: str
-    prefix: str
-    settings: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def identity(self) -> str:
-        """The address by which the ledger compares sources: the folder's bucket and key, which ends in "/"."""
-        return _object_identity(self.bucket, self.prefix, self.settings)
+class FolderAddress(_InStore):
+    """The Parquet objects right under a prefix."""
 
 
 @dataclass(frozen=True)
@@ -198,12 +188,6 @@ class RowGroup:
 Address = ObjectAddress | FolderAddress | QueryAddress
 Place = Path | Address
 Part = Path | RowGroup | ObjectAddress  # one file of several
-
-
-def _object_identity(bucket: str, key: str, settings: tuple[tuple[str, str], ...]) -> str:
-    """The address by which the ledger compares objects: bucket and key, with the endpoint if there is one."""
-    where = {name: value.lower() for name, value in settings if name != "region" and value not in ("", "https")}
-    return f"{S3}://{bucket}/{key}" + (f"?{urlencode(where, safe=':/')}" if where else "")
 
 
 def is_address(text: str) -> bool:

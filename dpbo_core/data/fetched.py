@@ -249,13 +249,13 @@ def parquet_objects(folder: FolderAddress) -> tuple[ObjectAddress, ...]:
     """Ask the store for the Parquet objects directly in a folder, by key; none in a folder that is not there."""
     from pyarrow import fs
 
-    selected = fs.FileSelector(f"{folder.bucket}/{folder.prefix.rstrip('/')}", allow_not_found=True)
+    selected = fs.FileSelector(f"{folder.bucket}/{folder.key.rstrip('/')}", allow_not_found=True)
     infos = _store(folder.settings).get_file_info(selected)
-    under = f"{folder.bucket}/{folder.prefix}"
+    under = f"{folder.bucket}/{folder.key}"
     paths = {info.path for info in infos if info.type == fs.FileType.File and info.path.endswith(SUFFIX)}
     names = sorted(path.removeprefix(under) for path in paths if path.startswith(under))
     return tuple(
-        ObjectAddress(folder.bucket, folder.prefix + name, folder.settings) for name in names if "/" not in name
+        ObjectAddress(folder.bucket, folder.key + name, folder.settings) for name in names if "/" not in name
     )
 
 

@@ -6,15 +6,7 @@ from pathlib import Path
 
 from dpbo_core.data.addresses import FolderAddress, ObjectAddress, Part, Place, QueryAddress, RowGroup
 from dpbo_core.data.csv_file import csv_header, read_csv
-from dpbo_core.data.fetched import (
-    Contents,
-    QueryRows,
-    StoredObject,
-    fetched,
-    object_header,
-    parts_in,
-    query_header,
-)
+from dpbo_core.data.fetched import Contents, QueryRows, StoredObject, fetched, object_header, parts_in, query_header
 from dpbo_core.data.header import Header, missing_file
 from dpbo_core.data.parquet_file import parquet_header, read_parquet
 from dpbo_core.data.read_mode import ReadMode

@@ -15,7 +15,7 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from dpbo_core.data.raw_cells import Cells, array_values, series_cells, series_values
+from dpbo_core.data.raw_cells import array_values, series_cells, series_values
 from dpbo_core.data.table import Table, table_of
 from dpbo_core.data.values import Column
 from dpbo_core.errors import StudyInvalid
@@ -36,9 +36,6 @@ class Frame:
     n_records: int
     native: Any
     target: Any
-
-    def __repr__(self) -> str:
-        return f"<Frame: {len(self.names)} columns, {self.n_records} records>"
 
     def values(self, name: str) -> Sequence[object] | Column:
         """One feature column's values as Python or NumPy has them."""
@@ -62,13 +59,6 @@ class Frame:
         columns = zip(self.names, self.native.columns, strict=True)
         return {name: getattr(self.native.get_column(own).to_native(), "dtype", None) for name, own in columns}
 
-    def cells(self) -> dict[str, Cells]:
-        """The values of a data frame as they were passed (raw cells), by column; nothing in them raises."""
-        return {
-            name: series_cells(self.native.get_column(own))
-            for name, own in zip(self.names, self.native.columns, strict=True)
-        }
-
     def table(self, *, target_name: str, source: str) -> Table:
         """The records as a table, with the target if there is one; nothing that a record holds raises."""
         columns = {name: self.values(name) for name in self.names}
@@ -79,7 +69,10 @@ class Frame:
     def table_with_cells(self, *, target_name: str, source: str) -> Table:
         """The records as a table, of a data frame with the values as passed; nothing that a record holds raises."""
         table = self.table(target_name=target_name, source=source)
-        return replace(table, cells=self.cells()) if self.named else table
+        if not self.named:
+            return table
+        own_names = zip(self.names, self.native.columns, strict=True)
+        return replace(table, cells={name: series_cells(self.native.get_column(own)) for name, own in own_names})
 
     def check_target(self, *, shown_as: str) -> None:
         """Refuse a target of more than one column, by its shape alone.
@@ -248,9 +241,6 @@ class RowList:
 
     def __len__(self) -> int:
         return len(self.rows)
-
-    def __repr__(self) -> str:
-        return f"<RowList: {self.width} columns, {len(self)} records>"
 
     def column(self, place: int) -> list[object]:
         """The values (m,) in column number `place`; None where a row cannot be read."""

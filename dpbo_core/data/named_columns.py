@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Kind = Literal["number", "truth", "time", "text", "category"]
-KINDS: tuple[Kind, ...] = ("number", "truth", "time", "text", "category")
 CANNOT = None  # no column holds it: gaps are NaN
 MOST_GROUPS = 50  # texts of a training column that are kept as its groups
 GAP = float("nan")

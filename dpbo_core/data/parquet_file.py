@@ -57,13 +57,7 @@ def parquet_header(path: ParquetFile, *, mode: ReadMode, shown_as: str) -> Heade
     return Header(names, sum(footer.groups.values()))
 
 
-def read_parquet(
-    path: ParquetFile,
-    *,
-    mode: ReadMode,
-    shown_as: str,
-    only: Sequence[str] | None = None,
-) -> Table:
+def read_parquet(path: ParquetFile, *, mode: ReadMode, shown_as: str, only: Sequence[str] | None = None) -> Table:
     """All records of a Parquet file as a table, as many as its footer says; broken ones raise only if PUBLIC.
 
     Args:

@@ -19,7 +19,7 @@ from dpbo_core.data.named_columns import NamedColumn
 from dpbo_core.data.raw_cells import time_in_words
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.final_model import storage
-from dpbo_core.final_model.dpbo_served_model import LOGISTIC, data_frame, of_log_odds
+from dpbo_core.final_model.dpbo_served_model import Linear, data_frame
 from dpbo_core.models.estimators import Model
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.preparation.data_split import public_half
@@ -66,11 +66,8 @@ class FinalModel:
         Raises:
             StudyInvalid: a column is missing.
         """
-        classes = np.array(self.classes)
-        if isinstance(self.model, LinearModel):
-            return np.asarray(classes[(_margins(self.model, self._encoded(table)) > 0.0).astype(int)])
-        predicted = np.asarray(self.model.estimator.predict(self._encoded(table)))
-        return np.asarray(classes[predicted.astype(int)]) if len(classes) else predicted
+        predicted = np.asarray(self._estimator.predict(self._encoded(table)))
+        return np.array(self.classes)[predicted.astype(int)] if self.classes else predicted
 
     @property
     def predict_proba(self) -> Callable[[Any], NDArray[np.float64]]:
@@ -98,15 +95,17 @@ class FinalModel:
 
     def _estimator_method(self, verb: str) -> Callable[[Any], NDArray[np.float64]]:
         """A function of a table that gives what the estimator's `verb` does; AttributeError without one."""
-        model = self.model
-        if isinstance(model, LinearModel):
-            if verb == "decision_function":
-                return lambda table: _margins(model, self._encoded(table))
-            if self.loss == LOGISTIC:
-                return lambda table: of_log_odds(_margins(model, self._encoded(table)))
-        elif callable(asked := getattr(model.estimator, verb, None)):
-            return lambda table: np.asarray(asked(self._encoded(table)))
-        raise AttributeError(f"this model has no {verb}")
+        asked = getattr(self._estimator, verb, None)
+        if not callable(asked):
+            raise AttributeError(f"this model has no {verb}")
+        return lambda table: np.asarray(asked(self._encoded(table)))
+
+    @property
+    def _estimator(self) -> Any:
+        """What has the verbs of scikit-learn: the trained estimator, or ours behind them."""
+        if isinstance(self.model, LinearModel):
+            return Linear(storage.linear_fields(self.model, self.loss))
+        return self.model.estimator
 
     def _encoded(self, table: Any) -> Any:
         """The rows of a table for the model: numbers (m, d), 0 in an unusable row, or a data frame, checked."""
@@ -175,11 +174,6 @@ class FinalModel:
         folder.mkdir(parents=True, exist_ok=True)
         storage.write(folder, self.preprocessing, self.model, self.loss)
         return folder
-
-
-def _margins(model: LinearModel, X: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The margin wᵀx of each row, (m,): above 0 for the second class."""
-    return model.margins(X, np.ones(len(X)))
 
 
 def _made_up_values(feature: Feature | NamedColumn) -> list[Any]:

@@ -24,11 +24,6 @@ from dpbo_core.models.scores.union import MarginScore
 CHANCE = 0.5  # of the pairs are ranked right by whoever says the same of every record: ties count half
 
 
-def even_weights(n_records: int) -> NDArray[np.float64]:
-    """Weights (n,) that count every record alike."""
-    return np.ones(n_records)
-
-
 def person_weights(people: Sequence[Person]) -> NDArray[np.float64] | None:
     """Weights (n,) by which each person counts once, 0 for a record of nobody; None where no record has any."""
     records_of = Counter(person for person in people if person is not None)
@@ -57,7 +52,7 @@ def constant_score(
     Args:
         score: of the study.
         truth: (n,).
-        weights: (n,), `even_weights` or `person_weights`.
+        weights: (n,), ones or `person_weights`.
         n_classes: C; 0 for a regression.
     """
     if isinstance(score, PairScore):

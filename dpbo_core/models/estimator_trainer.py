@@ -2,23 +2,18 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.data.named_columns import NamedColumn
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.cross_validation import fold_of, one_class
 from dpbo_core.models.estimator_allowlist.inspection import check_listed
-from dpbo_core.models.estimators import FittedEstimator
-from dpbo_core.models.isolated_estimator import (
-    IsolatedEstimator,
-    check_importable,
-    modules_of,
-    pickled_form,
-)
+from dpbo_core.models.estimators import EstimatorFactory, FittedEstimator
+from dpbo_core.models.isolated_estimator import IsolatedEstimator, check_importable, modules_of, pickled_form
 from dpbo_core.models.output_shape import Verb
+from dpbo_core.models.prototype import Prototype
 from dpbo_core.models.public_process import numbers_of
 from dpbo_core.models.rowwise import ROWS_OF_ANOTHER, ROWS_TRIED, check_rowwise
 from dpbo_core.models.scores.accuracy import Correct
@@ -30,22 +25,7 @@ from dpbo_core.models.scores.record import RecordScore
 PUBLIC_ROWS = 4096  # whose decision values say on which scale a model's are
 
 
-class Factory(Protocol):
-    """Fresh estimators at chosen hyperparameters, fitted to public rows."""
-
-    @property
-    def columns(self) -> tuple[NamedColumn, ...] | None:
-        """The columns of the data frame that estimators are fitted on; None where they are fitted on numbers."""
-
-    def train(
-        self,
-        X: NDArray[np.float64],
-        y: NDArray[Any],
-        weights: NDArray[np.float64] | None = None,
-        /,
-        **hyperparameters: Any,
-    ) -> FittedEstimator:
-        """A new estimator, fitted from scratch on rows X (n, d), classes or targets y and weights (n,) if any."""
+Factory = EstimatorFactory | Prototype  # of fresh estimators at chosen hyperparameters, fitted to public rows
 
 
 @dataclass(eq=False)
@@ -124,9 +104,9 @@ class EstimatorTrainer:
             if isinstance(self.score, PairScore):
                 (area,) = self.numbers(_public_area, point, seed, shape=(1,))
                 self._public_scores[key] = min(max(float(area), 0.0), self.score.score_range)
-                return self._public_scores[key]
-            steps = self.public_steps(point, seed=seed)
-            self._public_scores[key] = int(steps.sum()) * self.score.score_range / (GRID * len(steps))
+            else:
+                steps = self.public_steps(point, seed=seed)
+                self._public_scores[key] = int(steps.sum()) * self.score.score_range / (GRID * len(steps))
         return self._public_scores[key]
 
     def public_steps(self, point: Mapping[str, Any], *, seed: int) -> NDArray[np.int64]:

@@ -18,7 +18,6 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -65,18 +64,13 @@ class EstimatorFactory:
     regression: bool = False
     columns: tuple[NamedColumn, ...] | None = None
 
-    @cached_property
-    def _estimator_class(self) -> type[Any]:
-        """The class at `import_path`, imported once."""
-        return estimator_class(self.import_path)
-
     def build(self, /, **hyperparameters: Any) -> Any:
         """An unfitted estimator with `params`, overridden by `hyperparameters`, its free `random_state`s seeded.
 
         Raises:
             StudyInvalid: the path, a parameter's name (with the nearest valid one) or its value, or no classifier.
         """
-        kind, wanted = self._estimator_class, {**self.params, **hyperparameters}
+        kind, wanted = estimator_class(self.import_path), {**self.params, **hyperparameters}
         try:
             signature = inspect.signature(kind).parameters
             open_ended = any(p.kind is p.VAR_KEYWORD for p in signature.values())

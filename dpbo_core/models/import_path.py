@@ -120,9 +120,7 @@ def named_object(
         why = f"importing {module_path!r} failed with {type(error).__name__}"
     if member is None:
         raise StudyInvalid(
-            f"no {what} could be imported from {path!r}",
-            cause=why,
-            remedy=f"correct the path in {key}",
+            f"no {what} could be imported from {path!r}", cause=why, remedy=f"correct the path in {key}"
         )
     return member
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.baseline import constant_score, even_weights
+from dpbo_core.models.baseline import constant_score
 from dpbo_core.models.estimator_trainer import with_cells
 from dpbo_core.models.estimators import FittedEstimator
 from dpbo_core.models.scores.grid import GRID, to_grid
@@ -130,7 +130,7 @@ class PredictionsTrainer:
         """The best constant prediction's mean score on public records; None without these or for a user's score."""
         if not self.n_records:
             return None
-        return constant_score(self.score, self.truth, even_weights(self.n_records), n_classes=n_classes)
+        return constant_score(self.score, self.truth, np.ones(self.n_records), n_classes=n_classes)
 
     def _require_public_records(self) -> None:
         """Refuse a question about public scores where the study has no public predictions."""

@@ -51,11 +51,7 @@ from dpbo_core.preparation.training_set import training_table as training_table
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.problem.problem import Problem
 from dpbo_core.scoring.in_memory import Objective, Scorer
-from dpbo_core.scoring.partitioned import (
-    PartitionedObjective,
-    PartReader,
-    Workers,
-)
+from dpbo_core.scoring.partitioned import PartitionedObjective, PartReader, Workers
 from dpbo_core.scoring.persons import PartitionedPersons
 from dpbo_core.study_file import (
     Bundled,

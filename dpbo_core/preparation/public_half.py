@@ -20,7 +20,7 @@ from dpbo_core.data.table_parts import PartsFingerprint, TableParts
 from dpbo_core.errors import Sealed
 from dpbo_core.ledger.policy import unallowed_score
 from dpbo_core.ledger.sources import Source
-from dpbo_core.models.baseline import constant_margin, constant_score, even_weights, person_weights
+from dpbo_core.models.baseline import constant_margin, constant_score, person_weights
 from dpbo_core.models.estimator_trainer import EstimatorTrainer, Factory
 from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.models.linear.signed_rows import StoredRows, stored
@@ -122,16 +122,13 @@ def fitted_half(
         score = score_on(model, fitted.classes, own.function)
         constant = constant_score(score, encoded.truth, weights, n_classes=len(fitted.classes))
         problem = replace(problem, score=score, baseline=constant)
-        made: Factory
-        if own.factory is None:
-            seed, columns = spec.search.seed, fitted.columns
-            made = EstimatorFactory(model.estimator, model.params, seed, model.regression, columns=columns)
-        else:
-            made = replace(own.factory, columns=fitted.columns)
+        made: Factory = own.factory or EstimatorFactory(
+            model.estimator, model.params, spec.search.seed, model.regression
+        )
         trainer = EstimatorTrainer(
             encoded.X,
             encoded.truth,
-            made,
+            replace(made, columns=fitted.columns),
             score,
             listed=not problem.unlisted,
             enforced=model.enforced,
@@ -155,7 +152,7 @@ def _weighed(problem: Problem, table: Table) -> tuple[Problem, NDArray[np.float6
     if problem.n_persons is not None and name is not None and name in table.columns:
         weights = person_weights([person_of(cell) for cell in table.cells_of(name)])
     if weights is None:
-        return problem, even_weights(table.n_records)
+        return problem, np.ones(table.n_records)
     return replace(problem, baseline_by="persons"), weights
 
 
@@ -255,7 +252,7 @@ def half_of_parts(spec: StudySpec, problem: Problem, table: TableParts, target: 
     Z = stored(reading.signed_rows(), (table.n_records, fitted.n_features), memory_limit(spec))
     labels = np.concatenate(reading.labels)
     rows = StoredRows(Z, np.where(labels == 1, 1.0, -1.0), memory_limit(spec))
-    problem = linear_problem(model, problem, rows, labels, even_weights(len(labels)))
+    problem = linear_problem(model, problem, rows, labels, np.ones(len(labels)))
     if isinstance(problem.score, PairScore):
         problem = replace(problem, positives=float((labels == 1).mean()))
     return PublicHalf(

@@ -234,13 +234,9 @@ def check_one_pass(spec: StudySpec, method: Method) -> None:
         raise StudyInvalid(
             f"search.one_pass = true, and {method.kind} asks for its scores one after the other",
             cause="its path is private, or its proof counts what is scored",
-            remedy=f"leave one_pass out, or use one of {', '.join(_one_pass_methods())}",
+            remedy="leave one_pass out, or use one of "
+            + ", ".join(kind for kind, other in METHODS.items() if other.traits.scores_ahead),
         )
-
-
-def _one_pass_methods() -> list[str]:
-    """The names of the methods that can score all candidates in one pass."""
-    return [kind for kind, method in METHODS.items() if method.traits.scores_ahead]
 
 
 def facts_of(data: SensitiveData) -> TrainingFacts:

@@ -5,7 +5,6 @@ record is never published: a copy from before is.
 """
 
 import pickle
-from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 from dpbo_core.models.estimators import Model
@@ -13,7 +12,7 @@ from dpbo_core.scoring.partitioned import CACHE_GIGABYTES
 from dpbo_core.study_file import PersonFiles, PublicFiles, StudySpec
 
 
-class TrainedModels(Mapping[str, Model]):
+class TrainedModels:
     """Models as they were trained, before any of them scored a record, by point: each is trained once.
 
     Bytes are kept, and each call opens them anew. Which are kept follows from the order of the trainings and from
@@ -35,22 +34,12 @@ class TrainedModels(Mapping[str, Model]):
                 self._left -= len(pickled)
                 self._pickled[name] = pickled
 
-    def __getitem__(self, name: str) -> Model:
-        """A copy of one.
-
-        Raises:
-            KeyError: it is not kept.
-        """
+    def get(self, name: str) -> Model | None:
+        """A copy of the model of a point's `name`; None where it is not kept."""
+        if name not in self._pickled:
+            return None
         model: Model = pickle.loads(self._pickled[name])  # noqa: S301  pickled above, and held in memory since
         return model
-
-    def __iter__(self) -> Iterator[str]:
-        """The points."""
-        return iter(self._pickled)
-
-    def __len__(self) -> int:
-        """How many there are."""
-        return len(self._pickled)
 
 
 def memory_limit(spec: StudySpec) -> int:

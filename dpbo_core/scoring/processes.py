@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from queue import Empty, Queue
 from threading import Lock, Thread
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from dpbo_core.data.addresses import ObjectAddress, Part
 from dpbo_core.models.linear.fit import LinearModel
@@ -31,16 +31,6 @@ _BOOT = (
     "import sys; sys.path[:0] = [p for p in sys.argv[3:] if p not in sys.path]; "
     "from dpbo_core.scoring.processes import serve; serve(int(sys.argv[1]), int(sys.argv[2]))"
 )
-
-
-class OtherProcess(Protocol):
-    """A process that is not this one."""
-
-    def ready(self, patience: float) -> bool:
-        """Whether the other process has started, after waiting `patience` seconds at most."""
-
-    def __call__(self, work: Any, part: Any) -> Any:
-        """The answer of `work` for a part; any error says that another process has to give it."""
 
 
 class _Remaining:
@@ -77,13 +67,13 @@ def answers_of_all(
     Args:
         work: public; a function of one part.
         parts: all different.
-        beside: other processes; one that was lost is taken out.
+        beside: other processes, as `_Process` is one; one that was lost, or raises, is taken out.
         here: `work` in this process; None where it does none.
         last_process: the process that answered for a part before, which this call keeps up to date.
     """
     remaining, done = _Remaining(parts, last_process), Queue[tuple[Any, Any]](max(1, len(beside)))
 
-    def serve_parts(process: OtherProcess) -> None:
+    def serve_parts(process: Any) -> None:
         """Take parts for one process until none is left, putting its answers into `done`; `LOST` if it ends."""
         part = None
         try:

@@ -182,11 +182,7 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
         return described(
             self,
             data=PredictionTable(
-                "X",
-                n_validation,
-                TARGET,
-                None if self.labels is None else tuple(self.labels),
-                public,
+                "X", n_validation, TARGET, None if self.labels is None else tuple(self.labels), public
             ),
             model=read_model({key: value for key, value in model.items() if value is not None}),
             space={CANDIDATE: AxisSection(values=self._names())},

@@ -9,7 +9,7 @@ from sklearn import metrics
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from test_ledger import GUARANTEE
 
-from dpbo_core.models.baseline import constant_margin, constant_score, even_weights, person_weights
+from dpbo_core.models.baseline import constant_margin, constant_score, person_weights
 from dpbo_core.models.scores.accuracy import Accuracy
 from dpbo_core.models.scores.declared import Numbers
 from dpbo_core.models.scores.union import RECORD_SCORES
@@ -85,14 +85,14 @@ def test_the_baseline_is_scikit_learns_dummy(name, oracle, outcome, truth):
     by_person = person_weights(people)
     assert by_person.sum() == pytest.approx(len({person for person in people if person}))
     score, n_classes = RECORD_SCORES[name](NUMBERS), 0 if name in ERRORS else 3
-    for weights in (even_weights(len(truth)), by_person):
+    for weights in (np.ones(len(truth)), by_person):
         given = score.natural_unit.of(constant_score(score, truth, weights, n_classes=n_classes))
         assert given == pytest.approx(best_dummy(name, oracle, truth, weights), abs=1e-5)
     assert person_weights([None, None]) is None
 
 
 def test_a_margin_scores_baseline_is_the_largest_class():
-    assert constant_margin(Accuracy(), Y, even_weights(len(Y))) == pytest.approx(np.max(SHARES))
+    assert constant_margin(Accuracy(), Y, np.ones(len(Y))) == pytest.approx(np.max(SHARES))
 
 
 def test_a_class_of_probabilities_has_to_beat_the_best_class_and_not_the_most_frequent():
@@ -101,7 +101,7 @@ def test_a_class_of_probabilities_has_to_beat_the_best_class_and_not_the_most_fr
         needs="predict_proba", score_range=1.0, of=lambda p, y: (abs(p.argmax(axis=1) - y) <= 1).astype(float)
     )
     truth = np.repeat([0, 1, 2], [40, 25, 35])
-    assert constant_score(near, truth, even_weights(100), n_classes=3) == pytest.approx(1.0)
+    assert constant_score(near, truth, np.ones(100), n_classes=3) == pytest.approx(1.0)
 
 
 def release(**value):

@@ -92,9 +92,7 @@ _MADE_OF = "calls each part on the same rows, and joins what they say row by row
 _BOOSTED = "the row walks down fitted trees by itself, on one thread; the leaves' values are added tree by tree"
 _ON_CPU = ("cpu",)
 _LIGHTGBM = Listed(
-    _BOOSTED,
-    {"device": _ON_CPU, "device_type": _ON_CPU, "pred_early_stop": (False,)},
-    package=LIGHTGBM,
+    _BOOSTED, {"device": _ON_CPU, "device_type": _ON_CPU, "pred_early_stop": (False,)}, package=LIGHTGBM
 )
 _XGBOOST = Listed(
     _BOOSTED,
@@ -125,9 +123,7 @@ PREDICTORS: Mapping[str, Listed] = {
     ),
     **_list("sklearn.cross_decomposition", "PLSRegression", _PRODUCT),
     **_list(
-        "sklearn.tree",
-        "DecisionTreeClassifier DecisionTreeRegressor ExtraTreeClassifier ExtraTreeRegressor",
-        _TREE,
+        "sklearn.tree", "DecisionTreeClassifier DecisionTreeRegressor ExtraTreeClassifier ExtraTreeRegressor", _TREE
     ),
     **_list(
         "sklearn.ensemble",

@@ -171,12 +171,7 @@ def _as_rows(X: ArrayLike, signs: ArrayLike, d: int) -> tuple[NDArray[np.float64
 
 
 def train(
-    X: ArrayLike,
-    signs: ArrayLike,
-    *,
-    loss: str,
-    regularization: float,
-    tolerance: float | None = None,
+    X: ArrayLike, signs: ArrayLike, *, loss: str, regularization: float, tolerance: float | None = None
 ) -> LinearModel:
     """The model ŵ ≈ argmin (λ/2)‖w‖² + (1/n) Σ ℓ(y_i wᵀx_i), from w = 0; refused unless certified to `tolerance`.
 
@@ -241,7 +236,7 @@ def _check_positive(what: str, value: float) -> None:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SoftmaxModel(ScorableModel):
-    """W. It predicts the class of the largest score, the first of equals. Its repr gives the shape alone."""
+    """W. It predicts the class of the largest score, the first of equals. Its repr gives nothing of it."""
 
     weights: NDArray[np.float64]
 
@@ -249,10 +244,6 @@ class SoftmaxModel(ScorableModel):
         weights = np.array(self.weights, dtype=np.float64)
         weights.flags.writeable = False
         object.__setattr__(self, "weights", weights)
-
-    def __repr__(self) -> str:
-        d, K = self.weights.shape
-        return f"SoftmaxModel(d={d}, K={K})"
 
     def steps(self, records: Encoded, score: Score) -> Integers:
         """Each record's score as an integer, (m,): 2²⁴ where its class is predicted right, else 0."""

@@ -100,11 +100,7 @@ def _iterate(Z: NDArray[np.float64], at: _Point, regularization: float) -> _Poin
         dw = solve(Z.T @ (rho / theta) / n - dual_residual)
         d_alpha = (rho - Z @ dw) / theta
         return _Point(
-            dw,
-            (xi_target + at.xi * d_alpha) / at.beta,
-            (s_target - at.s * d_alpha) / at.alpha,
-            d_alpha,
-            -d_alpha,
+            dw, (xi_target + at.xi * d_alpha) / at.beta, (s_target - at.s * d_alpha) / at.alpha, d_alpha, -d_alpha
         )
 
     predictor = direction(-at.alpha * at.s, -at.beta * at.xi)

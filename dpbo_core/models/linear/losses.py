@@ -36,9 +36,7 @@ def initial_loss(name: str) -> float:
     return INITIAL_LOSS[name]
 
 
-def logistic(
-    margins: NDArray[np.float64],
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+def logistic(margins: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """ℓ(m) = log(1 + e^(−m)), ℓ′ in [−1, 0] and ℓ″ in [0, ¼] of each margin; none overflows."""
     e = np.exp(-np.abs(margins))
     share = 1.0 / (1.0 + e)

@@ -13,10 +13,8 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_TSC, _PR_TSC_SIGSEGV = 1, 4, 26, 2
 _MADV_WIPEONFORK = 18
@@ -53,13 +51,8 @@ class Limits:
 def stop_the_clocks() -> None:
     """Replace this process's functions of `time` by ones that return 0, for later imports too."""
     for name in _SECONDS:
-        setattr(time, name, _constant(0.0))
-        setattr(time, f"{name}_ns", _constant(0))
-
-
-def _constant(value: Any) -> Callable[[], Any]:
-    """A function without arguments that returns this value."""
-    return lambda: value
+        setattr(time, name, lambda: 0.0)
+        setattr(time, f"{name}_ns", lambda: 0)
 
 
 def take_the_clocks_away(libc: ctypes.PyDLL) -> bool:

@@ -152,11 +152,7 @@ def no_clocks(machine: str) -> bytes:
 def program(machine: str) -> bytes:
     """The seccomp filter of a child that scores one record, as BPF for "x86_64" or "aarch64", 8 bytes each."""
     lines = [*_load_at(_ARCHITECTURE), *_unless(_ARCHITECTURES[machine], [_return(_TRAP)]), *_load_at(_NUMBER)]
-    for names, answer in (
-        (_FREE, _ALLOW),
-        (_ANSWERED_BY_ZERO, _ERRNO),
-        (_REFUSED, _ERRNO | errno.EACCES),
-    ):
+    for names, answer in ((_FREE, _ALLOW), (_ANSWERED_BY_ZERO, _ERRNO), (_REFUSED, _ERRNO | errno.EACCES)):
         for number in _call_numbers(names, machine):
             lines += _if(number, [_return(answer)])
     for name, body in _checked().items():

@@ -7,20 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.models.output_shape import Verb
-from dpbo_core.models.scores.declared import Declared, NaturalUnit
-from dpbo_core.models.scores.record import RecordScore, Scores
+from dpbo_core.models.scores.declared import Declared
+from dpbo_core.models.scores.record import Loss, Scores
 
 
 @dataclass(frozen=True)
-class Brier(RecordScore):
+class Brier(Loss):
     """g = 1 − ½ Σ_c (p_c − [c = y])²; for two classes 1 − (p − y)²."""
 
     needs: ClassVar[Verb] = "predict_proba"  # what it asks of an estimator: probabilities
-
-    @property
-    def natural_unit(self) -> NaturalUnit:
-        """The unit in which people read the score: the loss itself, 1 − g."""
-        return NaturalUnit(self.score_range, greater_is_better=False)
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
         """Each record's score: 1 less half the squared distance of its probabilities from the true class."""
@@ -30,9 +25,4 @@ class Brier(RecordScore):
         return 1.0 - 0.5 * total
 
 
-BRIER = Declared(
-    "brier",
-    earns="1 − ½ Σ (p − [its class])²",
-    between="0 and 1",
-    of_outcome=lambda _: Brier(),
-)
+BRIER = Declared("brier", earns="1 − ½ Σ (p − [its class])²", between="0 and 1", of_outcome=lambda _: Brier())

@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.models.output_shape import Verb
-from dpbo_core.models.scores.declared import Declared, NaturalUnit
-from dpbo_core.models.scores.record import RecordScore, Scores
+from dpbo_core.models.scores.declared import Declared
+from dpbo_core.models.scores.record import Loss, Scores
 
 LOG_LOSS_BOUND = math.log(100.0)  # a probability below 1% counts as 1%
 
 
 @dataclass(frozen=True)
-class LogLoss(RecordScore):
+class LogLoss(Loss):
     """g = E − min(−log p_y, E)."""
 
     needs: ClassVar[Verb] = "predict_proba"  # what it asks of an estimator: probabilities
@@ -26,11 +26,6 @@ class LogLoss(RecordScore):
     def score_range(self) -> float:
         """The range G = E of a record's score: the loss is clipped at E and subtracted from it."""
         return self.bound
-
-    @property
-    def natural_unit(self) -> NaturalUnit:
-        """The unit in which people read the score: the loss itself, E − g."""
-        return NaturalUnit(self.score_range, greater_is_better=False)
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
         """Each record's score: the bound E less its clipped log loss."""

@@ -35,16 +35,6 @@ def steep(margins: ArrayLike, steepness: float) -> NDArray[np.float64]:
     return t
 
 
-def check_steepness(steepness: float) -> None:
-    """Refuse a steepness that is no positive finite number."""
-    if not (math.isfinite(steepness) and steepness > 0.0):
-        raise StudyInvalid(
-            f"the score's steepness is {steepness:g}",
-            cause="a score must rise with the margin",
-            remedy="give a finite number above 0, such as 10",
-        )
-
-
 @dataclass(frozen=True)
 class Steep(ABC):
     """What the scores with a slope share: 0 to 1, and half of it at a margin of 0."""
@@ -59,7 +49,12 @@ class Steep(ABC):
     steepness: float
 
     def __post_init__(self) -> None:
-        check_steepness(self.steepness)
+        if not (math.isfinite(self.steepness) and self.steepness > 0.0):
+            raise StudyInvalid(
+                f"the score's steepness is {self.steepness:g}",
+                cause="a score must rise with the margin",
+                remedy="give a finite number above 0, such as 10",
+            )
 
     @property
     def lipschitz(self) -> float:

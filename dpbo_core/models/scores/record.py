@@ -65,6 +65,15 @@ class RecordScore(Jumps, ABC):
         """The score of each record, (k,), from its outcome and truth; not yet clipped to [0, G], and maybe NaN."""
 
 
+class Loss(RecordScore):
+    """What is left of a clipped loss: its range less the loss, so that more is better."""
+
+    @property
+    def natural_unit(self) -> NaturalUnit:
+        """The unit in which people read the score: the loss itself, G − g."""
+        return NaturalUnit(self.score_range, greater_is_better=False)
+
+
 def equal(predicted: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.bool_]:
     """Where predicted classes equal labels, elementwise, (k,), for any two types."""
     if predicted.dtype.kind in "biuf" and labels.dtype.kind in "biuf":

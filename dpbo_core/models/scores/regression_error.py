@@ -7,12 +7,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.models.scores.declared import Declared, NaturalUnit, Numbers
-from dpbo_core.models.scores.record import RecordScore, Scores
+from dpbo_core.models.scores.declared import Declared, Numbers
+from dpbo_core.models.scores.record import Loss, Scores
 
 
 @dataclass(frozen=True)
-class RegressionError(RecordScore):
+class RegressionError(Loss):
     """g = Eᵖ − min(|ŷ − y|, E)ᵖ: the absolute error (p = 1) or the squared error (p = 2) under a public bound."""
 
     bound: float
@@ -22,11 +22,6 @@ class RegressionError(RecordScore):
     def score_range(self) -> float:
         """The range G = Eᵖ of a record's score: Eᵖ less the p-th power of the error clipped at E."""
         return self.bound**self.power
-
-    @property
-    def natural_unit(self) -> NaturalUnit:
-        """The unit in which people read the score: the loss itself, Eᵖ − g."""
-        return NaturalUnit(self.score_range, greater_is_better=False)
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
         """Each record's score: Eᵖ less the p-th power of its clipped error."""

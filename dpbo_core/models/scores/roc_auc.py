@@ -69,7 +69,7 @@ class Decisions(RecordScore):
         with np.errstate(all="ignore"):
             values = _values(outcome)
             own = _squashed(np.clip((values - self.centre) / self.scale, -LARGEST, LARGEST))
-            wide = values if self.verb == "decision_function" else _log_odds(values)
+            wide = values if self.verb == "decision_function" else np.log(values) - np.log1p(-values)
             cells = _cell(0.5 * own + 0.5 * _squashed(np.clip(wide, -LARGEST, LARGEST)))
         return 1.0 + np.where(np.isfinite(values), cells, 0)
 
@@ -79,11 +79,6 @@ def _values(outcome: NDArray[Any]) -> Scores:
     if outcome.ndim == 2:
         outcome = outcome[:, -1] if outcome.shape[1] else np.full(len(outcome), np.nan)
     return np.asarray(outcome, dtype=np.float64)
-
-
-def _log_odds(p: Scores) -> Scores:
-    """The log-odds log p − log(1 − p) of probabilities, (k,); ±∞ at 1 and 0."""
-    return np.log(p) - np.log1p(-p)
 
 
 @dataclass(frozen=True)
