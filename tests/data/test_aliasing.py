@@ -154,20 +154,12 @@ def test_no_record_is_looked_at():
 # --- files
 
 
-def study(validation):
-    return StudySpec.from_dict(
-        {
-            "study": {"name": "s", "method": "private_grid"},
-            "privacy": {"dataset": "d", "epsilon": 1.0},
-            "data": {"training": "train.parquet", "validation": validation, "n_validation": 200, "target": "y"},
-            "model": {"estimator": "logistic"},
-            "space": {"lambda": {"low": 0.01, "high": 1.0, "log": True, "points": 4}},
-        }
-    )
-
-
-def test_a_folder_that_holds_the_training_file_or_one_file_twice(tmp_path):
+def test_a_folder_that_holds_the_training_file_or_one_file_twice(tmp_path, tables):
     import pyarrow.parquet as pq
+
+    def study(validation):
+        files = {"training": "train.parquet", "validation": validation, "n_validation": 200, "target": "y"}
+        return StudySpec.from_dict(tables | {"data": files})
 
     pq.write_table(pa.table({"a": A[:, 0], "y": Y}), tmp_path / "train.parquet")
     folder = tmp_path / "parts"

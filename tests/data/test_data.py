@@ -20,15 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from worlds import at_length
 
-from dpbo_core.data import (
-    Header,
-    Table,
-    check_columns,
-    fingerprint,
-    read_header,
-    read_table,
-    table_of,
-)
+from dpbo_core.data import Header, Table, check_columns, fingerprint, read_header, read_table, table_of
 from dpbo_core.data.csv_file import FIELD_LIMIT, csv_fields, read_csv
 from dpbo_core.data.parquet_file import read_parquet
 from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
@@ -265,25 +257,18 @@ def text_of_bytes(values: list[bytes]) -> pa.Array:
     ("array", "expected"),
     [
         (pa.array([1.5, None, math.inf]), [1.5, NAN, math.inf]),
-        (pa.array([0.5, None, 2], pa.float32()), [0.5, NAN, 2.0]),
         (pa.array(np.array([1, 2, math.inf], np.float16)), [1.0, 2.0, math.inf]),
-        (pa.array([2**63 - 1, None, -1]), [2.0**63, NAN, -1.0]),
         (pa.array([2**64 - 1, 0, None], pa.uint64()), [2.0**64, 0.0, NAN]),
         (pa.array([True, False, None]), [1.0, 0.0, NAN]),
         (pa.array([Decimal("0.1"), None, Decimal("-2.0")], pa.decimal128(9, 1)), [0.1, NAN, -2.0]),
-        (pa.array(["1", " yes ", None]), [1.0, "yes", NAN]),
         (pa.array(["1", "true", ""]), [1.0, 1.0, NAN]),
-        (pa.array(["1", "yes", None], pa.large_string()), [1.0, "yes", NAN]),
         (pa.array(["1", "yes", None], pa.string_view()), [1.0, "yes", NAN]),
         (pa.array([b"1", b"\xff", b"yes"]), [1.0, NAN, "yes"]),
         (text_of_bytes([b"1", b"\xff\xfe", b"yes"]), [1.0, NAN, "yes"]),
         (pa.DictionaryArray.from_arrays([1, 0, 2], text_of_bytes([b"1", b"\xff", b"yes"])), [NAN, 1.0, "yes"]),
-        (pa.array(["a", None, "a"]).dictionary_encode(), ["a", NAN, "a"]),
         (pa.array([7, None, 8]).dictionary_encode(), [7.0, NAN, 8.0]),
         (pa.array([None, None, None]), [NAN, NAN, NAN]),
-        (pa.array([date(2020, 1, 1)] * 3), [NAN, NAN, NAN]),
         (pa.array([2**62, 0, None], pa.timestamp("us")), [NAN, NAN, NAN]),
-        (pa.array([[1], [], None]), [NAN, NAN, NAN]),
         (pa.array([{"x": 1}, None, {"x": 2}]), [NAN, NAN, NAN]),
     ],
     ids=lambda value: str(value.type) if isinstance(value, pa.Array) else "",
@@ -422,20 +407,13 @@ def test_a_footer_at_odds_with_itself_is_refused(tmp_path: Path) -> None:
     ("name", "data", "opening"),
     [
         ("v.csv", b"", "in/v.csv is not a CSV file with a header line."),
-        ("v.csv", b"\n1,2\n", "in/v.csv is not a CSV file with a header line."),
         ("v.csv", b"\xff\xfea\x00,\x00b\x00\n\x00", "in/v.csv is not a CSV file with a header line."),
-        ("v.csv", b'a,"b\n1,2\n', "in/v.csv is not a CSV file with a header line."),
         ("v.csv", b"a,b\rs3cr3t-4711,2\r", "in/v.csv is not a CSV file with a header line."),
         ("v.csv", b"PK\x03\x04\x00,b\n", "a column of in/v.csv has no readable name."),
-        ("v.csv", b",a,b\n0,1,2\n", "a column of in/v.csv has no readable name."),
         ("v.csv", b"s3cr3t-4711,s3cr3t-4711,1\n", "two columns of in/v.csv share one name."),
-        ("v.csv", b"a, a\n", "two columns of in/v.csv share one name."),
         ("v.parquet", b"", "in/v.parquet is not a readable Parquet file."),
-        ("v.parquet", b"a,b\n1,2\n", "in/v.parquet is not a readable Parquet file."),
         ("v.parquet", b"PAR1s3cr3t-4711PARE", "in/v.parquet is not a readable Parquet file."),
         ("v.pkl", b"s3cr3t-4711", "in/v.pkl is neither .csv nor .parquet."),
-        ("v.csv.gz", b"s3cr3t-4711", "in/v.csv.gz is neither .csv nor .parquet."),
-        ("v", b"s3cr3t-4711", "in/v is neither .csv nor .parquet."),
     ],
 )
 def test_what_may_be_refused_in_a_sensitive_file(name: str, data: bytes, opening: str, tmp_path: Path) -> None:
@@ -507,12 +485,10 @@ def test_a_public_column_of_dates_is_refused_by_name(tmp_path: Path) -> None:
         ("age height y", "age heigth y", "y",
          "v.csv lacks 'height' (the nearest name is 'heigth') and has 'heigth', unknown"),
         ("age y", "age id y", "y", "v.csv has 'id', unknown to the training table."),
-        ("age sex y", "age y", "y", "v.csv lacks 'sex'."),
         ("a b c d e f g h i j k l m n o p y", "a b c d e f g h i y", "y",
          "v.csv lacks 'j', 'k', 'l', 'm', 'n' and 2 more."),
         ("age sex y", "1 s3cr3t-4711 0", "y",
          "v.csv lacks most of the training columns, 'age', 'sex', 'y' among them."),
-        ("a y", "a;y", "y", "v.csv lacks most of the training columns"),
     ],
 )  # fmt: skip
 def test_columns_that_differ(training: str, validation: str, target: str, expected: str) -> None:

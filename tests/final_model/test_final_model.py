@@ -8,8 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.ensemble import (
-    AdaBoostClassifier,
-    ExtraTreesClassifier,
     GradientBoostingClassifier,
     HistGradientBoostingClassifier,
     RandomForestClassifier,
@@ -52,13 +50,10 @@ CLASSIFIERS = [
     LogisticRegression(),
     make_pipeline(StandardScaler(), PolynomialFeatures(), LogisticRegression()),
     RandomForestClassifier(5, random_state=0),
-    ExtraTreesClassifier(5, random_state=0),
     DecisionTreeClassifier(random_state=0),
     SVC(),
-    SVC(kernel="linear"),
     GradientBoostingClassifier(n_estimators=5, random_state=0),
     HistGradientBoostingClassifier(max_iter=5, random_state=0),
-    AdaBoostClassifier(n_estimators=5, random_state=0),
     KNeighborsClassifier(algorithm="kd_tree"),
     KNeighborsClassifier(algorithm="ball_tree", metric="manhattan"),
     GaussianNB(),

@@ -14,9 +14,8 @@ import xgboost
 from audit.rowwise import moved, public
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from test_final_model import COLUMNS, HOSTILE, REGRESSION, WITHOUT, estimator_model
+from test_final_model import COLUMNS, HOSTILE, REGRESSION, WITHOUT, estimator_model, regression_model
 
-from dpbo_core.data import Preprocessing, table_of
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.final_model.dpbo_served_model import BOOSTERS, _load_pyfunc
 from dpbo_core.final_model.storage import NUMBERS
@@ -97,19 +96,13 @@ def test_another_version_than_was_read_is_not_believed(monkeypatch):
     assert unlisted_part(xgboost.XGBClassifier()) == ""
 
 
-def regression_model_of(estimator):
-    told = Preprocessing.fit(table_of(REGRESSION), "y", unit_ball=False, missing="mean", regression=True)
-    encoded = told.transform(table_of(REGRESSION))
-    return FinalModel(told, fitted(estimator, encoded.X, encoded.targets, shown_as="it"))
-
-
 MODELS = {
     "LightGBM": lambda: estimator_model(lightgbm.LGBMClassifier(**QUIET)),
     "XGBoost": lambda: estimator_model(xgboost.XGBClassifier(**SMALL)),
     "XGBoost's forest": lambda: estimator_model(xgboost.XGBRFClassifier(**SMALL)),
     "behind a scaler": lambda: estimator_model(make_pipeline(StandardScaler(), lightgbm.LGBMClassifier(**QUIET))),
-    "LightGBM's numbers": lambda: regression_model_of(lightgbm.LGBMRegressor(**QUIET)),
-    "XGBoost's numbers": lambda: regression_model_of(xgboost.XGBRegressor(**SMALL)),
+    "LightGBM's numbers": lambda: regression_model(lightgbm.LGBMRegressor(**QUIET)),
+    "XGBoost's numbers": lambda: regression_model(xgboost.XGBRegressor(**SMALL)),
 }
 
 

@@ -9,7 +9,6 @@ import pytest
 import zoo
 from audit.rowwise import examples, kinds, moved, public
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
-from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -29,10 +28,7 @@ LISTED = {**PREDICTORS, **TRANSFORMERS, **PARTS}
 PATHS = [path for path, _ in examples()]
 FORMS = [  # the first form of each class; the others in `make audit`
     pytest.param(
-        path,
-        make,
-        id=f"{path.rpartition('.')[2]}-{i}",
-        marks=[] if PATHS.index(path) == i else pytest.mark.slow,
+        path, make, id=f"{path.rpartition('.')[2]}-{i}", marks=[] if PATHS.index(path) == i else pytest.mark.slow
     )
     for i, (path, make) in enumerate(examples())
 ]
@@ -86,29 +82,6 @@ def test_nobody_of_the_zoo_is_released_without_an_assumption(name, tmp_path):
             search.fit(X, (y > 0).astype(int), X_validation=X + 0.1, y_validation=(y > 0).astype(int))
     accounts = PrivacyLedger(url).accounts()
     assert all(account.entries == () for account in accounts)
-
-
-@pytest.mark.parametrize("score", zoo.SCORES)
-def test_no_score_of_the_zoo_is_released_without_an_assumption(score, tmp_path):
-    X, y, _ = public()
-    search = PrivateSearch(
-        LogisticRegression(), {"C": Real(0.1, 1.0)}, epsilon=1.0, delta=1e-6, dataset="d", budget=(9.0, 1e-5),
-        ledger=f"sqlite:///{tmp_path / 'ledger.db'}", scoring=score, score_bounds=(0.0, 1.0), n_candidates=4,
-    )  # fmt: skip
-    with pytest.raises((AssumptionNotAccepted, StudyInvalid)):
-        search.fit(X, y, X_validation=X + 0.1, y_validation=y)
-
-
-def test_the_letter_names_what_is_not_on_the_list(tmp_path):
-    X, y, _ = public()
-    search = PrivateSearch(
-        make_pipeline(StandardScaler(), FrozenEstimator(zoo.BatchMeanAtTheTrigger().fit(X, y))),
-        {"memory": Real(0.1, 1.0)},
-        epsilon=1.0, delta=1e-6, dataset="d", budget=(9.0, 1e-5), ledger=f"sqlite:///{tmp_path / 'ledger.db'}",
-        n_candidates=4, method="private_grid",
-    )  # fmt: skip
-    with pytest.raises(AssumptionNotAccepted, match=r"zoo\.BatchMeanAtTheTrigger"):
-        search.fit(X, y, X_validation=X + 0.1, y_validation=y)
 
 
 def test_what_an_estimator_holds_is_looked_at_wherever_it_is():

@@ -6,13 +6,11 @@ import sys
 
 import numpy as np
 import pytest
-from sklearn import metrics
 from sklearn.datasets import load_diabetes, load_wine
 from sklearn.linear_model import Ridge
 from sklearn.svm import SVC, LinearSVC
-from sklearn.tree import DecisionTreeClassifier
 
-from dpbo_core import Categorical, Integer, PrivacyBudget, PrivacyLedger, PrivateSearch, Real
+from dpbo_core import Categorical, PrivacyBudget, PrivacyLedger, PrivateSearch, Real
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.queries.tuning.run import run_study
 from dpbo_core.study_file.toml_file import read_study
@@ -50,28 +48,6 @@ def fit(it, X, y):
 
 def entries(url):
     return [entry for account in PrivacyLedger(url).accounts() for entry in account.entries]
-
-
-def test_balanced_accuracy_is_scikit_learns_where_the_public_shares_are_true(url):
-    keep = np.flatnonzero((Y != 2) | (np.arange(len(Y)) % 6 < 2))  # an unbalanced third class
-    X_, y = X[keep], np.array(["well", "ill", "dead"])[Y[keep]]
-    shares = {name: float(np.mean(y[1::2] == name)) for name in set(y)}
-    tree = DecisionTreeClassifier(random_state=0)
-    found = fit(
-        search(url, tree, {"max_depth": Integer(1, 3)}, scoring="balanced_accuracy", class_shares=shares), X_, y
-    )
-    exact = {
-        depth: metrics.balanced_accuracy_score(
-            y[1::2],
-            DecisionTreeClassifier(random_state=0, max_depth=depth).fit(X_[0::2], y[0::2]).predict(X_[1::2]),
-        )
-        for depth in (1, 2, 3)
-    }
-    assert found.best_score_ == pytest.approx(exact[found.best_params_["max_depth"]], abs=NEAR)
-    assert found.best_score_ == pytest.approx(max(exact.values()), abs=NEAR)
-    assert found.release_.facts["score_range"] == pytest.approx(1 / (3 * min(shares.values())))
-    (_, score) = found.release_.spends
-    assert score.sensitivity == pytest.approx(1 / (3 * min(shares.values())) / len(y[1::2]))
 
 
 def test_an_axis_that_depends_on_another_is_searched_where_it_exists_and_nowhere_else(tmp_path):
@@ -119,7 +95,7 @@ def test_a_function_on_sensitive_records_is_clipped_or_constant_and_silent(url, 
     assert found.guarantee_.assumptions == ("rowwise_predictions",)
 
 
-@pytest.mark.parametrize("target", SCORES)
+@pytest.mark.parametrize("target", [1001.0, 1003.0, 1008.0])
 def test_the_same_on_a_public_row_is_a_letter_and_nothing_is_charged(url, target):
     y = T.copy()
     y[4] = target
@@ -129,9 +105,8 @@ def test_the_same_on_a_public_row_is_a_letter_and_nothing_is_charged(url, target
     assert entries(url) == []
 
 
-@pytest.mark.parametrize("scoring", ["brier", "log_loss"])
 @pytest.mark.parametrize("inner", [LinearSVC(), SVC()], ids=["never", "not as it is set"])
-def test_probabilities_of_an_estimator_that_has_none_are_a_letter_and_nothing_is_charged(url, scoring, inner):
+def test_probabilities_of_an_estimator_that_has_none_are_a_letter_and_nothing_is_charged(url, inner):
     with pytest.raises(StudyInvalid, match="cannot predict_proba"):
-        fit(search(url, inner, {"C": Real(0.1, 1.0)}, scoring=scoring), X, Y)
+        fit(search(url, inner, {"C": Real(0.1, 1.0)}, scoring="brier"), X, Y)
     assert entries(url) == []

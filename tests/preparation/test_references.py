@@ -14,33 +14,10 @@ from dpbo_core.study_file import StudySpec
 
 # A text or a table of a study that names nothing outside it; any other is in `references_of`.
 NAMES_NOTHING = {
-    *(
-        "name",
-        "method",
-        "edition",
-        "accepts",
-        "space",
-        "relation",
-        "dataset",
-        "person",
-        "target",
-        "labels",
-        "ignore",
-    ),
-    *(
-        "sensitive",
-        "missing",
-        "source",
-        "bounds",
-        "params",
-        "task",
-        "rowwise",
-        "class_shares",
-        "kernel",
-        "lengthscale",
-    ),
-    *("candidates", "learn_from", "values", "when"),
-    *("epsilons", "groups", "group", "bins", "metrics", "choice", "metric", "threshold"),
+    *("name", "method", "edition", "accepts", "space", "relation", "dataset", "person", "target", "labels"),
+    *("ignore", "sensitive", "missing", "source", "bounds", "params", "task", "rowwise", "class_shares", "kernel"),
+    *("lengthscale", "candidates", "learn_from", "values", "when", "epsilons", "groups", "group", "bins"),
+    *("metrics", "choice", "metric", "threshold"),
 }
 NAMED = {"training", "validation", "predictions", "public", "estimator", "score", "acquisition", "options"}
 NAMED |= {"table"}  # of a look, which hands it in

@@ -16,7 +16,6 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods import METHODS
 from dpbo_core.models import estimators
-from dpbo_core.models.linear.fit import LinearModel, margins_of
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.preparation import data_split
@@ -135,21 +134,6 @@ def test_many_models_together_come_to_what_each_comes_to_alone(world, here, mode
                 ]
     assert told[0] == told[1]
     assert len(set(told[0][0])) > 1
-
-
-@pytest.mark.parametrize("d", [1, 2, 7, 16, 30, 31, 32, 33, 64, 100])
-def test_a_margin_is_the_same_double_however_many_models_see_the_record(d):
-    rng = np.random.default_rng(d)
-    X, signs = rng.normal(size=(333, d)) * 10.0 ** rng.integers(-8, 8, (333, 1)), rng.choice([-1.0, 1.0], 333)
-    X[[4, 9], 0] = np.nan, np.inf
-    models = [LinearModel(rng.normal(size=d), 1.0, 0.0) for _ in range(9)]
-    together = margins_of(models, X, signs)
-    alone = np.stack([one.margins(X, signs) for one in models], axis=1)
-    assert np.array_equal(together, alone, equal_nan=True)
-    one_by_one = np.concatenate([margins_of(models, X[i : i + 1], signs[i : i + 1]) for i in range(333)])
-    assert np.array_equal(together, one_by_one, equal_nan=True)
-    with pytest.raises(StudyInvalid, match="features"):
-        margins_of(models, X[:, :0], signs)
 
 
 @pytest.mark.parametrize(("rows", "cells"), [(1, 1), (7, 2**25), (256, 2**25), (2**18, 3 * 100)])

@@ -255,17 +255,20 @@ class Scripted(InjectedNoise):
         return np.array([next(self.draws) for _ in range(size)], dtype=np.int64)
 
 
-def pairs_right(depth, sensitive):
-    """C₂ of four records, by hand: ties count one, pairs ranked right two."""
-    tree = DecisionTreeClassifier(max_depth=depth, random_state=0).fit(X, Y)
-    rows, truth = sensitive
-    values = tree.predict_proba(rows)[:, 1]
+def pairs(values, truth):
+    """C₂ by hand: ties count one, pairs ranked right two."""
     return sum(
         2 * (values[i] > values[j]) + (values[i] == values[j])
-        for i in range(len(truth))
-        for j in range(len(truth))
+        for i, j in itertools.product(range(len(truth)), repeat=2)
         if truth[i] == 1 and truth[j] == 0
     )
+
+
+def pairs_right(depth, sensitive):
+    """C₂ of four records under a tree of this depth."""
+    rows, truth = sensitive
+    tree = DecisionTreeClassifier(max_depth=depth, random_state=0).fit(X, Y)
+    return pairs(tree.predict_proba(rows)[:, 1], truth)
 
 
 def neighbours():

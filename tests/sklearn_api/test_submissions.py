@@ -26,6 +26,7 @@ from test_private_objective import (
     account,
     neighbours,
     objective,
+    pairs,
     session,
     table,
 )
@@ -339,15 +340,6 @@ def value_of(record):
     """A prediction made elsewhere: a function of its record alone, its label too."""
     row, label = record
     return sum(float(tree.predict_proba([row])[0, 1]) for tree in TREES.values()) + 0.25 * label
-
-
-def pairs(values, truth):
-    """C₂ by hand."""
-    return sum(
-        2 * (values[i] > values[j]) + (values[i] == values[j])
-        for i, j in itertools.product(range(len(truth)), repeat=2)
-        if truth[i] == 1 and truth[j] == 0
-    )
 
 
 def sums_of(records):
