@@ -20,10 +20,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from dpbo_core.accounting.composition import compose
-from dpbo_core.accounting.renyi_filter import Filter
+from dpbo_core.accounting.renyi_filter import price_of
 from dpbo_core.errors import CertificateFalse, StudyInvalid
-from dpbo_core.privacy.amounts import allowed_units, from_units
 from dpbo_core.privacy.certified import Declared
 from dpbo_core.privacy.noise_standing import OPERATING_SYSTEM
 from dpbo_core.privacy.plan import Spend
@@ -115,12 +113,7 @@ def recompute(release: Release, declared: Declared) -> Recomputed:
         _check_price(spend, declared)
         if not spend.sensitivity >= rules.sensitivity * (1.0 - _SLACK):
             raise _underpriced_draw(spend)
-    total = compose(release.spends)
-    left = max(0.0, guarantee.delta - from_units(total.delta_units))
-    draws = [(spend.epsilon_units, spend.rho_units) for spend in release.spends]
-    filtered = Filter.of(allowed_units(guarantee.epsilon), left).after(draws, total)
-    at_one_order = filtered.epsilon(left), left + from_units(total.delta_units)
-    epsilon, delta = min(total.epsilon(left), at_one_order)
+    epsilon, delta = price_of(release.spends, guarantee.epsilon, guarantee.delta)
     if not (epsilon <= guarantee.epsilon * (1.0 + 1e-12) and delta <= guarantee.delta * (1.0 + 1e-12)):
         raise _edited_certificate(
             f"the draws cost (ε, δ) = ({epsilon:.6g}, {delta:.6g}), and the release guarantees "

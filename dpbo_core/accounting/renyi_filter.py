@@ -24,13 +24,14 @@ data set.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from dpbo_core.accounting.composition import Total, largest_rho
-from dpbo_core.privacy.amounts import UNITS_PER_ONE, from_units, spent_units
+from dpbo_core.accounting.composition import Total, compose, largest_rho
+from dpbo_core.privacy.amounts import UNITS_PER_ONE, allowed_units, from_units, spent_units
+from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.theorems.canonne_kamath_steinke_2020 import (
     proposition_12_converted,
@@ -142,6 +143,21 @@ def together(draws: Mapping[Draw, int], delta_units: int, delta: float) -> tuple
     best = proposition_12_converted(cost, delta=delta)[0] if draws else 0.0
     only = from_units(delta_units)
     return (basic, only) if basic <= PLAIN * best else (best, delta + only)
+
+
+def price_of(spends: Sequence[Spend], epsilon: float, delta: float) -> tuple[float, float]:
+    """The (ε, δ) that noise draws cost together, the least of three routes; the guarantee to cover fixes an order.
+
+    Args:
+        spends: of the draws, each perhaps chosen after seeing the earlier ones.
+        epsilon: of that guarantee, finite.
+        delta: of it; what single spends leave of it is what zCDP and the order are converted at.
+    """
+    total = compose(spends)
+    left = max(0.0, delta - from_units(total.delta_units))
+    draws = [(spend.epsilon_units, spend.rho_units) for spend in spends]
+    filtered = Filter.of(allowed_units(epsilon), left).after(draws, total)
+    return min(total.epsilon(left), (filtered.epsilon(left), left + from_units(total.delta_units)))
 
 
 def draws_in(spends: Iterable[Mapping[str, Any]]) -> tuple[Draw, ...]:

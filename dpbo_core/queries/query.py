@@ -12,11 +12,13 @@ goes on after them; what was reserved is never given back.
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from dpbo_core.errors import DpboError, LedgerDamaged
+from dpbo_core.accounting.renyi_filter import price_of
+from dpbo_core.errors import DpboError, LedgerDamaged, MechanismRefused
 from dpbo_core.ledger.charge import Charge, QueryKey, WarmStart
 from dpbo_core.ledger.ledger import Reservation
 from dpbo_core.ledger.reservation import Check
@@ -164,9 +166,11 @@ def charged(query: PrivateQuery, run: Run, *follow_ups: PrivateQuery) -> Charged
 
     Raises:
         BudgetRefused, PolicyRefused, AssumptionNotAccepted, StudyInvalid, LedgerDamaged: nothing was charged.
+        MechanismRefused: its draws cost more than its plan guarantees; nothing was charged.
         DpboError: `run.consent` or `run.before_charge` refuses; nothing was charged.
     """
     for one in (query, *follow_ups):
+        _check_guarantee(one)
         try_out(one.draws)
     library_version()  # read here: a release states it, and after the reservation nothing public is looked up
     if run.ledger.reserved(query.key.fingerprint) is None:
@@ -178,6 +182,21 @@ def charged(query: PrivateQuery, run: Run, *follow_ups: PrivateQuery) -> Charged
         query, *follow_ups, noise=standing_of(run.source), caller=run.caller, asked_by=run.asked_by
     )
     return Charged(reservation, Noise(run.source, reservation))
+
+
+def _check_guarantee(query: PrivateQuery) -> None:
+    """Refuse a query whose planned draws cost more together than its guarantee; a refuted one claims nothing."""
+    guarantee = query.plan.guarantee
+    if guarantee.evidence.refuted or guarantee.epsilon == math.inf:
+        return
+    epsilon, delta = price_of(query.plan.spends, guarantee.epsilon, guarantee.delta)
+    if not (epsilon <= guarantee.epsilon * (1.0 + 1e-12) and delta <= guarantee.delta * (1.0 + 1e-12)):
+        raise MechanismRefused(
+            f"the draws cost (ε, δ) = ({epsilon:.6g}, {delta:.6g}), and their plan guarantees "
+            f"({guarantee.epsilon:g}, {guarantee.delta:g})",
+            cause="a kind of query whose prices do not add up to its guarantee",
+            remedy="split the guarantee's ε among its draws, in whole units; nothing was charged",
+        )
 
 
 def resumed(key: QueryKey, run: Run) -> Charged:

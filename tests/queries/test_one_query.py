@@ -14,17 +14,24 @@ from sklearn.naive_bayes import GaussianNB
 from test_evaluation import files, of_files
 
 from dpbo_core.accounting.budget import PrivacyBudget
+from dpbo_core.errors import MechanismRefused
 from dpbo_core.ledger import audit
+from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.store import LedgerStore
+from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.methods.outsourced.box import Outsourced
 from dpbo_core.preparation.run import Run
+from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
+from dpbo_core.privacy.plan import PrivacyPlan
+from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 from dpbo_core.queries import query
 from dpbo_core.queries.evaluation.run import evaluate_study, run_and_evaluate
 from dpbo_core.queries.modeler import session
 from dpbo_core.queries.modeler.messages import Query, read_message
 from dpbo_core.queries.publication.answers import Curator
 from dpbo_core.queries.publication.curator import Publication, publish
+from dpbo_core.queries.query import PrivateQuery
 from dpbo_core.queries.tuning.run import run_study
 from dpbo_core.queries.watch.looks import look_once
 from dpbo_core.sklearn_api.private_objective import PrivateObjective
@@ -163,6 +170,37 @@ def test_one_line_reserves():
     assert len(outside) > 300
     lines = [(path.relative_to(ROOT).as_posix(), line) for path in outside for line in reserving(path)]
     assert [path for path, _ in lines] == ["dpbo_core/queries/query.py"]
+
+
+# The guarantee covers the draws
+
+
+def counts(guaranteed, *units):
+    """Laplace draws of these prices, with a guarantee."""
+    mechanisms = [DiscreteLaplace(1, price, 1.0) for price in units]
+    draws = tuple((mechanism.spend(f"count {i}"), mechanism) for i, mechanism in enumerate(mechanisms))
+    unit, relation = PrivacyUnit.VALIDATION_RECORD, NeighboringRelation.REPLACE_ONE
+    guarantee = PrivacyGuarantee(guaranteed, 0.0, unit, relation, (), Evidence(Standing.STANDARD, "Laplace"))
+    plan = PrivacyPlan(guarantee, tuple(spend for spend, _ in draws))
+    return PrivateQuery(QueryKey(f"{len(units):064d}", "groups", "s", "1", "counts"), plan, draws=draws)
+
+
+def test_draws_that_cost_more_than_the_guarantee_are_refused_before_the_charge(tmp_path):
+    """The likeliest mistake of a new kind: a second draw, and the guarantee of one."""
+    ledger = PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}")
+    ledger.set_budget(PrivacyBudget.of("groups", epsilon=10.0, delta=0.0))
+    half, run = 5 * 10**11, Run(ledger)
+    honest = counts(1.0, half, half)
+    for wrong, words in (
+        (counts(0.75, half, half), r"cost \(ε, δ\) = \(1, 0\), and their plan guarantees \(0.75, 0\)"),
+        (counts(1.0, half, half, 10**9), r"guarantees \(1, 0\)"),
+    ):
+        for first, *others in ((wrong,), (honest, wrong)):
+            with pytest.raises(MechanismRefused, match=words):
+                query.charged(first, run, *others)
+    assert ledger.accounts("groups")[0].entries == ()
+    query.charged(honest, run)
+    assert len(ledger.accounts("groups")[0].entries) == 1
 
 
 # Killed after every write
