@@ -133,7 +133,7 @@ class Balance:
 
     @property
     def remaining(self) -> float:
-        """The unspent ε of the cap, at least 0; infinite if public, else 0 where no ε holds for what is spent."""
+        """The unspent ε of the cap, at least 0: infinite if public, 0 where the spends have no finite ε."""
         return float("inf") if self.limit == float("inf") else max(0.0, self.limit - self.spent)
 
     @property
@@ -196,7 +196,7 @@ class Totals:
         return cls(data["cap"], data["charges"], spent, units, data["person"], data["facts"], filtered)
 
     def after(self, about: str, row: Mapping[str, Any], facts: str | None = None) -> "Totals":
-        """The totals once `row` is written into the ledger's table `about`; `facts` is the hash of all facts then.
+        """New totals with `row` of the ledger's table `about` counted; `facts`: the hash of all facts after it.
 
         Raises:
             ValueError, LookupError, TypeError: the row is none that follows.
@@ -245,7 +245,7 @@ def facts_hash(rows: Iterable[str]) -> str | None:
 
 
 def dataset_of(about: str, row: Mapping[str, Any], reserved: Mapping[int, str]) -> str:
-    """The dataset of a history entry, a row of table `about`, or ""; `reserved` has that of each charge's id."""
+    """The dataset that a history entry, a row of table `about`, belongs to, or ""; `reserved`: each charge's."""
     if about == "datasets":
         return str(row["name"])
     if about in ("reservations", "dataset_facts"):
@@ -256,7 +256,7 @@ def dataset_of(about: str, row: Mapping[str, Any], reserved: Mapping[int, str]) 
 
 
 def replayed(entries: Iterable[tuple[str, str]]) -> Iterator[tuple[str, Totals]]:
-    """Each history entry's dataset and what that had then spent, recomputed from all entries (table, row)."""
+    """For each history entry (table, row as JSON), its dataset and that dataset's totals after the entry."""
     newest: dict[str, Totals] = {}
     facts: dict[str, list[str]] = {}
     reserved: dict[int, str] = {}

@@ -41,7 +41,7 @@ def another_cap(budget: PrivacyBudget) -> StudyInvalid:
 
 
 def check_cap(budget: PrivacyBudget, cap: PrivacyBudget) -> None:
-    """Refuse a study's `cap` whose ε or δ is not that of `budget`, the dataset's own, or any if that is public.
+    """Raise unless a study's `cap` has the ε and δ of the dataset's own, `budget`; raise too where that is public.
 
     Raises:
         StudyInvalid: it has others.
@@ -87,7 +87,7 @@ def admit(
     fixed: tuple[int, ...],
     drawn: Callable[[], Counter[Draw]],
 ) -> None:
-    """Refuse a plan that the cap, if not public, does not admit (room, kind, assumptions, noise, k); no charge.
+    """Raise unless the cap admits the plan; charges nothing. `fixed`: k of earlier spends; `drawn`: their draws.
 
     Args:
         budget: the dataset's cap.
@@ -159,7 +159,7 @@ def _guarantees(units: frozenset[PrivacyUnit], relation: NeighboringRelation) ->
 def exceeded(
     budget: PrivacyBudget, totals: Totals, request: Request, drawn: Callable[[], Counter[Draw]]
 ) -> BudgetExceeded | None:
-    """The refusal of a plan that the cap has no room for, with price, rest and remedy; None where it has room.
+    """The error to raise for a plan that the cap has no room for, or None; `drawn`: earlier draws, for its text.
 
     Args: as `admit`.
     """

@@ -74,7 +74,7 @@ class PrivacyBudget:
         return from_units(self.delta_units - self.delta_only_units)
 
     def admits(self, total: Total, unit: PrivacyUnit | None, filtered: Filter) -> bool:
-        """Whether the cap admits `total`, a dataset's spends about `unit` with the new query; always if public.
+        """Whether the cap admits `total` and `filtered`, both sums with the new query's spends; always if public.
 
         Args:
             total: its sums.

@@ -52,7 +52,7 @@ class Recomputed:
 
 
 def read_certificate(document: Any, declared: Declared) -> Release:
-    """The release in a JSON document whose rules `declared` names; a malformed one is refused.
+    """Parse a release's JSON document; StudyInvalid where it is malformed or its method is not in `declared`.
 
     Raises:
         StudyInvalid: it is no release, or one of a method that declares nothing.

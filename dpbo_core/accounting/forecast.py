@@ -115,7 +115,7 @@ def streams_of(account: Account, every: timedelta | None = None) -> tuple[Stream
 
 
 def forecast(account: Account, now: datetime, every: timedelta | None = None) -> Forecast | None:
-    """When the account's budget will be spent if its studies recur; None without a limit or a spend.
+    """When the budget ends if studies recur at their median gaps, or each `every`; None if public or unspent.
 
     Args:
         account: of a dataset.

@@ -61,7 +61,7 @@ class Filter:
         return cls(order(epsilon_units, delta))
 
     def after(self, draws: Iterable[Draw], total: Total) -> "Filter":
-        """The filter once these noise draws are charged; `total` is what they add up to.
+        """A new filter with these noise draws added; where they do not sum to `total`, its ρ is added instead.
 
         Args:
             draws: one by one.
@@ -99,7 +99,7 @@ def order(epsilon_units: int, delta: float) -> float:
 
 @lru_cache(maxsize=256)
 def most_units(alpha: float, epsilon_units: int, delta: float) -> int:
-    """The largest sum of Rényi prices, in 10⁻¹², allowed at order `alpha` under (ε, δ_z); −1 where δ_z = 0."""
+    """The largest sum of `draw_units` that (ε, δ_z) allows at order `alpha`, in 10⁻¹²; −1 for α > 0 and δ_z = 0."""
     epsilon = from_units(epsilon_units)
     if alpha == order(epsilon_units, delta):
         return largest_rho(epsilon, delta)
@@ -119,7 +119,7 @@ def draw_units(draw: Draw, alpha: float) -> int:
 
 
 def together(draws: Mapping[Draw, int], delta_units: int, delta: float) -> tuple[float, float]:
-    """The composed (ε, δ) of noise draws, for display: the smaller by basic composition or by Rényi orders.
+    """The least (ε, δ) of counted draws, for display; `delta_units`: Σδ of (ε, δ) draws, `delta`: to convert at.
 
     A description of what was drawn, and no rule: the order is chosen afterwards, so it admits nothing.
 
@@ -146,7 +146,7 @@ def together(draws: Mapping[Draw, int], delta_units: int, delta: float) -> tuple
 
 
 def price_of(spends: Sequence[Spend], epsilon: float, delta: float) -> tuple[float, float]:
-    """The (ε, δ) that noise draws cost together, the least of three routes; the guarantee to cover fixes an order.
+    """The (ε, δ) of noise draws together, by the best of three compositions; `epsilon`, `delta`: their guarantee's.
 
     Args:
         spends: of the draws, each perhaps chosen after seeing the earlier ones.
@@ -161,7 +161,7 @@ def price_of(spends: Sequence[Spend], epsilon: float, delta: float) -> tuple[flo
 
 
 def draws_in(spends: Iterable[Mapping[str, Any]]) -> tuple[Draw, ...]:
-    """The prices (ε_i, ρ_i) of the noise draws in the column `spends` of a charge."""
+    """The prices (ε_i or None, ρ_i), in 10⁻¹², of the noise draws in the column `spends` of a charge."""
     return tuple((_as_units(spend["epsilon"]), _as_units(spend["rho"]) or 0) for spend in spends)
 
 

@@ -93,7 +93,7 @@ class Expected:
 
 
 def expected(method: AnyMethod, problem: Problem) -> Expected | None:
-    """The loss that the table of simulations gives for `method` on this problem; None if not simulated.
+    """The regret with its range, and the score's error, that simulations predict here; None if not simulated.
 
     Raises:
         StudyInvalid: the method cannot run on this problem.

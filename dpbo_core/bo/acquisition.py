@@ -97,7 +97,7 @@ class ExpectedImprovement:
     """
 
     def scores(self, posterior: Surrogate, step: int, seed: Seed, visited: Sequence[int]) -> NDArray[np.float64]:
-        """Each candidate's expected improvement over the best so far, at least 0, shape (N,)."""
+        """Each candidate's expected improvement over the best posterior mean of those visited, at least 0, (N,)."""
         from scipy.special import ndtr
 
         incumbent = posterior.mean[list(visited)].max() if visited else posterior.mean.max()

@@ -51,7 +51,7 @@ def project(density: Vector, *, prior: Vector, lower: float, upper: float) -> Ve
 
 
 def softmax(scores: Vector, *, inverse_temperature: float) -> Vector:
-    """The density ∝ exp(βs) of scores s, (N,), from which Algorithm 3 draws the next trial."""
+    """The weights exp(βs), (N,), of scores s, scaled to sum 1: Algorithm 3 multiplies its prior by them."""
     weights = np.exp(inverse_temperature * (scores - scores.max()))
     return np.asarray(weights / weights.sum(), dtype=np.float64)
 

@@ -45,7 +45,7 @@ class SearchDomain:
     def moments(
         self, mixture: Mixture, indices: NDArray[np.int64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The score's mean and standard deviation at some candidates, under each component: (C, n) twice."""
+        """Mean and deviation of some candidates' scores, in the prior's units, by each component: (C, n) twice."""
         return mixture.moments(self.encoded[indices], self.guess[indices])
 
 

@@ -37,7 +37,7 @@ class ScoreMap:
     top: float
 
     def mapped(self, score: float) -> float:
-        """The score in standard units of the Gaussian process prior."""
+        """The score in the Gaussian process prior's units, (score − centre)/scale, not clamped."""
         return (score - self.centre) / self.scale
 
     def unmapped(self, value: float) -> float:
@@ -47,7 +47,7 @@ class ScoreMap:
     def posterior(
         self, mixture: Mixture, means: NDArray[np.float64], deviations: NDArray[np.float64]
     ) -> ScoreInterval:
-        """The posterior of one candidate's score, given that it lies in [0, G]: mean and central 90% interval.
+        """A candidate's score in [0, G], from means and deviations in the prior's units: mean, 90% interval.
 
         Args:
             mixture: the posterior over kernels.

@@ -107,7 +107,7 @@ class TableScorer:
         return
 
     def evaluate(self, model: ScorableModel | Place) -> Sensitive[int]:
-        """The sensitive half's sum of scores of a candidate, looked up in the table."""
+        """A candidate's sum on the sensitive half, of scores in whole steps or of counted pairs, looked up."""
         return Sensitive(int(self.table.sums[_index_of(model)]))
 
     def paired(
