@@ -245,7 +245,7 @@ def facts_hash(rows: Iterable[str]) -> str | None:
 
 
 def dataset_of(about: str, row: Mapping[str, Any], reserved: Mapping[int, str]) -> str:
-    """The dataset that a history entry, a row of table `about`, belongs to, or ""; `reserved`: each charge's."""
+    """The dataset of a history entry, a row of table `about`, or ""; `reserved` maps charge ids to datasets."""
     if about == "datasets":
         return str(row["name"])
     if about in ("reservations", "dataset_facts"):

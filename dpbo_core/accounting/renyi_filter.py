@@ -119,7 +119,7 @@ def draw_units(draw: Draw, alpha: float) -> int:
 
 
 def together(draws: Mapping[Draw, int], delta_units: int, delta: float) -> tuple[float, float]:
-    """The least (ε, δ) of counted draws, for display; `delta_units`: Σδ of (ε, δ) draws, `delta`: to convert at.
+    """The least (ε, δ) of counted draws, for display; `delta_units`: Σδ of (ε, δ) draws; `delta` converts ρ to ε.
 
     A description of what was drawn, and no rule: the order is chosen afterwards, so it admits nothing.
 

@@ -171,7 +171,7 @@ def _table(form: str, degree: str, which: int) -> dict[Node, float]:
 
 
 def _interpolated(form: str, which: int, degree: str, *at: float) -> float:
-    """Regret (`which` = 0) or score error (1) at dimensions, trainings, public records, m̃; clamped to the grid."""
+    """Regret (`which` = 0) or score error (1), as shares of G, between the simulations; clamped to their grid."""
     table, total = _table(form, degree, which), 0.0
     for corner, weight in _corners([sorted({node[axis] for node in table}) for axis in range(4)], at):
         total += weight * math.log(max(table[corner], LEAST))

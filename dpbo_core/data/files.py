@@ -67,7 +67,7 @@ def read_header(path: str | Place | RowGroup, *, mode: ReadMode, shown_as: str) 
 
 
 def read_table(path: str | Contents, *, mode: ReadMode, shown_as: str) -> Table:
-    """All records of a file as a table; if PUBLIC an unreadable one raises, if sensitive core dumps are disabled.
+    """All records of a file as a table; a broken one raises if PUBLIC, is marked if sensitive (no core dumps then).
 
     Args:
         path: where the file is, or what was fetched.

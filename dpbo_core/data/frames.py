@@ -67,7 +67,7 @@ class Frame:
         return table_of(columns, source=source)
 
     def table_with_cells(self, *, target_name: str, source: str) -> Table:
-        """The records as a table, of a data frame with the values as passed; nothing that a record holds raises."""
+        """The records as a table; that of a data frame has the values as passed too. No record's content raises."""
         table = self.table(target_name=target_name, source=source)
         if not self.named:
             return table
@@ -97,7 +97,7 @@ class Count(Enum):
 
 
 def frame_of(X: Any, y: Any, *, shown_as: str, width: int | None = None, count: Count = Count.PUBLIC) -> Frame:
-    """In-memory X and y as one frame, after checking shape, column names and number of records, no value.
+    """X and y in memory as one frame, checked by shape, names and number of records alone, not by any value.
 
     Args:
         X: a data frame, an Arrow table, or an array (n, d) or list of rows; arrays get the names x0, x1, …

@@ -148,7 +148,7 @@ def rows_of(predictions: Any, length: int, width: int) -> Rows | None:
 
 
 def _row(item: Any, width: int) -> list[object]:
-    """One record's prediction in a list; all cells None where it has another number of columns."""
+    """One record's prediction as `width` cells, of a pair for width 1 the second; all None for another number."""
     cells = [item]
     if not isinstance(item, str | bytes):
         listed = attempted(lambda: list(item), None)
