@@ -87,7 +87,7 @@ class Account:
 
     @property
     def spent_epsilon(self) -> tuple[float, float]:
-        """The (ε, δ) spent so far: the least by any composition theorem of the charged draws, made or not."""
+        """The (ε, δ) of all charged draws, made or not, for display: the less by basic or Rényi composition."""
         draws = Counter(draw for entry in self.entries for draw in entry.draws)
         return together(draws, self.spent.delta_units, self.budget.conversion_for(self.unit))
 
@@ -221,7 +221,7 @@ class Totals:
 
 
 def canonical(row: Any) -> str:
-    """A ledger's row in canonical JSON: sorted keys, no spaces, no NaN."""
+    """A ledger's row as canonical JSON text, with sorted keys and no spaces; ValueError for a NaN or infinity."""
     return json.dumps(row, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 

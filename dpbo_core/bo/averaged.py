@@ -71,7 +71,7 @@ class AveragedSearch:
         return self._path.ask()
 
     def tell(self, index: int, value: float) -> None:
-        """Add the value observed at `index`; find the kernel anew at each of the first 20, then at a tenth more."""
+        """Add the value observed at `index`; refit the kernel at each of the first 20, then at each tenth more."""
         self._observations.append((index, value))
         t = len(self._observations)
         if t > ALWAYS and t < GROWTH * self._fitted_at:

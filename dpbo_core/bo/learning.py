@@ -171,5 +171,5 @@ class LearningSearch:
         values: NDArray[np.float64],
         noise: NDArray[np.float64],
     ) -> Observations:
-        """Values seen at some candidates as observations, with their places and the public guess there."""
+        """Values at candidates `indices`, with ages, noise variances, places and public guess, as observations."""
         return Observations(self.domain.encoded[indices], ages, values, noise, self.domain.guess[indices])

@@ -117,7 +117,7 @@ class TableScorer:
         return Sensitive(_paired_sums(self.table, _index_of(reference), clipped)[_index_of(model)])
 
     def pairs(self) -> Sensitive[int]:
-        """The count of pairs, 2PQ, that a perfect ranking of the half that plays sensitive would reach.
+        """The count of pairs, 2PQ, that a perfect ranking of the sensitive half reaches; TypeError without pairs.
 
         Raises:
             TypeError: each record has a score alone.

@@ -99,7 +99,7 @@ def validation_size(name: str, share: float) -> int:
 
 
 def load(name: str, share: float) -> tuple[Table, Table]:
-    """A bundled data set's training and validation tables, the latter always the same `share`; target "target".
+    """A bundled set's training and validation tables, the latter a fixed `share` of its records; target "target".
 
     Raises:
         StudyInvalid: as `validation_size`.

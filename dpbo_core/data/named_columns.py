@@ -164,7 +164,7 @@ class OfRows:
 
 
 def extreme_cells(columns: tuple[NamedColumn, ...], rows: NDArray[Any]) -> list[NDArray[Any]]:
-    """Made-up tables (k, d) of PUBLIC rows, one cell of each, or every one, far out of range or missing."""
+    """Copies of PUBLIC `rows` (k, d), a list: one cell of each row, or every cell, far out of range or missing."""
     tables = []
     for turn in range(4):
         far = rows.copy()

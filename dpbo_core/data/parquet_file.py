@@ -138,7 +138,7 @@ def _has_decimals_as_bytes(schema: Any) -> bool:
 
 
 def _open_parquet(path: ParquetFile, *, shown_as: str) -> tuple[Any, _Footer]:
-    """The open Parquet file, and its footer, refused where the two disagree."""
+    """The open Parquet file and its footer; refused where it cannot be read or its numbers of records disagree."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -164,7 +164,7 @@ def _open_parquet(path: ParquetFile, *, shown_as: str) -> tuple[Any, _Footer]:
 
 
 def _footer_bytes(path: ParquetFile) -> bytes:
-    """The footer as a file without its Arrow schema; empty if there is no footer."""
+    """The footer as the bytes of a Parquet file of its own, without Arrow schema; empty if there is no footer."""
     with path.open("rb") as file:
         size = file.seek(0, 2)
         file.seek(max(0, size - 8))

@@ -62,7 +62,7 @@ def text_cell(text: str) -> object:
 
 
 def cell_of(value: Any) -> object:
-    """A value from memory or a typed file as None, a plain Python value or a time; all else is `UNREADABLE`."""
+    """A raw value as text, number, truth value or time; None for a gap (NaN, NaT too), else `UNREADABLE`."""
     kind = type(value)
     if value is None or kind is str or kind is bool:
         return value

@@ -25,7 +25,7 @@ class ReadMode:
         return replace(self, keeps_cells=True)
 
     def with_cells_for(self, columns: Sequence[object] | None) -> Self:
-        """This read mode if `columns` is None; else with the file's own values kept for an estimator of those."""
+        """This mode, with the file's own values too if `columns`, of an estimator of data frames, is not None."""
         return self if columns is None else self.with_cells()
 
 

@@ -43,7 +43,7 @@ def scaled_rows(
 
 
 def norms(mantissas: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The norm ‖y‖₂ of each record, (r,), with relative error at most (d + 2)·2⁻⁵³."""
+    """The norm ‖y‖₂ of each record's mantissas, (r,), without its exponent; relative error at most (d + 2)·2⁻⁵³."""
     total = np.zeros(mantissas.shape[1])
     for feature in mantissas:  # not np.sum, whose order of summation depends on the shape
         total += feature * feature
@@ -86,7 +86,7 @@ def clipped_rows(
     radius: float,
     bound: float,
 ) -> None:
-    """Write all records' standardised rows, divided by `radius` and clipped to norm `bound`, to `out` (m, d).
+    """Fill `out` (m, d) with standardised rows, divided by `radius`, clipped to norm `bound`; a broken row is void.
 
     They are the same but for the last digits of subnormal numbers, and within the same bound in exact arithmetic.
     What it writes for a broken record means nothing.

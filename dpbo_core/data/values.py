@@ -59,7 +59,7 @@ def plain(value: Any) -> object:
 
 
 def canonical(value: object) -> Value:
-    """The number or text that `value` stands for, NaN for anything else; never raises."""
+    """The number (of true 1, of "2" 2) or stripped text that `value` means; NaN for all else; never raises."""
     value = plain(value)
     if isinstance(value, str):
         return _value_of_text(value)

@@ -69,7 +69,7 @@ class ServedModel:
         self.classes = np.array(self.preprocessing["classes"])
 
     def predict(self, model_input: Any, params: dict[str, Any] | None = None) -> Any:
-        """The class or number predicted for each row, unless `params` names another method; ValueError without it.
+        """Each row's class or number or, by `params`, probabilities or decision values; ValueError if it has none.
 
         What has a value for each class comes as a data frame, a column named after each class.
 
@@ -185,7 +185,7 @@ class Repaired:
         return np.asarray(self.terms["slope"] * values + self.terms["intercept"])
 
     def predict(self, rows: Any) -> NDArray[np.intp]:
-        """The predicted class of each row, (m,): 1 where its value is above the repaired threshold."""
+        """The class of each row, (m,): 1 where its value before recalibration is above the repaired threshold."""
         return np.asarray((self._decision_values(rows) > self.terms["threshold"]).astype(int))
 
     def _decision_values(self, rows: Any) -> NDArray[np.float64]:
@@ -230,7 +230,7 @@ class Behind:
 
 
 def boosted(folder: Path, kind: Any, before: Any = None) -> Any:
-    """The booster of library and class `kind` in `folder`, behind transformers `before`; ValueError without it.
+    """Load the booster of library and class `kind` from `folder`, behind transformers `before`; else ValueError.
 
     Args:
         folder: of the model.

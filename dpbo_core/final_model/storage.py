@@ -91,7 +91,7 @@ def linear_fields(model: LinearModel, loss: str | None) -> dict[str, Any]:
 
 
 def read(folder: Path) -> tuple[Preprocessing, Model, str | None]:
-    """The preprocessing, the model, and the loss of a linear one (else None) as `write` wrote them, or refused.
+    """The preprocessing, model and loss (None unless linear and not recalibrated) that `write` wrote, or refused.
 
     Raises:
         StudyInvalid: a file is missing, damaged, of another format, or names a type beyond the list above.
