@@ -87,7 +87,9 @@ class Account:
 
     @property
     def spent_epsilon(self) -> tuple[float, float]:
-        """The (ε, δ) of all charged draws, made or not, for display: the less by basic or Rényi composition."""
+        """The (ε, δ) that all charged draws come to, whether they were made or not, for display: the smaller by
+        basic composition or by Rényi orders.
+        """
         draws = Counter(draw for entry in self.entries for draw in entry.draws)
         return together(draws, self.spent.delta_units, self.budget.conversion_for(self.unit))
 
@@ -196,7 +198,8 @@ class Totals:
         return cls(data["cap"], data["charges"], spent, units, data["person"], data["facts"], filtered)
 
     def after(self, about: str, row: Mapping[str, Any], facts: str | None = None) -> "Totals":
-        """New totals with `row` of the ledger's table `about` counted; `facts`: the hash of all facts after it.
+        """New totals, with `row` of the ledger's table `about` counted in; nothing is written. `facts` is the hash
+        of all the dataset's facts once the row is one of them.
 
         Raises:
             ValueError, LookupError, TypeError: the row is none that follows.

@@ -87,7 +87,8 @@ def admit(
     fixed: tuple[int, ...],
     drawn: Callable[[], Counter[Draw]],
 ) -> None:
-    """Raise unless the cap admits the plan; charges nothing. `fixed`: k of earlier spends; `drawn`: their draws.
+    """Raise unless the dataset's cap admits the plan; charges nothing. `fixed` has max_records_per_person of the
+    dataset's earlier spends, `drawn` counts its earlier draws for the error's text.
 
     Args:
         budget: the dataset's cap.
@@ -159,7 +160,8 @@ def _guarantees(units: frozenset[PrivacyUnit], relation: NeighboringRelation) ->
 def exceeded(
     budget: PrivacyBudget, totals: Totals, request: Request, drawn: Callable[[], Counter[Draw]]
 ) -> BudgetExceeded | None:
-    """The error to raise for a plan that the cap has no room for, or None; `drawn`: earlier draws, for its text.
+    """The error to raise where the cap has no room for the plan, with price, rest and remedy; None where it has.
+    `drawn` counts the dataset's earlier draws, for that text.
 
     Args: as `admit`.
     """

@@ -74,7 +74,8 @@ class PrivacyBudget:
         return from_units(self.delta_units - self.delta_only_units)
 
     def admits(self, total: Total, unit: PrivacyUnit | None, filtered: Filter) -> bool:
-        """Whether the cap admits `total` and `filtered`, both sums with the new query's spends; always if public.
+        """Whether the cap admits a dataset's spends, the new query's among them: `total` is their sum, `filtered`
+        their sum of Rényi prices. Always if the dataset is public.
 
         Args:
             total: its sums.

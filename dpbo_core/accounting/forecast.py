@@ -115,7 +115,8 @@ def streams_of(account: Account, every: timedelta | None = None) -> tuple[Stream
 
 
 def forecast(account: Account, now: datetime, every: timedelta | None = None) -> Forecast | None:
-    """When the budget ends if studies recur at their median gaps, or each `every`; None if public or unspent.
+    """When the account's budget will be spent if its studies recur at their median gaps, or each at the gap
+    `every`; None for a public dataset or one without a spend.
 
     Args:
         account: of a dataset.

@@ -61,7 +61,8 @@ class Filter:
         return cls(order(epsilon_units, delta))
 
     def after(self, draws: Iterable[Draw], total: Total) -> "Filter":
-        """A new filter with these noise draws added; where they do not sum to `total`, its ρ is added instead.
+        """A new filter with the Rényi prices of these noise draws added; where they do not sum to `total`, its ρ is
+        added instead.
 
         Args:
             draws: one by one.
@@ -99,7 +100,9 @@ def order(epsilon_units: int, delta: float) -> float:
 
 @lru_cache(maxsize=256)
 def most_units(alpha: float, epsilon_units: int, delta: float) -> int:
-    """The largest sum of `draw_units` that (ε, δ_z) allows at order `alpha`, in 10⁻¹²; −1 for α > 0 and δ_z = 0."""
+    """The largest sum of the draws' `draw_units` that (ε, δ_z) allows at order `alpha`, in 10⁻¹²; −1 where α > 0
+    and δ_z = 0.
+    """
     epsilon = from_units(epsilon_units)
     if alpha == order(epsilon_units, delta):
         return largest_rho(epsilon, delta)
@@ -119,7 +122,8 @@ def draw_units(draw: Draw, alpha: float) -> int:
 
 
 def together(draws: Mapping[Draw, int], delta_units: int, delta: float) -> tuple[float, float]:
-    """The least (ε, δ) of counted draws, for display; `delta_units`: Σδ of (ε, δ) draws; `delta` converts ρ to ε.
+    """The least (ε, δ) that counted draws come to, for display only. `delta_units` is the Σδ of draws that are only
+    (ε, δ), `delta` the δ_z at which ρ becomes an ε.
 
     A description of what was drawn, and no rule: the order is chosen afterwards, so it admits nothing.
 
@@ -146,7 +150,8 @@ def together(draws: Mapping[Draw, int], delta_units: int, delta: float) -> tuple
 
 
 def price_of(spends: Sequence[Spend], epsilon: float, delta: float) -> tuple[float, float]:
-    """The (ε, δ) of noise draws together, by the best of three compositions; `epsilon`, `delta`: their guarantee's.
+    """The (ε, δ) that noise draws cost together, by the cheapest of three compositions; `epsilon` and `delta` are
+    those of the guarantee to cover, which fix an order and the δ to convert at.
 
     Args:
         spends: of the draws, each perhaps chosen after seeing the earlier ones.

@@ -93,7 +93,8 @@ class Expected:
 
 
 def expected(method: AnyMethod, problem: Problem) -> Expected | None:
-    """The regret with its range, and the score's error, that simulations predict here; None if not simulated.
+    """The regret, its range and the score's error, in the score's units, that the table of simulations gives for
+    `method` on this problem; None if not simulated.
 
     Raises:
         StudyInvalid: the method cannot run on this problem.
@@ -171,7 +172,9 @@ def _table(form: str, degree: str, which: int) -> dict[Node, float]:
 
 
 def _interpolated(form: str, which: int, degree: str, *at: float) -> float:
-    """Regret (`which` = 0) or score error (1), as shares of G, between the simulations; clamped to their grid."""
+    """Regret (`which` = 0) or score error (1), as a share of the score's range, interpolated between simulations at
+    dimensions, trainings, public records and m̃; clamped to their grid.
+    """
     table, total = _table(form, degree, which), 0.0
     for corner, weight in _corners([sorted({node[axis] for node in table}) for axis in range(4)], at):
         total += weight * math.log(max(table[corner], LEAST))

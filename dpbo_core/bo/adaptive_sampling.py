@@ -51,7 +51,9 @@ def project(density: Vector, *, prior: Vector, lower: float, upper: float) -> Ve
 
 
 def softmax(scores: Vector, *, inverse_temperature: float) -> Vector:
-    """The weights exp(βs), (N,), of scores s, scaled to sum 1: Algorithm 3 multiplies its prior by them."""
+    """The weights exp(βs)/Σexp(βs) of scores s, (N,); Algorithm 3 multiplies them by its prior, and projects the
+    product before it draws a trial.
+    """
     weights = np.exp(inverse_temperature * (scores - scores.max()))
     return np.asarray(weights / weights.sum(), dtype=np.float64)
 

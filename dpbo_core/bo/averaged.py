@@ -71,7 +71,9 @@ class AveragedSearch:
         return self._path.ask()
 
     def tell(self, index: int, value: float) -> None:
-        """Add the value observed at `index`; refit the kernel at each of the first 20, then at each tenth more."""
+        """Add the value observed at `index`; the kernel is fitted again at each of the first 20 values, later
+        whenever there are a tenth more.
+        """
         self._observations.append((index, value))
         t = len(self._observations)
         if t > ALWAYS and t < GROWTH * self._fitted_at:
@@ -110,7 +112,8 @@ def averages(
 def prior_of(
     *, kernel: str, lengthscale: float | str, dimensions: int, guessed: bool, deviation: float | None = None
 ) -> Prior:
-    """The public prior over kernels, for a score mapped to [−2, 2]; `guessed` if public scores are its mean.
+    """The public prior over kernels, for a score mapped to [−2, 2]: narrow around a number `lengthscale`, wide
+    where that is "fit"; `guessed` if public scores are its mean.
 
     Args:
         kernel: "matern52" or "se".

@@ -47,7 +47,8 @@ class ScoreMap:
     def posterior(
         self, mixture: Mixture, means: NDArray[np.float64], deviations: NDArray[np.float64]
     ) -> ScoreInterval:
-        """A candidate's score in [0, G], from means and deviations in the prior's units: mean, 90% interval.
+        """One candidate's score, where it must lie in [0, G]: its mean and central 90% interval, as scores, from
+        `means` and `deviations` in the prior's units.
 
         Args:
             mixture: the posterior over kernels.

@@ -107,7 +107,9 @@ class TableScorer:
         return
 
     def evaluate(self, model: ScorableModel | Place) -> Sensitive[int]:
-        """A candidate's sum on the sensitive half, of scores in whole steps or of counted pairs, looked up."""
+        """A candidate's sum over the sensitive half, looked up in the table: of scores in whole steps or, for AUC,
+        of counted pairs.
+        """
         return Sensitive(int(self.table.sums[_index_of(model)]))
 
     def paired(

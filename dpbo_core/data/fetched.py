@@ -108,7 +108,8 @@ def object_header(place: ObjectAddress, *, shown_as: str) -> StoredObject:
 
 
 def parts_in(folder: FolderAddress, *, shown_as: str) -> tuple[ObjectAddress, ...]:
-    """A folder's Parquet objects, sorted, asked of its store; empty without such a folder; an error says no cause.
+    """Ask the store for a folder's Parquet objects, sorted by name: none where there is no such folder; a failure
+    raises an error that says no cause.
 
     Raises:
         StudyInvalid: the store could not be asked.

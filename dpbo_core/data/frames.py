@@ -67,7 +67,9 @@ class Frame:
         return table_of(columns, source=source)
 
     def table_with_cells(self, *, target_name: str, source: str) -> Table:
-        """The records as a table; that of a data frame has the values as passed too. No record's content raises."""
+        """The records as a table, which for a data frame also has the values as they were passed; nothing that a
+        record holds raises.
+        """
         table = self.table(target_name=target_name, source=source)
         if not self.named:
             return table

@@ -69,7 +69,9 @@ class NamedColumn:
         return (self.name,)
 
     def cell(self, raw: object) -> object:
-        """A raw cell as this column's type: NaN for a gap but a truth value's, `CANNOT` if it does not convert."""
+        """A raw cell as this column's type, or `CANNOT` if it does not convert; a gap becomes NaN, in a column of
+        truth values `CANNOT`.
+        """
         if raw is None:
             return CANNOT if self.kind == "truth" else GAP
         if self.kind == "number":
@@ -164,7 +166,9 @@ class OfRows:
 
 
 def extreme_cells(columns: tuple[NamedColumn, ...], rows: NDArray[Any]) -> list[NDArray[Any]]:
-    """Copies of PUBLIC `rows` (k, d), a list: one cell of each row, or every cell, far out of range or missing."""
+    """A list of copies of PUBLIC `rows` (k, d), in which one cell of each row, or every cell, is far out of range
+    or missing.
+    """
     tables = []
     for turn in range(4):
         far = rows.copy()

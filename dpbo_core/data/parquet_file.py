@@ -257,7 +257,9 @@ def _type_in_words(kind: Any) -> str:
 
 
 def _refuse_types(names: tuple[str, ...], kinds: list[Any], *, shown_as: str, mode: ReadMode) -> None:
-    """Refuse a PUBLIC file with a column of no numbers, truth values or texts; times pass if `mode` keeps cells."""
+    """Refuse a PUBLIC file with a column of neither numbers, truth values nor texts; columns of times pass where
+    `mode` keeps cells.
+    """
     import pyarrow as pa
 
     for name, kind in zip(names, kinds, strict=True):

@@ -148,7 +148,9 @@ def rows_of(predictions: Any, length: int, width: int) -> Rows | None:
 
 
 def _row(item: Any, width: int) -> list[object]:
-    """One record's prediction as `width` cells, of a pair for width 1 the second; all None for another number."""
+    """One record's prediction as a list of `width` cells, for width 1 the second of a pair; all None where it has
+    another number of columns.
+    """
     cells = [item]
     if not isinstance(item, str | bytes):
         listed = attempted(lambda: list(item), None)

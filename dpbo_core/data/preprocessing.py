@@ -65,7 +65,8 @@ class Preprocessing:
         regression: bool = False,
         missing: Missing = "refuse",
     ) -> "Preprocessing":
-        """Fit features, scaling, classes to the PUBLIC table; `unit_ball`: norm ≤ 1, a `clip_quantile` unclipped.
+        """Fit features, scaling and classes to the PUBLIC table; gaps are refused or, by `missing`, filled. With
+        `unit_ball` rows are scaled and clipped to norm 1, a share `clip_quantile` of them without clipping.
 
         Args:
             table: the training records; of parts the same map, by one column or one part in memory at a time.
@@ -108,7 +109,8 @@ class Preprocessing:
         bounds: Mapping[str, tuple[float, ...]],
         bias: float = 0.0,
     ) -> "Preprocessing":
-        """Preprocessing by public facts, none fitted: columns go from `bounds` (required) to ±1/√d, rows to norm 1.
+        """Preprocessing by public facts, for a sensitive training table: nothing is fitted, `bounds` are required
+        of every column and map to [−1, 1], and rows are scaled and clipped to norm 1.
 
         Each column goes from its bounds to [−1, 1] and the row is divided by √d, so that rows within the bounds
         have norm at most 1; a row beyond them is clipped to it.

@@ -62,7 +62,9 @@ def text_cell(text: str) -> object:
 
 
 def cell_of(value: Any) -> object:
-    """A raw value as text, number, truth value or time; None for a gap (NaN, NaT too), else `UNREADABLE`."""
+    """A value from memory or a typed file as a text, number, truth value or time: None for a gap (NaN and NaT too),
+    `UNREADABLE` for all else.
+    """
     kind = type(value)
     if value is None or kind is str or kind is bool:
         return value

@@ -25,7 +25,9 @@ class ReadMode:
         return replace(self, keeps_cells=True)
 
     def with_cells_for(self, columns: Sequence[object] | None) -> Self:
-        """This mode, with the file's own values too if `columns`, of an estimator of data frames, is not None."""
+        """This read mode, with the file's own values read too where `columns`, of an estimator that takes data
+        frames, is not None.
+        """
         return self if columns is None else self.with_cells()
 
 

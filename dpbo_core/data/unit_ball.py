@@ -86,7 +86,8 @@ def clipped_rows(
     radius: float,
     bound: float,
 ) -> None:
-    """Fill `out` (m, d) with standardised rows, divided by `radius`, clipped to norm `bound`; a broken row is void.
+    """Write all records' standardised rows, divided by `radius` and clipped to norm `bound`, to `out` (m, d), and
+    mark `broken` ones, whose rows there mean nothing.
 
     They are the same but for the last digits of subnormal numbers, and within the same bound in exact arithmetic.
     What it writes for a broken record means nothing.

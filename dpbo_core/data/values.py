@@ -59,7 +59,9 @@ def plain(value: Any) -> object:
 
 
 def canonical(value: object) -> Value:
-    """The number (of true 1, of "2" 2) or stripped text that `value` means; NaN for all else; never raises."""
+    """The number or stripped text that `value` means: 1 for true, 2 for the text "2", NaN for a gap and anything
+    else. Never raises.
+    """
     value = plain(value)
     if isinstance(value, str):
         return _value_of_text(value)

@@ -69,7 +69,8 @@ class ServedModel:
         self.classes = np.array(self.preprocessing["classes"])
 
     def predict(self, model_input: Any, params: dict[str, Any] | None = None) -> Any:
-        """Each row's class or number or, by `params`, probabilities or decision values; ValueError if it has none.
+        """The class or number predicted for each row or, by `params`, its probabilities or decision values;
+        ValueError if the model has no such method.
 
         What has a value for each class comes as a data frame, a column named after each class.
 

@@ -91,7 +91,8 @@ def linear_fields(model: LinearModel, loss: str | None) -> dict[str, Any]:
 
 
 def read(folder: Path) -> tuple[Preprocessing, Model, str | None]:
-    """The preprocessing, model and loss (None unless linear and not recalibrated) that `write` wrote, or refused.
+    """The preprocessing, the model and its loss that `write` wrote, or refused; the loss is None unless the model
+    is linear and not recalibrated.
 
     Raises:
         StudyInvalid: a file is missing, damaged, of another format, or names a type beyond the list above.
