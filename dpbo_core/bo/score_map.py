@@ -60,7 +60,8 @@ class ScoreMap:
         return self.unmapped(mean), (self.unmapped(low), self.unmapped(high))
 
     def with_look(self, observed: float, deviation: float, posterior: ScoreInterval) -> ScoreInterval:
-        """The choice's mean, of the posterior and a fresh noised score; its 90% interval, by that score alone.
+        """The choice's score after `observed`, one fresh score with noise of `deviation`: its mean, in which the
+        posterior counts too, and its 90% interval, by that score alone.
 
         The two are weighted by their precisions. Where they are further apart than noise puts them nine times in
         ten, the path's variance grows by the excess τ² = max(0, (m − y)² − 1.645²·(s² + σ²)), so that a path whose

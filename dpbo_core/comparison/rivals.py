@@ -136,7 +136,9 @@ def change(problem: Problem) -> float:
 
 
 def selection_noise(problem: Problem) -> float:
-    """The least noise σ, rounded up to one part in 10⁴, at which `uniform_selection` is (ε, δ)-private."""
+    """The least noise σ, in units of the score and rounded up to one part in 10⁴, at which `uniform_selection` is
+    (ε, δ)-private.
+    """
 
     def epsilon_at(ratio: float) -> float:
         """The ε that `uniform_selection` costs at the noise σ = `ratio`·Δ."""

@@ -94,7 +94,9 @@ def read_table(path: str | Contents, *, mode: ReadMode, shown_as: str) -> Table:
 
 @contextmanager
 def _errors_of_reading(path: Path | RowGroup | StoredObject, shown_as: str) -> Iterator[None]:
-    """Context in which a file that cannot be read raises an error without its content; `shown_as` names it."""
+    """Context in which a file of another format, a missing one or one that cannot be read raises an error without
+    its content; `shown_as` names it.
+    """
     if path.suffix.lower() not in (".csv", ".parquet"):
         raise StudyInvalid(
             f"{shown_as} is neither .csv nor .parquet",

@@ -189,7 +189,8 @@ class Preprocessing:
         return len(self.feature_names)
 
     def transform(self, table: Table) -> Encoded:
-        """The encoded records of a table, public or sensitive. Raises on its column names only.
+        """The encoded records of a table, public or sensitive, one that cannot be used replaced by zeros (by
+        `CANNOT` in named columns). Raises on its column names only.
 
         Raises:
             StudyInvalid: columns are missing or extra.
@@ -253,7 +254,9 @@ class Preprocessing:
         )
 
     def _fill(self, table: Table, broken: NDArray[np.bool_]) -> Fill:
-        """A function that writes raw features, yields each place written, and marks a slice's `broken` records."""
+        """A function that writes the raw features of chosen records, column by column, and yields which features it
+        wrote; it marks in `broken` who has a gap, if they are chosen by a slice.
+        """
         features = self._encoded_features
         widths = [len(feature.feature_names) for feature in features]
         ends = np.cumsum(widths).tolist()
@@ -268,7 +271,9 @@ class Preprocessing:
         return fill
 
     def _raw_blocks(self, table: Table, broken: NDArray[np.bool_]) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-        """The raw features of the table's records, block by block: which rows, and their values (d, r)."""
+        """The raw features of the table's records, block by block: which rows, and their values (d, r); records
+        with a gap are marked in `broken`.
+        """
         fill, d = self._fill(table, broken), self.n_features - (self.bias > 0.0)
         for start in range(0, table.n_records, _RECORDS_AT_ONCE):
             rows = slice(start, min(start + _RECORDS_AT_ONCE, table.n_records))

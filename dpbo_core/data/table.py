@@ -160,7 +160,9 @@ class Encoded:
 
     @property
     def truth(self) -> NDArray[np.int64] | NDArray[np.float64]:
-        """What predictions are compared with, (m,): class indices, −1 if replaced, or a regression's targets."""
+        """What predictions are compared with, (m,): class indices, −1 if replaced, or a regression's targets, 0 if
+        replaced.
+        """
         return self.labels if self.targets is None else self.targets
 
     @property
