@@ -140,7 +140,7 @@ def parted(estimator: Any) -> tuple[Any, Any]:
 
 
 def packages_of(estimator: Any) -> tuple[str, ...]:
-    """The package, such as xgboost-cpu, that installed the estimator's booster; empty without a booster."""
+    """The installed distribution, such as xgboost-cpu, of the estimator's boosting library: one name, or none."""
     if isinstance(estimator, IsolatedEstimator):
         library = next(
             (name.partition(".")[0] for name in estimator.modules if name.partition(".")[0] in BOOSTERS), ""

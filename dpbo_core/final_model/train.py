@@ -81,7 +81,7 @@ class FinalModel:
 
     @property
     def decision_function(self) -> Callable[[Any], NDArray[np.float64]]:
-        """A function of a table: decision values, (m,) > 0 for the second class, or (m, C), or AttributeError.
+        """A function of a table: decision values, (m,) > 0 for the second class, or (m, C); AttributeError if none.
 
         Raises:
             AttributeError: the model gives none.
@@ -102,7 +102,7 @@ class FinalModel:
 
     @property
     def _estimator(self) -> Any:
-        """What has the verbs of scikit-learn: the trained estimator, or ours behind them."""
+        """What predicts, with scikit-learn's methods: the trained estimator, or one around our linear model."""
         if isinstance(self.model, LinearModel):
             return Linear(storage.linear_fields(self.model, self.loss))
         return self.model.estimator
@@ -139,7 +139,8 @@ class FinalModel:
         *,
         allowed_score: str | None = None,
     ) -> "FinalModel | None":
-        """Train a release's choice on the public set; None without a choice or public set, or if it is a model.
+        """Train a public model at the released hyperparameters; None without any, with a released model, or if the
+        training set is sensitive. Data paths are relative to `folder`; `public` is the data read already.
 
         Args:
             spec: the study.

@@ -47,7 +47,8 @@ class GrowingCholesky:
     def append(
         self, index: int, column: NDArray[np.float64], scratch: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], float]:
-        """Add an observation of candidate `index`: the new row of V = L⁻¹k, (N,), and the new pivot of L.
+        """Observe candidate `index`, whose covariances with all are `column`, (N,): the new row of V = L⁻¹k, (N,),
+        and the new pivot of L; `scratch`, (N,), is overwritten.
 
         Args:
             index: which candidate, from 0 to N − 1.

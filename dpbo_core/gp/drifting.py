@@ -82,7 +82,7 @@ class Drifting(Components):
         return _log_likelihood(self.factors, self.whitened)
 
     def conditioned_on(self, observations: Observations) -> "Drifting":
-        """The same mixture components, in order and with their weights, given other observations (noisy scores).
+        """The same mixture components, with their weights, conditioned on these noisy scores in place of the old.
 
         A component that explains what is new weighs more by its probability of that, given the old.
         """
@@ -165,7 +165,9 @@ def _shared(prior: Prior, observations: Observations) -> NDArray[np.float64]:
 def _edition_correlation(
     drifts: NDArray[np.float64], changes: NDArray[np.int64], ages: NDArray[np.int64], others: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """The correlation of two editions' (runs') scores under each component: (C,), (C,), (n,), (m,) → (C, n, m)."""
+    """Each component's correlation of scores in runs of `ages` with those of `others`, e^(−drift·difference), and 0
+    across its change: (C,), (C,), (n,), (m,) → (C, n, m).
+    """
     apart = np.abs(ages[:, None] - others)
     older, others_older = ages >= changes[:, None], others >= changes[:, None]
     related = older[:, :, None] == others_older[:, None, :]

@@ -53,7 +53,7 @@ class StationaryKernel(ABC):
 
     @abstractmethod
     def at(self, squared: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The covariances at squared distances r², of any shape; the distances are overwritten."""
+        """The covariances at squared distances r², of any shape; written into `squared`, which is returned."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class SquaredExponential(StationaryKernel):
     """k(a, b) = s² exp(−r²/(2ℓ²)): samples have derivatives of every order."""
 
     def at(self, squared: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The covariances at squared distances r², of any shape; the distances are overwritten."""
+        """The covariances at squared distances r², of any shape; written into `squared`, which is returned."""
         squared *= -0.5 / self.lengthscale**2
         np.exp(squared, out=squared)
         if self.variance != 1.0:
@@ -74,7 +74,7 @@ class Matern52(StationaryKernel):
     """k(a, b) = s² (1 + u + u²/3) exp(−u), u = √5·r/ℓ: samples have two derivatives."""
 
     def at(self, squared: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The covariances at squared distances r², of any shape; the distances are overwritten."""
+        """The covariances at squared distances r², of any shape; written into `squared`, which is returned."""
         minus_u = np.sqrt(squared, out=squared)
         minus_u *= -math.sqrt(5.0) / self.lengthscale
         polynomial = minus_u * (1.0 / 3.0)
@@ -116,11 +116,11 @@ class BlurredSquaredExponential(StationaryKernel):
 
     @property
     def shared(self) -> float:
-        """The part q^{d/2} of the variance that near candidates share."""
+        """The part (ℓ/width)^d of the variance that candidates near one another, but not equal, share."""
         return (self.lengthscale / self.width) ** self.dimensions
 
     def at(self, squared: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The covariances at squared distances r², of any shape; the distances are overwritten."""
+        """The covariances at squared distances r², of any shape; written into `squared`, which is returned."""
         same = squared == 0.0
         squared *= -0.5 / self.width**2
         np.exp(squared, out=squared)

@@ -45,7 +45,9 @@ class Spectrum:
     rotated: NDArray[np.float64]
 
     def means(self, weights: NDArray[np.float64], precision: float = 0.0) -> NDArray[np.float64]:
-        """The likeliest m ~ N(0, 1/precision) for k kernels, (k,), by the eigenvalues (k, t) of their inverses."""
+        """The most probable constant mean m, of prior N(0, 1/precision), under each of k kernels, (k,); `weights`,
+        (k, t), are the eigenvalues of the inverse covariances.
+        """
         return np.asarray((weights @ (self.one * self.rotated)) / (weights @ self.one**2 + precision))
 
     def residuals(self, means: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -113,7 +115,7 @@ def _profile(
     log_lengthscale: float,
     root_d: float,
 ) -> tuple[float, Fitted]:
-    """The objective at one lengthscale, up to a constant, with the variance s² and mean m that are best there."""
+    """The log posterior, up to a constant, at a log lengthscale with the best variance s² and mean m; and those."""
     spectral = spectrum(kernel_named(kernel_name, math.exp(log_lengthscale)).matrix(X, X), y)
     log_v, best = np.log(np.geomspace(*_VARIANCES, 12)), 0
     for refinement in range(_REFINEMENTS + 1):

@@ -69,7 +69,9 @@ class Mixture(Protocol):
     def moments(
         self, candidates: NDArray[np.float64], guess: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Mean and standard deviation of the score under each component: (n, d), (n,) → (C, n) twice."""
+        """Each component's mean and standard deviation of the score at (n, d) candidates, whose guessed scores are
+        `guess`, (n,): (C, n) twice.
+        """
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -94,7 +96,9 @@ class Components(ABC):
     def moments(
         self, candidates: NDArray[np.float64], guess: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Mean and standard deviation of the score under each component: (n, d), (n,) → (C, n) twice."""
+        """Each component's mean and standard deviation of the score at (n, d) candidates, whose guessed scores are
+        `guess`, (n,): (C, n) twice.
+        """
         C, n = len(self.weights), len(candidates)
         means, deviations = np.empty((C, n)), np.empty((C, n))
         rows = max(1, ENTRIES // max(1, C * self.factors.shape[1]))
@@ -119,7 +123,9 @@ class Components(ABC):
     def joint(
         self, candidates: NDArray[np.float64], guess: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Mean and covariance of the scores at (n, d) candidates under the whole mixture, (n,) and (n, n)."""
+        """Mean, (n,), and covariance, (n, n), of the scores at (n, d) candidates, whose guessed scores are `guess`,
+        under the whole mixture.
+        """
         means, _ = self.moments(candidates, guess)
         mean = self.weights @ means
         C = (self.weights[:, None] * (means - mean)).T @ (means - mean)
@@ -226,7 +232,8 @@ def average(
     guess: NDArray[np.float64],
     prior: Prior,
 ) -> KernelMixture:
-    """The posterior, a mixture over kernels, given scores at points with their noise. O(C·u³); 4 ms at u = 20.
+    """The posterior, a mixture over kernels, of scores `values` at `points`, with noise of variances `noise` and
+    guessed scores `guess`. O(C·u³); 4 ms at u = 20.
 
     Args:
         points: X in the unit cube, (u, d), all different.

@@ -126,7 +126,8 @@ class Posterior:
 def joint_normal(
     rng: np.random.Generator, mean: NDArray[np.float64], C: NDArray[np.float64], prior: float | None = None
 ) -> NDArray[np.float64]:
-    """A normal draw of `mean` and covariance C (overwritten), with 1e-10 of `prior` or more added to C's diagonal.
+    """A normal draw of `mean` and covariance C (overwritten), with 1e-10 or more of the variance `prior` (None: C's
+    largest) added to C's diagonal.
 
     Args:
         rng: for this draw.

@@ -109,7 +109,7 @@ def cap_of(connection: sa.Connection, dataset: str) -> PrivacyBudget | None:
 
 @row_decoding()
 def spent_of(connection: sa.Connection, dataset: str) -> tuple[Total, frozenset[PrivacyUnit], int]:
-    """What a dataset's charges sum to exactly, the privacy units they protect, and how many charges there are."""
+    """The exact sums of ε, δ and ρ of a dataset's charges, the privacy units they protect, and their number."""
     total, units, charges = NOTHING, set(), 0
     for unit, count, pure, *sums in connection.execute(SPENT, {"dataset": dataset}):
         for bound in sums[6:]:
@@ -148,7 +148,7 @@ def check_sealed(writer: Writer, dataset: str) -> None:
 
 @row_decoding()
 def draws_of(connection: sa.Connection, dataset: str) -> Counter[Draw]:
-    """The noise draws that the dataset was charged for, counted by price."""
+    """The noise draws that the dataset was charged for: how many at each price (ε or None, ρ), in 10⁻¹²."""
     query = sa.select(RESERVATIONS.c.spends).where(RESERVATIONS.c.dataset == dataset)
     return Counter(draw for spends in connection.scalars(query) for draw in draws_in(spends))
 
@@ -222,8 +222,8 @@ def account_of(connection: sa.Connection, budget: PrivacyBudget) -> DatasetAccou
 def dataset_with_cap(
     writer: Writer, name: str, cap: PrivacyBudget | None, sources: tuple[Source, ...], caller: Caller = Caller.OWNER
 ) -> PrivacyBudget | None:
-    """The dataset's cap, refused where `cap` differs; if it has none, that of its name pattern, or `cap`, is opened
-    first; None without these.
+    """The dataset's cap, refused where `cap` differs; where it has none, one is opened: its name pattern's or, by
+    an owner alone, `cap`; None without these.
 
     Raises:
         LedgerDamaged: what the tables say of the dataset is not what the history sealed.

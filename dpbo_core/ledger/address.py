@@ -24,7 +24,8 @@ LEDGER_LOCK = 0x6470626F  # "dpbo": the advisory lock every writer of a PostgreS
 
 
 def ledger_url(url: str | None = None) -> str:
-    """The SQLAlchemy URL of the ledger: `url` unless None, else the environment's, else ./mlruns/ledger.db here.
+    """The ledger's SQLAlchemy URL: `url` unless None or empty, else DPBO_LEDGER_URL, else the team's PostgreSQL
+    (DPBO_DATABASE_URL), else that of ./mlruns/ledger.db.
 
     Raises:
         StudyInvalid: an open ledger instead of a URL, which no clone and no other process could share; or the

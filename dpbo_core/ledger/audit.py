@@ -71,7 +71,7 @@ def read_export(lines: Iterable[str]) -> tuple[Link, ...]:
 
 
 def verify(url: str, copy: tuple[Link, ...] = ()) -> Place:
-    """Refuse a ledger unlike its history, its rollback guards or an exported `copy`; returns its newest entry.
+    """Refuse a ledger unlike its history, guards or an exported `copy`; returns its newest entry's number and hash.
 
     Raises:
         LedgerDamaged: says what was changed, removed, added, reordered or lost.

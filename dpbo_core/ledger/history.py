@@ -108,7 +108,7 @@ def broken_links(history: Iterable[Link], after: Place = START) -> Iterator[str]
 
 
 def unlike_totals(history: Iterable[Link]) -> Iterator[str]:
-    """Entries, in words, whose totals or dataset do not follow from the rows so far; of a whole history."""
+    """A sentence for each entry of a whole history whose totals or dataset do not follow from the rows up to it."""
     entries = list(history)
     expected = replayed((link.about, link.row) for link in entries)
     for link, (dataset, totals) in zip(entries, expected, strict=True):

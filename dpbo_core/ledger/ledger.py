@@ -106,7 +106,8 @@ class PrivacyLedger(OwnersLedger):
     def reserve(
         self, charge: Charge, *follow_ups: Charge, noise: str, caller: Caller = Caller.OWNER, asked_by: str = ""
     ) -> Reservation:
-        """Charge a query's whole plan, and its follow-ups', at once, or return the charge that it made before.
+        """Charge a query's whole plan, and its follow-ups', at once, refused beyond the cap or the owner's policy;
+        or return the charge that it made before. `noise` is "operating_system" or, not private, "injected".
 
         Args:
             charge: the query's.
@@ -150,7 +151,9 @@ class PrivacyLedger(OwnersLedger):
     def _charged(
         self, writer: Writer, charge: Charge, guarantees: Sequence[PrivacyGuarantee], noise: str, caller: Caller
     ) -> int:
-        """Charge a query in the writer's transaction unless it was charged before: the number of its charge."""
+        """Charge a query in the writer's transaction, refused beyond the cap or the owner's policy, unless it was
+        charged before: the number of its charge.
+        """
         key, plan, k = charge.key, charge.plan, charge.max_records_per_person
         budget = dataset_with_cap(writer, key.dataset, charge.cap, charge.sources, caller)
         if budget is None:

@@ -83,12 +83,16 @@ class RecordedStudies:
         return self._release_where(NAMED.in_([release_id]))
 
     def warm_start(self, fingerprint: str) -> WarmStart | None:
-        """The earlier releases that this study's search begins with; None without, or if it is not charged."""
+        """The ids of the earlier releases that a study's search begins with, and their series; None without, or if
+        it is not charged.
+        """
         with self._reading() as connection:
             return warm_start_of(connection, fingerprint)
 
     def released_in(self, dataset: str, series: str, *, most: int) -> tuple[Release, ...]:
-        """The `most` newest releases, oldest first, of a series in this dataset or others of its name pattern."""
+        """The `most` newest releases, oldest first, of studies that were charged as members of `series`, in this
+        dataset or others of its name pattern.
+        """
         query = (
             sa.select(RELEASES.c.release, DATASET_FACTS.c.value)
             .join(RESERVATIONS)
@@ -167,7 +171,9 @@ def _siblings(connection: sa.Connection, dataset: str) -> set[str]:
 
 @row_decoding()
 def warm_start_of(connection: sa.Connection, fingerprint: str) -> WarmStart | None:
-    """The earlier releases that the study's search begins with; None without, or if it is not charged."""
+    """The ids of the earlier releases that a study's search begins with, and their series; None without, or if it
+    is not charged.
+    """
     value = connection.scalar(WARM_START, {"fingerprint": fingerprint})
     return None if value is None else read_warm_start(value)
 

@@ -88,7 +88,9 @@ def check_allowed(connection: sa.Connection, dataset: str, references: Reference
 
 
 def _sources_of(connection: sa.Connection, dataset: str, sources: Iterable[Source]) -> Iterator[Source]:
-    """The files and tables allowed to the dataset, or to its name pattern, fields filled; `sources` filter none."""
+    """The files and tables that the dataset or its name pattern may use, fields filled. `sources` leave none out:
+    files of their inodes are looked at anew.
+    """
     for heading in (SOURCE, READ_AS_PUBLIC, ALLOWED):
         for item in sources_under(connection, heading, sources):
             values = {} if item.dataset == dataset else values_in(item.dataset, dataset)
@@ -97,7 +99,7 @@ def _sources_of(connection: sa.Connection, dataset: str, sources: Iterable[Sourc
 
 
 def _readable(source: Source) -> bool:
-    """Whether this process may read a plain file; True of any other source, at which nobody looks here."""
+    """Whether this process may read a plain file; True for any other source, unchecked."""
     return source.kind != "file" or is_pattern(source.name) or os.access(source.name, os.R_OK)
 
 
@@ -114,7 +116,8 @@ def not_allowed(dataset: str, source: Source) -> PolicyRefused:
 
 @row_decoding()
 def check_limits(connection: sa.Connection, dataset: str, charges: Sequence[float], epsilon: float) -> None:
-    """Refuse a run that Prefect starts if it asks for more than the owner allows one run, or one day.
+    """Refuse a Prefect run whose `charges` (ε) add up to more than the owner allows a run, or whose `epsilon`, the
+    part charged now, is too much for the day.
 
     Args:
         connection: of the transaction that will charge.
@@ -150,5 +153,5 @@ def check_limits(connection: sa.Connection, dataset: str, charges: Sequence[floa
 
 
 def _beyond(amounts: Sequence[float], most: int | None) -> bool:
-    """Whether ε of `amounts` come to more than `most`, in 10⁻¹²; never where there is no limit."""
+    """Whether the ε in `amounts` add up to more than `most`, a count of 10⁻¹²; False where it is None, no limit."""
     return most is not None and not (sum(amounts) < float("inf") and sum(map(spent_units, amounts)) <= most)

@@ -68,7 +68,8 @@ class Approved:
 
 @row_decoding()
 def sources_under(connection: sa.Connection, heading: str, sources: Iterable[Source] = ()) -> tuple[Approved, ...]:
-    """All sources recorded under a heading, for any dataset; files with an inode of `sources` are looked at anew.
+    """All sources recorded under a heading, for any dataset; `sources` leave none out: files of their inodes are
+    looked at anew.
 
     A recorded file that once was the very inode of one of `sources` is looked at again: it may be its hard link, or
     be gone and its inode another file's by now.

@@ -69,7 +69,7 @@ def _connect_named(dialect, _record, words, options) -> Any:  # type: ignore[no-
 
 
 def _connection_with_timeout() -> "type[Connection[Any]]":
-    """psycopg's connection, with a limit on silence. Made here, since the driver may not be installed."""
+    """A subclass of psycopg's Connection that gives up on a silent server; made here, as the driver is optional."""
     import psycopg
 
     class PatientConnection(psycopg.Connection[Any]):

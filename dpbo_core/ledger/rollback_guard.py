@@ -141,7 +141,9 @@ class Record:
             os.fsync(file)
 
     def _write_if_later(self, file: int, reached: Place, over: Over) -> None:
-        """Write the entry `reached` over an earlier one, or with `Over.ANYTHING` over whatever is there."""
+        """Write the entry `reached` over an earlier one, refused if that is damaged, or with `Over.ANYTHING` over
+        whatever is there.
+        """
         place = _parsed(os.pread(file, SIZE, 0))
         if place is None and over is Over.EARLIER:
             raise self._unreadable()

@@ -111,7 +111,7 @@ def same_records(one: Source, other: Source) -> bool:
 
 
 def covers(published: Source, source: Source) -> bool:
-    """Whether all records of `source` lie in the file or folder `published`; False for what is no file."""
+    """Whether `published` is the file `source`, or a folder with it as a Parquet file; False if it is no file."""
     inside = str(Path(source.name).parent) == published.name and source.name.endswith(".parquet")
     return source.kind == "file" and (
         source.name == published.name or bool(source.marks & published.marks) or inside
@@ -163,7 +163,7 @@ def _written_by(one: str, other: str) -> bool:
 
 
 def _lies_in(one: Source, folder: Source) -> bool:
-    """Whether the file `one`, or a part of that folder, lies in `folder` or is one of its parts."""
+    """Whether a file `one`, or a part of a folder `one`, is a Parquet file in `folder` or one of its parts."""
     names = {one.name, *one.parts}
     if names & {folder.name, *folder.parts}:
         return True

@@ -105,7 +105,9 @@ class PrivateSelection:
         return choose
 
     def _measurement(self, size: int) -> Any:
-        """OpenDP's measurement of the index of the largest of `size` utilities with this kind's noise."""
+        """OpenDP's measurement of the index of the largest of `size` utilities, with exponential noise for permute
+        and flip, else Gumbel noise.
+        """
         made = exponential_noisy_max if self.kind == PERMUTE_AND_FLIP else gumbel_noisy_max
         return made(self.scale, size)
 

@@ -128,7 +128,7 @@ class Noise(Opaque):
         self._prepared: dict[str, Callable[[Sensitive[Any]], Any]] = {}
 
     def prepare_draws(self, draws: Iterable[tuple[Spend, Mechanism[Any]]]) -> None:
-        """Draw the noise of a whole plan before the first step, that of one mechanism together."""
+        """Draw a whole plan's noise ahead, each mechanism's at once, held for `release`; nothing is recorded."""
         for mechanism, run in groupby(draws, key=itemgetter(1)):
             spends = [spend for spend, _ in run]
             if isinstance(mechanism, Additive):

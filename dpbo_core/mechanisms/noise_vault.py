@@ -103,7 +103,7 @@ class NoiseVault:
         return self._save(replace(contents, looks={**contents.looks, name: LookNoise(_random_identity(), draw())}))
 
     def compared(self, contents: VaultContents, name: str, *, above: bool) -> VaultContents:
-        """The secret noise with the result of the look (check) `name`, on disk when this returns."""
+        """Add the result `above` of the look (check) `name` to the secret noise, write it to disk and return it."""
         look = replace(contents.looks[name], above=above)
         return self._save(replace(contents, looks={**contents.looks, name: look}))
 

@@ -17,7 +17,7 @@ def discrete_laplace(scale: float) -> Any:
 
 
 def discrete_gaussian(scale: float, *, moves: Literal["i64", "f64"]) -> Any:
-    """OpenDP's discrete Gaussian measurement on integer vectors, in ρ; `moves` is its ℓ₂ sensitivity's type."""
+    """OpenDP's discrete Gaussian measurement on integer vectors, priced in ρ; ℓ₂ distances are of type `moves`."""
     distance = opendp().metrics.l2_distance(T=moves)
     return opendp().measurements.make_gaussian(_integer_domain(), distance, scale=scale)
 

@@ -35,7 +35,7 @@ class RandomProjection:
     keep: Callable[[Table], str]
 
     def spend(self, what: str) -> Spend:
-        """The paper's claimed price of a projection; only datasets declared public are ever charged with it."""
+        """The price that Kharkovskii et al. (2020) claim for a projection; only public datasets are charged it."""
         return Spend(
             what=what,
             mechanism="random projection",
@@ -47,7 +47,9 @@ class RandomProjection:
         )
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[Table]], str]:
-        """Draw M, not by `source`: a function that multiplies a table by it, stores that and returns its digest."""
+        """Draw a Gaussian matrix, not by `source`, at no checked price: a function that projects a table by it,
+        stores the result and returns its digest.
+        """
         del spend, source
         # Kharkovskii et al. 2020, Alg. 1, line 3; by the operating system's entropy
         M = np.random.default_rng().standard_normal(self.shape)

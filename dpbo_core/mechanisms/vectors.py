@@ -33,7 +33,7 @@ from dpbo_core.theorems.canonne_kamath_steinke_2020 import theorem_14_sigma
 
 
 def poisson_sample(n_records: int, rate: float, source: NoiseSource) -> NDArray[np.bool_]:
-    """A Poisson sample of the records, a mask (n,): each joins with probability ⌊2⁶⁴q⌋/2⁶⁴ ≤ q."""
+    """A Poisson sample of the records, a mask (n,): each joins with probability `rate`, rounded down to 2⁻⁶⁴."""
     if rate >= 1.0:
         return np.ones(n_records, dtype=np.bool_)
     threshold = np.uint64(int(rate * 2.0**64))  # scaling by a power of two is exact

@@ -157,7 +157,9 @@ class DpHypo:
 
     @property
     def share(self) -> float:
-        """The share of a trial's cost for its noised score, the rest being training's; 1 if people are disjoint."""
+        """The share of a trial's cost for its noised score, the rest being training's: 1 if people are disjoint;
+        where unstated 0.25, or 0.1 for a single training.
+        """
         if self.people == "disjoint":
             return 1.0
         usual = 0.1 if self.trains_once else 0.25
@@ -261,7 +263,7 @@ class DpHypo:
         return 1.0 if self.inverse_temperature is None else self.inverse_temperature
 
     def law(self, problem: Problem) -> Stopping:
-        """The distribution of the number of trials K: always 1 for "one", else of mean `steps` of the study.
+        """The distribution of the number of trials K: always 1 if `stopping` is "one", else of mean `search.steps`.
 
         Raises:
             StudyInvalid: no such law has the study's `steps` as its mean.
@@ -271,7 +273,9 @@ class DpHypo:
     def _calibrated(
         self, problem: Problem, bounds: tuple[float, float] | None = None
     ) -> tuple[Trial, RepeatAndSelect]:
-        """The least noised trial that (ε, δ) pays for, else refused, and the selection; `bounds` None: its own."""
+        """The least noised trial that the study's (ε, δ) pays for, else refused, and the selection among such;
+        `bounds` replaces the method's own ratios (c, C).
+        """
         refuse_persons(problem, self.kind, "its price is proved for neighbours of equally many records alone")
         check_base(base_named(self.base), problem)
         if self.people == "disjoint" and (problem.training is None or problem.training.scored):
@@ -344,7 +348,7 @@ class DpHypo:
             )
 
     def _sampler(self, problem: Problem, trial: Trial, prior: NDArray[np.float64]) -> Sampler:
-        """The sampler of each trial's candidate before the first trial: uniform, or a Gaussian process."""
+        """A fresh sampler of the trials' candidates: by the prior alone, or by a Gaussian process's densities."""
         G = problem.score_range
         lower, upper = self.bounds
         if lower == 1.0 or upper == 1.0:  # the only density in the box is the prior

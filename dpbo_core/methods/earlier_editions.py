@@ -29,14 +29,16 @@ EQUAL = 1e-9  # relative: two numbers that were computed alike
 
 
 def chosen_and_scored(release: Release, *, choice: str, score: str) -> ReleasedScores:
-    """A release's one candidate and score, by the names of their draws; no choice without a draw named `choice`."""
+    """A release's one candidate and score, whose noise is the draw `score`; choice None without a draw `choice`."""
     point, spends = release.value["hyperparameters"], {spend.what: spend for spend in release.spends}
     deviation = 2.0**0.5 * spends[score].noise_scale * release.score_per_unit
     return ReleasedScores(point if choice in spends else None, ((point, float(release.value["score"]), deviation),))
 
 
 def steps_and_look(release: Release, look: str) -> ReleasedScores:
-    """The choice and scores in a released path: each step's and, of a draw named `look`, one more of the choice."""
+    """A released path's choice and scores: each step's and, if its interval is that of the draw named `look` alone,
+    the interval's middle.
+    """
     value, unit = release.value, release.score_per_unit
     scales = {spend.what: spend.noise_scale * unit for spend in release.spends}
     scores = [

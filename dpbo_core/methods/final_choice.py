@@ -44,7 +44,8 @@ MIXED_EVIDENCE = Evidence(
 
 
 def check_shares(final: float, look: float, by: FinalChoice) -> None:
-    """Refuse shares of a budget that leave none for the search's steps, or nothing for a paid final choice.
+    """Refuse a budget's shares for the final choice and the look at its score that leave the search's steps none,
+    or are 0 for a paid final choice.
 
     Args:
         final: s.
@@ -69,7 +70,7 @@ def check_shares(final: float, look: float, by: FinalChoice) -> None:
 
 
 def selection(problem: Problem, share: int, by: FinalChoice) -> PrivateSelection:
-    """The mechanism of the final private choice, at the largest ε within its share of the zCDP; refused if none.
+    """The mechanism of the final private choice, at the largest ε that `share` (ρ in 10⁻¹²) pays for, else refused.
 
     Args:
         problem: with the study's (ε, δ).

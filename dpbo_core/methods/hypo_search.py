@@ -242,7 +242,9 @@ class HypoSearch(Opaque):
         return make_release(self._method, self._problem, self._plan, noise, value)
 
     def _select(self, objective: Scorer, source: NoiseSource) -> dict[str, Any]:
-        """Run K trials of Framework 1: the best one's candidate, quality and model; candidate 0 if none worked."""
+        """Run a drawn number K of trials: the candidate, noised quality in steps, and model of the best, ties at
+        random; candidate 0 if none worked.
+        """
         sampler = self._make_sampler()  # Framework 1, line 1: nothing was tried, it knows nothing of any record
         K = self._mechanism.stopping.draw(source)  # Framework 1, line 3
         runs = K if self._mechanism.cap is None else self._mechanism.cap
@@ -264,7 +266,9 @@ class HypoSearch(Opaque):
         return {"candidate": best[1], "quality": best[0], "model": model_json(model, self._problem)}  # line 8
 
     def _try(self, index: int, objective: Scorer, source: NoiseSource) -> tuple[int, ScorableModel | None]:
-        """One trial (x, q) ~ M_λ: its noised score and model; one that fails is the worst, has none, and counts."""
+        """Train and score a candidate privately: the noised score in steps, and the model; one that fails is the
+        worst, has none, and counts.
+        """
 
         def trial() -> tuple[int, ScorableModel | None]:
             with np.errstate(all="ignore"):  # a warning that depends on a record must not be seen either
@@ -275,7 +279,7 @@ class HypoSearch(Opaque):
         return attempted(trial, (WORST, None))  # an error that depends on a record must not be seen
 
     def _train(self, index: int, objective: Scorer, source: NoiseSource) -> ScorableModel:
-        """The model x of one trial: private, or trained on the public set."""
+        """Train one trial's model at candidate `index`: privately, with noise by `source`, or on the public set."""
         if self._trial.training is None:
             return self._problem.train(index)
         records = objective.training

@@ -90,8 +90,8 @@ class NoisyGP(pricing.OnThePrior):
         _ = self.scale
 
     def proof(self, problem: Problem, uncapped: Sequence[pricing.Output]) -> tuple[Evidence, tuple[str, ...]]:
-        """How well the proof stands, and its assumptions; `uncapped` outputs rest on a theorem, not the range, and
-        a score among them is refused but for UCB.
+        """How well the proof stands, and its assumptions; `uncapped` outputs rest on a theorem, not the score
+        range, and a score among them is refused but for UCB.
 
         Raises:
             StudyInvalid: an acquisition that Theorem 3 does not speak of.
@@ -114,7 +114,9 @@ class NoisyGP(pricing.OnThePrior):
 
     @staticmethod
     def certificate_rules(release: Release) -> CertificateRules:
-        """What a certificate must state: a draw for each output; the prior where one pays less than the range."""
+        """What a certificate must state: a draw for each output, and the Gaussian-process prior where a theorem,
+        not the score's range, bounds one's sensitivity.
+        """
         draws, uncapped = pricing.certified_draws(release, "best score")
         return CertificateRules(
             draws,
@@ -124,7 +126,7 @@ class NoisyGP(pricing.OnThePrior):
         )
 
     def outlook(self, problem: Problem) -> Outlook:
-        """The expected error: Theorem 2's loss of the choice or Theorem 4's of the score, the larger."""
+        """The expected error by Kusner et al.: the score's (Theorem 4) or the choice's loss (2), the larger."""
         spends, error = self.plan(problem).spends, 0.0
         words = pricing.score_noise_words(problem, spends[-1])
         if self.outputs != "score":
@@ -145,7 +147,7 @@ class NoisyGP(pricing.OnThePrior):
         return UCB(delta=self.last_delta(problem) / events)  # Alg. 1, line 4
 
     def score_sensitivity(self, problem: Problem) -> float:
-        """Theorem 3's Δ in prior standard deviations: neighbours' max_t v_t differ more with probability ≤ δ."""
+        """Theorem 3's Δ, in prior deviations: neighbours' max_t v_t differ by more with probability ≤ δ."""
         return kusner_2015.theorem_3_sensitivity(
             n_candidates=len(problem.candidates),
             n_steps=problem.search.n_steps,
@@ -164,7 +166,7 @@ class NoisyGP(pricing.OnThePrior):
         return mechanism.spend("best score"), mechanism
 
     def _score_error(self, problem: Problem, spend: Spend) -> float:
-        """Theorem 4's bound on the score's error, with Laplace noise at its mean; at most range plus noise."""
+        """Kusner et al.'s Theorem 4: a bound on the score's error, in score units; at most range plus noise."""
         unit = self.score_spread * problem.score_range  # of the prior's scale
         T, delta = problem.search.n_steps, self.last_delta(problem)
         bound = kusner_2015.theorem_4_error_bound(
@@ -235,7 +237,7 @@ class ExactGP(pricing.OnThePrior):
         _ = self.scale
 
     def proof(self, problem: Problem, uncapped: Sequence[pricing.Output]) -> tuple[Evidence, tuple[str, ...]]:
-        """How well the proof stands, and its assumptions; `uncapped` outputs rest on a theorem, not the range."""
+        """How well the proof stands, and what it assumes; `uncapped` outputs rest on theorems, not the range."""
         del problem
         assumptions = (GP_PRIOR.name,) * bool(uncapped) + (DE_FREITAS_CONSTANTS.name,) * ("score" in uncapped)
         choice = self.outputs != "score"
@@ -258,7 +260,7 @@ class ExactGP(pricing.OnThePrior):
         return CertificateRules(draws, 0.0, assumed, relations=MEANS)
 
     def outlook(self, problem: Problem) -> Outlook:
-        """The expected error: Theorem 6's of the score or Theorem 2's loss of the choice, the larger."""
+        """The expected error by Kusner et al.: the score's (Theorem 6) or the choice's loss (2), the larger."""
         spends = [spend for spend, _ in self.draws(problem)]
         spend, error, words = spends[-1], 0.0, list[str]()
         if self.outputs != "score":
@@ -343,7 +345,7 @@ class NoisyGPSearch(Opaque):
         self._bo = BayesianSearch(posterior, method.acquisition(problem), problem.search.seed)
 
     def step(self, objective: Scorer, noise: Noise) -> None:
-        """Score a candidate with noise, v_t = f_V(λ_t) + N(0, σ²), and add that to the private posterior."""
+        """Score a candidate with noise, v_t = f_V(λ_t) + N(0, σ²), for the secret posterior; release nothing."""
         if self._noise is None:
             sigma, T = self._method.noise_variance**0.5, self._method.n_steps(self._problem)
             self._noise = noise.unreleased(lambda source: observation_noise(sigma, T, source))
