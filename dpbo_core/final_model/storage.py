@@ -178,7 +178,9 @@ def _library(estimator: Any) -> str:
 
 
 def _dumped(estimator: Any) -> bytes:
-    """The estimator in skops format; refused where a type in it would not be loaded again."""
+    """The estimator in skops format; refused if loading it would need another type than scikit-learn's, or a
+    function.
+    """
     from skops import io
 
     try:

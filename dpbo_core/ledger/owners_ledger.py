@@ -71,7 +71,8 @@ class OwnersLedger(RecordedStudies):
         largest_epsilon: float | None = None,
         a_day: float | None = None,
     ) -> bool:
-        """Open a dataset's cap, record its sources and limits (None: none); False if the same cap was open already.
+        """Open a dataset's cap, record its sources and limits (None: unchanged); False if the same cap was open
+        already.
 
         Args:
             budget: the cap.

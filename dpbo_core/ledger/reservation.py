@@ -56,7 +56,8 @@ class Reservation:
     def record(
         self, spend: Spend, draw: Callable[[], Mapping[str, Any]], *, check: Check | None = None
     ) -> Mapping[str, Any]:
-        """The recorded outcome of a priced draw; if none, `check` may refuse, else draw and record it as one.
+        """The recorded outcome of a priced draw; if none, it is drawn and recorded in one transaction, unless
+        `check` or the query's recorded release refuses that.
 
         The transaction is never tried again: if it fails, the draw in it is discarded, and nobody saw it.
 
@@ -83,7 +84,9 @@ class Reservation:
         return outcome
 
     def conclude(self, release: Release, *, check: Check | None = None) -> Release:
-        """Record the finished release, or read back the one recorded first; `check` sees the draws of a new one."""
+        """Record the finished release, with id, time and ledger added, or return the one recorded before; `check`
+        sees the draws of a new one and may refuse.
+        """
         with self._store.writing() as writer:
             stored = writer.connection.scalar(RELEASED, {"reservation": self._id})
             if stored is None:

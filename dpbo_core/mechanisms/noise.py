@@ -89,7 +89,8 @@ class Mechanism(Protocol[T]):
         """The price of one use of the mechanism, as a planned draw named `what`."""
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[T]], Any]:
-        """Check the price anew and draw the noise: a function, for one call, that applies it to a sensitive value.
+        """Check the price anew and draw the noise, unless that needs the value: a function, for one call, that
+        applies it to a sensitive value.
 
         What is returned serves once, and gives plain JSON: an integer, a table of what one draw releases, or the
         digest of one too large for the ledger.
@@ -101,7 +102,7 @@ class Additive(Mechanism[T], Protocol[T]):
     """A mechanism whose draws do not wait for a value, so that many cost little more than one."""
 
     def prepare_each(self, spends: Sequence[Spend], source: NoiseSource) -> list[Callable[[Sensitive[T]], Any]]:
-        """Draw noise for each price at once: functions that each add theirs to a sensitive value."""
+        """Draw noise for each price, refused above it: functions that add theirs, once, to a sensitive value."""
 
 
 class Recorder(Protocol):

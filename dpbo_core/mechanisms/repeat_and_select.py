@@ -136,7 +136,9 @@ class RepeatAndSelect:
         )
 
     def price(self) -> float:
-        """The ε of the whole choice among K trials by the theorems, its cap on K paid; ∞ where δ is too small."""
+        """The ε of the whole choice among K trials by the theorems, at the δ that a cap on K leaves; ∞ if too
+        little.
+        """
         delta = from_units(self.delta_units)
         if self.cap is not None:
             tail = self.stopping.tail(self.cap)

@@ -90,8 +90,8 @@ class NoisyGP(pricing.OnThePrior):
         _ = self.scale
 
     def proof(self, problem: Problem, uncapped: Sequence[pricing.Output]) -> tuple[Evidence, tuple[str, ...]]:
-        """How well the proof stands, and its assumptions; `uncapped` outputs rest on a theorem, not the score
-        range, and a score among them is refused but for UCB.
+        """The proof's standing and assumptions; `uncapped` outputs rest on a theorem, not on the score's range, and
+        a score among them is refused but for UCB.
 
         Raises:
             StudyInvalid: an acquisition that Theorem 3 does not speak of.
@@ -237,7 +237,7 @@ class ExactGP(pricing.OnThePrior):
         _ = self.scale
 
     def proof(self, problem: Problem, uncapped: Sequence[pricing.Output]) -> tuple[Evidence, tuple[str, ...]]:
-        """How well the proof stands, and what it assumes; `uncapped` outputs rest on theorems, not the range."""
+        """The proof's standing and assumptions; `uncapped` outputs rest on a theorem, not on the score's range."""
         del problem
         assumptions = (GP_PRIOR.name,) * bool(uncapped) + (DE_FREITAS_CONSTANTS.name,) * ("score" in uncapped)
         choice = self.outputs != "score"
