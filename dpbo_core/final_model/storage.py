@@ -178,9 +178,7 @@ def _library(estimator: Any) -> str:
 
 
 def _dumped(estimator: Any) -> bytes:
-    """The estimator in skops format; refused if loading it would need another type than scikit-learn's, or a
-    function.
-    """
+    """The estimator in skops format; refused if loading it needed a function or a type not scikit-learn's."""
     from skops import io
 
     try:

@@ -71,8 +71,7 @@ class OwnersLedger(RecordedStudies):
         largest_epsilon: float | None = None,
         a_day: float | None = None,
     ) -> bool:
-        """Open a dataset's cap, record its sources and limits (None: unchanged); False if the same cap was open
-        already.
+        """Open a dataset's cap, record its sources and limits (None: unchanged); False if the same cap was open.
 
         Args:
             budget: the cap.

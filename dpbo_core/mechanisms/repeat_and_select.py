@@ -136,9 +136,7 @@ class RepeatAndSelect:
         )
 
     def price(self) -> float:
-        """The ε of the whole choice among K trials by the theorems, at the δ that a cap on K leaves; ∞ if too
-        little.
-        """
+        """The ε of the whole choice among K trials by the theorems, at the δ a cap on K leaves; ∞ if too low."""
         delta = from_units(self.delta_units)
         if self.cap is not None:
             tail = self.stopping.tail(self.cap)
