@@ -251,7 +251,7 @@ class ExactGP(pricing.OnThePrior):
 
     @staticmethod
     def certificate_rules(release: Release) -> CertificateRules:
-        """What a certificate must state: a draw for each output; prior and constants, unless the range caps Δ."""
+        """What a certificate must state: a draw for each output; prior and constants where the range caps no Δ."""
         draws, uncapped = pricing.certified_draws(release, "last score")
         constants = "last score" in uncapped
         if "best candidate" in draws and constants:
@@ -284,7 +284,8 @@ class ExactGP(pricing.OnThePrior):
         return ExactGPSearch(self, problem, plan)
 
     def score_sensitivity(self, problem: Problem) -> float:
-        """Theorem 5's Δ in prior deviations: f_V(λ_T) moves more with probability ≤ δ; refused without A and τ.
+        """Theorem 5's bound on the change of the last score, in prior deviations, exceeded with probability ≤ δ;
+        refused without A and τ, or where a choice is released too and the range is no smaller bound.
 
         Raises:
             StudyInvalid: no constants or no theorem for the score that is asked for.
@@ -374,7 +375,7 @@ class ExactGPSearch(Opaque):
         self._bo = BranchAndBound(problem.candidates.encoded, stated_kernel(problem))
 
     def step(self, objective: Scorer, noise: Noise) -> None:
-        """Score the candidate of the largest upper bound, noised if a choice will be released; nothing leaves."""
+        """Score the candidate of the largest upper bound for the search, noised if a choice will be released."""
         if self._noise is None:
             T = self._method.n_steps(self._problem)
             self._noise = Sensitive((0.0,) * T)

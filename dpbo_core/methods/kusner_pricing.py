@@ -117,7 +117,7 @@ class PriorScale:
         return 1.0 / self.spread
 
     def to_prior(self, total: int, range_steps: int) -> float:
-        """The score that an exact integer sum stands for, in standard units of the Gaussian process prior."""
+        """An exact integer sum (perfect: `range_steps`) as a score in prior deviations from the prior mean."""
         return ScoreMap(self.center, self.spread, 1.0).mapped(total / range_steps)
 
     def to_steps(self, z: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -127,11 +127,11 @@ class PriorScale:
         return np.asarray(np.clip(steps, *limits), dtype=np.int64)
 
     def binds(self, sensitivity: float) -> bool:
-        """Whether the range caps what is released: True with `cap_at_range` and a `sensitivity` of at least it."""
+        """Whether the score's range serves instead of `sensitivity`: with `cap_at_range`, where it is no larger."""
         return self.capped and sensitivity >= self.width
 
     def sensitivity_steps(self, sensitivity: float) -> int:
-        """The sensitivity in grid steps, rounded up, plus one; the range where that binds; refused if huge."""
+        """The sensitivity in grid steps, rounded up, plus one; 2²⁴ where the range caps it; refused if huge."""
         if self.binds(sensitivity):
             return GRID
         steps = sensitivity / self.width * GRID
@@ -169,13 +169,14 @@ def check_prior(dataset_similarity: float, noise_variance: float) -> None:
 
 
 def _up_to(delta_units: int, spend: Spend) -> Spend:
-    """The draw `spend` with an ε that holds only up to δ, and so priced ε²/2 in zCDP, rounded up."""
+    """The draw `spend` with the δ up to which its ε holds, and so a zCDP price of ε²/2, rounded up."""
     epsilon = from_units(spend.epsilon_units or 0)
     return replace(spend, delta_units=delta_units, rho_units=spent_units(0.5 * epsilon**2 * (1.0 + 1e-12)))
 
 
 def certified_draws(release: Release, score: str) -> tuple[dict[str, tuple[str, ...]], set[str]]:
-    """Draw → mechanisms that a certificate must state, the score's draw `score`; and draws that rest on the prior.
+    """The draws that a certificate must state, name → mechanisms (the score's is named `score`), and the names of
+    those that rest on the prior.
 
     Raises:
         ValueError, KeyError: the release is none of these two methods.
@@ -192,7 +193,9 @@ def certified_draws(release: Release, score: str) -> tuple[dict[str, tuple[str, 
 
 
 def choice_outlook(problem: Problem, scale: PriorScale, spend: Spend) -> tuple[float, str]:
-    """Theorem 2's loss of the private choice (exceeded with probability e⁻¹), as a number and as a sentence."""
+    """Theorem 2's loss of the private choice (exceeded with probability e⁻¹), at most the range, and a sentence on
+    it, or on the odds of the best candidate where the range caps Δ.
+    """
     loss = kusner_2015.theorem_2_utility_bound(
         n_candidates=len(problem.candidates),
         sensitivity=spend.sensitivity,
@@ -225,7 +228,7 @@ def _best_words(problem: Problem, spend: Spend) -> str:
 
 
 def checked_rate(problem: Problem, A: float, tau: float) -> float:
-    """Theorem 5's bound on the last sample's distance from the maximum, at checked constants A and τ.
+    """Theorem 5's bound on how far the last score is below the largest; refused unless A, τ > 0 and T ≥ 2.
 
     Raises:
         StudyInvalid: they are not positive numbers, or T < 2.
@@ -327,11 +330,11 @@ class OnThePrior(ABC):
         return bounds
 
     def last_delta(self, problem: Problem) -> float:
-        """The δ of the last released output, which is the score where one is released."""
+        """The share of the study's δ that the last released output gets: the score, where one is released."""
         return from_units(self._deltas(problem)[-1])
 
     def _deltas(self, problem: Problem) -> tuple[int, ...]:
-        """The δ of each released output, in 10⁻¹²."""
+        """The study's δ in 10⁻¹², split evenly over the released outputs (choice, score)."""
         return split_delta(problem, (1.0, 1.0) if self.outputs == "both" else (1.0,))
 
     @abstractmethod

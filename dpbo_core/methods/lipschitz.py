@@ -113,7 +113,7 @@ class Lipschitz:
         return self.scores_all
 
     def n_steps(self, problem: Problem) -> int:
-        """The number T of steps, `[search] steps`: of a path a scored model each, of all Λ a chunk each."""
+        """The number T of steps: one for each model on a path, or for each chunk of all of Λ (at most |Λ|)."""
         steps = problem.search.n_steps
         return min(steps, len(problem.candidates)) if self.scores_all else steps
 
@@ -172,7 +172,8 @@ class Lipschitz:
         return DiscreteLaplace(self._sensitivity_steps(problem), epsilon, problem.score_per_step)
 
     def _sensitivity_steps(self, problem: Problem) -> int:
-        """The sensitivity Δ of the best score, in whole steps of the integer sum, rounded up.
+        """The sensitivity Δ of the best score, in whole steps of the integer sum, rounded up; a path is refused
+        where each person counts once.
 
         Where each person counts once the two ends of a path differ for every person present, how many these are is
         private, and the clamp at n_p does not bound it. All of Λ moves by R: an absent person scores φ(0).
@@ -214,7 +215,7 @@ class Lipschitz:
         )
 
     def _as_printed(self, problem: Problem) -> float:
-        """The sensitivity Δ as printed in Theorem 7 (k = 1 in the paper)."""
+        """The sensitivity Δ of Theorem 7 as printed, in units of the score, which is smaller than the true one."""
         lambda_min, lambda_max = _ends(problem)
         return kusner_2015.theorem_7_sensitivity(
             n_validation=problem.n_averaged,
@@ -270,7 +271,7 @@ class WholePath(BestScore):
         self._left, self._trained = len(problem.candidates), list[ScorableModel]()
 
     def step(self, objective: Scorer, noise: Noise) -> None:  # noqa: ARG002  no noise before the end
-        """Train and score the next chunk of Λ; where files are read, all or as many as fit in one reading."""
+        """Train the next chunk of Λ and score it; if files are read, together with all that fit in one reading."""
         together = models_at_once(objective, self._problem.scored_together)
         for index in next(self._chunks):
             self._trained.append(self._problem.train(int(index)))
@@ -297,7 +298,7 @@ class LipschitzSearch(BestScore):
         self._models = dict[int, ScorableModel]()
 
     def step(self, objective: Scorer, noise: Noise) -> None:  # noqa: ARG002  no noise before the end
-        """Train the next chunk of a public order of Λ, whatever was seen, and add one raw score to the search."""
+        """Train the next chunk of a public order of Λ, then score one trained candidate that the search picks."""
         self._models |= {int(index): self._problem.train(int(index)) for index in next(self._chunks)}
         index = self._bo.ask(among=np.array(sorted(self._models)))
         total = objective.evaluate(self._models[index]).expose()  # Alg. 3, line 2

@@ -76,13 +76,15 @@ def unit_of(problem: Problem) -> Unit:
 
 
 def unit_drawn(pairs: PairCount, drawn: int, deviation: float, beside: float) -> Unit:
-    """The map from noised integer to score by a noised pair count `drawn`, its deviation and the public score."""
+    """The map from noised integer to score, given a noised pair count `drawn` (clamped here), its `deviation`, and
+    the public score `beside` that scores are counted from.
+    """
     n_pairs = min(max(drawn, pairs.fewest_likely), pairs.range_steps)
     return Unit(1.0 / n_pairs, beside, deviation / n_pairs)
 
 
 def shares_of(problem: Problem, whole: float) -> tuple[float, ...]:
-    """The shares of ε for the number of pairs, if pairs are counted, and for the score, adding up to `whole`."""
+    """The part `whole` of ε, split into one for the number of pairs and one for the score if pairs are counted."""
     if in_pairs(problem) is None:
         return (whole,)
     return whole * SHARE_OF_PAIRS, whole * (1.0 - SHARE_OF_PAIRS)
@@ -128,7 +130,7 @@ def on_grid(share: float) -> float:
 
 
 def one_unit_moves(release: Release) -> float:
-    """The least sensitivity that a release's draws may state, in their units of score: what one record moves.
+    """What one record moves a released score by, in its units: the least sensitivity that its draws may state.
 
     Raises:
         KeyError, TypeError, ValueError: the facts do not say.
@@ -143,7 +145,7 @@ def one_unit_moves(release: Release) -> float:
 
 
 def relations_of(release: Release) -> tuple[NeighboringRelation, ...]:
-    """The neighbouring relations that a release can be about: single records alone where pairs are counted."""
+    """The neighbouring relations that a release can be about: replace_one alone where pairs are counted."""
     return (NeighboringRelation.REPLACE_ONE,) if COUNTS in release.facts else MEANS
 
 

@@ -88,7 +88,7 @@ def too_small(problem: Problem) -> StudyInvalid:
 
 
 def refuse_persons(problem: Problem, kind: str, cause: str) -> None:
-    """Refuse a method without a proof for scores that average each person's mean once.
+    """Refuse, for the method `kind` and the `cause`, a study where each person's mean score counts once.
 
     Raises:
         StudyInvalid: the study counts so.

@@ -125,7 +125,8 @@ class PrivateGrid:
 
     @staticmethod
     def forms(problem: Problem) -> tuple["PrivateGrid", ...]:
-        """The one variant that the advice compares: by public scores a list or shortlist, without them all Λ.
+        """The one variant that the advice compares: with public scores the candidates tried there (where
+        `enforced`, a shortlist), else all of Λ.
 
         Where every record is scored in a process of its own scoring is the cost: then as many as there are steps.
         """
@@ -138,7 +139,7 @@ class PrivateGrid:
         return (PrivateGrid(evaluate="tried", base_measure="public", paired=paired, editions=planned),)
 
     def simulated(self, problem: Problem) -> Simulated:
-        """What this method is in the simulations of `dpbo plan`: a choice among all of Λ, or among a subset."""
+        """This method's form in the simulations of `dpbo plan`, and the numbers of records that have its noise."""
         spends, metric_per_score = self.plan(problem).spends, problem.metric_per_step / problem.score_per_step
         choice, score = (
             spend.noise_scale * metric_per_score / problem.score_range for spend in (spends[0], spends[-1])
@@ -208,7 +209,7 @@ class PrivateGrid:
         return searched(problem, self._trials(problem)) if self._asks_public else problem
 
     def cross_validated(self, problem: Problem) -> tuple[int, ...]:
-        """Indices of the candidates whose public scores the search begins with; empty where it uses none."""
+        """Indices of the candidates that the public search tries in any case; empty where there is none."""
         return required_trials(problem, self._trials(problem)) if self._asks_public else ()
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "GridSearch":
@@ -248,7 +249,7 @@ class PrivateGrid:
         return listed, pair, self._moved(problem, listed, start)
 
     def _moved(self, problem: Problem, listed: tuple[int, ...], start: NDArray[np.float64]) -> NDArray[np.int64]:
-        """The candidates' head start in whole steps of the sum, moved towards what earlier runs chose."""
+        """The `listed` candidates' head start, moved towards earlier editions' choices; whole steps, at most 0."""
         choices = [edition.choice for edition in problem.earlier or ()]
         if any(choice is not None for choice in choices):
             scale = self._mechanisms(problem)[0].scale

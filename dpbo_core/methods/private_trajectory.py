@@ -126,7 +126,7 @@ class PrivateTrajectory:
         return PrivateTrajectory(prior="public"), PrivateTrajectory()
 
     def simulated(self, problem: Problem) -> Simulated:
-        """What this method is in the simulations of `dpbo plan`, by the noise of one observed score."""
+        """This method's form in the simulations of `dpbo plan`, and the number of records that has its noise."""
         if self.final_choice == "permute_and_flip":
             plain = replace(self, final_choice="exponential", final_share=None, look_share=None)
             path = plain.simulated(problem)
@@ -208,7 +208,7 @@ class PrivateTrajectory:
         return searched(problem, self.public_trials) if self.prior == "public" else problem
 
     def cross_validated(self, problem: Problem) -> tuple[int, ...]:
-        """Indices of the candidates whose public scores the prior begins with; empty where it is flat."""
+        """Indices of the candidates that the public search tries in any case; empty where the prior is flat."""
         return required_trials(problem, self.public_trials) if self.prior == "public" else ()
 
     def guess(self, problem: Problem) -> NDArray[np.float64] | None:
@@ -285,7 +285,7 @@ class PrivateTrajectory:
 
 
 def _gaussian(problem: Problem, rho: int) -> DiscreteGaussian:
-    """The discrete Gaussian on one score at its share of ρ*, in 10⁻¹²."""
+    """The discrete Gaussian on a score or pair count, for a zCDP price `rho` in 10⁻¹²; refused below 1."""
     if rho < 1:
         raise too_small(problem)
     return DiscreteGaussian(problem.record_steps, rho, problem.score_per_step)
@@ -398,7 +398,7 @@ class TrajectorySearch(Opaque):
         return self._scored[index]
 
     def _observed(self, total: Sensitive[int]) -> Sensitive[int]:
-        """The integer that noise is added to: the sum, or of pairs B = C₂ − ⌊rD⌋."""
+        """The integer that noise is added to: the sum; of pairs C₂ − ⌊rD⌋, with a public score r and D pairs."""
         return total if self._all_pairs is None else shifted(total, self._all_pairs, self._beside)
 
     def _released_step(self, t: int) -> Released:
@@ -411,7 +411,7 @@ class TrajectorySearch(Opaque):
         }
 
     def _search(self) -> tuple[ScoreMap, AveragedSearch | LearningSearch]:
-        """How scores map to the prior's units, and the search before this run's first observation."""
+        """The map from scores to the prior's units, and a new search that starts with earlier editions' scores."""
         problem, search = self._problem, self._problem.search
         public = self._method.guess(problem)
         centre = CENTRE * problem.score_range if public is None else float(public.mean())

@@ -65,7 +65,7 @@ class Public:
         return (Public(),)
 
     def simulated(self, problem: Problem) -> Simulated:
-        """What this method is in the simulations of `dpbo plan`: a choice without noise."""
+        """This method's form in the simulations of `dpbo plan`, and the number of records that has its noise."""
         metric_per_score = problem.metric_per_step / problem.score_per_step
         records = problem.score_range / (self.plan(problem).spends[-1].noise_scale * metric_per_score)
         return Simulated(self.kind, records, records)

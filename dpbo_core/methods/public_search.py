@@ -56,7 +56,8 @@ def searched(problem: Problem, trials: int) -> Problem:
 
 
 def search_on_public_data(problem: Problem, trials: int) -> PublicSearch:
-    """Cross-validate `trials` candidates, half spread evenly, half by a search; what the problem has is kept.
+    """Cross-validate `trials` candidates, half spread evenly, half by a search; or the problem's own results, where
+    they are of this search and as many.
 
     Args:
         problem: with its trainer.
@@ -154,7 +155,8 @@ def head_start(
 
 
 def base_measure(problem: Problem, scores: NDArray[np.float64], noise_scale: float) -> NDArray[np.float64]:
-    """The prior π₀ ∝ (1 + (p⁺ − p)/τ)⁻² from public scores p, mixed with a uniform share of 1/500.
+    """Public weights of candidates for a private choice, (n,), ∝ (1 + (p⁺ − p)/τ)⁻² from public scores p, mixed
+    with a uniform share of 1/500.
 
     A candidate that the public set puts D below its best is handicapped by 2·log(1 + D/τ) noise scales, and never
     by more than log N + log 500: what misleads costs a few noise scales and cannot shut out the best. Where the
@@ -175,7 +177,8 @@ def base_measure(problem: Problem, scores: NDArray[np.float64], noise_scale: flo
 
 
 def pairing(problem: Problem, public_search: PublicSearch, noise_scale: float) -> Pairing | None:
-    """The candidate that others are compared with, and the clip of differences; None where it gains nothing.
+    """The candidate that others are compared with, and the bound in steps that differences are clipped to; None
+    where comparing in pairs gains nothing.
 
     A bound makes the noise smaller, and moves a mean difference of heavy-tailed scores. Taken is the bound with the
     least sum of the two, on public records and among the candidates that are best there. Where the noise is small

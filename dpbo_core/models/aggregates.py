@@ -114,14 +114,14 @@ class PairCount:
 
     @property
     def metric_per_step(self) -> float:
-        """The AUC that a change of 1 in C₂ (twice the right pairs) stands for at `share` positives, else at ½."""
+        """The AUC that a change of 1 in C₂ (twice the right pairs) stands for at `share` positives (None: ½)."""
         share = EVEN if self.share is None else self.share
         return 1.0 / (2.0 * self.n_records**2 * share * (1.0 - share))
 
     @property
     def fewest_likely(self) -> int:
-        """The D = 2PQ (P, Q the classes' records) below which a noisy one is taken for noise: a quarter of what
-        the public `share` predicts, at least that of a single record in a class.
+        """The least D = 2PQ (P, Q the classes' sizes) that a noisy one is raised to: a quarter of what the public
+        `share` predicts, and at least that of a single record in a class.
         """
         least = max(1, 2 * (self.n_records - 1))
         if self.share is None:

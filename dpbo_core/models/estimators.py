@@ -312,7 +312,7 @@ class FittedEstimator(ScorableModel):
 
     @property
     def of_trees(self) -> bool:
-        """Whether it is scikit-learn's own tree or forest, which casts rows to single precision unchanged."""
+        """Whether it is scikit-learn's own tree or forest, which takes rows in single precision as they are."""
         return type(self.estimator).__module__ in _TREES and self.columns is None
 
     @property
@@ -357,14 +357,14 @@ class FittedEstimator(ScorableModel):
     def batch_scores(
         self, rows: NDArray[np.float64], truth: NDArray[Any], score: RecordScore
     ) -> NDArray[np.float64]:
-        """Scores of rows (k, d) predicted in one batch: entry i depends on k, i, row i and truth i."""
+        """Unclipped scores (k,) of rows (k, d) in one batch, 0 if unusable; entry i is by k, i, row i, truth i."""
         prepared = self.prepared(rows)
         return self._batch_scores(prepared.rows, prepared.sound, truth, score)
 
     def _batch_scores(
         self, rows: NDArray[Any], sound: NDArray[np.bool_], truth: NDArray[Any], score: RecordScore
     ) -> NDArray[np.float64]:
-        """Each record's score from one batch of predictions; 0 where the estimator fails on its row."""
+        """Each record's unclipped score from one batch; 0 where not `sound`, or where the estimator fails."""
         outcome = self.outcome(rows, score.needs)
         if outcome is None:
             sound = sound.copy()

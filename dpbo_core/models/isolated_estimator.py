@@ -93,7 +93,7 @@ def predictions(estimator: Any, verb: str, rows: Any) -> NDArray[Any]:
 
 
 def opened(estimator: Any) -> Any:
-    """The estimator itself, taken out of the wrapper that makes its data frame."""
+    """The estimator itself, taken out of the wrapper that makes its data frame, if it is in one."""
     return estimator.estimator if isinstance(estimator, OfRows) else estimator
 
 

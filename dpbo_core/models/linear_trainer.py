@@ -83,7 +83,7 @@ class LinearTrainer:
         return LogisticPath(self._signed_rows) if self.loss == "logistic" and self.X.shape[1] <= LARGEST else None
 
     def public_score(self, point: Mapping[str, Any], *, seed: int) -> float:
-        """The cross-validated score at point["lambda"], in [0, G], trained cold, pairs within a fold; cached."""
+        """The cross-validated mean score at point["lambda"], in [0, G], or AUC of pairs within a fold; cached."""
         key = (float(point["lambda"]), seed)
         if key not in self._public_scores:
             if isinstance(self.score, PairScore):

@@ -28,7 +28,8 @@ ScoredBatch = Callable[[NDArray[np.float64], NDArray[Any]], NDArray[np.float64]]
 def scores_by_content(
     scored_batch: ScoredBatch, stand_in: NDArray[np.float64], X: NDArray[np.float64], truth: NDArray[Any]
 ) -> NDArray[np.float64]:
-    """Each record's score, (m,): element i depends on row i and truth i alone. Records make it raise nothing.
+    """Each record's score, (m,), of row i and truth i alone, in batches filled up with the public row `stand_in`;
+    no record makes it raise.
 
     Args:
         scored_batch: scores a batch; an element may follow from its place too, and not from other rows.

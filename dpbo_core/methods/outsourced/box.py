@@ -99,7 +99,7 @@ class Outsourced:
 
     @property
     def neighbours(self) -> Neighbours:
-        """Which tables count as neighbours, with the bound on their rows' lengths.
+        """Which tables count as neighbours, with the bound on their rows' lengths, which replace_one must have.
 
         Raises:
             StudyInvalid: a row may become any other, of whatever length.
@@ -115,7 +115,7 @@ class Outsourced:
         return AnyRow(self.norm_bound)
 
     def width(self, n_columns: int) -> int:
-        """The number of columns published, r; the gaussian transform never publishes more than there are."""
+        """The number of columns published, r: `dim`, or all; by the gaussian transform never more than all."""
         requested = n_columns if self.dim is None else self.dim
         return requested if self.transform == "published" else min(requested, n_columns)
 
@@ -236,7 +236,7 @@ class PrivateAnswers:
 
     @property
     def mechanism(self) -> DiscreteGaussian:
-        """The noise on one answer, in grid steps of (b − a)/2²⁴."""
+        """The noise on one answer, in grid steps of (high − low)/2²⁴."""
         return DiscreteGaussian(STEPS, _rho(self.epsilon, self.delta), (self.high - self.low) / STEPS)
 
     def plan(self, table: PrivacyGuarantee) -> PrivacyPlan:

@@ -173,7 +173,7 @@ def _product(X: NDArray[np.float64], P: NDArray[np.float64]) -> NDArray[np.float
 
 
 def algorithm_1_rows(table: Table, floor: float, order: NDArray[np.int64]) -> Sensitive[NDArray[np.float64]]:
-    """The centred rows, singular values `raised` by the floor ω, in the published order; unreadable ones are 0."""
+    """The rows for the published transform: unreadable cells 0, centred, singular values `raised`, in `order`."""
     X = np.stack([numbers(column) for column in table.columns.values()], axis=1)
     X = np.where(np.isfinite(X) & ~table.broken[:, None], X, 0.0)
     return Sensitive(raised(X, floor)[order])

@@ -173,7 +173,9 @@ def utility(box: Outsourced, n_rows: int, n_columns: int, expected: Expected) ->
 
 
 def _by_dim(box: Outsourced, n_rows: int, r: int, expected: Expected, scaled: float, bound: float) -> ByDim:
-    """The paper's bounds at r columns; `scaled` is the table's diameter in lengthscales, `bound` L on answers."""
+    """Floor, distortion and regret bound (∞: none) at r published columns; `scaled` is the table's diameter in
+    lengthscales, `bound` L on answers.
+    """
     floor = kharkovskii_2020.singular_value_floor(epsilon=box.epsilon, delta=box.delta, projection_dim=r)
     mu = 0.5 * expected.delta_ucb
     nu = kharkovskii_2020.lemma_1_distortion(n_rows=n_rows, failure_probability=mu, projection_dim=r)
@@ -192,7 +194,7 @@ def _by_dim(box: Outsourced, n_rows: int, r: int, expected: Expected, scaled: fl
 
 
 def _regret(n_rows: int, expected: Expected, approximation: float, bound: float) -> float:
-    """The regret bound of Theorem 3 with factor 1 in C₁ and C₂, of which the paper gives the order."""
+    """Theorem 3's bound on the total regret, with the factors in C₁ and C₂ that the paper leaves open set to 1."""
     signal, noise, T = expected.signal_variance, expected.noise_variance, expected.n_steps
     gain = 0.5 * T * math.log1p(signal / noise) if expected.information_gain is None else expected.information_gain
     return kharkovskii_2020.theorem_3_regret_bound(
@@ -206,7 +208,8 @@ def _regret(n_rows: int, expected: Expected, approximation: float, bound: float)
 
 
 def _can_dominate(T: int, d: int, scaled: float) -> bool | None:
-    """Whether T distinct rows can have a diagonally dominant covariance, as Theorem 3 assumes; None if T is huge.
+    """Whether T distinct rows of d numbers, at most `scaled` lengthscales apart, can have a diagonally dominant
+    covariance, as Theorem 3 assumes; None if T is huge.
 
     T balls of half the least distance s are disjoint, and lie within D + s/2 of one of the rows: T(s/2)^d ≤
     (D + s/2)^d, so two rows are within s = 2D/(T^{1/d} − 1), and their covariance alone may be too large.

@@ -208,7 +208,7 @@ def _replaced(kind: type) -> str:
 
 
 def _is_foreign(member: Any, owner: type) -> bool:
-    """Whether a class member is an object of another package, or code of no file that no dataclass generated."""
+    """Whether a class member is of another package, or code without a file that no dataclass generated."""
     packages = {owner.__module__.partition(".")[0], *sys.stdlib_module_names}
     package = type(member).__module__.partition(".")[0]
     if type(member) is imported(ASKS):  # in every class that derives from scikit-learn's; no verb of a study's

@@ -31,7 +31,7 @@ _GAP_FLOOR = 1e-12  # MATH: gap ← max(gap, 0) + 1e-12(1 + |P|)
 
 
 def default_tolerance(loss: str, regularization: float) -> float:
-    """The solver's tolerance τ_λ on the distance to the exact weights where a study names none; falls with λ.
+    """The tolerance τ_λ on the distance to the exact weights where none is named: logistic 1e-6, hinge 1e-5/√λ.
 
     Logistic: 1e-6. Hinge: 1e-5/√λ, that is a duality gap of 5e-11 at every λ; the gap's rounding floor alone
     (P ≤ 1 at the optimum) makes up to 2e-6/√λ of it, so 1e-6 could not be reached at λ = 1e-4.

@@ -66,7 +66,7 @@ class NearSteps:
 
     @classmethod
     def of(cls, slopes: NDArray[np.float64], score: object) -> "NearSteps | None":
-        """A fast scorer of L linear models, weights (d, L); None for L < 4, another score or too much rounding."""
+        """A fast scorer of L linear models, weights (d, L); None for L < 4, another score, or too much rounding."""
         n_models = slopes.shape[1]
         if n_models < MODELS_AT_LEAST or not isinstance(score, Steep | Accuracy):
             return None

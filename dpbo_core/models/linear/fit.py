@@ -199,7 +199,7 @@ def minimise(
     tolerance: float | None = None,
     start: Start | None = None,
 ) -> LinearModel:
-    """The certified linear model that `train` makes, of rows already signed; a logistic descent begins at `start`.
+    """The linear model of signed rows, refused unless certified to `tolerance`; a logistic one begins at `start`.
 
     The certificate is computed at what is returned, so it does not depend on the start.
     """

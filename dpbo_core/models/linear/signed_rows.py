@@ -66,7 +66,7 @@ class SignedRows:
 
     @property
     def summands(self) -> int:
-        """How many products each entry of a matrix-vector product adds up, from which its rounding is bounded."""
+        """The longest chain of additions in a sum over the rows, block by block, which bounds its rounding."""
         return int(self.blocks[0].stop) + len(self.blocks)
 
 

@@ -28,7 +28,7 @@ _HALVINGS = 40
 
 
 def minimise_tilted(Z: NDArray[np.float64], regularization: float, tilt: Vector, tolerance: float) -> Vector:
-    """The w (d,) within `tolerance` of the least mean logistic loss + (λ/2)‖w‖² + bᵀw/n, b the `tilt`."""
+    """The w (d,) at most `tolerance` from the minimiser of mean logistic loss + (λ/2)‖w‖² + bᵀw/n, b the `tilt`."""
     w = np.zeros(Z.shape[1])
     value, gradient, curvatures, certificate = _visit(Z, w, regularization, tilt)
     for _ in range(_NEWTON_STEPS):

@@ -45,7 +45,8 @@ class Alone:
     limits: Limits = field(default_factory=Limits)
 
     def scores(self, rows: NDArray[np.float64], truth: NDArray[Any], score: RecordScore) -> NDArray[np.float64]:
-        """Each record's score in [0, G], (m,), by a process of its own: 0 if that fails, Sealed if none can be had.
+        """Each record's score in [0, G], (m,), by its own process: 0 if that fails; raises Sealed if none is to be
+        had.
 
         Args:
             rows: (m, d).
@@ -70,7 +71,8 @@ def alone(
     needed_by: ModulesNeeded,
     limits: Limits | None = None,
 ) -> Alone:
-    """The estimator with a process per record, refused if no PUBLIC row is scored so, or slowly; fills `needed_by`.
+    """The estimator with a process per record, refused if no PUBLIC row can be scored so, or slowly; fills
+    `needed_by`.
 
     Args:
         estimator: fitted, or an `IsolatedEstimator`.

@@ -50,7 +50,7 @@ class Engine:
             raise not_to_be_had(next(message for message in messages if message))
 
     def steps(self, model: bytes, rows: NDArray[np.float64], truth: NDArray[Any]) -> NDArray[np.int64]:
-        """Each record's integer score, (m,), by a child process: 0 if that fails, Sealed if none can be had.
+        """Each record's integer score, (m,), by its own process: 0 if that fails, error Sealed if none can be had.
 
         Raises:
             Sealed: an image is gone, for lack of memory say.
