@@ -127,7 +127,7 @@ class PriorScale:
         return np.asarray(np.clip(steps, *limits), dtype=np.int64)
 
     def binds(self, sensitivity: float) -> bool:
-        """Whether the score's range serves instead of `sensitivity`: with `cap_at_range`, where it is no larger."""
+        """Whether the score's range caps this `sensitivity` (in prior deviations): never without `cap_at_range`."""
         return self.capped and sensitivity >= self.width
 
     def sensitivity_steps(self, sensitivity: float) -> int:

@@ -139,7 +139,7 @@ class PrivateGrid:
         return (PrivateGrid(evaluate="tried", base_measure="public", paired=paired, editions=planned),)
 
     def simulated(self, problem: Problem) -> Simulated:
-        """This method's form in the simulations of `dpbo plan`, and the numbers of records that have its noise."""
+        """This method's form in the simulations of `dpbo plan`, and at how many records that has the same noise."""
         spends, metric_per_score = self.plan(problem).spends, problem.metric_per_step / problem.score_per_step
         choice, score = (
             spend.noise_scale * metric_per_score / problem.score_range for spend in (spends[0], spends[-1])
@@ -290,7 +290,7 @@ class PrivateGrid:
         return selection, DiscreteLaplace(steps, score, per_step)
 
     def _for_many(self, problem: Problem) -> bool:
-        """Whether the study is one of many releases, by its own option or by what the cap is planned for."""
+        """Whether the study is one of many editions, by its own option or by what its budget is planned for."""
         return max(self.editions, problem.editions) >= MANY
 
     def _parts(self, problem: Problem) -> tuple[int, ...]:

@@ -126,7 +126,7 @@ class PrivateTrajectory:
         return PrivateTrajectory(prior="public"), PrivateTrajectory()
 
     def simulated(self, problem: Problem) -> Simulated:
-        """This method's form in the simulations of `dpbo plan`, and the number of records that has its noise."""
+        """This method's form in the simulations of `dpbo plan`, and at how many records that has the same noise."""
         if self.final_choice == "permute_and_flip":
             plain = replace(self, final_choice="exponential", final_share=None, look_share=None)
             path = plain.simulated(problem)

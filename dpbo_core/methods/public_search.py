@@ -90,7 +90,7 @@ def search_on_public_data(problem: Problem, trials: int) -> PublicSearch:
 
 
 def required_trials(problem: Problem, trials: int) -> tuple[int, ...]:
-    """Indices of candidates that a public search cross-validates in any case: all, or the half spread evenly.
+    """Indices of candidates that a public search tries in any case: all, or half of `trials`, spread evenly.
 
     Known before any score is, so they may be scored elsewhere and in any order.
     """
@@ -229,7 +229,7 @@ def _posterior(problem: Problem, tried: list[int], values: NDArray[np.float64]) 
 
 
 def _proposal(posterior: Posterior, tried: list[int]) -> int:
-    """The untried candidate with the largest upper confidence bound: a public score is the same each time."""
+    """The untried candidate with the largest upper confidence bound of the posterior, as an index."""
     bound = posterior.mean + math.sqrt(EXPLORATION) * posterior.std
     bound[tried] = -np.inf
     return int(np.argmax(bound.round(DIGITS)))

@@ -339,7 +339,7 @@ class FittedEstimator(ScorableModel):
         return PreparedRows(rows, sound)
 
     def prepares_like(self, other: "FittedEstimator") -> bool:
-        """Whether rows that `prepared` made for one model serve the other: both have the same stand-in row."""
+        """Whether rows that `prepared` made for one model serve the other: same stand-in row, form and columns."""
         return (
             self.alone is None
             and other.alone is None

@@ -60,7 +60,7 @@ class LinearTrainer:
         return len(self.X)
 
     def train(self, point: Mapping[str, Any]) -> LinearModel:
-        """The certified model at point["lambda"], trained once, from a start that λ and the rows alone decide."""
+        """The certified model at point["lambda"], cached, from a start that λ and the public rows alone decide."""
         regularization = float(point["lambda"])
         if regularization not in self._trained:
             self._trained[regularization] = minimise(

@@ -47,7 +47,7 @@ REFUTED = Evidence(
 
 
 def public_projection(n_columns: int, dim: int) -> NDArray[np.float64]:
-    """The public projection P, (d, min(r, d)): the first columns of a fixed random orthogonal matrix.
+    """The public projection P, (d, min(dim, d)): fixed random orthonormal columns, or the identity if dim ≥ d.
 
     A projection drawn in ignorance of the data keeps, on the average, r/d of every squared distance; the public
     choice costs nothing in privacy because the guarantee holds for every fixed P.
@@ -136,7 +136,9 @@ class Geometry:
 
 
 def image(table: Table, geometry: Geometry) -> Sensitive[NDArray[np.int64]]:
-    """The integers that a table's rows become before noise: clipped, projected and rounded to the grid."""
+    """The integers that a table's rows become before noise: clipped, projected, on the grid; unreadable: the
+    centre.
+    """
     raw = np.stack([numbers(column) for column in table.columns.values()], axis=1)
     return Sensitive(_image(raw, table.broken, geometry))
 

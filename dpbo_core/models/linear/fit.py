@@ -118,7 +118,7 @@ class LinearModel(ScorableModel):
 
     @classmethod
     def signed_steps(cls, models: Sequence[Self], records: Encoded, score: Score) -> Iterator[SignedSteps]:
-        """Blocks (sign, integer scores (r, L)), to add up by sign; −1 takes rows back that were counted."""
+        """Blocks (sign, integer scores (r, L)) that add up, by sign, to all records' scores: −1 takes rows back."""
         near = NearSteps.of(np.stack([model.weights for model in models], axis=1), score)
         if near is None:
             return super().signed_steps(models, records, score)

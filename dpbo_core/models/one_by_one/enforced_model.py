@@ -45,8 +45,8 @@ class Alone:
     limits: Limits = field(default_factory=Limits)
 
     def scores(self, rows: NDArray[np.float64], truth: NDArray[Any], score: RecordScore) -> NDArray[np.float64]:
-        """Each record's score in [0, G], (m,), by its own process: 0 if that fails; raises Sealed if none is to be
-        had.
+        """Each record's score in [0, G], (m,), by its own process: 0 if that fails; Sealed is raised if none
+        starts.
 
         Args:
             rows: (m, d).

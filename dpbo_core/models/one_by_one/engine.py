@@ -50,7 +50,7 @@ class Engine:
             raise not_to_be_had(next(message for message in messages if message))
 
     def steps(self, model: bytes, rows: NDArray[np.float64], truth: NDArray[Any]) -> NDArray[np.int64]:
-        """Each record's integer score, (m,), by its own process: 0 if that fails, error Sealed if none can be had.
+        """Each record's integer score, (m,), by its own process: 0 if that fails; Sealed is raised if none starts.
 
         Raises:
             Sealed: an image is gone, for lack of memory say.
@@ -113,7 +113,7 @@ def _engine(modules: tuple[str, ...], needed: tuple[str, ...], limits: Limits, p
 
 
 def scouted(model: bytes, record: Record, hidden: Sequence[str]) -> tuple[tuple[str, ...], str]:
-    """Predict a PUBLIC record in a separate process without the `hidden` packages: its imports, and its error."""
+    """Predict a PUBLIC record in its own process without the `hidden` packages: its modules, and error or ""."""
     handle = Handle(cores()[0])
     try:
         with in_memory(model) as file:

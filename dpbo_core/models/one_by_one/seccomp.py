@@ -142,7 +142,7 @@ class Filter:
 
 
 def no_clocks(machine: str) -> bytes:
-    """The seccomp filter of the process that children are forked from: all system calls but clocks."""
+    """The seccomp filter of the process that children are forked from: it refuses clocks, and allows all else."""
     lines = [*_load_at(_ARCHITECTURE), *_unless(_ARCHITECTURES[machine], [_return(_TRAP)]), *_load_at(_NUMBER)]
     for number in _call_numbers(_CLOCKS, machine):
         lines += _if(number, [_return(_ERRNO | errno.EACCES)])
