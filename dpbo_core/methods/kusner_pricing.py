@@ -339,7 +339,9 @@ class OnThePrior(ABC):
 
     @abstractmethod
     def proof(self, problem: Problem, uncapped: Sequence[Output]) -> tuple[Evidence, tuple[str, ...]]:
-        """How well the proof stands, and its assumptions; `uncapped` outputs rest on a theorem, not the range."""
+        """The evidence for the guarantee and its assumptions; `uncapped` outputs rest on a theorem, not on the
+        range.
+        """
 
     @abstractmethod
     def score_sensitivity(self, problem: Problem) -> float:

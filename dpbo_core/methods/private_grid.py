@@ -265,7 +265,7 @@ class PrivateGrid:
         return self.evaluate in ("tried", "public_shortlist") or self.base_measure == "public" or self.paired
 
     def _spread(self, problem: Problem) -> tuple[int, ...]:
-        """The candidates spread evenly over the cube, as indices; all of Λ where there are no more."""
+        """Indices of `n_steps` candidates spread evenly over the search space; all of Λ where there are no more."""
         return sobol_subset(problem.candidates, self.n_steps(problem), seed=problem.search.seed)
 
     def _trials(self, problem: Problem) -> int:

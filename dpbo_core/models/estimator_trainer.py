@@ -110,7 +110,7 @@ class EstimatorTrainer:
         return self._public_scores[key]
 
     def public_steps(self, point: Mapping[str, Any], *, seed: int) -> NDArray[np.int64]:
-        """Each public record's cross-validated score at `point`, (n,), as an integer; newest array cached."""
+        """Each public record's cross-validated score at `point`, (n,), from 0 to 2²⁴; newest array is cached."""
         key = _key(point, seed)
         if self._newest is None or self._newest[0] != key:
             steps = self.numbers(cross_validated_steps, point, seed, shape=(len(self.X),))
@@ -146,7 +146,7 @@ Work = Callable[[EstimatorTrainer, Mapping[str, Any], int], NDArray[Any]]
 
 
 def cross_validated_steps(trainer: EstimatorTrainer, point: Mapping[str, Any], seed: int) -> NDArray[np.int64]:
-    """Each public record's cross-validated score at `point`, (n,), as an integer; computed in this process."""
+    """Each public record's cross-validated score at `point`, (n,), from 0 to 2²⁴; computed in this process."""
     score, truth = trainer.score, trainer.truth
     if isinstance(score, PairScore):
         raise TypeError(OF_PAIRS)

@@ -93,7 +93,7 @@ class LinearTrainer:
         return self._public_scores[key]
 
     def public_steps(self, point: Mapping[str, Any], *, seed: int) -> NDArray[np.int64]:
-        """Each public record's margin score, (n,), as an integer, under the model trained without its fold."""
+        """Each public record's margin score from 0 to 2²⁴, (n,), under the model trained without its fold."""
         if isinstance(self.score, PairScore):
             raise TypeError(OF_PAIRS)
         scores = self.score.phi(self.public_margins(point, seed=seed))

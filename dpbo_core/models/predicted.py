@@ -118,7 +118,7 @@ class PredictionsTrainer:
         return int(steps.sum()) * self.score.score_range / (GRID * len(steps))
 
     def public_steps(self, point: Mapping[str, Any], *, seed: int) -> NDArray[np.int64]:  # noqa: ARG002  no folds
-        """Each public record's score, (n,), as an integer; refused where there are none; `seed` is unused."""
+        """Each public record's score from 0 to 2²⁴, (n,); refused where there are none; `seed` is unused."""
         if isinstance(self.score, PairScore):
             raise TypeError(OF_PAIRS)
         self._require_public_records()

@@ -71,7 +71,7 @@ def gradient_certificate(
 
 
 def certifiable(*, n_records: int, n_features: int, regularization: float, tilt_norm: float = 0.0) -> float:
-    """The least certificate τ_λ (logistic) that doubles surely reach, for any rows of norm at most 1; ∞ if none.
+    """The least certificate τ_λ (logistic) that double precision surely reaches on rows of norm ≤ 1; ∞ if none.
 
     At the exact minimiser O(w) ≤ O(0) = log 2, so ‖w‖ ≤ (β + √(β² + 2λ log 2))/λ with β = ‖b‖/n of a tilt b, and
     ‖w‖ ≤ (1 + β)/λ. There the certificate's rounding E (c̄ ≤ 1), the rounding that the computed gradient really has

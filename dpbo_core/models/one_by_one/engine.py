@@ -50,7 +50,8 @@ class Engine:
             raise not_to_be_had(next(message for message in messages if message))
 
     def steps(self, model: bytes, rows: NDArray[np.float64], truth: NDArray[Any]) -> NDArray[np.int64]:
-        """Each record's integer score, (m,), by its own process: 0 if that fails; Sealed is raised if none starts.
+        """Each record's score from 0 to 2²⁴, (m,), by its own process: 0 if that fails; Sealed is raised if none
+        starts.
 
         Raises:
             Sealed: an image is gone, for lack of memory say.
@@ -78,7 +79,7 @@ class Engine:
         return scores
 
     def trial(self, model: bytes, record: Record) -> tuple[int | None, int, float]:
-        """A PUBLIC record's integer score (None without one), its child's exit code, and its CPU seconds."""
+        """A PUBLIC record's score from 0 to 2²⁴ (None without one), its child's exit code, and its CPU seconds."""
         with self._lock, in_memory(model) as file:
             try:
                 answer, ending, seconds = self._handles[0].trial(file, record)

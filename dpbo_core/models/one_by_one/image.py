@@ -129,7 +129,7 @@ class Image:
         self._control.send(json.dumps(ending).encode())
 
     def _be_a_child(self, record: int, model: int, result: int) -> NoReturn:
-        """Score the record as a confined child, and exit without a word, whatever happens."""
+        """Score the record as a confined child, write the score to `result`, and exit silently whatever happens."""
         try:
             child.live(record, model, result, self._confine)
             self._exit(0)
