@@ -174,7 +174,9 @@ class PrivateGrid:
 
     @staticmethod
     def certificate_rules(release: Release) -> CertificateRules:
-        """What a certificate must state: a draw for the choice and one for its score, of means or of pairs."""
+        """What a certificate must state: a draw of the choice, one of its score, and one of the pairs' number if
+        any.
+        """
         laplace = tuple(DiscreteLaplace.WORTH)
         made = {CHOICE: tuple(PrivateSelection.WORTH), SCORE: laplace}
         if COUNTS in release.facts:

@@ -296,7 +296,7 @@ class FittedEstimator(ScorableModel):
 
     @classmethod
     def steps_of_all(cls, models: Sequence[Self], records: Encoded, score: Score) -> Integers:
-        """Each record's score under several models, (m, L), as integers from 0 to 2²⁴; rows are prepared once."""
+        """Each record's score from 0 to 2²⁴ under several models, (m, L); rows are prepared once if they may be."""
         if isinstance(score, MarginScore | PairScore) or not all(map(models[0].prepares_like, models)):
             return super().steps_of_all(models, records, score)
         rows = models[0].prepared(records.X)
