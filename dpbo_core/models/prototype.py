@@ -56,7 +56,7 @@ class Prototype:
         return {name: self.decode.get(name, {}).get(value, value) for name, value in hyperparameters.items()}
 
     def build(self, hyperparameters: Mapping[str, Any]) -> Any:
-        """An unfitted clone of the estimator with these hyperparameters, checked, its free `random_state`s seeded.
+        """An unfitted clone with these hyperparameters, free `random_state`s seeded; names it lacks are refused.
 
         Raises:
             StudyInvalid: a name it does not have, or a value it refuses.
@@ -70,11 +70,11 @@ class Prototype:
     def train(
         self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None, /, **hyperparameters: Any
     ) -> FittedEstimator:
-        """A clone fitted on public rows, with weights (n,) if any, at these hyperparameters."""
+        """A new clone of the estimator fitted on public rows at these hyperparameters, with weights (n,) if any."""
         return fitted(self.build(hyperparameters), X, y, weights, shown_as=self.name, columns=self.columns)
 
     def unlisted(self) -> str:
-        """Why the estimator or an axis's value is off the allowlist: the first such part, a version; "" if not."""
+        """The first part of the estimator or an axis's value off the allowlist, or a version off it; "" if none."""
         values = [value for names in self.decode.values() for value in names.values()]
         return next(filter(None, map(unlisted_part, [cloned(self.estimator), *values])), "")
 

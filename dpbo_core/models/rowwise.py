@@ -27,7 +27,8 @@ _FEW = 7  # rows that go together where not all are tried alone
 def check_rowwise(
     model: FittedEstimator, X_public: ArrayLike, *, needs: Verb = "predict", rows_alone: int = ROWS_TRIED
 ) -> NDArray[Any]:
-    """Refuse a model whose predictions depend on batch, order or neighbours; else those of up to 64 public rows.
+    """Predictions of up to 64 public rows, of which `rows_alone` are tried singly too; a model is refused if the
+    other rows or the order of a batch change them.
 
     Numbers may differ in their last digits where the SHAPE of the batch differs (linear algebra then adds in
     another order), never where the other rows of a batch of one shape do.

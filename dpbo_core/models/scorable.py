@@ -59,7 +59,7 @@ class ScorableModel(ABC):
 
     @classmethod
     def signed_steps(cls, models: Sequence[Self], records: Encoded, score: Score) -> Iterator[SignedSteps]:
-        """Blocks of integer scores (r, L), each with a sign: +1 to add it to the sum, −1 to subtract it.
+        """Blocks (r, L) of records' integer scores under `models`, each to be added (+1) or subtracted (−1).
 
         All together are `steps_of_all` of every record once. A block is good until the next.
         """
@@ -80,5 +80,5 @@ def usable(records: Encoded) -> NDArray[np.bool_]:
 
 
 def refusal(score: Score, scored_by: str) -> TypeError:
-    """The error for a score that a model cannot compute; `scored_by` says what scores such a model instead."""
+    """The TypeError, not raised, for a score that a model cannot compute: the text `scored_by`, or one on pairs."""
     return TypeError(OF_PAIRS if isinstance(score, PairScore) else scored_by)

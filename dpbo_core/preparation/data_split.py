@@ -86,7 +86,7 @@ class FileSplit:
 
     @classmethod
     def of(cls, spec: StudySpec, run: Run) -> "FileSplit":
-        """The public and sensitive files of a study, with the folder, workers and score that `run` allows."""
+        """A study's files, with the folder and workers of `run`, and its score function if the owner allowed it."""
         return cls(spec, run.folder, run.workers, allowed_score(spec, run.ledger))
 
     def public(self, problem: Problem) -> "PublicHalf":
@@ -115,7 +115,7 @@ class FileSplit:
         check_presence(self.spec, self.folder, public)
 
     def sensitive(self, public: "PublicHalf") -> Scorer:
-        """A sealed scorer of the sensitive records, read now or, of a folder, when scored. Only after reserving."""
+        """A sealed scorer of the sensitive records, read now, or when scored if a folder; only after the charge."""
         return sensitive_half(self.spec, self.folder, public, self.workers)
 
 
@@ -260,7 +260,7 @@ def validation_parts(spec: StudySpec, folder: str | Path) -> tuple[Part, ...]:
 
 
 def each_file(spec: StudySpec, names: tuple[str, ...]) -> tuple[StudySpec, ...]:
-    """The study once for each of the validation files `names`; the study itself where none is named."""
+    """Copies of the study, one for each validation file in `names`; the study itself where `names` is empty."""
     files = spec.data
     if not isinstance(files, PublicFiles | PersonFiles) or not names:
         return (spec,)
@@ -275,7 +275,7 @@ def sensitive_half(
     *,
     pooled: tuple[str, ...] = (),
 ) -> Scorer:
-    """A sealed scorer of the sensitive records, read now, or when scored if a folder. Call it only after reserving.
+    """A sealed scorer of the sensitive records, read now, or when scored if a folder; only after the charge.
 
     A folder of Parquet files is not read here: its parts are, one by one or by `workers`, when they are scored.
 
@@ -308,7 +308,7 @@ def sensitive_half(
 
 
 def _both_sensitive(spec: StudySpec, section: SensitiveData, folder: str | Path, public: PublicHalf) -> Objective:
-    """The scorer where training records are sensitive too; it scores on these where no validation file is named."""
+    """Read the SENSITIVE training records, and the validation file if there is one: their sealed scorer."""
     encode, score, n = public.preprocessing.transform, public.problem.score, facts_of(section).n_records
     trained_on, _ = training_table(spec, folder)
     data.check_record_count(trained_on.n_records, n, shown_as="the training set", key="n_training")
@@ -345,7 +345,7 @@ def _declared_half(spec: StudySpec, section: SensitiveData, folder: str | Path, 
 def records_of(
     spec: StudySpec, folder: str | Path, fitted: Preprocessing | None = None
 ) -> tuple[Table, tuple[Person, ...] | None]:
-    """Read the SENSITIVE records: they, and the person of each (None without persons). Only after reserving."""
+    """Read the SENSITIVE records: they, and the person of each (None without persons). Only after the charge."""
     section = spec.data
     if isinstance(section, SensitiveTraining):
         raise TypeError("there is no validation set")

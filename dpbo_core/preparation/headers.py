@@ -97,7 +97,8 @@ def public_header(spec: StudySpec, section: PublicFiles | PersonFiles, folder: s
 
 
 def check_files(spec: StudySpec, section: PublicFiles | PersonFiles, folder: str | Path) -> None:
-    """Refuse files that are missing, or of other columns or (unless it is private) another number of records.
+    """Refuse training or validation files that, by their headers, are missing or do not fit each other, or
+    validation files with another number of records than stated (unless that is private).
 
     Raises:
         StudyInvalid: it is not so. No record's content was looked at.
@@ -111,7 +112,9 @@ def check_validation(
     folder: str | Path,
     public: "PublicHalf | PublicHeader",
 ) -> None:
-    """Refuse a validation file, or folder, that is missing, of other columns or, unless private, another size."""
+    """Refuse a validation file or folder that is missing, is also the training file, or has by its headers other
+    columns or, unless private, another number of records.
+    """
     shown = section.validation
     place = place_of(folder, shown)
     parts = parts_of(place, shown_as=shown)

@@ -29,7 +29,7 @@ MOST = 8  # editions that a search begins with: at a slow drift older ones add l
 
 
 def learns(spec: StudySpec, method: Method, run: Run) -> bool:
-    """Whether the study takes part in learning: begins with earlier editions' releases, or gives its own to later.
+    """Whether the study learns from editions, or later ones from it: as it asks, or by default in a schedule.
 
     Args:
         spec: the study.
@@ -107,7 +107,9 @@ def _can_learn(method: Method) -> bool:
 
 
 def edition_of(release: Release, places: Mapping[str, int]) -> EarlierEdition:
-    """What an earlier edition's release says of today's candidates: scores and choice; none if unreadable."""
+    """The choice and scores in an earlier edition's release that are of today's candidates, as indices (`places`:
+    by canonical text); none if unreadable.
+    """
     method = METHODS.get(release.method)
     choice, scores = None, []
     if method is not None and method.traits.released_scores is not None:

@@ -72,8 +72,8 @@ def required_trainings(study: ResolvedStudy) -> tuple[int, ...]:
 
 
 def trained_first(method: Method, problem: Problem) -> tuple[int, ...]:
-    """Indices of the candidates to train before the charge: if the path is private all, of which over 4,096 are
-    refused; else none.
+    """Indices of the candidates to train before the charge: all if the search's path is private (more than 4,096
+    are refused), else none.
 
     Raises:
         StudyInvalid: Λ is too large for that.
@@ -153,7 +153,7 @@ class Remembering:
         return self.scores[key]
 
     def public_steps(self, point: Mapping[str, Value], *, seed: int) -> NDArray[np.int64]:
-        """Each public record's score, in whole steps, at a point under this seed; computed once."""
+        """Each public record's cross-validated score at a point under this seed, (n,), in grid steps; cached."""
         key = named(point), seed
         if key not in self.steps:
             self.steps[key] = self.trainer.public_steps(point, seed=seed)
@@ -180,7 +180,9 @@ def remembering(problem: Problem, precomputed: Precomputed | None) -> Problem:
 
 
 def publishing(problem: Problem, trained: TrainedModels) -> Problem:
-    """The problem with a trainer whose models never scored a sensitive record, so that they may be published."""
+    """The problem with a trainer that takes models from `trained`, which scored no sensitive record, or trains
+    anew, so that they may be published.
+    """
     return remembering(problem, Precomputed(trained=trained))
 
 
@@ -245,18 +247,18 @@ class PublicWork:
 
     @property
     def tries_out(self) -> bool:
-        """True where public training waits for the steps, so that one candidate is tried first; else False."""
+        """Whether one candidate is trained first as a mere trial, since public training waits for the steps."""
         if self._problem.training is not None or not self._problem.model.trained:
             return False
         return not trained_first(self._study.method, self._problem)
 
     def cross_validate(self, indices: Sequence[int]) -> int:
-        """Cross-validate the candidates `indices`: the number of scores so far."""
+        """Cross-validate the candidates `indices` and store their scores; returns how many there are by now."""
         self._scores |= self._shared(self._problem.public_score, cross_validate_candidates, indices)
         return len(self._scores)
 
     def search(self) -> int:
-        """Finish the search on public data, if any, reusing the scores there are: the number of scores so far."""
+        """Do the search on public data, if any, with the scores there are; returns how many there are by now."""
         done, method = Precomputed(scores=self._scores, trained=self._trained), self._study.method
         problem = remembering(self._problem, done)
         trainer = problem.trainer
@@ -269,7 +271,7 @@ class PublicWork:
         return len(self._scores)
 
     def train(self, indices: Sequence[int]) -> int:
-        """Train the candidates `indices`: the number of models so far."""
+        """Train the candidates `indices` and store their models; returns how many models there are by now."""
         self._models |= self._shared(self._problem.train, train_candidates, indices)
         return len(self._models)
 
@@ -294,7 +296,7 @@ class PublicWork:
         return done
 
     def done(self) -> Precomputed:
-        """The models and public scores so far, to open the study with, which then tries out no training itself."""
+        """The models and public scores made so far, for the study to reuse; it then makes no trial training."""
         return Precomputed(self._models, self._scores, self._steps, tried=True, trained=self._trained)
 
 

@@ -69,7 +69,7 @@ def refusal_of(spec: StudySpec, account: Account, *plans: PrivacyPlan) -> Budget
 
 
 def check_accepted(spec: StudySpec, plan: PrivacyPlan, unlisted: str) -> None:
-    """Refuse a study that does not accept by name an assumption of its guarantee.
+    """Refuse a study whose `accepts` lacks an assumption of the plan's guarantee; the message names `unlisted`.
 
     Raises:
         AssumptionNotAccepted: it does not.
@@ -147,7 +147,7 @@ def check_policy(spec: StudySpec, run: Run, *beside: Source) -> None:
 
 
 def check_public_sources(sources: Iterable[Source], ledger: PrivacyLedger) -> None:
-    """Refuse to read a dataset's sensitive file as public, for the owner too; before it is opened.
+    """Refuse sources to be read as public that the ledger has as sensitive files, for the owner too; opens none.
 
     A charge checks it again in its own transaction.
 
@@ -164,7 +164,7 @@ def check_public_sources(sources: Iterable[Source], ledger: PrivacyLedger) -> No
 
 
 def check_acquisition(spec: StudySpec, ledger: PrivacyLedger) -> None:
-    """Refuse a user's acquisition function in a study that others start, unless the owner allowed it.
+    """Refuse a user's own acquisition function unless the dataset's owner allowed it; one of dpbo's passes.
 
     Raises:
         PolicyRefused: it names another function; nothing was imported.
@@ -175,7 +175,7 @@ def check_acquisition(spec: StudySpec, ledger: PrivacyLedger) -> None:
 
 
 def refuse_beside(spec: StudySpec, folder: str | Path) -> None:
-    """Refuse an estimator in a file beside a study that others start: its writer could run code.
+    """Refuse a study whose estimator is code in a file in `folder`: whoever writes there could run code.
 
     Raises:
         PolicyRefused: it does.

@@ -62,7 +62,7 @@ class DataSplit(Protocol):
         """Refuse what can be refused by headers, sizes and names, without a record's content."""
 
     def sensitive(self, public: PublicHalf) -> Scorer:
-        """A sealed scorer of the sensitive records. Call it only after reserving."""
+        """A sealed scorer of the sensitive records. Call it only after the charge."""
 
 
 class TableSplit(DataSplit, Protocol):
@@ -194,7 +194,7 @@ def linear_problem(
     labels: NDArray[np.int64],
     weights: NDArray[np.float64],
 ) -> Problem:
-    """The problem with a trainer of linear models on rows X (n, d), labels and baseline weights (n,).
+    """The problem with a trainer of linear models on rows X (n, d) and labels, and its baseline by `weights` (n,).
 
     Raises:
         StudyInvalid: more than two classes.
@@ -205,8 +205,8 @@ def linear_problem(
 
 
 def sealed_half(spec: StudySpec, table: Table, people: Sequence[Person] | None, public: PublicHalf) -> Scorer:
-    """A sealed scorer of the validation `table`. By `people`, each record's person, surplus records score a
-    constant, or each person counts once where the study says so; None where none are named.
+    """A sealed scorer of the validation `table`. By `people` (each record's person, or None) a person's records
+    beyond the limit score a constant or, if the study says so, each person counts once.
     """
     if isinstance(spec.data, PersonFiles):
         if people is None or len(people) != table.n_records:
@@ -231,7 +231,7 @@ def counted_records(spec: StudySpec, table: Table, people: Sequence[Person] | No
 
 
 def half_of_parts(spec: StudySpec, problem: Problem, table: TableParts, target: str) -> PublicHalf:
-    """The public half of a study whose public training table lies in many files.
+    """Read a public training table in many files: the study's public half, with a trainer of linear models.
 
     Args:
         spec: the study, of a linear model.

@@ -68,7 +68,9 @@ class Run:
 
     @contextmanager
     def padded(self) -> Iterator[None]:
-        """Context that lasts a whole number of time quanta (seconds), however it ends; quantum 0 adds nothing."""
+        """Context that sleeps at its end, also after an error, until a whole number of time quanta (seconds) has
+        passed; none for quantum 0.
+        """
         begun = time.monotonic()
         try:
             yield

@@ -25,7 +25,9 @@ class TrainedModels:
         self._left = limit
 
     def keep(self, name: str, model: Model) -> None:
-        """Cache a model that has scored no sensitive record, by its point's `name`, if pickle can and it fits."""
+        """Cache a model by its point's `name`, if pickle can and it fits; it must not have scored sensitive
+        records.
+        """
         if name in self._pickled:
             return
         with suppress(Exception):  # whatever a foreign estimator raises: it is trained again

@@ -19,7 +19,7 @@ from dpbo_core.study_file import Bundled, PredictionTable, SensitiveData, StudyS
 
 
 def training_table(spec: StudySpec, folder: str | Path, fitted: Preprocessing | None = None) -> tuple[Table, str]:
-    """Read the training records: they and the target's name; of a study of predictions its public table.
+    """Read the training records, public or SENSITIVE, and the target's name; of predictions the public table.
 
     Args:
         spec: the study.

@@ -133,7 +133,7 @@ def _positive_fact(release: Release, name: str) -> int:
 
 
 def _fits_averaging(release: Release) -> bool:
-    """Whether the release's unit fits what was averaged by its facts: persons' means, or records."""
+    """Whether a replace-one-person guarantee has facts of persons' means, and any other those of records."""
     by_person = release.guarantee.relation is NeighboringRelation.REPLACE_ONE_PERSON
     if not by_person:
         return "n_persons" not in release.facts

@@ -37,7 +37,9 @@ class Terms:
 
 
 def calibrate(problem: Problem, terms: Terms) -> Trial | None:
-    """The costliest, least noisy trial (training, score) in the terms, or of `base_epsilon`; None if too dear."""
+    """The least noisy trial (training and score) with which the selection stays within the terms' ε, or that of
+    `base_epsilon`; None if none does.
+    """
     base = base_named(terms.base)
     facts = base.facts(problem, score_share=terms.score_share, batch_size=terms.batch_size)
     cost = _largest_trial_cost(terms, facts)
@@ -63,7 +65,9 @@ def trial_cap(law: Stopping, *, epsilon: float, delta: float) -> int:
 
 @lru_cache(maxsize=64)  # a study is planned several times, and a calibration may take a good part of a second
 def _largest_trial_cost(terms: Terms, facts: TrialFacts) -> float | None:
-    """The largest cost of one trial within the terms, or the one of `base_epsilon`; None if too dear."""
+    """The largest cost of one trial with which the selection stays within the terms' ε, or the cost that
+    `base_epsilon` states; None if none does.
+    """
     base = base_named(terms.base)
 
     def affordable(cost: float) -> bool:

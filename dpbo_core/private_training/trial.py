@@ -161,7 +161,9 @@ def _units(amount: float) -> int:
 
 
 def model_json(model: Any, problem: Problem) -> dict[str, Any] | None:
-    """A linear or softmax model as plain JSON: weights, and names of features and classes; None for any other."""
+    """A linear or softmax model's weights as plain JSON, with names of features and classes if its training set is
+    sensitive; None for any other.
+    """
     weights = getattr(model, "weights", None)
     if weights is None:
         return None

@@ -184,11 +184,11 @@ class Problem:
         return 1024 if self.model.linear and not isinstance(self.score, PairScore) else 16
 
     def train(self, index: int) -> "Model":
-        """The model trained at the hyperparameters of candidate `index`."""
+        """Train now, and return, the model at candidate `index`; ValueError if made for planning."""
         return self.train_at(self.candidates.points[index])
 
     def train_at(self, point: Mapping[str, Any]) -> "Model":
-        """The model trained at a point of the search space, candidate or not."""
+        """Train now, and return, the model at any point of the search space; ValueError if made for planning."""
         return self._required_trainer().train(point)
 
     def public_score(self, index: int) -> float:

@@ -165,7 +165,7 @@ def check_score_name(score: str) -> None:
 
 
 def check_outcome(estimator: str, score: str) -> None:
-    """Refuse a score of margins for `estimator`, which is not one of the certified linear models that have them."""
+    """Refuse a score of margins for `estimator`, which must be one without certified margins (not checked)."""
     require(
         score in RECORD_SCORES or score in PAIR_SCORES,
         f"model.score = {score!r} needs the margin of a logistic or hinge model",

@@ -30,7 +30,7 @@ class Accuracy:
         return (np.asarray(margins, dtype=np.float64) > 0.0).astype(np.float64)
 
     def span(self, norm: float) -> float:
-        """The range of scores at weights of this norm: G, or 0 where w = 0, since every margin is 0 then."""
+        """The largest difference of two records' scores at weights of this norm: 1, or 0 where the norm is 0."""
         return 0.0 if norm == 0.0 else 1.0
 
 

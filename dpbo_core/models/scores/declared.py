@@ -39,7 +39,7 @@ class Numbers:
 
 
 def check_shares(shares: Sequence[float]) -> None:
-    """Refuse numbers that are not the shares of two or more classes.
+    """Refuse class shares unless there are two or more, each above 0, that add up to 1 within 0.001.
 
     Raises:
         StudyInvalid: one is not above 0, or they do not add up to 1.
@@ -100,7 +100,7 @@ class NaturalUnit:
         return self.zero + (score if self.greater_is_better else -score)
 
     def metric(self, name: str, score: float, interval: Sequence[float] | None) -> dict[str, Any]:
-        """The metric (a loss, say) that a release states beside its score, with its interval, as plain JSON.
+        """A score and its interval converted to the metric `name` that people read (a loss, say), as plain JSON.
 
         Args:
             name: of the metric.

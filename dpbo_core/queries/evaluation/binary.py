@@ -170,7 +170,7 @@ class Binary(ReportKind):
         return figures
 
     def rises(self, moves: Reals, cells: Reals) -> Figures:
-        """The most by which count changes `moves` raise the calibration error; {} without probabilities."""
+        """The most that count changes `moves` add to the calibration error of `cells`; {} without probabilities."""
         if self.predicted is None:
             return {}
         p, stated = self._stated
@@ -259,7 +259,7 @@ class Binary(ReportKind):
         return cls(tuple(table["edges"]), table["threshold"], ties, predicted, steps, table["positive_class"])
 
     def _confusions(self, estimates: Estimates) -> list[dict[str, Any]]:
-        """The confusion matrix at every bin edge, as JSON."""
+        """The estimated confusion matrix and its metrics at every bin edge, as JSON, from noised counts."""
         N, P = estimates.cells.sum(axis=(0, -1)).tolist()
         TP, FP = (estimates.values[f"at {name}"].tolist() for name in ("true_positives", "false_positives"))
         return [

@@ -137,7 +137,7 @@ def _spread(values: Reals, positive: NDArray[np.bool_], edges: tuple[float, ...]
 
 
 def _ties(values: Reals, positive: NDArray[np.bool_], edges: tuple[float, ...]) -> float:
-    """The error β of the binned AUC of these records, with ties counted half; 0 without both classes."""
+    """How far (β) the binned AUC, a bin's pairs counting half, is from these records'; 0 without both classes."""
     H, F = class_counts(values, positive, edges)
     if not (H.any() and F.any()):
         return 0.0

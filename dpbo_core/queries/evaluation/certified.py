@@ -43,7 +43,7 @@ def report_shown(release: Release) -> CertificateRules:
 
 
 def watch_shown(release: Release) -> CertificateRules:
-    """What a certificate must state of a watch (one draw, its sensitivity); raises if the release shows more.
+    """What a certificate must state of a watch (one draw, its sensitivity); raises unless it shows an alarm alone.
 
     Raises:
         KeyError, TypeError, ValueError: the release shows something else than an alarm, or its facts do not say.
