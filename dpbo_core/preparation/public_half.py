@@ -218,7 +218,8 @@ def sealed_half(spec: StudySpec, table: Table, people: Sequence[Person] | None, 
 
 
 def counted_records(spec: StudySpec, table: Table, people: Sequence[Person] | None) -> Table:
-    """The validation `table`, checked for size; with `people`, a person's records beyond k are marked uncounted.
+    """The validation `table`, checked for size; by `people`, records beyond a person's limit or of nobody are
+    marked broken.
 
     Raises:
         StudyInvalid: another number of records than the study says.

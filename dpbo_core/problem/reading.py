@@ -116,7 +116,7 @@ def read_section(cls: type, table: Any, where: str) -> Any:
 
 
 def union_hints(sections: Iterable[type]) -> dict[str, Any]:
-    """The type of every key that any of the section classes has; None too where a class requires the key."""
+    """The type of each key of any of the section classes, with None added to one that its first class requires."""
     hints: dict[str, Any] = {}
     for cls in sections:
         types = get_type_hints(cls)

@@ -33,7 +33,9 @@ class BalancedAccuracy(RecordScore):
         return 1.0 / (len(self.shares) * min(self.shares))
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
-        """Each record's score: 1/(C·π_y) where the prediction is right, else 0.0."""
+        """Each record's score: 1/(C·π_y), with its class's public share π_y, where the prediction is right, else
+        0.0.
+        """
         weights = 1.0 / (len(self.shares) * np.array(self.shares))
         classes = np.clip(truth.astype(np.int64), 0, len(weights) - 1)
         return np.where(equal(outcome, truth), weights[classes], 0.0)
@@ -46,7 +48,7 @@ class PredictedClass(RecordScore):
     score_range: ClassVar[float] = 2.0  # B = 2, a cell a class
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
-        """Each record's histogram cell, (k,): its predicted class, plus 1."""
+        """Each record's histogram cell plus 1, (k,): 2.0 where class 1 is predicted, else 1.0."""
         return 1.0 + equal(outcome, np.ones(len(truth), dtype=np.int64)).astype(np.float64)
 
 

@@ -94,7 +94,7 @@ def pairs_of(table: Integers) -> tuple[int, int]:
 
 
 def auc_of(tables: Integers) -> float:
-    """The AUC Σ C₂ / Σ D of (…, 2, B) tables of PUBLIC records; ½ where there is no pair."""
+    """The AUC of all PUBLIC tables (…, 2, B) together: pairs ranked right over all pairs; ½ where there is none."""
     pairs_by_table = [pairs_of(table) for table in tables.reshape(-1, *tables.shape[-2:])]
     pairs = sum(D for _, D in pairs_by_table)
     return sum(C for C, _ in pairs_by_table) / pairs if pairs else 0.5
