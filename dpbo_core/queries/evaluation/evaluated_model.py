@@ -80,7 +80,8 @@ class EvaluatedModel:
         return needed_columns(self.preprocessing)
 
     def counter(self, edges: tuple[float, ...], grouping: Grouping | None, section: ModelSection) -> Counter:
-        """A counter of records by histogram cell under this model, checked here to predict row by row; counts none.
+        """A counter of records by histogram cell under this model, which is checked here on public rows to predict
+        row by row, or made to where that is enforced; counts none.
 
         Args:
             edges: between the bins.
@@ -132,7 +133,9 @@ def _private_model(public: PublicHalf, release: Release) -> EvaluatedModel:
 
 
 def _privately_trained(fitted: Preprocessing, model: LinearModel | SoftmaxModel) -> EvaluatedModel:
-    """A privately trained model as one to evaluate; of its training set only the classes are public."""
+    """A privately trained model as one to evaluate by true and predicted class, with its public classes and, since
+    its training set is sensitive, no public records.
+    """
     nobody = np.zeros(0, dtype=np.int64)
     public = PublicRecords(nobody, nobody, classes=tuple(map(shown, fitted.classes)))
     return EvaluatedModel(Multiclass, model, fitted, np.zeros((0, fitted.n_features)), public, "")
@@ -168,7 +171,9 @@ def model_at(spec: StudySpec, public: PublicHalf, point: Mapping[str, Any]) -> E
 def _out_of_fold(
     trainer: EstimatorTrainer, point: Mapping[str, Any], _seed: int, *, verb: Verb, folds: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Each public record's prediction by a model that is trained here without its fold, (n,)."""
+    """Each public record's `verb` output, (n,), by a model at hyperparameters `point` that is trained here without
+    its fold.
+    """
     outcome = np.full(len(folds), math.nan)
     for fold in range(folds.max() + 1):
         out = folds == fold
@@ -257,7 +262,9 @@ def _evaluated(
     public: PublicRecords,
     unlisted: str,
 ) -> EvaluatedModel:
-    """A fitted model to evaluate, with its report kind and finite public outcomes; too many classes are refused."""
+    """A fitted model to evaluate, its report kind chosen by its classes (over 50 are refused), public outcomes that
+    are not finite dropped; `unlisted`: a part that may not predict row by row, or "".
+    """
     C, truth, outcome = len(fitted.classes), public.truth, public.outcome
     if C > MOST_CLASSES:
         raise StudyInvalid(

@@ -87,11 +87,11 @@ class HistogramCells(RecordScore):
     @property
     @abstractmethod
     def n_cells(self) -> int:
-        """The number K of histogram cells of one group."""
+        """The number K of histogram cells of one group, without the one for unreadable records."""
 
     @property
     def score_range(self) -> float:
-        """The number K of histogram cells, since a record's cell takes the place of its score."""
+        """The number K of histogram cells: the largest score of a record, which is scored by its cell's number."""
         return float(self.n_cells)
 
     @abstractmethod
@@ -152,12 +152,12 @@ def with_groups(cells: Integers, groups: Integers | None, n_cells: int) -> Integ
 
 
 def needed_columns(fitted: Preprocessing) -> tuple[str, ...]:
-    """The columns of a table that a model needs, the target last."""
+    """The columns of a table that a model needs: its features in their order, then the target."""
     return *(feature.name for feature in fitted.features), fitted.target
 
 
 def only_needed(table: Table, fitted: Preprocessing) -> Table:
-    """The table with only the columns that a model needs."""
+    """The table with only the columns that a model needs: its features and the target."""
     return table.without(set(table.columns) - set(needed_columns(fitted)))
 
 
@@ -198,7 +198,8 @@ class PersonCells:
         return raw.ljust(ENTRY << max(0, len(self.names) - 1).bit_length(), b"\0")
 
     def table(self, size: int, n_persons: int, weight: int = WEIGHT) -> Integers:
-        """The exact histogram of `size` cells, each person weighing `weight`; absent ones of `n_persons` in cell 0.
+        """The exact histogram of `size` cells, each person's `weight` shared among the cells of that person's
+        records; of the absent ones of `n_persons`, all in cell 0.
 
         Args:
             size: C, cells.

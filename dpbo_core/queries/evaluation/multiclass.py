@@ -63,7 +63,7 @@ class ClassCells(HistogramCells):
 
     @property
     def n_cells(self) -> int:
-        """The number C² of histogram cells of one group."""
+        """The number C² of histogram cells of one group, without the one for unreadable records."""
         return self.n_classes**2
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
@@ -165,7 +165,7 @@ class Multiclass(ReportKind):
         return {name: values[whole] for name, whole in OF_WHOM.items() if whole in values}
 
     def limits(self, name: str) -> tuple[float, float]:
-        """The least and greatest value of a metric: 0 and 1, but for counts, and ±1 of a difference and of κ."""
+        """A metric's limits: 0 to 1 for shares, ±1 for gaps and κ, 0 to ∞ for counts, none for a matrix cell."""
         if name == "cell":
             return -np.inf, np.inf
         if name in OF_WHOM.values():
@@ -183,12 +183,12 @@ class Multiclass(ReportKind):
         }
 
     def to_json(self) -> dict[str, Any]:
-        """The report's public description: its kind and classes."""
+        """The public facts of this kind of report, as JSON without any counts: that it is of classes, and which."""
         return {"kind": "classes", "classes": list(self.classes)}
 
     @classmethod
     def from_json(cls, table: Mapping[str, Any]) -> "Multiclass":
-        """The report in a public description that `to_json` made."""
+        """The multiclass kind of report, with its classes, from the public description that `to_json` made."""
         return cls(tuple(table["classes"]))
 
     def _matrix(self, estimates: Estimates) -> list[dict[str, Any]]:

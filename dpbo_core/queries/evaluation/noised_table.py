@@ -106,7 +106,9 @@ class NoisedTable:
         return simulated_noise(rng, self.scale, shape, self.weight)
 
     def estimates(self) -> Estimates:
-        """Every metric of the released table, with an interval for the noise and one for the sampling too."""
+        """Every metric of the released table, with a 90% interval for the noise alone and one for noise and
+        sampling together.
+        """
         kind, counts = self.kind, self.shifted(self.counts)
         positive = np.maximum(counts, 0.0)
         shares = positive / positive.sum() if positive.sum() > 0.0 else np.full(len(counts), 1.0 / len(counts))
@@ -157,7 +159,9 @@ class NoisedTable:
         return intervals
 
     def _interval_of(self, name: str, value: Reals, middle: Figures, added: dict[str, Spread]) -> Interval:
-        """The interval of metric `name` in its limits, from the quantiles `added` to it, or to its own two ends."""
+        """The 90% interval of metric `name`: `value` less the quantiles `added` to it, within its limits; of a
+        quantile of binned errors, its bin's two ends, each with its own quantile.
+        """
         if LOW + name in added:
             low, high = LOW + name, HIGH + name
             return np.asarray(middle[low] + added[low][0]), np.asarray(middle[high] + added[high][1])
@@ -166,7 +170,8 @@ class NoisedTable:
         return np.clip(value - high_end, *limits), np.clip(value - low_end, *limits)
 
     def _added(self, draws: Draws, middle: Figures, beside: Figures) -> dict[str, Spread]:
-        """The 5% and 95% quantiles and the mean, by metric, of what `draws` and binning (`beside`) add to `middle`.
+        """By metric, the 5% and 95% quantiles and the mean of how far the simulated tables of `draws` and binning
+        (deviations `beside`) move it from `middle`, its value in the released table.
 
         What is raised may have risen by as much as these draws could raise it, and fallen by as much as they add.
         """
@@ -219,7 +224,9 @@ def report(table: NoisedTable) -> dict[str, Any]:
 
 
 def simulated_noise(rng: np.random.Generator, scale: float, shape: tuple[int, ...], weight: int = 1) -> Reals:
-    """Simulated discrete Laplace noise in steps of 1/W: the difference of two geometric variables."""
+    """Simulated discrete Laplace noise of this scale in steps of 1/`weight`; where it is very wide, rounded Laplace
+    noise.
+    """
     if scale * weight > LARGE:
         return np.asarray(np.rint(rng.laplace(scale=scale * weight, size=shape)) / weight)
     p = -np.expm1(-1.0 / (scale * weight))
@@ -227,7 +234,9 @@ def simulated_noise(rng: np.random.Generator, scale: float, shape: tuple[int, ..
 
 
 def _batches(draws: Draws, width: int) -> Iterator[Reals]:
-    """The tables that `draws` makes, of `width` numbers, two for each of PAIRS noises, in batches that fit."""
+    """Simulated tables of `width` cells, made by `draws` from a fixed seed, in batches that fit in memory; two for
+    each of PAIRS noises in all.
+    """
     rng, left = np.random.default_rng(SEED), PAIRS
     while left:
         size = max(1, min(left, AT_ONCE // (2 * width)))
@@ -236,7 +245,7 @@ def _batches(draws: Draws, width: int) -> Iterator[Reals]:
 
 
 def _quantiles_and_mean(added: Reals) -> Spread:
-    """The 5% and 95% quantiles and the mean over draws (first axis); NaN where too many are NaN."""
+    """The 5% and 95% quantiles and the mean over draws (first axis), NaN taken for 0; NaN where over 5% are NaN."""
     unknown = np.isnan(added).mean(axis=0) > TOO_MANY
     filled = np.where(np.isnan(added), 0.0, added)
     low, high = np.quantile(filled, [(1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0], axis=0)

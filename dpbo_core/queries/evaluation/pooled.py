@@ -114,7 +114,7 @@ def _distance(shares: Reals, variances: Reals) -> Reals:
 
 
 def _site(release: Release) -> dict[str, Any]:
-    """A site's entry in the pooled report, as JSON."""
+    """A site's entry in the pooled report, as JSON: its release's names, guarantee and metrics, no table."""
     names = ("release_id", "released_at", "study", "edition", "dataset", "guarantee")
     document = release.to_json()
     return {name: document[name] for name in names} | {"metrics": dict(release.value["metrics"])}

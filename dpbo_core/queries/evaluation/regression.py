@@ -59,7 +59,7 @@ class ErrorCells(HistogramCells):
 
     @property
     def n_cells(self) -> int:
-        """The number B of histogram cells of one group."""
+        """The number B of histogram cells of one group, without the one for unreadable records."""
         return len(self.edges) + 1
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
@@ -156,7 +156,7 @@ class Regression(ReportKind):
         return figures
 
     def group_figures(self, cells: Reals) -> Figures:
-        """The metrics that every group of records gets, by name, of histograms (…, B)."""
+        """The mean absolute error and the bias, which every group of records gets, by name, of tables (…, B)."""
         means = self._mean_errors(cells)
         return {name: means[name] for name in self.of_a_group}
 
@@ -193,7 +193,9 @@ class Regression(ReportKind):
         return (-E if "bias" in name or name in QUANTILES else 0.0), E
 
     def parts(self, estimates: Estimates) -> dict[str, Any]:
-        """The report's parts beside its metrics, as JSON by name: the bins, and how much they can hide."""
+        """The report's parts beside its metrics, as JSON by name: each bin's count, and how far binning can move
+        the mean error.
+        """
         ends = [None, *self.edges, None]
         return {
             "errors": [
@@ -213,21 +215,25 @@ class Regression(ReportKind):
         }
 
     def farthest(self, cells: Reals) -> float:
-        """The most by which positions within bins can move the MAE; of tables (G, B)."""
+        """The most by which the mean absolute error of histograms (G, B), groups together, can be off because
+        records may lie anywhere in their bins; NaN without records.
+        """
         n = np.maximum(cells, 0.0).sum(axis=0)
         ends, middle = np.abs(self.ends), np.abs(np.array(self.bins.means))
         off = np.maximum(np.abs(ends[:-1] - middle), np.abs(ends[1:] - middle))
         return float((n * off).sum() / n.sum()) if n.sum() > 0.0 else math.nan
 
     def to_json(self) -> dict[str, Any]:
-        """The report's public description: edges, bound, and the public records' errors in each bin."""
+        """The public facts of this kind of report, as JSON without any counts of sensitive records: edges, bound,
+        and the public records' errors in each bin.
+        """
         bins = {name: list(values) for name, values in asdict(self.bins).items()}
         facts = {"edges": list(self.edges), "bound": self.bound, "bins": bins, "variance": self.variance}
         return {"kind": "errors", **facts}
 
     @classmethod
     def from_json(cls, table: Mapping[str, Any]) -> "Regression":
-        """The report in a public description that `to_json` made."""
+        """The regression kind of report, with its public facts, from the public description that `to_json` made."""
         bins = PublicBins(**{name: tuple(values) for name, values in table["bins"].items()})
         return cls(tuple(table["edges"]), table["bound"], bins, table["variance"])
 
@@ -241,7 +247,7 @@ class Regression(ReportKind):
 
 
 def error_edges(errors: Reals, bound: float, n_bins: int) -> tuple[float, ...]:
-    """The edges of error bins: 0, and quantiles of |error| below `bound` with both signs; ascending."""
+    """The ascending edges of about `n_bins` error bins: 0, and quantiles of |error| below `bound`, both signs."""
     J = max(1, n_bins // 2)
     quantiles = np.quantile(np.abs(errors), np.arange(1, J) / J) if len(errors) else np.zeros(0)
     sizes = {float(size) for size in quantiles if 0.0 < size < bound}
@@ -249,7 +255,9 @@ def error_edges(errors: Reals, bound: float, n_bins: int) -> tuple[float, ...]:
 
 
 def public_bins(errors: Reals, edges: tuple[float, ...], bound: float) -> PublicBins:
-    """The means and spreads, in each bin, of public `errors`, which come clipped at ±`bound`."""
+    """In each bin, the mean and deviation of public `errors` (clipped at ±`bound` already) and of their squares,
+    and how many; as if spread evenly where a bin has too few.
+    """
     ends, at = np.array([-bound, *edges, bound]), np.searchsorted(np.array(edges), errors)
     rows = []
     for b in range(len(edges) + 1):
@@ -271,7 +279,9 @@ def _clipped(public: PublicRecords) -> tuple[Reals, float]:
 
 
 def _quantile(name: str, n: Reals, ends: Reals, share: float) -> dict[str, Reals]:
-    """The `share` quantile of binned errors, interpolated, and the ends of its bin, by name."""
+    """The `share` quantile of errors with counts `n` in bins, interpolated, as `name`; and its bin's ends, as "low
+    …" and "high …".
+    """
     reached, sought = n.cumsum(axis=-1), share * n.sum(axis=-1)
     at = (reached[..., :-1] < sought[..., None]).sum(axis=-1)
     inside = np.take_along_axis(n, at[..., None], axis=-1)[..., 0]

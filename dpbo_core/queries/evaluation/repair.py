@@ -111,7 +111,9 @@ class BinnedLogOdds:
         return cls(log_odds(public.outcome, public), bins, len(edges) + 1)
 
     def shares(self, slope: float, intercept: float) -> tuple[Reals, Reals]:
-        """The recalibrated share p of positives in each bin, (B,), and its gradient (2, B)."""
+        """The recalibrated share p of positives in each bin, (B,), and its gradient by slope and
+        intercept, (2, B).
+        """
         p = 0.5 * (1.0 + np.tanh(0.5 * (slope * self.values + intercept)))
         records = np.maximum(self._binned(np.ones(len(p))), 1.0)
         empty = np.where(self._binned(np.ones(len(p))) > 0.0, 0.0, 0.5)
@@ -183,7 +185,8 @@ def repair(table: NoisedTable, public: PublicRecords, threshold: str | None) -> 
 def recalibration(
     cells: Reals, likely: Reals, variance: float, binned: BinnedLogOdds
 ) -> tuple[float, float, float]:
-    """Slope, intercept and χ² of Platt's recalibration to `cells` (`likely`: made ≥ 0); (1, 0) if within noise.
+    """Slope and intercept of Platt's recalibration of log-odds to the noisy `cells` (`likely`: the same made ≥ 0),
+    and the χ² of how far off the model was; (1, 0) if that is within noise.
 
     Args:
         cells: (2, B) as released.
@@ -250,7 +253,9 @@ def projected(counts: Reals, total: float) -> Reals:
 
 
 def _edge(table: NoisedTable, kind: Binary, likely: Reals, threshold: str) -> tuple[float, str]:
-    """The bin edge for a goal, "recall=…" or "cost=…", and a sentence; the model's own if none keeps the recall."""
+    """The bin edge that the noisy table makes the threshold for a goal, "recall=…" or "cost=…", and a sentence
+    about it; the model's own threshold if no edge keeps the recall.
+    """
     what, amount = threshold_goal(threshold)
     if what == "cost":
         flagged = at_edges(*likely)
@@ -265,7 +270,7 @@ def _edge(table: NoisedTable, kind: Binary, likely: Reals, threshold: str) -> tu
 
 
 def _compared(value: Mapping[str, Any]) -> dict[str, Any]:
-    """The log loss, calibration and counts at the threshold of a report (JSON), to show before and after."""
+    """The log loss, AUC, calibration and counts at the threshold of a report (JSON), to show before and after."""
     names = ("mean_log_loss", "calibration_error", "auc")
     return {
         "metrics": {name: value["metrics"][name] for name in names if name in value["metrics"]},

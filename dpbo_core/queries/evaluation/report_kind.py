@@ -104,7 +104,9 @@ class ExpectedErrors:
 
 
 def verdict(*errors: tuple[float, float, float]) -> str:
-    """The verdict, "good", "poor" or "useless", on errors given as (expected, largest good, largest usable)."""
+    """The verdict, "good", "poor" or "useless", on the worst of errors, each as (expected, largest good, largest
+    usable).
+    """
     for place, word in enumerate(("good", "poor"), start=1):
         if all(one[0] <= one[place] for one in errors):
             return word
@@ -197,7 +199,9 @@ class ReportKind(Protocol):
 
     @classmethod
     def expected(cls, public: PublicRecords, size: TableSize, n_bins: int | None) -> ExpectedErrors:
-        """The bin edges, `n_bins` if that is stated, and the errors that noise will leave in a report of `size`."""
+        """The bin edges for `n_bins` bins (None: the kind's own number), and the errors that noise will leave in a
+        report of `size`, with a verdict.
+        """
 
     @classmethod
     def cells(cls, public: PublicRecords, edges: tuple[float, ...]) -> HistogramCells:
@@ -205,11 +209,11 @@ class ReportKind(Protocol):
 
     @classmethod
     def of(cls, public: PublicRecords, edges: tuple[float, ...]) -> Self:
-        """The kind of report for these bin edges."""
+        """The kind of report for these bin edges, with the public facts by which its cells are read."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of one group's histogram."""
+        """The shape of one group's histogram, without the cell for unreadable records."""
 
     def figures(self, cells: Reals) -> Figures:
         """Every metric of histograms (…, *shape), by name: (…), or one more axis of edges, bins or classes.
@@ -239,8 +243,10 @@ class ReportKind(Protocol):
         """The report's parts beside metrics and groups, as JSON by name."""
 
     def to_json(self) -> dict[str, Any]:
-        """The report's public description, as it stands in the table's JSON."""
+        """The public facts by which this kind of report reads its cells, without any counts, as they stand in a
+        table's JSON.
+        """
 
     @classmethod
     def from_json(cls, table: Mapping[str, Any]) -> Self:
-        """The report in a public description that `to_json` made."""
+        """The kind of report, with its public facts, from the public description that `to_json` made."""

@@ -416,7 +416,8 @@ def of_a_candidate(
 
 
 def last_step(resolved: ResolvedStudy, run: Run) -> FollowUp:
-    """A function from the public half to the query of the study's own evaluation, to be charged with the study.
+    """A function that trains a candidate on the public half to check the study's own evaluation, and gives that as
+    a query, to be charged with the study.
 
     Args:
         resolved: a study with [evaluation].
