@@ -108,7 +108,8 @@ def write_message(message: Query | Answer, path: Path) -> None:
 
 
 def write_file(path: Path, content: bytes, *, option: str, mode: int = 0o600) -> None:
-    """Write `content` to `path` atomically; an error names the command's `option` that gave the path.
+    """Write `content` to `path` atomically, for its owner alone unless `mode` is other; an error names the
+    command's `option` that gave the path.
 
     Raises:
         StudyInvalid: it cannot be written.

@@ -273,7 +273,7 @@ def _write_state(path: Path, state: State) -> None:
 
 @contextmanager
 def _locked(state: Path) -> Iterator[None]:
-    """Context that holds a lock on a search's state file: one command at a time."""
+    """Context that waits for, then holds, a lock on a search's state file: one command at a time."""
     try:
         handle = os.open(state.with_name(f".{state.name}.lock"), os.O_CREAT | os.O_RDWR, 0o600)
     except OSError as error:

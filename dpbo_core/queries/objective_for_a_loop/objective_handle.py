@@ -163,7 +163,9 @@ class ObjectiveHandle(ABC):
         return self._session.submit(submitted_predictions(opened.public, columns, name, table))
 
     def best(self) -> dict[str, Any]:
-        """The best hyperparameters so far, by posterior mean; with `choice_share`, by one draw, made once."""
+        """The best hyperparameters so far, by the released scores' posterior mean; with `choice_share`, by one
+        private draw that the scores' price holds, made at the first call and repeated.
+        """
         return self._session.best()
 
     def close(self) -> Release:

@@ -104,7 +104,9 @@ class ObjectivePrice:
         )
 
     def _total_rho(self) -> int:
-        """The zCDP cost ρ of all noise draws together, in integer units; refused where δ = 0."""
+        """The zCDP cost ρ that all noise draws together may have within the study's (ε, δ), in integer units;
+        refused where δ = 0.
+        """
         if self.problem.delta == 0.0:
             raise StudyInvalid(
                 "scores for a search of your own need δ > 0, and delta = 0",

@@ -49,7 +49,8 @@ class Smoothed:
 def smoothed(
     points: Sequence[Parameters], scores: Sequence[float], *, deviation: float, score_range: float
 ) -> Smoothed:
-    """A Gaussian process's posterior mean and deviation of the score at every scored point, in their order.
+    """A Gaussian process's posterior mean and deviation of the score at every scored point, in their order;
+    `deviation`: of the noise in each of `scores`.
 
     Args:
         points: the hyperparameters that were asked about.
@@ -79,7 +80,9 @@ def smoothed(
 
 
 def _encoded(points: Sequence[Parameters]) -> NDArray[np.float64]:
-    """The points in the unit cube: a numeric axis scaled from its least to its largest value, others one-hot."""
+    """The points in the unit cube: a numeric axis scaled from its least to its largest value, by logarithm if they
+    are far apart, others one-hot.
+    """
     columns: list[NDArray[np.float64]] = []
     for name in sorted({name for point in points for name in point}):
         values: list[Any] = [point.get(name) for point in points]
