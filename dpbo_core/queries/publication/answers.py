@@ -131,7 +131,9 @@ class Curator:
     def _noised(
         self, query: Query, private: PrivateAnswers, table: Release, answers: Path, place: int
     ) -> tuple[float, float]:
-        """The noisy answer of row `place`, paid for and drawn or read back from the ledger; and its scale."""
+        """The noisy answer of row `place` of the curator's own file, charged and drawn, or read back from the
+        ledger; and the scale of its noise.
+        """
         rows = table.value["rows"]
         _check_size(answers, rows)
         plan, mechanism = private.plan(table.guarantee), private.mechanism

@@ -88,5 +88,5 @@ class Vault:
         )
 
     def locked(self) -> AbstractContextManager[None]:
-        """Context that holds a lock on the curator's folder: one query at a time."""
+        """Context that holds a lock on the curator's folder, for which it waits: one query at a time."""
         return locked_folder(self.folder)

@@ -166,7 +166,8 @@ class StudyRun(Opaque):
 
     @property
     def _message(self) -> Message | None:
-        """What a step's error may show: its message if the path of candidates is public, nothing (None) if not.
+        """A function from a step's error to the error that may be shown, where the path of candidates is public;
+        None, for nothing shown, where it is not.
 
         Code that nobody vouches for may have kept what it scored, and put it in a message: then a message of ours.
         """

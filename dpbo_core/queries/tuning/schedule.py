@@ -21,7 +21,8 @@ MOST = 1_000  # editions that are counted, for which any method says "many"
 
 
 def planned_for_schedule(spec: StudySpec, folder: str | Path = ".") -> StudySpec:
-    """The study with the [budget] editions its cap holds, 1 if each has its own dataset; as is if stated or no cap.
+    """The study with [budget] editions set to how many its cap holds, or to 1 if each edition has a dataset of its
+    own; as it is if they are stated already or it has no cap.
 
     Args:
         spec: as it is written for a schedule, with its fields.

@@ -73,7 +73,8 @@ class Power:
 
 
 def power(drop: float, noise: Noise, threshold: float | None = None) -> Power:
-    """Chances of a false alarm a year and of seeing a fall of `drop` in 1, 2, … looks; `threshold` None: the best.
+    """How often a watch errs, with a verdict: its chances of a false alarm a year and of seeing a fall of `drop` in
+    1, 2, … looks; `threshold` None: the best.
 
     Args:
         drop: d > 0.
@@ -119,7 +120,9 @@ def _is_fair(drop: float, noise: Noise) -> bool:
 
 @lru_cache(maxsize=256)
 def best_threshold(drop: float, noise: Noise) -> float:
-    """The threshold θ at which false alarms plus twice the missed falls are least."""
+    """The threshold θ, in units of the score, at which a year's false alarms plus twice the missed falls of `drop`
+    are least.
+    """
     tried = noise.mean + np.linspace(0.5 * drop, 2.0 * drop, TRIED)
     false = _within(YEAR, above(tried[:, None] + noise.of_threshold * _NODES, noise.of_look, noise.of_sampling))
     gaps = tried[:, None] + noise.of_threshold * _NODES - drop

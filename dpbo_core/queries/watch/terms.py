@@ -185,7 +185,9 @@ class Terms:
         return AboveThreshold(measure.sensitivity(self.least_records), allowed_units(self.epsilon), measure.unit)
 
     def noise(self, measure: MeanMeasure | PairMeasure, n: int, spread: float) -> Noise:
-        """The noise in a measured fall: drawn, and of sampling n records whose scores have this spread."""
+        """The noise in a measured fall, in units of the score: what is drawn, and that of sampling n records whose
+        scores have the deviation `spread`.
+        """
         made, h = self.mechanism(measure), measure.unit
         sampling = measure.sampling(n, spread, self.reference)
         return Noise(made.of_threshold.scale * h, made.of_comparison.scale * h, sampling, self.pool)

@@ -81,7 +81,9 @@ class Watching:
 
     @property
     def price(self) -> PrivacyPlan:
-        """The watch's price: one noise draw of pure ε for all its checks."""
+        """The watch's price, with what it assumes: one pure ε, charged once, for all checks up to the
+        first alarm.
+        """
         problem = replace(self.public.problem, epsilon=self.terms.epsilon)
         apart = self.terms.rows < rows_in_pool(problem, self.terms.pool, ())
         assumptions = (ROWS_IN_ONE_TABLE.name,) if apart else ()
@@ -250,7 +252,9 @@ def _released_score(tuned: Release | None, problem: Problem) -> float:
 
 
 def _reference(section: WatchSection, tuned: Release | None) -> float | None:
-    """The score below which a fall counts, from the section's value in the metric's unit; None if not stated."""
+    """The score from which falls are measured, converted from the section's reference in the metric's unit; None if
+    not stated.
+    """
     if section.reference is None or tuned is None or "metric" not in tuned.value:
         return section.reference
     score, metric = float(tuned.value["score"]), tuned.value["metric"]
