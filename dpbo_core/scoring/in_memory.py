@@ -45,7 +45,7 @@ class Scorer(Protocol):
         """The sealed integer score of `model` on the sensitive records: a sum of scores, or of pairs a count."""
 
     def pairs(self) -> Sensitive[int]:
-        """The sealed number 2PQ, P and Q the classes' records, that a perfect ranking's count of pairs reaches."""
+        """The sealed 2PQ, P and Q the numbers of records of the two classes: a perfect ranking's count of pairs."""
 
     def paired(self, model: ScorableModel, reference: ScorableModel, clipped: int) -> Sensitive[int]:
         """The sealed sum of records' differences from `reference`, each cut to ±`clipped` and mapped to 0 … 2²⁴."""
@@ -74,7 +74,7 @@ class Together:
 
     @classmethod
     def of(cls, totals: Totals) -> "Together":
-        """The models' exact integers, each sealed on its own."""
+        """The models' exact integers, and those of their differences if paired, each sealed on its own."""
         sums, differences = totals
         return cls(tuple(map(Sensitive, sums)), tuple(map(Sensitive, differences)))
 
@@ -82,7 +82,9 @@ class Together:
 def evaluate_all(
     scorer: Scorer, models: Sequence[ScorableModel], paired_with: Paired | None = None, *, models_left: int = 0
 ) -> Together:
-    """The sealed score of each model, and its difference from `paired_with`; keeps files read if `models_left`."""
+    """Each model's sealed integer score and, with `paired_with`, its sealed sum of clipped differences from that
+    model; files stay in the cache if `models_left` more will be scored.
+    """
     if isinstance(scorer, Half):
         return scorer.evaluate_all(models, paired_with, models_left=models_left)
     sums = tuple(scorer.evaluate(model) for model in models)
@@ -115,7 +117,8 @@ class Half(Opaque):
 
     @abstractmethod
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:
-        """Each model's exact integer score, and its clipped difference from the one `paired_with` ([] for None).
+        """Each model's exact integer score, unsealed, and its sum of records' clipped differences from the model
+        `paired_with` ([] for None).
 
         Args:
             models: of which one pass over the records is made.
@@ -135,7 +138,7 @@ class Half(Opaque):
         return Sensitive(self.totals((model,), None, models_left=ONE_AT_A_TIME)[0][0])
 
     def pairs(self) -> Sensitive[int]:
-        """The sealed number 2PQ that a perfect ranking's count of pairs reaches; TypeError unless overridden."""
+        """The sealed 2PQ, P and Q the numbers of records of the two classes; TypeError unless overridden."""
         raise TypeError("persons are averaged, and pairs are of records")
 
     def paired(self, model: ScorableModel, reference: ScorableModel, clipped: int) -> Sensitive[int]:
@@ -149,7 +152,8 @@ class Half(Opaque):
     def evaluate_all(
         self, models: Sequence[ScorableModel], paired_with: Paired | None = None, *, models_left: int = 0
     ) -> Together:
-        """The sealed exact integer of each model, and its difference from the one `paired_with`, in one pass.
+        """Each model's sealed exact integer score and, with `paired_with`, its sealed sum of records' clipped
+        differences from that model, as `paired` has it; all in one pass.
 
         `models_left`: how many models will be scored on the same records after these; where none will, nothing
         that is read is kept.
@@ -176,7 +180,9 @@ class Objective(Half):
         return self._training
 
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:  # noqa: ARG002
-        """Each model's exact integer score, and its difference from the one `paired_with`, block by block."""
+        """Each model's exact integer score, unsealed, and its sum of records' clipped differences from the model
+        `paired_with` ([] for None).
+        """
         return exact_totals(models, self._records.expose(), self._score, paired_with)
 
     def with_rows(self, rows: Sensitive[NDArray[np.float64]]) -> "Objective":
@@ -184,14 +190,15 @@ class Objective(Half):
         return Objective(Sensitive(replace(self._records.expose(), X=rows.expose())), self._score)
 
     def pairs(self) -> Sensitive[int]:
-        """The sealed number 2PQ, P and Q the classes' records, that a perfect ranking's count of pairs reaches."""
+        """The sealed 2PQ, P and Q the numbers of records of the two classes: a perfect ranking's count of pairs."""
         return Sensitive(pairs_of(_class_counts(self._records.expose()))[1])
 
 
 def exact_totals(
     models: Sequence[ScorableModel], records: Encoded, score: Score, paired_with: Paired | None = None
 ) -> Totals:
-    """Each model's integer sum of scores, or count of pairs, and sum of differences, [] if not paired, in one pass.
+    """Each model's integer sum of scores, or count of pairs, and its sum of clipped differences from `paired_with`
+    ([] for None), unsealed, in one pass.
 
     The sums are Σ_i round(2²⁴ g(w; x_i, y_i)/G), or C₂, and Σ_i ⌊(clip(s_i(λ) − s_i(λ₀), ±c) + c)·2²⁴/2c⌋: as
     sensitive as the records. A block of records is scored by one model after the other. How large it is follows

@@ -61,7 +61,8 @@ class PartCache(Opaque, Generic[T]):
         self._parts: dict[Part, tuple[tuple[int, ...], T]] = {}
 
     def get(self, reader: str, part: Part, read: Callable[[], T], *, size: Callable[[T], int], limit: int) -> T:
-        """What `read` gives for a file (part), cached here until the file changes or another `reader` asks.
+        """What `read` gives for a file (part), cached here, if `limit` allows, until the file changes or another
+        `reader` asks.
 
         Args:
             reader: whose it is; what was kept for another is dropped.
@@ -123,7 +124,9 @@ class Workers(Protocol):
         """The number of files (parts) that can be scored at once."""
 
     def map(self, work: PartWork, parts: Sequence[Part]) -> list[Answer | None]:
-        """The integers that `work` computes of each part, in an order of their own; None for one that was lost."""
+        """The integers that `work` computes of each file (part) and its number of records, in any order; None for
+        one that was lost.
+        """
 
     def answers(self, work: PartAnswer, parts: Sequence[Part]) -> Iterable[bytes | bytearray | None]:
         """The bytes that `work` computes of each file (part), as they come; None for one that was lost."""
@@ -149,7 +152,9 @@ class SerialWorkers(Opaque):
         return work.with_cache(self._cache, self._n_sharing) if isinstance(work, CachingWork) else work
 
     def map(self, work: PartWork, parts: Sequence[Part]) -> list[Answer | None]:
-        """The integers that `work` computes of each file (part), one after the other, in order."""
+        """The integers that `work` computes of each file (part) and its number of records, one file after the
+        other, in order; None for one that failed.
+        """
         return [*map(self.prepared(work), parts)]
 
     def answers(self, work: PartAnswer, parts: Sequence[Part]) -> Iterable[bytes | bytearray | None]:
@@ -158,7 +163,9 @@ class SerialWorkers(Opaque):
 
 
 def pieces_of(parts: Sequence[Part], workers: Workers) -> tuple[Part, ...]:
-    """The files to hand out; where they are fewer than the processes, each row group of a local one."""
+    """The files to hand out to the workers; where they are fewer than the processes, each local file's row groups
+    one by one in its place.
+    """
     if len(parts) >= workers.n_processes:
         return tuple(parts)
     return tuple(chain.from_iterable(row_groups(part) if isinstance(part, Path) else (part,) for part in parts))
@@ -196,7 +203,9 @@ class PartReader:
         make: Callable[[Contents], T],
         size: Callable[[T], int],
     ) -> T:
-        """What `make` gives for a file (part), computed now or cached in this process."""
+        """What `make` gives for a file (part): from this process's cache or, where it is not there, read now and
+        cached within the memory limit.
+        """
 
         def read() -> T:
             """What `make` gives for the file, opened anew."""
@@ -244,7 +253,9 @@ class PartWorker(PartTask):
 
     @property
     def n_numbers(self) -> int:
-        """How many integers the answer for one file has: 1 a sum, 2B a table of pairs, 2 for class counts."""
+        """How many integers the answer for one file has: for each model 1, 2 if paired, or 2B of pairs; 2 without
+        models.
+        """
         if not self.models:
             return 2
         if isinstance(self.score, PairScore):
@@ -289,7 +300,8 @@ class PartitionedObjective(Half):
         self._parts = pieces_of(parts, self._workers)
 
     def pairs(self) -> Sensitive[int]:
-        """The sealed number 2PQ that a perfect ranking's count of pairs reaches, from the labels of all files.
+        """The sealed 2PQ, P and Q the numbers of records of the two classes in all files, whose labels are read for
+        it.
 
         Raises:
             Sealed: as `totals`.
@@ -297,7 +309,8 @@ class PartitionedObjective(Half):
         return Sensitive(pairs_of(self._sums_over_parts((), None, models_left=ONE_AT_A_TIME).reshape(2, -1))[1])
 
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:
-        """Each model's exact integer score, and difference from `paired_with`, over all files; Sealed if one fails.
+        """Each model's exact integer score over all files, unsealed, and its sum of records' clipped differences
+        from the model `paired_with` ([] for None); raises Sealed if a file fails.
 
         Raises:
             Sealed: a part could not be scored, or the parts no longer hold m records.
@@ -310,7 +323,9 @@ class PartitionedObjective(Half):
     def _sums_over_parts(
         self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int
     ) -> Integers:
-        """The sum of what the workers answer for each file; fails, sealed, if a file or a record is missing."""
+        """The unsealed sum of what the workers answer for each file; raises Sealed if a file or a record is
+        missing.
+        """
         reader = self._reader if models_left else self._reader.keeping_nothing()
         mapped = self._workers.map(PartWorker(reader, self._score, models, paired_with), self._parts)
         answers = [answer for answer in mapped if answer is not None]

@@ -112,7 +112,8 @@ class PersonSums:
     counts: Integers
 
     def totals(self, n_persons: int, absent: int = 0) -> list[int]:
-        """By model, the sum over persons of their mean integer score rounded down, `absent` if one has no record.
+        """By model, the sum over `n_persons` of each one's mean integer score rounded down, `absent` for one
+        without records; clamped to its range.
 
         Args:
             n_persons: n_p.
@@ -177,7 +178,9 @@ class PersonObjective(Half):
         self._records, self._persons, self._score, self._n_persons = records, persons, score, n_persons
 
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:  # noqa: ARG002
-        """Each model's sum of persons' mean scores, and of mean differences from the one `paired_with`."""
+        """Each model's sum of persons' mean scores, unsealed, and of mean clipped differences from the model
+        `paired_with` ([] for None).
+        """
         steps = person_steps(models, self._records.expose(), self._score, paired_with)
         sums = self._persons.expose().sums(steps, n_columns(models, paired_with))
         return means_of(sums, len(models), self._n_persons, self._score)
@@ -215,7 +218,9 @@ def record_steps(model: ScorableModel, records: Encoded, score: Score) -> Intege
 def person_steps(
     models: Sequence[ScorableModel], records: Encoded, score: Score, paired_with: Paired | None = None
 ) -> Iterator[Integers]:
-    """Blocks of records' integer scores, a column a model, then their clipped differences to the paired one."""
+    """Blocks of records' integer scores, a column for each model, then with `paired_with` a column for each one's
+    clipped differences from that model.
+    """
     for at in range(0, records.n_records, ROWS):
         part = records.part(slice(at, at + ROWS))
         steps = [model.order_independent_steps(part, score) for model in models]
@@ -289,7 +294,8 @@ class PartitionedPersons(Half):
         self._parts = pieces_of(parts, self._workers)
 
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:
-        """Each model's sum of persons' mean scores over all files, read once for many models; Sealed if one fails.
+        """Each model's sum of persons' mean scores over all files, unsealed, and of mean clipped differences from
+        the model `paired_with`; files are read once for many models, and Sealed is raised if one fails.
 
         Raises:
             Sealed: a part could not be scored.
@@ -307,7 +313,7 @@ class PartitionedPersons(Half):
         return sums, differences
 
     def _added(self, models: Sequence[ScorableModel], paired_with: Paired | None, models_left: int) -> PersonSums:
-        """Each person's sums over all files; fails, sealed, if the answer for a file is missing."""
+        """Each person's unsealed sums over all files; raises Sealed if the answer for a file is missing."""
         reader = self._reader if models_left else self._reader.keeping_nothing()
         work = PersonPartWorker(reader, self._column, self._score, models, paired_with)
         added, n_parts = AddedAnswers(n_columns(models, paired_with), self._n_persons), 0
