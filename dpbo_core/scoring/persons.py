@@ -73,7 +73,9 @@ class Persons:
 
     @classmethod
     def of(cls, people: Sequence[Person]) -> "Persons":
-        """The distinct persons, and the index of each record's (−1: nobody's), from the person that each names."""
+        """The distinct persons, by hashed names, and the index of each record's (−1: nobody's), from the person
+        that each names.
+        """
         rows: dict[str, int] = {}
         owners = [-1 if person is None else rows.setdefault(person, len(rows)) for person in people]
         hashed = b"".join(hashlib.blake2b(_name_bytes(person), digest_size=NAME).digest() for person in rows)

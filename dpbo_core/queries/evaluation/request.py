@@ -186,7 +186,7 @@ class EvaluationQuery:
         return PrivacyPlan(guarantee, (self.mechanism(1).spend(DRAW),))
 
     def draws(self, size: int) -> Draws:
-        """The one noise draw, of all `size` histogram cells: its price and its mechanism."""
+        """The one noise draw to be made, of all `size` histogram cells: its price and its mechanism."""
         mechanism = self.mechanism(size)
         return ((mechanism.spend(DRAW), mechanism),)
 

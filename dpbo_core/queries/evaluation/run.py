@@ -103,7 +103,9 @@ def plan_evaluation(
 def planned(
     query: EvaluationQuery, evaluated: EvaluatedModel, grouping: Grouping | None, account: Account | None
 ) -> EvaluationPlan:
-    """The price and expected errors of an evaluation and, unless good, which ε left in `account` (None: any) is."""
+    """The price and expected errors of an evaluation and, unless it would be good, a sentence on which ε, within
+    what `account` has left (None: any), would make it so.
+    """
     public, price = evaluated.public, query.plan(evaluated.unlisted)
     expected, more, nth = expected_errors(query, evaluated, grouping), "", 1 + len(public.truth) // ENOUGH
     some = replace(evaluated, public=replace(public, truth=public.truth[::nth], outcome=public.outcome[::nth]))

@@ -49,7 +49,8 @@ class Prior:
 def fit(
     points: NDArray[np.float64], values: NDArray[np.float64], blur: float, noise_variance: float | None
 ) -> Prior:
-    """The most probable Gaussian process prior of `values` at `points` noised by `blur`; fits a σ_n² that is None.
+    """The Gaussian process prior that makes `values` at `points` most probable, each point noised by `blur`;
+    `noise_variance` is fitted too if it is None.
 
     Args:
         points: Z, (t, r).

@@ -176,7 +176,8 @@ def update(answer: Path, state: Path) -> Progress:
 
 
 def where(state: Path) -> Progress:
-    """How far a search is: number of answers, the best one's row (−1: none, or no file yet), and its value.
+    """How far the search in a state file is: number of answers, row of the largest (−1: none, or no file yet), and
+    that answer.
 
     Raises:
         StudyInvalid: an unreadable state.

@@ -127,7 +127,7 @@ def submitted_model(
 def submitted_predictions(
     public: PublicHalf, columns: PredictionColumns, name: str, table: Callable[[], Table]
 ) -> Submission:
-    """Predictions made ready for scoring under `name`; `table` reads them when the price is charged.
+    """Predictions made ready for scoring under `name`; nothing is read now: `table` reads them after the charge.
 
     Args:
         public: the study's public half.
@@ -286,7 +286,8 @@ def _score_of_predictions(public: PublicHalf) -> RecordScore | PairScore:
 
 
 def _as_final(spec: StudySpec, split: TableSplit, public: PublicHalf, estimator: Any, table: Table) -> FinalModel:
-    """A copy of a fitted estimator as a final model, with the columns that it was fitted on.
+    """A copy of a fitted estimator as a final model that answers in the study's classes, with the columns that it
+    was fitted on.
 
     Raises:
         StudyInvalid: it cannot be copied, or knows other classes than the study.

@@ -99,7 +99,9 @@ def publish(publication: Publication, data: Path, out: Path, run: Run, *, vaults
 def _draw(
     box: Outsourced, query: PrivateQuery, data: Path, shape: tuple[int, int], vault: Vault, charge: Charged
 ) -> Release:
-    """The release of the table, which is drawn into the vault unless that was recorded before."""
+    """The release of the table, which is drawn, written to the vault and recorded now unless it was recorded
+    before.
+    """
     (spend,) = query.plan.spends
     gaussian = box.transform == "gaussian"
     guarantee = charge.as_published(query.plan.guarantee)

@@ -152,6 +152,8 @@ _WEIGHTS = np.exp(-_NODES) / np.exp(-_NODES).sum()
 
 
 def _within(looks: int, p: Reals) -> Reals:
-    """The probability 1 − E_z[(1 − p(z))ⁿ] of an alarm in n = `looks` checks; p's last axis is z, at _NODES."""
+    """The probability of an alarm in n = `looks` checks, 1 − E_z[(1 − p(z))ⁿ], from one check's probabilities p at
+    the threshold's noises z (last axis, _NODES).
+    """
     with np.errstate(divide="ignore"):
         return np.asarray(-np.expm1(looks * np.log1p(-p)) @ _WEIGHTS)
