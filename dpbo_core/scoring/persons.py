@@ -194,7 +194,7 @@ def n_columns(models: Sequence[ScorableModel], paired_with: Paired | None) -> in
 
 
 def means_of(persons: PersonSums, n_models: int, n_persons: int, score: Score) -> Totals:
-    """Each model's sum over persons of their mean score, and of their mean paired difference, in integers."""
+    """By model, the sum over persons of their mean score, and of their mean paired difference, in grid steps."""
     sums, differences = persons.sums[:, :n_models], persons.sums[:, n_models:]
     return (
         PersonSums(persons.names, sums, persons.counts).totals(n_persons, absent_steps(score)),
@@ -203,7 +203,7 @@ def means_of(persons: PersonSums, n_models: int, n_persons: int, score: Score) -
 
 
 def absent_steps(score: Score) -> int:
-    """The integer score of a person without records: that of an unreadable record."""
+    """The score, in steps of the integer grid, of a person without records: that of an unreadable record."""
     constant = score.broken_score if isinstance(score, MarginScore) else 0.0
     return int(to_grid([constant], score.score_range, broken_score=0.0)[0])
 

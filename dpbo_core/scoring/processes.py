@@ -62,7 +62,8 @@ class _Remaining:
 def answers_of_all(
     work: Any, parts: Sequence[Any], beside: list[Any], here: Any, last_process: dict[Any, object]
 ) -> Iterator[Any]:
-    """What `work` answers for each part, as they come: from the processes `beside`, less those that end, or `here`.
+    """What `work` answers for each part, as they come, from the processes `beside`, less those that end, and
+    `here`.
 
     Args:
         work: public; a function of one part.
@@ -158,7 +159,7 @@ class Processes(Opaque):
         self._effort, self._last_process = 0.0, dict[Any, object]()
 
     def map(self, work: PartWork, parts: Sequence[Part]) -> list[Answer | None]:
-        """The integers that `work` computes of each file (part), in any order; long work starts other processes."""
+        """The list of the integers that `work` computes of each file (part), None if it failed, in any order."""
         return cast("list[Answer | None]", list(self.answers(cast("PartAnswer", work), parts)))
 
     def answers(self, work: PartAnswer, parts: Sequence[Part]) -> Iterator[bytes | bytearray]:
@@ -169,7 +170,7 @@ class Processes(Opaque):
         return self.each(work, places, here) if self._effort > LEAST_EFFORT else map(here, places)
 
     def each(self, work: Any, items: Sequence[Any], here: Callable[[Any], Any]) -> Iterator[Any]:
-        """What `work` gives for every item, as it comes, from processes started now or before, or from `here`.
+        """What `work` gives for every item, as it comes, from other processes, started if none is, and from `here`.
 
         `here` is `work` in this process. What fails elsewhere is done here, so that its error is the one it raises.
         """
@@ -192,7 +193,7 @@ class Processes(Opaque):
 
 
 def _effort(work: object, part: Part) -> float:
-    """The work on a file (part), in bytes read, by its size and the models; `LEAST_EFFORT` for a store's object."""
+    """The work on a file (part): its bytes × (1 + each model's weight); `LEAST_EFFORT` for a store's object."""
     if isinstance(part, ObjectAddress):
         return LEAST_EFFORT
     path = part if isinstance(part, Path) else part.path

@@ -63,7 +63,7 @@ def axis_of(name: str, axis: Any) -> Axis:
 
 
 def sections_of(space: Mapping[str, Any]) -> tuple[dict[str, AxisSection], dict[str, dict[Any, Any]]]:
-    """The axes as a study's [space]; and, by axis and repr, the values that a study file holds by their repr alone.
+    """The axes as a study's [space]; and, by axis and repr, the values of axes that a study file holds by repr.
 
     Args:
         space: name → `Real`, `Integer` or `Categorical`, what `axis_of` takes for one, or (axis, {parent: values})
@@ -87,7 +87,7 @@ def sections_of(space: Mapping[str, Any]) -> tuple[dict[str, AxisSection], dict[
 
 
 def _section(axis: Axis) -> tuple[AxisSection, dict[Any, Any]]:
-    """An axis as a study's [space] has it; and, by repr, the values that are no text, number or truth value."""
+    """An axis as a study's [space]; and every value by its repr, where one is no text, number or truth value."""
     match axis:
         case Real() | Integer():
             integer = isinstance(axis, Integer)

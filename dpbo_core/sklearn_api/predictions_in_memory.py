@@ -80,7 +80,7 @@ class PredictionSplit:
         check_n_validation(self.spec, self.predictions.n_records, shown_as="X")
 
     def sensitive(self, public: PublicHalf) -> Scorer:
-        """After payment: seal the predictions, read or asked of the functions, in a scorer; store row marks."""
+        """After payment: seal the predictions, as passed or asked of the functions now; store hashes of rows."""
         no_core_dumps()
         people: list[Person] | None = None
         if isinstance(self.predictions, Frame):

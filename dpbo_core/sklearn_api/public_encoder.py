@@ -27,7 +27,7 @@ class PublicEncoder(PublicTransformer):
     """A transformer of a table to numbers: gaps at the training mean, a 0/1 feature for each category of a text."""
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Learn means and categories from the public X (n, d); y (n,) says only which task it is."""
+        """Learn means (for gaps) and categories from the public X (n, d); y (n,) says only which task it is."""
         validate_data(self, X, reset=True, skip_check_array=True)
         frame = frame_of(X, y, shown_as="X")
         self._target = target_name(frame.names)
@@ -54,7 +54,7 @@ class PublicEncoder(PublicTransformer):
         return encoded.X.copy()
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:  # noqa: ARG002  they are known
-        """Names of the features, (features,)."""
+        """Names of the columns that `transform` returns, (features,); `input_features` is ignored."""
         check_is_fitted(self, "_fitted")
         return np.array(self._fitted.feature_names, dtype=object)
 

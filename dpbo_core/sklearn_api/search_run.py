@@ -46,7 +46,7 @@ class Progress:
     width: int = 0
 
     def say(self, text: str) -> None:
-        """Write one line of progress, over the last one where the terminal can; nothing unless `loud`."""
+        """Write one line of progress on standard error, over the last one on a terminal; nothing unless `loud`."""
         if not self.loud:
             return
         if not can_overwrite():
@@ -57,14 +57,14 @@ class Progress:
         sys.stderr.flush()
 
     def step(self, step: int, released: Released | None) -> None:
-        """Write, if `loud`, that a search step is done, and the score if it released one; move the progress bar."""
+        """Write on standard error, if `loud`, that a step is done, and any score it released; move the bar."""
         score = None if released is None else released.get("score")
         of_step = "" if score is None else f", private score {score:.4g}"
         self.say(f"step {step} of {self.n_steps}{of_step}")
         self.shown()
 
     def done(self, text: str) -> None:
-        """Write the last line, if `loud`, and move the cursor below it."""
+        """Write the last line on standard error, if `loud`, and move the cursor below it."""
         self.say(text)
         if self.loud and can_overwrite():
             sys.stderr.write("\n")
@@ -98,7 +98,7 @@ def run_search(
 
 
 def precompute(n_jobs: int, study: ResolvedStudy, data: DataSplit, ledger: PrivacyLedger) -> Precomputed | None:
-    """Train and score in `n_jobs` processes, on public records, what the study is sure to need; None once released.
+    """Train and score in `n_jobs` processes, on public records, what the study surely needs; None if released.
 
     Args:
         n_jobs: processes, −1 for all processors.

@@ -232,7 +232,7 @@ def checked_weights(
 
 
 def split_of(search: Any, tables: TwoTables, url: str, group: str | None = None) -> FrameSplit:
-    """The public and the sensitive table as frames, together with the study that they are for.
+    """The public and the sensitive table as frames, their study, and the row marks of the ledger at `url`.
 
     Args:
         search: the `PrivateSearch`.
@@ -296,7 +296,7 @@ def study_of(search: Any, training: Frame, n_validation: int | None) -> tuple[St
 
 
 def public_positives(spec: StudySpec, training: Frame) -> float | None:
-    """The share of the second class in the PUBLIC table; None where the score counts no pairs.
+    """The share of the second class in the PUBLIC table; None unless the score counts pairs, as ROC AUC does.
 
     Raises:
         StudyInvalid: there are other than two classes.
@@ -329,7 +329,7 @@ def described(
     search: SearchSection,
     choice: str,
 ) -> StudySpec:
-    """The study of these sections and the search `estimator`'s name, price and cap; it must release a choice.
+    """The study of these sections and `estimator`'s name, price and cap; refused if it releases no choice.
 
     Args:
         estimator: ours, whose parameters say the rest.

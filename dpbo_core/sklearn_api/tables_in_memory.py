@@ -68,11 +68,11 @@ class FrameSplit:
         return self.training.named and self.prototype.takes_columns
 
     def public_table(self) -> Table:
-        """The public records as a table, with a data frame's values as they were passed beside the numbers."""
+        """The public records as a table of numbers, which also holds a data frame's cells as they were passed."""
         return self.training.table_with_cells(target_name=self.target, source="X")
 
     def hints(self) -> Mapping[str, Any] | None:
-        """The library's type of each column of the public table, by name; empty where it is no data frame."""
+        """The type that pandas, say, gives each column of the public table; empty where it is no data frame."""
         return self.training.hints()
 
     def public(self, problem: Problem) -> PublicHalf:
@@ -113,11 +113,11 @@ class FrameSplit:
         check_n_validation(self.spec, self.validation.n_records, shown_as="X_validation")
 
     def sensitive(self, public: PublicHalf) -> Scorer:
-        """After payment: read the validation records into a sealed scorer, and store their row marks."""
+        """After payment: read the validation records into a sealed scorer, and store keyed hashes of them."""
         return sealed_half(self.spec, *self.records(public.preprocessing), public)
 
     def records(self, fitted: Preprocessing | None = None) -> tuple[Table, list[Person] | None]:
-        """Read the SENSITIVE records, and store row marks: the table, and a person each (None without `person`).
+        """Read the SENSITIVE records and store keyed hashes of them: the table, and a person each (or None).
 
         Call it only after reserving, and seal what comes of it. Raw cells are kept where the preprocessing that was
         `fitted` takes the table's own columns.
@@ -164,7 +164,7 @@ def passed_twice(sensitive: str, *, beside: str) -> StudyInvalid:
 
 
 def model_section(search: Any, training: Frame) -> ModelSection:
-    """The section [model] of a `PrivateSearch`: its estimator by name, its score with its public range.
+    """The section [model] of a `PrivateSearch`: estimator by name, score with its public range, class shares.
 
     Args:
         search: the search.

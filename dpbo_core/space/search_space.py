@@ -62,7 +62,7 @@ class Real:
         object.__setattr__(self, "log", log)
 
     def at(self, position: float) -> float:
-        """The value at `position` in [0, 1]; the ends are exact."""
+        """The value at `position`, evenly from low (0) to high (1), by logarithms if `log`; beyond, the end."""
         if position <= 0.0:
             return self.low
         if position >= 1.0:
@@ -72,14 +72,14 @@ class Real:
         return self.low + position * (self.high - self.low)
 
     def encode(self, value: Value) -> tuple[float, ...]:
-        """The position of `value` on the axis, clipped to [0, 1]."""
+        """The position of `value` on the axis, by logarithms on a logarithmic one, clipped to [0, 1]; (u,)."""
         a, b, x = self.low, self.high, float(value)
         if self.log:
             a, b, x = math.log(a), math.log(b), math.log(x)
         return (min(1.0, max(0.0, (x - a) / (b - a))),)
 
     def grid(self, points: int) -> list[Value]:
-        """`points` values of the axis from end to end; the middle one where `points` is 1."""
+        """`points` values from end to end, at even distances (of logarithms if `log`); 1: the middle one."""
         if points == 1:
             return [self.at(0.5)]
         return [self.at(i / (points - 1)) for i in range(points)]
@@ -106,16 +106,16 @@ class Integer:
         object.__setattr__(self, "log", log)
 
     def at(self, position: float) -> int:
-        """The nearest integer at `position` in [0, 1]."""
+        """The integer nearest to `position` in [0, 1], on a logarithmic axis by logarithms."""
         real = Real(self.low, self.high, log=self.log).at(position)
         return min(self.high, max(self.low, round(real)))
 
     def encode(self, value: Value) -> tuple[float, ...]:
-        """The position of `value` on the axis, clipped to [0, 1]."""
+        """The position of `value` on the axis, by logarithms on a logarithmic one, clipped to [0, 1]; (u,)."""
         return Real(self.low, self.high, log=self.log).encode(value)
 
     def grid(self, points: int) -> list[Value]:
-        """At most `points` distinct integers from end to end; all of them if they fit."""
+        """At most `points` distinct integers from end to end, all if they fit; the middle one for 1 point."""
         if points >= self.high - self.low + 1:
             return list(range(self.low, self.high + 1))
         if points == 1:
@@ -175,7 +175,7 @@ class SearchSpace:
 
     @property
     def dimensions(self) -> int:
-        """The dimension d of the unit cube."""
+        """The number d of coordinates that `encode` gives: 1 a numeric axis, 1 a value of a categorical one."""
         return sum(axis.dimensions for axis in self.axes.values())
 
     def exists(self, name: str, point: Mapping[str, Value]) -> bool:
@@ -186,7 +186,7 @@ class SearchSpace:
         return parent in point and _is_among(point[parent], values)
 
     def encode(self, point: Mapping[str, Value]) -> NDArray[np.float64]:
-        """The coordinates (d,) of `point` in the unit cube; ½ on axes that do not exist there."""
+        """The coordinates (d,) of `point`, categorical axes one-hot; ½ on axes that do not exist there."""
         return np.array([u for name, axis in self.axes.items() for u in _cube(axis, name, point)], dtype=float)
 
     def to_json(self) -> dict[str, Any]:
@@ -199,7 +199,7 @@ class SearchSpace:
         }
 
     def at(self, position: NDArray[Any]) -> dict[str, Value]:
-        """The point at a position, one coordinate in [0, 1] per axis; without axes that do not exist there."""
+        """The point at one position in [0, 1] an axis, not one-hot; axes that do not exist there are left out."""
         point: dict[str, Value] = {}
         for (name, axis), x in zip(self.axes.items(), position, strict=True):
             if self.exists(name, point):

@@ -18,7 +18,7 @@ THRESHOLD = re.compile(r"cost=(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)|recall=(0?\.\d+)")
 
 
 def threshold_goal(text: str) -> tuple[str, float]:
-    """("cost", 10.0) for "cost=10:1", a miss in false alarms; ("recall", 0.9) for "recall=0.9"; else refused.
+    """("cost", 10.0) for "cost=10:1", a miss as ten false alarms; ("recall", 0.9) for "recall=0.9"; else refused.
 
     Raises:
         StudyInvalid: it is neither.
@@ -129,7 +129,7 @@ class WatchSection(Section):
     ] = None
 
     def at(self, moment: datetime) -> "WatchSection":
-        """The [watch] section with the date fields in `table` filled for `moment`, UTC; unchanged with a `pool`."""
+        """The section with date fields in `table` filled for `moment`, UTC; unchanged without it or with `pool`."""
         if self.table is None or self.pool is not None:
             return self
         return replace(self, table=filled_at(self.table, moment))

@@ -60,7 +60,7 @@ def problem_of(
 
 
 def _unlisted(spec: StudySpec) -> str:
-    """The first part of the estimator not on the allowlist, or who made given predictions; "" for nothing."""
+    """What is off the allowlist: the estimator's first such part, or who made given predictions; "" for nothing."""
     if spec.model.ours:
         return ""
     if isinstance(spec.model, PredictionsSection):

@@ -309,7 +309,7 @@ def unit_of(spec: StudySpec) -> PrivacyUnit:
 
 
 def relation_of(spec: StudySpec) -> NeighboringRelation:
-    """Which data sets are neighbours: with one person replaced, where n_persons is stated, else one unit."""
+    """Which data sets are neighbours: with one person replaced, where n_persons is stated; else one `unit_of`."""
     if isinstance(spec.data, PersonFiles):
         return NeighboringRelation.REPLACE_ONE_PERSON
     return NeighboringRelation.REPLACE_ONE

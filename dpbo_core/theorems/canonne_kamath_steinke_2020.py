@@ -19,7 +19,7 @@ _ROUNDING = 1e-12  # far above the error of a dozen double operations; always ap
 
 
 def proposition_12_epsilon(*, rho: float, delta: float) -> float:
-    """The smallest ε for which ρ-zCDP implies (ε, δ)-DP by Proposition 12, rounded up.
+    """The smallest ε for which ρ-zCDP implies (ε, δ)-DP by Proposition 12, rounded up; ∞ at δ = 0 < ρ.
 
     ε = inf_{α>1} αρ + log(1 − 1/α) − log(αδ)/(α − 1), at least 0.
 
@@ -67,7 +67,7 @@ def _converted(excess: float, cost: float, delta: float) -> float:
 
 
 def proposition_12_rho(*, epsilon: float, delta: float) -> float:
-    """The largest ρ whose `proposition_12_epsilon` at δ is at most ε, rounded down.
+    """The largest ρ whose `proposition_12_epsilon` at δ is at most ε, rounded down; 0 at δ = 0.
 
     Source: the inverse of Proposition 12, by bisection. The returned ρ always satisfies
     proposition_12_epsilon(rho=ρ, delta=δ) ≤ ε.

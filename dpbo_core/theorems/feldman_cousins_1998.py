@@ -62,7 +62,7 @@ def _probability_of_likelier(f: float, observed: float, deviation: float, top: f
 
 
 def _reach(room: float, fall: float) -> float:
-    """How far from f the log likelihood ratio falls by `fall`, on a side where f is `room` from its bound."""
+    """How far from f, on a side where the bound is `room` away, −2σ² log of the likelihood ratio reaches `fall`."""
     straight = math.sqrt(fall)
     if straight <= room:
         return straight

@@ -83,7 +83,7 @@ def lemma_1_distortion(*, n_rows: int, failure_probability: float, projection_di
 
 
 def theorem_2_distance_bounds(*, distortion: float, singular_value: float, floor: float) -> tuple[float, float]:
-    """Bounds (1 − ν, (1 + ν)C′) on all ‖z − z′‖²/‖x − x′‖², but with Lemma 1's μ; C′ = 1 + 1[σ_min < ω] ω²/σ_min².
+    """Bounds (1 − ν, (1 + ν)C′) on all ‖z − z′‖²/‖x − x′‖²; C′ is 1 or, where σ_min < ω (`floor`), 1 + ω²/σ_min².
 
     Holds when: r is at least `lemma_1_projection_dim`, with its probability. Source: Theorem 2.
     """
@@ -105,7 +105,7 @@ def theorem_3_distortion(*, approximation: float, scaled_diameter: float, answer
 def remark_2_approximation(
     *, distortion: float, singular_value: float, floor: float, scaled_diameter: float, answer_bound: float
 ) -> float:
-    """The lasting regret, in ε_ucb's place, where σ_min < ω: 2√3 L max(d²ν, 1 − exp(−(d²/2)((1 + ν)C′ − 1))).
+    """The regret that no step removes, where σ_min < ω: 2√3 L max(d²ν, 1 − exp(−(d²/2)((1 + ν)C′ − 1))).
 
     Theorem 3's ε_ucb is 2√3 L times d²ν, a bound on the relative change of every covariance of the squared
     exponential: a = ‖x − x′‖²/2l² ≤ d²/2, and e^{aν} − 1 ≤ 2aν as long as aν ≤ 1. Raised singular values shrink it

@@ -46,7 +46,7 @@ _UP = 1.0 + 2.0**-44  # past the rounding of the sums and roots below: a sensiti
 def similarity_bound(
     *, n_events: float, delta: float, dataset_similarity: float, score_change: float = math.inf
 ) -> float:
-    """The bound c = min(2√((1 − k₁) log(`n_events`/δ)), `score_change`) on |f_V − f_V′|, but with Nδ/`n_events`.
+    """The bound min(2√((1−k₁) log(n/δ)), `score_change`) on |f_V − f_V′|, but for a chance Nδ/n; n = `n_events`.
 
     The difference is N(0, 2(1 − k₁)), so one λ exceeds 2√((1 − k₁)x) with probability at most 2·½e^{−x}; `n_events`
     is N times the number of parts that δ is divided into.
@@ -109,7 +109,7 @@ def corollary_1_weights(
 def theorem_2_utility_bound(
     *, n_candidates: int, sensitivity: float, epsilon: float, failure_probability: float
 ) -> float:
-    """The choice's loss: max μ_T − μ_T(λ̃) ≤ (2Δ/ε)(log N + a), but with e^{−a} = `failure_probability`.
+    """The choice's loss: max μ_T − μ_T(λ̃) ≤ (2Δ/ε)(log N + a), but for a chance e^{−a} = `failure_probability`.
 
     Holds when: λ̃ is drawn by `corollary_1_weights` (verified by code). Source: Theorem 2, equation (5), whose
     further δ is that of Theorem 1 and is not needed for utility.
@@ -172,7 +172,7 @@ def theorem_3_beta(*, n_candidates: int, step: int, delta: float, calibration: C
 
 
 def noise_bound(*, n_steps: int, delta: float, noise_variance: float, calibration: Calibration) -> float:
-    """The bound q on how far apart neighbours' best observations' noise is, published or corrected (but with 2δ/5).
+    """Bound q on how far apart neighbours' best noises are, as published or, but for a chance 2δ/5, as corrected.
 
     Published: σ√(8 log(3/δ)). Corrected: 2σ√(2 log(5T/δ)), for the index is chosen by the data (δ/5 for each side).
     Source: the proof of Theorem 3; Algorithm 1, line 10.
@@ -192,7 +192,7 @@ def average_regret(
     information_gain: float,
     calibration: Calibration,
 ) -> float:
-    """The bound Ω/T = √(C₁ β_T γ_T/T) on Algorithm 1's average regret, but with δ/5 (published: δ/2).
+    """The bound Ω/T = √(C₁ β_T γ_T/T) on Algorithm 1's average regret, but for a chance δ/5 (published: δ/2).
 
     Holds when: Assumption 1 (taken on by the caller). Not a privacy statement. Source: the proof of Theorem 3.
     """
@@ -211,7 +211,7 @@ def corollary_2_scale(*, sensitivity: float, epsilon: float) -> float:
 
 
 def theorem_4_noise_bound(*, n_steps: int, delta: float, noise_variance: float, calibration: Calibration) -> float:
-    """The bound q₁, as published or as corrected (but with δ/5), on the noise of the best observation.
+    """The bound q₁ on the noise of the best observation, as published or, but for a chance δ/5, as corrected.
 
     Published: σ√(8 log(1/δ)). Corrected: σ√(2 log(5T/δ)), the union over T; one noise, not two.
     Source: the proof of Theorem 4.
@@ -225,7 +225,7 @@ def theorem_4_noise_bound(*, n_steps: int, delta: float, noise_variance: float, 
 
 
 def theorem_4_error_bound(*, noise: float, regret: float, scale: float, failure_probability: float) -> float:
-    """The released error |ṽ − f(λ*)| ≤ q₁ + Ω/T + a·Δ/ε, but with δ + e^{−a}, e^{−a} = `failure_probability`.
+    """The error |ṽ − f(λ*)| ≤ q₁ + Ω/T + a·Δ/ε, but for a chance δ + e^{−a}; e^{−a} = `failure_probability`.
 
     Holds when: Assumption 1 (taken on by the caller); `noise` is q₁ (`theorem_4_noise_bound`), `regret` is Ω/T
         (`average_regret`) and `scale` is Δ/ε (`corollary_2_scale`), of one δ. Not a privacy statement.
@@ -411,7 +411,7 @@ def corollary_4_scale(*, sensitivity: float, epsilon: float) -> float:
 
 
 def theorem_8_error_bound(*, sensitivity: float, epsilon: float, failure_probability: float) -> float:
-    """How far noise moves the release: |f̃_L − f_BO| ≤ a·Δ/ε, but with probability e^{−a} = `failure_probability`.
+    """How far noise moves the release: |f̃_L − f_BO| ≤ a·Δ/ε, but for a chance e^{−a} = `failure_probability`.
 
     Holds when: the noise is Laplace at scale Δ/ε (verified by code). Neighbours: not a privacy statement.
     Source: Theorem 8.

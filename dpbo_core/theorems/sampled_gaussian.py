@@ -62,7 +62,7 @@ def replace_one_renyi(*, alpha: float, rate: float, noise_multiplier: float) -> 
 def discrete_replace_one_renyi(
     *, alpha: float, rate: float, noise_multiplier: float, sensitivity: float, coordinates: float, tau: float = 3.0
 ) -> float:
-    """Rényi cost, rounded up, of a DP-SGD step with the DISCRETE Gaussian of σ·`sensitivity` grid steps; ∞ if ≤ τ.
+    """Rényi cost, rounded up, of a DP-SGD step; DISCRETE Gaussian noise of σ·`sensitivity` grid steps, ∞ if ≤ τ.
 
     For it the pair is false (σ = 0.7, q = 0.01, α = 3: .0021831, where the pair has .0021811). With X of variance
     σ² − τ² about an integer and z given X ∝ exp(−(z−X)²/2τ²) on ℤ, which is post-processing, z has the discrete

@@ -108,7 +108,7 @@ def information_gain_bound(*, column: Column, n_steps: int, noise_variance: floa
 def _greedy(
     prior: NDArray[np.float64], column: Column, picks: int, sigma2: float, *, share: float
 ) -> Iterator[tuple[float, float, float]]:
-    """Observe where the variance is largest, time after time; yields (gain in F, max s², Σ n s²) after each.
+    """Observe, a `share` at a time, where the variance is largest; yields (gain in F, max s², Σ n s²) after each.
 
     Each observation is a share of a whole one.
     """

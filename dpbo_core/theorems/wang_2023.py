@@ -36,7 +36,7 @@ Calibration = Literal["published", "corrected"]
 def terms_in_alpha(
     *, alpha: float, base_epsilon: float, log_mean: float, bounds: tuple[float, float], calibration: Calibration
 ) -> float:
-    """The terms in α of Theorem 1's ε, as published or as corrected: ε + own density ratio + log E[K]/(α−1).
+    """Terms in α of Theorem 1's ε′: ε + α/(α−1) log(C/c) (corrected: α/(α−1) log C − log c) + log E[K]/(α−1).
 
     Theorem 1, the Rényi cost at α of adaptive selection among K ~ NegBin(θ, γ) trials, is this plus
     `terms_in_alpha_hat`:
@@ -63,7 +63,7 @@ def terms_in_alpha_hat(
     bounds: tuple[float, float],
     calibration: Calibration,
 ) -> float:
-    """The terms in α̂ of Theorem 1's ε, as published or as corrected: (1+θ) times those of the other trials.
+    """Terms in α̂ of Theorem 1's ε′: (1+θ)((1−1/α̂)ε̂ + log(C/c) − log γ/α̂); corrected: log C − (1−1/α̂) log c.
 
     α and α̂ can be optimised one by one; `bounds` are (c, C).
     """

@@ -28,7 +28,7 @@ class BudgetGroup(TyperGroup):
     """The group `dpbo budget`: a word that is none of its commands is a dataset to show."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put the command `show` before words that begin with no command of the group."""
+        """Parse the words as click does, with `show` put before them where no command of the group comes first."""
         words = [arg for arg in args if not arg.startswith("-")]
         if "--help" not in args and (not words or words[0] not in self.commands):
             args = ["show", *args]
@@ -291,7 +291,7 @@ def _lines(burn_down: Forecast | None, screen: Screen) -> Iterator[str]:
 
 
 def _end_in_words(ends: datetime | None, refused: Stream | None) -> str:
-    """When a budget ends, and at which study, in a sentence; or that it does not within ten years."""
+    """When a budget ends and at which study, in a sentence; where one is None, that it does not in ten years."""
     if ends is None or refused is None:
         return "it does not end within ten years"
     return f"it ends on {ends:%Y-%m-%d}, when {named(refused.name)} is refused"

@@ -219,7 +219,7 @@ def _added(added: recovery.Recovered) -> str:
 
 
 def _stores() -> Stores:
-    """Make the stores' folder, its owner's alone, and give the addresses of the stores."""
+    """The addresses of the stores, whose folder is made now, its owner's alone."""
     stores = Stores()
     stores.make_folder()
     return stores

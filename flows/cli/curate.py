@@ -199,7 +199,7 @@ def print_published(published: StudyResult, out: Path) -> None:
 
 
 def _box(transform: str, relation: str | None, **options: Any) -> Outsourced:
-    """The method by which a curator publishes tables, with these options, its text options checked.
+    """The method of publishing with these options; an unlisted `transform` or `relation` is refused.
 
     Raises:
         StudyInvalid: a word that is not known, or numbers that make no box.
@@ -229,7 +229,7 @@ def _numbers(text: str | None) -> tuple[float, ...]:
 
 
 def _table_size(data: Path | None, rows: int | None, columns: int | None) -> tuple[int, int]:
-    """The numbers of rows and columns, by the options or by the file's header; refused if both or neither is given.
+    """The numbers of rows and columns, as stated or as counted in the file; refused if both or neither is given.
 
     Raises:
         StudyInvalid: both or neither, or a file without them.

@@ -162,7 +162,7 @@ def _report_ids(study: StudySpec) -> set[str]:
 
 
 def _recorded(study: StudySpec, before: set[str]) -> tuple[str, str] | None:
-    """A sentence about a report whose id is not in `before`, with the next command; None if there is none."""
+    """A sentence about a report whose id is not in `before`, and how to go on; None if there is none."""
     new = _report_ids(study) - before
     if not new:
         return None

@@ -123,7 +123,7 @@ def tracking_server() -> Iterator[Finding]:
 
 
 def prefect_in_the_open(api: str | None) -> Iterator[Finding]:
-    """A finding where a password is sent to a remote Prefect server without TLS; else none."""
+    """A finding where the remote Prefect server at `api` has no TLS to hide its password; else none."""
     if api is not None and not _encrypted(api):
         yield Finding("prefect server", "wrong", f"{api}: its password travels unencrypted", "say https://")
 
@@ -176,7 +176,7 @@ def _of_prefect() -> tuple[Path, Path]:
 
 
 def _holds_a_secret(profiles: Path) -> bool:
-    """Whether Prefect's profiles name a password; most hold an address and a name."""
+    """Whether Prefect's file `profiles` sets a password, key or database URL; False where it cannot be read."""
     try:
         text = profiles.read_text(encoding="utf-8", errors="replace")
     except OSError:

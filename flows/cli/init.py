@@ -168,7 +168,7 @@ def _line(key: str, value: object) -> str:
 
 
 def _noted(text: str, note: str | None) -> str:
-    """A line with its note, if both fit in 80 columns."""
+    """A line, with its note where both fit in 80 columns, and its line break."""
     whole = f"{text:36} # {note}"
     return f"{text if note is None or len(whole) > WIDTH else whole}\n"
 
@@ -188,7 +188,7 @@ def _key(name: str) -> str:
 
 
 def public_name(validation: Path, target: str) -> str:
-    """The name of a study and its budget: its file's or folder's, less words like "validation", or the target's.
+    """A name for the study and its budget: the file's or folder's, less words like "validation", else the target's.
 
     `ward_validation.csv` is "ward"; `ward/validation.csv` too; a bare `validation.csv` says only what is predicted.
     """
@@ -220,7 +220,7 @@ def stated_people(person: str | None, n_persons: int | None) -> tuple[str, int] 
 
 
 def check_column_of_persons(table: Table, person: str, target: str) -> None:
-    """Refuse a column of persons that the table does not have, or that is the target.
+    """Refuse `person` as the column of persons where the table lacks it or it is the target.
 
     Raises:
         StudyInvalid: it is one.

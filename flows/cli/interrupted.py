@@ -50,7 +50,7 @@ def _study_stopped(path: Path) -> DpboError:
 
 
 def _entries(dataset: str, name: str, edition: str) -> "list[Entry]":
-    """The ledger's entries of a study's edition, its evaluation and watch included; none without a ledger here."""
+    """The ledger's entries of a study's edition, evaluation and watch included; none where no ledger was opened."""
     if "dpbo.flows.cli.running" not in sys.modules:  # no library is loaded to say that nothing began
         return []
     from dpbo.flows.cli.running import accounts_here

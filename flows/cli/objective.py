@@ -87,7 +87,7 @@ def objective(
 
 
 def _session(path: Path, *models: Source) -> ScoreSession:
-    """The private objective of the study in `path`, ready to score (saved `models` too); nothing is charged yet."""
+    """The private objective of the study in `path`, ready to score (`models` too); the first score pays for all."""
     spec = study_of_one_run(path)
     announce_stage(spec.name, "reading what is public; the first time its scores are paid for")
     run = Run(own_ledger(), path.parent, consent=partial(ask_or_refuse, spec))
@@ -113,14 +113,14 @@ def _predictions(opened: OpenObjective, study: Path, path: Path) -> Submission:
 
 
 def _score_document(session: ScoreSession, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Train a model with the hyperparameters `params` and draw its private score: the JSON document."""
+    """Train a model with the hyperparameters `params` and draw its private score, or repeat it: as JSON."""
     text = canonical_text(params)
     announce_stage(session.opened.spec.name, "training and scoring one model")
     return _scored(session, text, replayed=session.has_score(text), score=session.ask(params))
 
 
 def _submission_document(session: ScoreSession, submission: Submission) -> dict[str, Any]:
-    """Draw the private score of a submitted model, or of submitted predictions: the JSON document."""
+    """Draw, or repeat, the private score of a submitted model or of submitted predictions: as JSON."""
     replayed = session.has_score(submission.text)
     return _scored(session, submission.text, replayed=replayed, score=session.submit(submission))
 

@@ -92,7 +92,7 @@ def _prices(spec: StudySpec, folder: Path) -> Iterator[PrivacyPlan]:
 
 
 def _would_spend(spec: StudySpec, advice: Advice, report: EvaluationPlan | None) -> bool:
-    """Whether a tune of the study would run unasked: neither its method nor its report is refused or useless."""
+    """Whether a tune would run without asking back: neither its method nor its report is refused or useless."""
     own = [line for line in advice.methods if line.kind == spec.method]
     verdicts = [line.verdict for line in ([advice.best] if spec.method == "auto" else own) if line is not None]
     report_verdict = "good" if report is None else report.expected.verdict
@@ -100,7 +100,7 @@ def _would_spend(spec: StudySpec, advice: Advice, report: EvaluationPlan | None)
 
 
 def print_advice(spec: StudySpec, advice: Advice, more: Iterable[tuple[str, str]] = ()) -> None:
-    """Print what to expect and what it costs, in five lines with `more` of them, and the method to choose."""
+    """Print what to expect of the method to choose and its price, the rows `more`, and which method that is."""
     screen = Screen()
     _print_head(screen, spec, advice)
     screen.facts([*([] if advice.best is None else _expectations(spec, advice, advice.best)), *more])
@@ -150,7 +150,7 @@ def _print_head(screen: Screen, spec: StudySpec, advice: Advice) -> None:
 
 
 def _expectations(spec: StudySpec, advice: Advice, best: MethodAdvice) -> list[tuple[str, str]]:
-    """Rows, name and text: what to expect of the method to choose, the study's own and conditional ones."""
+    """Rows (name, text): what to expect of the method to choose, the study's own, and those good on a condition."""
     choice = "a choice " if best.regret_caption not in ("", UNKNOWN) else ""
     expected = f"{_verdict(best)}{choice}{_outcome(best)} (score from 0 to {best.score_range:.3g})"
     if best.condition:
@@ -177,7 +177,7 @@ def _outcome(line: MethodAdvice) -> str:
 
 
 def _charges(report: EvaluationPlan | None, refusal: DpboError | None) -> Iterator[tuple[str, str]]:
-    """Rows with the price and verdict of the study's own evaluation, and the budget's refusal."""
+    """Rows (name, text): price and verdict of the study's own evaluation, the budget's refusal; none for None."""
     if report is not None:
         expected = report.expected
         errors = ", ".join(f"{name.removesuffix('_error')} {error:.2g}" for name, error in expected.errors.items())
@@ -205,7 +205,7 @@ def _verdict(line: MethodAdvice) -> str:
 
 
 def _price(line: MethodAdvice) -> str:
-    """What a method spends, and how many models it trains, in words."""
+    """What a method spends, how many models it trains and, if estimated, its seconds, in words."""
     seconds = "" if line.seconds is None else f"; {_in_processes(line.seconds)}"
     return f"ε = {line.epsilon:g}, δ = {line.delta:g}; {_trainings(line)}{seconds}"
 

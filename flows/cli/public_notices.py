@@ -56,7 +56,7 @@ def notices(training: Path, table: Table, target: str, person: str | None) -> It
 
 
 def form_of(values: Column) -> str | None:
-    """What most texts of a PUBLIC column were meant as, and what to do about it; None where that is not known."""
+    """What most texts of a PUBLIC column seem to be, dates say, and what to do about it; None where unclear."""
     texts = [value for value in values.tolist()[:1000] if isinstance(value, str)]
     forms = (
         what for form, what in FORMS if sum(bool(re.fullmatch(form, one)) for one in texts) > MOST * len(texts)
@@ -87,7 +87,7 @@ def _marker(values: Sequence[Value]) -> str | None:
 
 
 def _is_far(value: float, others: Sequence[float]) -> bool:
-    """Whether a number such as −999 lies further from the others than these lie from one another."""
+    """Whether a number of nines alone (−999, say) lies further from the sorted others than these span."""
     away = max(others[0] - value, value - others[-1])
     return re.fullmatch("-?9{2,}", shown(value)) is not None and away > others[-1] - others[0]
 

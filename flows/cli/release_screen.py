@@ -35,7 +35,7 @@ def release_json(result: "StudyResult | EvaluationResult", *, tracking: dict[str
 def print_report(
     result: "EvaluationResult", tracked: "Tracked | None", account: Account, *, champion: str = ""
 ) -> None:
-    """Print a report: its figures, guarantee, budget left, MLflow's page, and what became of the champion."""
+    """Print a report: figures, guarantee, budget left, where to look, any repair, and the sentence `champion`."""
     release, best = result.release, result.best_threshold
     look = where_to_look(release, tracked)
     print_release(result, account, look=look, best=best)
@@ -47,7 +47,7 @@ def print_report(
 
 
 def evaluated_json(result: "EvaluationResult", tracked: "Tracked | None") -> dict[str, Any]:
-    """A report with its page in MLflow, as the JSON object of `dpbo evaluate --json`."""
+    """A report, its best threshold, repair and place in MLflow, as the JSON object of `dpbo evaluate --json`."""
     best = None if result.best_threshold is None else dict(result.best_threshold)
     return release_json(result, tracking=place(tracked)) | {
         "best_threshold": best,
@@ -99,7 +99,7 @@ def _print_sides(screen: Screen, repair: "Repair") -> None:
 
 
 def interval_cells(cell: Mapping[str, Any], digits: int = 3) -> str:
-    """A figure with its noise interval in one cell; a dash where noise swamps it."""
+    """A figure with its noise interval, to `digits` decimals, as one cell; a dash where noise swamps it."""
     if cell["value"] is None or cell["noise_interval"] is None:
         return "–"
     low, high = cell["noise_interval"]
@@ -211,7 +211,7 @@ def _earlier_editions(release: Release) -> Iterator[tuple[str, str]]:
 
 
 def _metric_row(metric: DisplayedMetric) -> tuple[str, str]:
-    """The row of a metric with its interval."""
+    """The row of a metric, name and text: its released value, 90% noise interval, and whether less is better."""
     interval = metric.interval
     more = f"   90% interval {interval[0]:.3f} … {interval[1]:.3f}" if interval else ""
     less = "" if metric.greater_is_better else "   (less is better)"
@@ -227,7 +227,7 @@ def _verdict(release: Release) -> Iterator[tuple[str, str]]:
 
 
 def _number(item: Any) -> str:
-    """A number to four digits; another value as text."""
+    """A float to four significant digits; another value as text."""
     return f"{item:.4g}" if isinstance(item, float) else str(item)
 
 

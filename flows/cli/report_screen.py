@@ -106,7 +106,7 @@ def report_facts(
 
 
 def _kind_facts(value: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Rows for a report of several classes (the confusion matrix) or of errors (what their bins can hide)."""
+    """Rows for a report of several classes (confusion matrix) or of errors (what bins hide, what R² is against)."""
     if "classes" in value:
         yield "confusion", _matrix(value)
     if "binning" in value:
@@ -129,7 +129,7 @@ def _title(name: str) -> str:
 
 
 def _figure(cell: Mapping[str, Any], digits: Callable[[float], str]) -> tuple[str, str, str]:
-    """A figure's value, noise interval and sampling interval as cells."""
+    """A figure's value, noise interval and sampling interval as cells; three dashes where noise swamps it."""
     if cell["noise_interval"] is None:  # then a value is noise, and the sampling of it too
         return "–", "–", "–"
     noise, sampling = (_interval(cell[name]) for name in ("noise_interval", "sampling_interval"))
@@ -157,7 +157,7 @@ def _interval(ends: Sequence[float] | None) -> str:
 
 
 def _class(cell: Mapping[str, Any]) -> tuple[str, ...]:
-    """A class as a row: share, recall and precision with their intervals."""
+    """A class as a row of six cells: name, share, recall and precision, both followed by a noise interval."""
     ends = [_interval(cell[figure]["noise_interval"]) for figure in ("recall", "precision")]
     values = [_number(cell[figure], _short) for figure in ("records_share", "recall", "precision")]
     return named(cell["class"]), values[0], values[1], ends[0], values[2], ends[1]
@@ -179,7 +179,7 @@ def _matrix(value: Mapping[str, Any]) -> str:
 
 
 def _roc(screen: Screen, points: list[dict[str, Any]]) -> str:
-    """The area under the ROC curve, drawn in characters; the recall at a few rates on a plain screen."""
+    """The ROC curve drawn in characters, filled below; on a plain screen the recall at a few rates in words."""
     if screen.plain:
         return ", ".join(f"recall {_recall_at(points, rate):.2f} at false positive rate {rate:g}" for rate in RATES)
     width = min(WIDTH, screen.width - BESIDE)
@@ -211,7 +211,9 @@ def _counted_unit(facts: Mapping[str, Any]) -> str:
 
 
 def _threshold(value: Mapping[str, Any], counted: str) -> str:
-    """The model's own threshold, with the shares of records (`counted`) above it, positive, and unreadable."""
+    """The model's own threshold, and what shares of the persons or records (`counted`) are above it, positive,
+    unreadable.
+    """
     own = next(row for row in value["confusion"] if row["own"])
     positive, unread = (value["metrics"][name] for name in ("positive_share", "unread_share"))
     flagged = own["flagged_share"]["value"]
@@ -225,7 +227,7 @@ def _threshold(value: Mapping[str, Any], counted: str) -> str:
 
 
 def _best_threshold(best: Mapping[str, Any], counted: str) -> str:
-    """The best threshold for the stated costs, in a sentence."""
+    """The best threshold for the stated costs and its expected cost for each person or record, in a sentence."""
     whom = "flag {}".format(
         f"above [bold]{best['threshold']:.4g}[/]" if best["threshold"] is not None else best["flag"]
     )

@@ -74,7 +74,7 @@ def own_ledger() -> PrivacyLedger:
 
 
 def mlflow_lookup(release: Release | None) -> Tracked | None:
-    """Where MLflow shows a release already, read from its store's file without MLflow; None where it does not."""
+    """Where MLflow shows a release already, read from its SQLite file without MLflow; None where it does not."""
     return None if release is None else tracked_in_file(release, Stores().tracking)
 
 

@@ -20,7 +20,7 @@ def status() -> None:
 
 
 def newest(accounts: tuple[DatasetAccount, ...]) -> list[tuple[str, Entry]]:
-    """The newest five of the ledger's entries, each with its dataset."""
+    """The newest five entries of these accounts, by release or charge, newest first, each with its dataset."""
     entries = [(account.budget.dataset, entry) for account in accounts for entry in account.entries]
     return sorted(entries, key=lambda item: item[1].released_at or item[1].reserved_at, reverse=True)[:LINES]
 

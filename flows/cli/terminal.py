@@ -187,7 +187,7 @@ class Screen:
         return "".join(bars[round((v - low) / ((high - low) or 1.0) * (len(bars) - 1))] for v in values)
 
     def bar(self, share: float, width: int = 20) -> str:
-        """A bar filled to `share`, never full below 1; "" on a plain screen."""
+        """A bar of `width` characters, filled to `share` (rounded up to a whole one); "" on a plain screen."""
         if self.plain:
             return ""
         filled = min(width, max(0, -int(-share * width // 1)))
@@ -195,7 +195,7 @@ class Screen:
 
 
 def cells(markup: str) -> int:
-    """The number of terminal columns that a text in rich's markup takes."""
+    """The number of terminal columns that a text takes, its rich markup not counted."""
     from rich.text import Text
 
     return Text.from_markup(markup, emoji=False).cell_len
