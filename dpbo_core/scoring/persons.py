@@ -194,7 +194,7 @@ def n_columns(models: Sequence[ScorableModel], paired_with: Paired | None) -> in
 
 
 def means_of(persons: PersonSums, n_models: int, n_persons: int, score: Score) -> Totals:
-    """By model, the sum over persons of their mean score, and of their mean paired difference, in grid steps."""
+    """By model, the sum over persons of their mean scores, and of their mean paired differences, in steps."""
     sums, differences = persons.sums[:, :n_models], persons.sums[:, n_models:]
     return (
         PersonSums(persons.names, sums, persons.counts).totals(n_persons, absent_steps(score)),

@@ -62,8 +62,7 @@ class _Remaining:
 def answers_of_all(
     work: Any, parts: Sequence[Any], beside: list[Any], here: Any, last_process: dict[Any, object]
 ) -> Iterator[Any]:
-    """What `work` answers for each part, as they come, from the processes `beside`, less those that end, and
-    `here`.
+    """What `work` answers for each part, as they come: from processes `beside`, less those that end, and `here`.
 
     Args:
         work: public; a function of one part.

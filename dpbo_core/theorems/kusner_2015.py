@@ -202,7 +202,7 @@ def average_regret(
 
 
 def corollary_2_scale(*, sensitivity: float, epsilon: float) -> float:
-    """The Laplace scale b = Δ/ε at which ṽ = max_t v_t + Lap(b) is (ε, δ)-private; with λ̃ (2ε, 2δ).
+    """The Laplace scale b = Δ/ε at which ṽ = max_t v_t + Lap(b) is (ε, δ)-private; ṽ and λ̃ together (2ε, 2δ).
 
     Holds when: `sensitivity` bounds max_t v_t, as Theorem 3 does. Source: Corollary 2 and Algorithm 1, line 16.
     Erratum: as printed it compares Pr[A(V) = ṽ] with Pr[A(V′) = ṽ], which are both 0.

@@ -211,9 +211,7 @@ def _counted_unit(facts: Mapping[str, Any]) -> str:
 
 
 def _threshold(value: Mapping[str, Any], counted: str) -> str:
-    """The model's own threshold, and what shares of the persons or records (`counted`) are above it, positive,
-    unreadable.
-    """
+    """The model's own threshold; the shares of `counted` (persons, records) above it, positive and unreadable."""
     own = next(row for row in value["confusion"] if row["own"])
     positive, unread = (value["metrics"][name] for name in ("positive_share", "unread_share"))
     flagged = own["flagged_share"]["value"]
