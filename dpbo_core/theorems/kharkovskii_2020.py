@@ -40,7 +40,7 @@ def singular_value_floor(*, epsilon: float, delta: float, projection_dim: int) -
 
 
 def largest_projection_dim(*, epsilon: float, delta: float, singular_value: float) -> int:
-    """The largest number r of published columns with ω ≤ σ_min, 0 if there is none: the paper's rule for r.
+    """The largest number r of published columns with `singular_value_floor` ≤ σ_min, 0 if none: the paper's rule.
 
     Source: section 3.4, last paragraph. Erratum: on the paper's own grid (σ_min = 1030.88, δ = 1e-5) it gives 11 at
     ε = e^1.1 where the paper has 10, 15 at e^1.3, as in the paper, and 22 at e^1.5 where the paper has 20. Of the
