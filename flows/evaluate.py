@@ -91,7 +91,8 @@ def n_tasks(result: EvaluationResult | None, tracked: Tracked | None) -> int:
 def report(
     flow: PrivateFlow, *, epsilon: float | None = None, model: str | None = None, workers: Workers | None = None
 ) -> tuple[EvaluationResult, Tracked | None]:
-    """Charge and evaluate, unless recorded, and publish: the report and its MLflow page (None if that failed)."""
+    """Charge, evaluate and record, unless recorded before, and publish: the report and its MLflow page (None if
+    that failed); raises the refusal of a budget."""
     name = flow.study.name
     announce_stage(name, "preparing the model that is evaluated")
     opened = prepare(flow.study, flow.run, model, epsilon)

@@ -69,7 +69,8 @@ def score_privately(
 
 @flow(name="close the private objective", **policies.FLOW)
 def close_privately(study: StudySpec, folder: str = ".", pad_steps: float = 0.0) -> Closed:
-    """Record what was asked of a private objective as its release, and show it in MLflow; nothing more is scored.
+    """Draw a private objective's final choice if one was paid for, record its release and show it in MLflow;
+    nothing more is scored.
 
     Args, Raises: as `score_privately`. A choice that was paid for is drawn now, unless it was before.
     """

@@ -109,7 +109,8 @@ class Screen:
             self._show(markup)
 
     def facts(self, rows: Iterable[tuple[str, str]]) -> None:
-        """Print names and texts of rich's markup in two columns; below one another where names take half a line."""
+        """Print rows of (name, text), both rich's markup, in two columns; one below the other where names are long,
+        as `name: text` on a plain screen."""
         lines = list(rows)
         if self.plain or not lines:
             for name, text in lines:
@@ -132,8 +133,8 @@ class Screen:
     def table(
         self, header: Row, rows: Iterable[Row], *, left: int, wraps: int | None = None, title: str = ""
     ) -> None:
-        """Print rows of rich's markup as a table, `left` columns as text; if narrow or plain, each by its first
-        cell.
+        """Print rows of rich's markup as a table: the first `left` columns are text, the others numbers, and column
+        `wraps` may break; if narrow or plain, each row as a sentence after its first cell.
 
         The other columns are numbers; column `wraps` may break.
         """
@@ -179,7 +180,8 @@ class Screen:
         self._stream.write("".join(BLANKS.sub(r"\1", line) + "\n" for line in lines))
 
     def spark(self, values: Sequence[float]) -> str:
-        """A small plot of `values`; the values themselves on a plain screen."""
+        """A row of bar characters, one a value from the least to the greatest; on a plain screen the numbers
+        themselves."""
         if self.plain:
             return ", ".join(f"{value:.3f}" for value in values)
         low, high = min(values), max(values)
@@ -202,12 +204,12 @@ def cells(markup: str) -> int:
 
 
 def _others(header: Row, row: Row) -> Iterable[tuple[str, str]]:
-    """A row's cells except the first, each after its column's name in `header`."""
+    """Pairs (column's name, cell) of a row, without the first cell."""
     return zip(header[1:], row[1:], strict=True)
 
 
 def spoken(markup: str) -> str:
-    """The text of `markup` in words, as for a screen reader."""
+    """The text of rich's `markup` without its tags, signs such as ε and ≤ replaced by words for a screen reader."""
     from rich.text import Text
 
     text = Text.from_markup(markup, emoji=False).plain

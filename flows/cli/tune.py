@@ -168,7 +168,8 @@ def _recorded(study: StudySpec) -> tuple[str, str] | None:
 
 
 def tuned_json(tuned: Tuned) -> dict[str, Any]:
-    """A tune's release with its page in MLflow, as the JSON object of `dpbo tune --json`."""
+    """A tune's release, its page in MLflow and its evaluation, if it made one, as the JSON object of `dpbo tune
+    --json`."""
     result = tuned.result
     document = release_json(result, tracking=place(tuned.tracked))
     if tuned.evaluation is None:
@@ -177,7 +178,7 @@ def tuned_json(tuned: Tuned) -> dict[str, Any]:
 
 
 def print_tuned(tuned: Tuned, account: Account) -> None:
-    """Print a release as `dpbo tune` shows it."""
+    """Print a release, and the report of its evaluation if there is one, as `dpbo tune` shows them."""
     release = tuned.result.release
     print_release(tuned.result, account, look=where_to_look(release, tuned.tracked))
     if tuned.tracked is not None and tuned.tracked.model_uri:

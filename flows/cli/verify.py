@@ -49,7 +49,8 @@ def check_signature(file: Path, keys: Iterable[Path], revoked: Iterable[Path] = 
 
 
 def check_certificate(file: Path) -> str:
-    """A sentence about a release, its ε and δ recomputed; CertificateFalse where its numbers do not support them.
+    """Recompute the ε and δ of a release in `file`, and say them in a sentence; raises CertificateFalse where its
+    numbers do not support them, LedgerDamaged where the ledger here lost it.
 
     Raises:
         StudyInvalid: the file is no release.

@@ -95,7 +95,8 @@ def watch(
 
 
 def check_schedule(path: Path, cron: str | None, every: str | None, time_quantum: float) -> None:
-    """Refuse a watch without just one schedule, with an impossible padding, or with no ledger here.
+    """Refuse a watch without exactly one of `cron` and `every`, with an impossible padding, or of a study that has
+    released nothing here.
 
     Raises:
         StudyInvalid: not exactly one schedule, a padding that is none, or a study that has released nothing.
@@ -165,7 +166,7 @@ def print_watched(watched: "Watched", account: Account) -> None:
 
 
 def _facts(watched: "Watched", word: str, account: Account) -> Iterator[tuple[str, str]]:
-    """The rows of the screen of one look (private check of a watch), name and text."""
+    """Rows, name and text in rich's markup, for the screen of one look (private check); `word` is its result."""
     look = watched.look
     fallen = f"the score has fallen by about {look.terms.drop:g}" if look.alarm else "no fall is seen"
     again = "; recorded before, and nothing was read now" if look.replayed else ""
@@ -262,7 +263,7 @@ def _terms(terms: Any) -> dict[str, Any]:
 
 
 def _sentence(plan: WatchPlan) -> str:
-    """What to expect of a watch, in a sentence."""
+    """What to expect of a watch, in a sentence: how likely it finds the fall and errs, or why noise drowns it."""
     power, terms = plan.power, plan.terms
     return why_drowned(terms, plan.noise, power) or (
         f"at {terms.least_records:,} records a fall of {terms.drop:g} is seen within {len(power.seen)} days "
@@ -271,7 +272,8 @@ def _sentence(plan: WatchPlan) -> str:
 
 
 def _compared(plan: WatchPlan) -> Iterator[tuple[str, str]]:
-    """Rows, name and text, for each number of daily tables that a look may pool, and the advised one."""
+    """Rows, name and text: by the number of daily tables pooled in a look, how often it finds the fall and errs;
+    then the advised number."""
     for pool, one in plan.compared.items():
         yield (
             "one table" if pool == 1 else f"pool {pool}",
@@ -294,5 +296,5 @@ def _days(chances: tuple[float, ...]) -> str:
 
 
 def _share(chance: float) -> str:
-    """A probability in per cent, never quite none or all."""
+    """A probability as text in per cent, never below 0.01% or above 99.99%."""
     return f"{100 * min(max(chance, 1e-4), 1 - 1e-4):.4g}%"

@@ -52,7 +52,8 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the stack trace of an
 
 
 def of_every_command(debug: Debug = False, plain: Plain = False) -> None:
-    """Declare, by its signature, the options --debug and --plain of every command; `main` reads --debug."""
+    """Do nothing: its signature declares the options --debug and --plain of every command, and `main` reads
+    --debug."""
 
 
 def of_each_with_a_result(
@@ -63,7 +64,7 @@ def of_each_with_a_result(
         ),
     ] = False,
 ) -> None:
-    """Declare, by its signature, the option --json of commands with a result: `print_result` prints it."""
+    """Do nothing: its signature declares the option --json of commands with a result, which `print_result` obeys."""
 
 
 def _set_anyway(ctx: typer.Context, value: bool) -> None:
@@ -83,7 +84,7 @@ def of_each_that_spends(
         ),
     ] = False,
 ) -> None:
-    """Declare, by its signature, --anyway of commands that charge a budget: `study_of_one_run` reads it."""
+    """Do nothing: its signature declares --anyway of commands that charge a budget; `study_of_one_run` reads it."""
 
 
 def seconds(text: str) -> float:
@@ -121,7 +122,8 @@ def lines_of(file: Path, *, remedy: str = "check the path") -> list[str]:
 
 @contextmanager
 def writing(what: str, *, remedy: str = "choose another place") -> Iterator[None]:
-    """Context in which `what` is written: where the operating system refuses it, one message with its reason.
+    """Context for writing `what`, a name for the message: where the operating system refuses, StudyInvalid says
+    why.
 
     Raises:
         StudyInvalid: it does.

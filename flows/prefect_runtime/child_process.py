@@ -64,20 +64,21 @@ class Leashed:
 
 
 def follow(starter: str | None) -> None:
-    """Kill this process when its parent, process id `starter`, has ended; do nothing if another started it."""
+    """Start a thread that kills this process when its parent, process id `starter`, ends; do nothing if another
+    started it."""
     if starter is not None and starter.isdecimal() and os.getppid() == int(starter):
         threading.Thread(target=_watch, args=(int(starter),), daemon=True).start()
 
 
 def _watch(starter: int) -> None:
-    """Kill this process as soon as its parent is not `starter` any more."""
+    """Wait until this process's parent is not `starter` any more, then kill this process."""
     while os.getppid() == starter:
         time.sleep(PAUSE)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def main() -> None:
-    """Run the command given as arguments, and end it when standard input closes or a signal asks."""
+    """Run the command given as arguments, end it when standard input closes or a signal asks, exit with its code."""
     let_go = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: let_go.set())
     signal.signal(signal.SIGINT, lambda *_: None)  # a terminal's: whoever holds the leash says when
@@ -92,7 +93,7 @@ def main() -> None:
 
 
 def _hold(let_go: threading.Event) -> None:
-    """Set `let_go` when standard input closes."""
+    """Wait until standard input closes, then set `let_go`."""
     with suppress(OSError):
         while os.read(0, 1):
             pass
@@ -100,7 +101,7 @@ def _hold(let_go: threading.Event) -> None:
 
 
 def _end(child: "subprocess.Popen[bytes]", let_go: threading.Event) -> None:
-    """Ask the child's process group to stop when `let_go` is set, then kill it."""
+    """Wait until `let_go` is set, ask the child's process group to stop, and after a pause kill it."""
     let_go.wait()
     _signal_group(child.pid, signal.SIGTERM)
     threading.Event().wait(GRACE)

@@ -59,7 +59,7 @@ def taken(port: int) -> socket.socket | None:
 
 
 def owners(port: int) -> set[int] | None:
-    """The users whose programs listen on `port` of this machine; None where the system does not tell."""
+    """The ids of the users whose programs listen on `port` of this machine; None where the system does not tell."""
     users: set[int] = set()
     readable = False
     for table in (Path("/proc/net/tcp"), Path("/proc/net/tcp6")):
