@@ -91,8 +91,7 @@ def n_tasks(result: EvaluationResult | None, tracked: Tracked | None) -> int:
 def report(
     flow: PrivateFlow, *, epsilon: float | None = None, model: str | None = None, workers: Workers | None = None
 ) -> tuple[EvaluationResult, Tracked | None]:
-    """Charge, evaluate and record, unless recorded before, and publish: the report and its MLflow page (None if
-    that failed); raises the refusal of a budget."""
+    """Charge and evaluate, or read the recorded report, and publish it: with its MLflow page (None: failed)."""
     name = flow.study.name
     announce_stage(name, "preparing the model that is evaluated")
     opened = prepare(flow.study, flow.run, model, epsilon)

@@ -109,8 +109,7 @@ class Screen:
             self._show(markup)
 
     def facts(self, rows: Iterable[tuple[str, str]]) -> None:
-        """Print rows of (name, text), both rich's markup, in two columns; one below the other where names are long,
-        as `name: text` on a plain screen."""
+        """Print rows (name, text) of rich's markup in two columns, or one below the other; `name: text` if plain."""
         lines = list(rows)
         if self.plain or not lines:
             for name, text in lines:
@@ -180,8 +179,7 @@ class Screen:
         self._stream.write("".join(BLANKS.sub(r"\1", line) + "\n" for line in lines))
 
     def spark(self, values: Sequence[float]) -> str:
-        """A row of bar characters, one a value from the least to the greatest; on a plain screen the numbers
-        themselves."""
+        """`values` as a row of small bars, from the least to the greatest; on a plain screen as numbers."""
         if self.plain:
             return ", ".join(f"{value:.3f}" for value in values)
         low, high = min(values), max(values)

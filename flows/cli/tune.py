@@ -168,8 +168,7 @@ def _recorded(study: StudySpec) -> tuple[str, str] | None:
 
 
 def tuned_json(tuned: Tuned) -> dict[str, Any]:
-    """A tune's release, its page in MLflow and its evaluation, if it made one, as the JSON object of `dpbo tune
-    --json`."""
+    """A tune's release, MLflow page and evaluation, if it made one, as the JSON object of `dpbo tune --json`."""
     result = tuned.result
     document = release_json(result, tracking=place(tuned.tracked))
     if tuned.evaluation is None:

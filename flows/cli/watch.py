@@ -272,8 +272,7 @@ def _sentence(plan: WatchPlan) -> str:
 
 
 def _compared(plan: WatchPlan) -> Iterator[tuple[str, str]]:
-    """Rows, name and text: by the number of daily tables pooled in a look, how often it finds the fall and errs;
-    then the advised number."""
+    """Rows, name and text: how well a watch does by the number of tables pooled in a look; the advised number."""
     for pool, one in plan.compared.items():
         yield (
             "one table" if pool == 1 else f"pool {pool}",

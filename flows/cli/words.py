@@ -52,8 +52,7 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the stack trace of an
 
 
 def of_every_command(debug: Debug = False, plain: Plain = False) -> None:
-    """Do nothing: its signature declares the options --debug and --plain of every command, and `main` reads
-    --debug."""
+    """Do nothing: its signature declares the options --debug and --plain of every command; `main` reads --debug."""
 
 
 def of_each_with_a_result(
@@ -64,7 +63,7 @@ def of_each_with_a_result(
         ),
     ] = False,
 ) -> None:
-    """Do nothing: its signature declares the option --json of commands with a result, which `print_result` obeys."""
+    """Do nothing: its signature declares the option --json of commands with a result; `print_result` obeys it."""
 
 
 def _set_anyway(ctx: typer.Context, value: bool) -> None:
@@ -122,8 +121,7 @@ def lines_of(file: Path, *, remedy: str = "check the path") -> list[str]:
 
 @contextmanager
 def writing(what: str, *, remedy: str = "choose another place") -> Iterator[None]:
-    """Context for writing `what`, a name for the message: where the operating system refuses, StudyInvalid says
-    why.
+    """Context for writing `what`, a name for the message: StudyInvalid where the operating system refuses.
 
     Raises:
         StudyInvalid: it does.

@@ -64,8 +64,9 @@ class Leashed:
 
 
 def follow(starter: str | None) -> None:
-    """Start a thread that kills this process when its parent, process id `starter`, ends; do nothing if another
-    started it."""
+    """Start a thread that kills this process when its parent, process id `starter`, ends; None or no parent:
+    nothing.
+    """
     if starter is not None and starter.isdecimal() and os.getppid() == int(starter):
         threading.Thread(target=_watch, args=(int(starter),), daemon=True).start()
 
@@ -78,7 +79,7 @@ def _watch(starter: int) -> None:
 
 
 def main() -> None:
-    """Run the command given as arguments, end it when standard input closes or a signal asks, exit with its code."""
+    """Run the command given as arguments, end it if standard input closes or a signal asks; exit with its code."""
     let_go = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: let_go.set())
     signal.signal(signal.SIGINT, lambda *_: None)  # a terminal's: whoever holds the leash says when

@@ -84,7 +84,8 @@ def caller(ledger: PrivacyLedger) -> Caller:
 
 
 def check_owner(flow: str) -> None:
-    """Refuse a flow whose files no policy of an owner covers, unless the data's owner called it.
+    """Refuse to go on, unless the data's owner's own process called: PolicyRefused names `flow` as what is not
+    allowed.
 
     Raises:
         PolicyRefused: Prefect started it, and nothing was opened.

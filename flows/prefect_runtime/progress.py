@@ -73,7 +73,9 @@ class Progress:
 
 
 def announce_release(name: str, release: Release) -> None:
-    """Print a recorded choice and score, where standard error is a terminal; its pictures take seconds more."""
+    """Write a recorded choice and score on standard error, if that is a terminal; a release without both says
+    nothing.
+    """
     value = release.value
     if sys.stderr.isatty() and "score" in value and "hyperparameters" in value:
         sys.stderr.write(f"{printable(name)}: released {in_short(value)}; MLflow's pages and pictures follow\n")

@@ -77,7 +77,7 @@ def standing(api: str, headers: Mapping[str, str]) -> Standing:
 
 
 def credentials(auth: str) -> dict[str, str]:
-    """The header that carries a password, as Prefect's clients send it."""
+    """The HTTP header that carries the password `auth`, as Prefect's clients send it."""
     return {"Authorization": f"Basic {base64.b64encode(auth.encode()).decode()}"}
 
 

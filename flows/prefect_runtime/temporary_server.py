@@ -27,7 +27,8 @@ PATIENCE = 5.0  # seconds; nothing of a study depends on what Prefect recorded
 
 @contextmanager
 def locked_server(meanwhile: Callable[[], object] = lambda: None) -> Iterator[None]:
-    """Context with a Prefect server: the configured one, in a flow the flow's, or one of this run with a password.
+    """Context with a Prefect server: the configured one, in a flow the flow's, or one of this run with a password;
+    `meanwhile` is called while it starts.
 
     The password is in memory, and in the environments of the server and of this run's task processes.
 

@@ -173,7 +173,8 @@ class OneWidth:
 def answer_if_fit(
     versions: dict[str, str], kind: str, work: PartAnswer, part: Part, n_workers: int
 ) -> bytes | bytearray | None:
-    """The answer of `work` for a part, from a worker that others started; None if the worker is unfit.
+    """The answer of `work` for a part, on a worker that others started; None if it is unfit, or has other package
+    `versions` or another `kind` of processor than the curator.
 
     A cached part is not read again. `versions` and `kind` are the packages and the processor of the curator's host.
     """
