@@ -182,7 +182,8 @@ def serve(path: Path, schedule: Schedule, *, pad_steps: float, register: bool) -
 def served(
     scheduled: Any, path: Path, parameters: dict[str, Any], schedule: Schedule, each: str, name: str = ""
 ) -> None:
-    """Approve the study in `path` as the owner, and run a flow on it by a schedule until it is stopped.
+    """Approve the study in `path` as the owner, and run the flow `scheduled` on it at each time of `schedule` until
+    stopped; it prints that each run is `each`.
 
     Args:
         scheduled: the flow.

@@ -100,7 +100,9 @@ def section_of(section: WatchSection | Mapping[str, Any] | None) -> WatchSection
 def watch(
     study: StudySpec, name: str, folder: str, wanted: WatchSection | None, *, retune: bool, pad: float
 ) -> Watched:
-    """Check the model once, warn, publish and, if `retune`, tune anew at an alarm; inside whatever flow runs it."""
+    """Check the released model once (with `retune` the newest edition's), warn, publish and, with `retune`, tune
+    anew at an alarm; inside whatever flow runs it.
+    """
     flow, section = PrivateFlow.begin(study, folder, pad), wanted or study.watch or WatchSection()
     warnings = flow.warnings
     if retune:

@@ -36,7 +36,9 @@ def answer_query(
     private: PrivateAnswers | None,
     accepts: tuple[str, ...],
 ) -> Answer:
-    """Answer a modeller's query in the file `out`: exactly if `private` is None, else charged and noised."""
+    """Answer a modeller's query from the table `answers`, in the file `out`: as before if asked before; exactly if
+    `private` is None, which `accepts` must allow, else charged and noised.
+    """
     return curator.answer_file(query, answers, out, private=private, accepts=accepts)
 
 

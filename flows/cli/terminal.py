@@ -109,7 +109,9 @@ class Screen:
             self._show(markup)
 
     def facts(self, rows: Iterable[tuple[str, str]]) -> None:
-        """Print rows (name, text) of rich's markup in two columns, or one below the other; `name: text` if plain."""
+        """Print rows (name, text) of rich's markup in two columns, one below the other, or as `name: text` if
+        plain.
+        """
         lines = list(rows)
         if self.plain or not lines:
             for name, text in lines:

@@ -64,8 +64,8 @@ class Leashed:
 
 
 def follow(starter: str | None) -> None:
-    """Start a thread that kills this process when its parent, process id `starter`, ends; None or no parent:
-    nothing.
+    """Start a thread that kills this process when its parent, process id `starter`, ends; if another started it,
+    none.
     """
     if starter is not None and starter.isdecimal() and os.getppid() == int(starter):
         threading.Thread(target=_watch, args=(int(starter),), daemon=True).start()

@@ -84,8 +84,8 @@ def caller(ledger: PrivacyLedger) -> Caller:
 
 
 def check_owner(flow: str) -> None:
-    """Refuse to go on, unless the data's owner's own process called: PolicyRefused names `flow` as what is not
-    allowed.
+    """Refuse, naming `flow` in the message, unless the data's owner's own process called: no policy covers its
+    files.
 
     Raises:
         PolicyRefused: Prefect started it, and nothing was opened.

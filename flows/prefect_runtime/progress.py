@@ -73,9 +73,7 @@ class Progress:
 
 
 def announce_release(name: str, release: Release) -> None:
-    """Write a recorded choice and score on standard error, if that is a terminal; a release without both says
-    nothing.
-    """
+    """Write a recorded choice and score on standard error, where that is a terminal and the release has both."""
     value = release.value
     if sys.stderr.isatty() and "score" in value and "hyperparameters" in value:
         sys.stderr.write(f"{printable(name)}: released {in_short(value)}; MLflow's pages and pictures follow\n")

@@ -30,7 +30,9 @@ LONGEST_QUERY = 2**15  # characters of a GraphQL document
 
 
 def passes(method: str, path: str, body: bytes) -> bool:
-    """Whether a request may be forwarded to MLflow's server. `path` is decoded, and forwarded as it is."""
+    """Whether a request to MLflow's server only reads, and no artifact, so that it may be forwarded; `path` is
+    decoded.
+    """
     if len(body) > LARGEST or ".." in path.split("/"):
         return False
     if method == "GET":

@@ -23,7 +23,7 @@ def in_markdown(text: object) -> str:
 
 
 def embedded(picture: str, run_id: str) -> str:
-    """A picture among a run's plots, as Markdown on that run's page in MLflow."""
+    """Markdown that shows the file `picture` of a run's plots, on that run's page in MLflow."""
     return f"![{picture.removesuffix('.png')}](get-artifact?path=plots%2F{picture}&run_uuid={run_id})"
 
 

@@ -46,7 +46,7 @@ def put_model(store: Store, run_id: str, release: Release, model: FinalModel, sc
 
 
 def _log_model(store: Store, run_id: str, release: Release, model: FinalModel, folder: Path) -> None:
-    """Create MLflow's logged model of the run, with its released facts and files."""
+    """Create the run's logged model in MLflow, unless it is there, and log its files, from `folder`, and scores."""
     experiment = store.client.get_run(run_id).info.experiment_id
     models = store.client.search_logged_models([experiment], f"source_run_id = '{run_id}'", max_results=1)
     logged = models[0] if models else None
@@ -65,7 +65,8 @@ def _log_model(store: Store, run_id: str, release: Release, model: FinalModel, f
 
 
 def _measure(store: Store, run_id: str, release: Release, model_id: str, digest: str) -> None:
-    """Log the release's scores on the model and its public data on the run, so that a search finds them.
+    """Log the run's released scores on its logged model, and the public training set, by `digest`, as the run's
+    input.
 
     Both name the dataset, with the digest of the PUBLIC training set: none of a sensitive record is made.
     """
@@ -184,7 +185,7 @@ def _signature(model: FinalModel) -> "ModelSignature":
 
 
 def _column_type(feature: Feature | NamedColumn) -> str:
-    """MLflow's type of a column.
+    """MLflow's type of a column: "double" for numbers, "string" for all else, times and truth values too.
 
     A time is a text, since MLflow reads none from a CSV file, and so is a truth value: as MLflow's boolean any text
     would be true, and a missing value false.
@@ -212,7 +213,7 @@ def register(store: Store, run_id: str, release: Release) -> str:
 
 
 def _new_version(store: Store, run_id: str, name: str, folder: str, **described: Any) -> Any:
-    """Register a folder of the run as a new version of the model `name`."""
+    """Register the artifact folder `folder` of the run as a new version of the model `name`, made if missing."""
     from mlflow.exceptions import MlflowException
 
     with suppress(MlflowException):  # it is there already, or creating the version says what is wrong
