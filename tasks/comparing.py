@@ -19,17 +19,13 @@ def train_table(name: str, folder: Path) -> int:
 
 @task(name="compare on one data set", **policies.SENSITIVE_TASK)
 def compare_on(name: str, epsilon: float, repetitions: int, folder: Path) -> list[Cell]:
-    """Measure every method and rival on a public data set at one ε, `repetitions` runs each, by the candidates'
-    scores in `folder`.
-    """
+    """Measure every method and rival on a public data set at one ε, `repetitions` times, by the scores in `folder`."""
     return measured_at(name, epsilon, repetitions, folder)
 
 
 @task(name="compare on a task of one's own", **policies.SENSITIVE_TASK)
 def compare_on_own(file: Path, epsilon: float, repetitions: int) -> list[Cell]:
-    """Measure every method and rival at one ε, `repetitions` runs each, on the records' scores in a file of the
-    user's.
-    """
+    """Measure every method and rival at one ε, `repetitions` times, by the records' scores in the user's file."""
     return measured_own(file, epsilon, repetitions)
 
 

@@ -57,7 +57,9 @@ def publish_looks(looked: Look, account: Account, tracking_uri: str) -> Tracked:
 
 @task(name="score", **policies.SENSITIVE_TASK)
 def score(session: ScoreSession, params: Mapping[str, Any]) -> Score | BudgetRefused:
-    """Train a model with `params`, charge and draw its private score; a refusal is returned, not raised."""
+    """The private score of the model at `params`, trained and drawn once; the first of a session charges for all of
+    them, and a refusal is returned, not raised.
+    """
     return policies.or_refused(lambda: session.ask(params))
 
 

@@ -68,7 +68,7 @@ def step(study: StudyRun, steps: Sequence[int]) -> tuple[StudyRun, Released | No
 
 
 def _named(released: Released | None, n_steps: int, steps: Sequence[int]) -> Released | None:
-    """Rename the running Prefect task for its steps and, on a public path, its point; returns the step's result."""
+    """Rename the running Prefect task for its steps and, if it released one, its point; returns `released`."""
     context = TaskRunContext.get()
     if context is not None:
         name = f"step {steps[0] + 1}" if len(steps) == 1 else f"candidates {steps[0] + 1}–{steps[-1] + 1}"

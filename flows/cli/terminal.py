@@ -109,9 +109,7 @@ class Screen:
             self._show(markup)
 
     def facts(self, rows: Iterable[tuple[str, str]]) -> None:
-        """Print rows (name, text) of rich's markup in two columns, one below the other, or as `name: text` if
-        plain.
-        """
+        """Print rows (name, text) of rich's markup in two columns, long names above their texts; if plain as lines."""
         lines = list(rows)
         if self.plain or not lines:
             for name, text in lines:

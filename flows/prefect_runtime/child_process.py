@@ -64,9 +64,7 @@ class Leashed:
 
 
 def follow(starter: str | None) -> None:
-    """Start a thread that kills this process when its parent, process id `starter`, ends; if another started it,
-    none.
-    """
+    """Start a thread that kills this process when its parent `starter`, a process id, ends; none if no parent's."""
     if starter is not None and starter.isdecimal() and os.getppid() == int(starter):
         threading.Thread(target=_watch, args=(int(starter),), daemon=True).start()
 

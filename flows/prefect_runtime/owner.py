@@ -84,8 +84,7 @@ def caller(ledger: PrivacyLedger) -> Caller:
 
 
 def check_owner(flow: str) -> None:
-    """Refuse, naming `flow` in the message, unless the data's owner's own process called: no policy covers its
-    files.
+    """Refuse what the message calls `flow`, unless the data's owner's own process called, as no policy covers it.
 
     Raises:
         PolicyRefused: Prefect started it, and nothing was opened.

@@ -96,7 +96,7 @@ def make_database(path: Path) -> None:
 
 
 def _cache_folder() -> Path | None:
-    """The folder for the template, made if missing, which nobody else can write to; None where there can be none."""
+    """The template's folder, made if missing, which nobody else can write to; None where the user can have none."""
     named = Path(os.environ.get(CACHE, ""))
     try:
         folder = (named if named.is_absolute() else Path.home() / ".cache") / "dpbo"

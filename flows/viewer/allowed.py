@@ -30,9 +30,7 @@ LONGEST_QUERY = 2**15  # characters of a GraphQL document
 
 
 def passes(method: str, path: str, body: bytes) -> bool:
-    """Whether a request to MLflow's server only reads, and no artifact, so that it may be forwarded; `path` is
-    decoded.
-    """
+    """Whether a request to MLflow's server only reads, and no artifact, so that it may go on; `path` is decoded."""
     if len(body) > LARGEST or ".." in path.split("/"):
         return False
     if method == "GET":

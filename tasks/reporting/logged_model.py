@@ -65,8 +65,7 @@ def _log_model(store: Store, run_id: str, release: Release, model: FinalModel, f
 
 
 def _measure(store: Store, run_id: str, release: Release, model_id: str, digest: str) -> None:
-    """Log the run's released scores on its logged model, and the public training set, by `digest`, as the run's
-    input.
+    """Log the run's released scores on its logged model, and on the run the public training set, by its `digest`.
 
     Both name the dataset, with the digest of the PUBLIC training set: none of a sensitive record is made.
     """

@@ -44,7 +44,7 @@ def by_edition(release: Release, balance: Balance | None) -> list[tuple[str, flo
 
 
 def budget_rows(balance: Balance) -> list[tuple[str, float, int]]:
-    """A dataset's spent and left budget as metrics: name, value and step, its place in the account."""
+    """A dataset's ε spent and left after a study, as rows of metrics: name, value, its place in the account."""
     rows = (("budget/spent", balance.spent), ("budget/left", balance.remaining))
     return [(name, number, balance.position) for name, number in rows]
 

@@ -189,7 +189,9 @@ def _check_sound(database: Path) -> None:
 
 
 def _root(uri: str) -> Path | None:
-    """The folder above `mlruns`, where relative artifact locations start; None where a server keeps artifacts."""
+    """The folder where relative artifact locations start: above `mlruns`, for PostgreSQL the current one; None
+    where a server keeps artifacts.
+    """
     if uri.startswith(SQLITE):
         return root_of(Path(uri.removeprefix(SQLITE)))
     return Path.cwd() if uri.startswith(POSTGRESQL) else None
@@ -202,7 +204,7 @@ def root_of(database: Path) -> Path:
 
 
 def _sql_store(uri: str, root: Path) -> Any:
-    """MLflow's own store on a database, whose tables are made if they are missing."""
+    """MLflow's own store on a database, tables made if missing, whose default artifact folder is below `root`."""
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
     return SqlAlchemyStore(uri, str(root / LOCATION))

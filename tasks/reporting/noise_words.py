@@ -7,7 +7,9 @@ from dpbo_core.privacy.release import Release
 
 
 def noise_in_words(release: Release) -> str:
-    """A release's noise in words: "20 draws; discrete Gaussian, scale 0.0821 on a score between 0 and 1"."""
+    """A release's noise in words, "20 draws; discrete Gaussian, scale 0.0821 on a score between 0 and 1"; of
+    injected noise it says NOT PRIVATE.
+    """
     top = release.facts.get("score_range")
     draws = f"{len(release.spends)} draws" if len(release.spends) > 1 else "1 draw"
     scored = "" if top is None else f" on a score between 0 and {top:.3g}"

@@ -24,7 +24,9 @@ ALERT = 0.8  # share of a budget from which people are told
 
 
 def draw_posterior(release: Release) -> "Figure | None":
-    """A figure of the posterior along the first numeric axis; None where `slice_through_choice` is None."""
+    """A figure of the posterior score along the first numeric axis; None without one, or if not fixed by the
+    release.
+    """
     cut = slice_through_choice(release)
     if cut is None:
         return None
@@ -114,7 +116,9 @@ def noises(release: Release) -> dict[tuple[str, float], int]:
 
 
 def spread(spend: Spend) -> float:
-    """Half the width that holds a noise draw nine times in ten; for a private selection its scale."""
+    """Half the width, in the mechanism's units, that holds a noise draw nine times in ten; of a selection its
+    scale.
+    """
     if "Laplace" in spend.mechanism:
         return math.log(10.0) * spend.noise_scale
     return (1.6448536269514722 if "Gaussian" in spend.mechanism else 1.0) * spend.noise_scale

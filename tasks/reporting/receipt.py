@@ -70,7 +70,7 @@ def receipt_of(file: Path) -> Path:
 
 
 def receipt(text: str, key: Ed25519PrivateKey) -> str:
-    """The signed receipt of a release's text; the same key signs the same text identically."""
+    """The signed receipt of a release's text, as JSON; the same key signs the same text identically."""
     release = json.loads(text)
     statement = {
         "_type": STATEMENT,

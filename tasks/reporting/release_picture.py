@@ -45,7 +45,9 @@ def _by_step(axes: "Axes", release: Release) -> None:
 
 
 def _by_hyperparameter(axes: "Axes", release: Release) -> None:
-    """Draw scores over the first numeric hyperparameter that was chosen, logarithmic beyond two decades."""
+    """Draw scores over the first numeric hyperparameter chosen, logarithmic beyond two decades; hide axes without
+    one.
+    """
     numeric = [name for name, value in release.value["hyperparameters"].items() if type(value) in (int, float)]
     if not numeric:
         axes.set_visible(False)

@@ -73,7 +73,7 @@ def _paragraphs(
 
 
 def _metrics(release: Release, account: Account) -> str:
-    """What the run's metrics are, group by group."""
+    """What each group of the run's metrics in MLflow means, in one line of Markdown."""
     keys = [metric.key for metric in metrics(release, account)]
     searched = ", and where the search took that candidate's score to be, `posterior`"
     sentences = {
@@ -88,7 +88,7 @@ def _metrics(release: Release, account: Account) -> str:
 
 
 def _choice_line(release: Release) -> str:
-    """The choice, its score and interval, and its baseline, in one line of Markdown, names escaped."""
+    """The choice with score, interval and baseline, or a report's figures, in one line of Markdown, names escaped."""
     chosen = ", ".join(f"{in_markdown(name)} = **{in_markdown(text)}**" for name, text in choice_rows(release))
     metric = displayed_metric(release)
     if metric is None:

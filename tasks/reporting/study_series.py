@@ -80,7 +80,9 @@ def extend(store: Store, run_id: str, release: Release, account: Account) -> Non
 
 
 def _editions(store: Store, experiment: str, series: str) -> list[dict[str, Any]]:
-    """The compared numbers of each edition that released a score, by date, then place in the account."""
+    """Rows (score, 90% interval, constant answer, ε) of the editions below the study's run `series` that released a
+    score, by date, then place in the account.
+    """
     below = f"tags.`{PARENT}` = '{series}' AND tags.`{KIND}` = 'edition'"
     placed = []
     for run in store.client.search_runs([experiment], below, max_results=LARGEST_PAGE):
