@@ -91,7 +91,9 @@ def n_tasks(result: EvaluationResult | None, tracked: Tracked | None) -> int:
 def report(
     flow: PrivateFlow, *, epsilon: float | None = None, model: str | None = None, workers: Workers | None = None
 ) -> tuple[EvaluationResult, Tracked | None]:
-    """Charge and evaluate, or read the recorded report, and publish it: with its MLflow page (None: failed)."""
+    """Charge and evaluate, or read the recorded report, and publish it: the report and its page in MLflow (None
+    where that failed); raises the refusal of a budget.
+    """
     name = flow.study.name
     announce_stage(name, "preparing the model that is evaluated")
     opened = prepare(flow.study, flow.run, model, epsilon)

@@ -11,8 +11,8 @@ from dpbo_core.study_file import StudySpec
 
 
 def ask_or_refuse(study: StudySpec, useless: str) -> StudySpec:
-    """The study, allowed to spend on a plan that is useless because of `useless`: as it states, or a person agrees
-    when asked on the terminal; else refused.
+    """The study, allowed to spend though its plan is useless (`useless` says why), if it states so or a person at
+    the terminal agrees when asked; else refused.
 
     Raises:
         SpendUseless: neither; nothing was charged.

@@ -19,7 +19,9 @@ def train_table(name: str, folder: Path) -> int:
 
 @task(name="compare on one data set", **policies.SENSITIVE_TASK)
 def compare_on(name: str, epsilon: float, repetitions: int, folder: Path) -> list[Cell]:
-    """Measure every method and rival on a public data set at one ε, `repetitions` times, by the scores in `folder`."""
+    """Measure every method and rival `repetitions` times on a public data set at one ε, by the candidates' scores
+    that are in `folder`.
+    """
     return measured_at(name, epsilon, repetitions, folder)
 
 

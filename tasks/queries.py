@@ -57,8 +57,8 @@ def publish_looks(looked: Look, account: Account, tracking_uri: str) -> Tracked:
 
 @task(name="score", **policies.SENSITIVE_TASK)
 def score(session: ScoreSession, params: Mapping[str, Any]) -> Score | BudgetRefused:
-    """The private score of the model at `params`, trained and drawn once; the first of a session charges for all of
-    them, and a refusal is returned, not raised.
+    """The private score of the model at `params`, trained and drawn once; the first that is ever asked for charges
+    for all, and a refusal is returned, not raised.
     """
     return policies.or_refused(lambda: session.ask(params))
 

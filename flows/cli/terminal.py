@@ -109,7 +109,9 @@ class Screen:
             self._show(markup)
 
     def facts(self, rows: Iterable[tuple[str, str]]) -> None:
-        """Print rows (name, text) of rich's markup in two columns, long names above their texts; if plain as lines."""
+        """Print rows (name, text) of rich's markup in two columns; on a plain screen, or with long names,
+        otherwise.
+        """
         lines = list(rows)
         if self.plain or not lines:
             for name, text in lines:

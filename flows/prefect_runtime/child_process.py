@@ -64,7 +64,9 @@ class Leashed:
 
 
 def follow(starter: str | None) -> None:
-    """Start a thread that kills this process when its parent `starter`, a process id, ends; none if no parent's."""
+    """Start a thread that kills this process when its parent, process id `starter`, has ended; do nothing where
+    `starter` is None or not the parent's id.
+    """
     if starter is not None and starter.isdecimal() and os.getppid() == int(starter):
         threading.Thread(target=_watch, args=(int(starter),), daemon=True).start()
 

@@ -84,7 +84,7 @@ def caller(ledger: PrivacyLedger) -> Caller:
 
 
 def check_owner(flow: str) -> None:
-    """Refuse what the message calls `flow`, unless the data's owner's own process called, as no policy covers it.
+    """Refuse (PolicyRefused, which names `flow`) unless the data's owner's own process called this flow.
 
     Raises:
         PolicyRefused: Prefect started it, and nothing was opened.

@@ -24,9 +24,7 @@ ALERT = 0.8  # share of a budget from which people are told
 
 
 def draw_posterior(release: Release) -> "Figure | None":
-    """A figure of the posterior score along the first numeric axis; None without one, or if not fixed by the
-    release.
-    """
+    """A figure of the posterior along the first numeric axis; None without one, or if the release does not fix it."""
     cut = slice_through_choice(release)
     if cut is None:
         return None
@@ -116,8 +114,8 @@ def noises(release: Release) -> dict[tuple[str, float], int]:
 
 
 def spread(spend: Spend) -> float:
-    """Half the width, in the mechanism's units, that holds a noise draw nine times in ten; of a selection its
-    scale.
+    """Half the width that holds a draw of the noise nine times in ten, in the mechanism's own units; for a private
+    selection simply its noise scale.
     """
     if "Laplace" in spend.mechanism:
         return math.log(10.0) * spend.noise_scale

@@ -98,8 +98,8 @@ def _drawable(release: Release) -> bool:
 
 
 def _mixture(release: Release, space: SearchSpace, t: int) -> KernelMixture:
-    """The posterior of the standardised score, a mixture over kernels, given a release's first t scores, repeats
-    averaged.
+    """The posterior, a mixture over kernels in the standardised units of the search, given a release's first t
+    observed scores, repeats averaged.
     """
     facts, points = release.facts, release.value["trajectory"][:t]
     scale, centre = SPREAD * facts["score_range"], CENTRE * facts["score_range"]

@@ -88,7 +88,7 @@ def _metrics(release: Release, account: Account) -> str:
 
 
 def _choice_line(release: Release) -> str:
-    """The choice with score, interval and baseline, or a report's figures, in one line of Markdown, names escaped."""
+    """The choice with score, interval and baseline, or a report's figures, in a line of Markdown, escaped."""
     chosen = ", ".join(f"{in_markdown(name)} = **{in_markdown(text)}**" for name, text in choice_rows(release))
     metric = displayed_metric(release)
     if metric is None:
