@@ -61,7 +61,8 @@ def compare_methods(
 def measure(
     names: tuple[str, ...], epsilons: tuple[float, ...], repetitions: int, folder: str, own: str | None = None
 ) -> list[Cell]:
-    """Train each data set's candidates into `folder`, or read the task `own`; measure methods and rivals at each ε.
+    """Train each data set's candidates, their scores written to `folder`, or read the file `own` of one's own task,
+    and measure methods and rivals at each ε, `repetitions` times.
 
     Raises:
         PolicyRefused: Prefect started it.

@@ -109,8 +109,8 @@ class Screen:
             self._show(markup)
 
     def facts(self, rows: Iterable[tuple[str, str]]) -> None:
-        """Print rows (name, text) of rich's markup in two columns; on a plain screen, or with long names,
-        otherwise.
+        """Print rows (name, text), both rich's markup: in two columns, a long name above its text, `name: text` on
+        a plain screen.
         """
         lines = list(rows)
         if self.plain or not lines:

@@ -35,7 +35,9 @@ class OwnProcesses(ProcessPoolTaskRunner):
         return super().__enter__()
 
     def _forward_subprocess_messages(self) -> None:
-        """Forward messages of child processes in the context in which the runner was entered."""
+        """Forward child processes' events and log lines to this run's own server, whose settings a new thread
+        lacks.
+        """
         self._around.run(super()._forward_subprocess_messages)
 
 

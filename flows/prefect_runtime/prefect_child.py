@@ -42,7 +42,8 @@ def answers(api: str) -> bool:
 def start(
     listening: socket.socket, *, auth: str, home: Path, log: IO[bytes] | int, extra: Mapping[str, str]
 ) -> Leashed:
-    """Start a Prefect server that will answer on `listening` to clients with the password `auth`.
+    """Start a Prefect server in the folder `home`, with `extra` environment variables and its output to `log`, that
+    will answer on `listening` to clients with the password `auth`.
 
     It stands in `home`, Prefect's folder, with our environment and `extra`, and writes to `log`.
     """

@@ -76,7 +76,8 @@ def _without_none(value: Any) -> Any:
 
 
 def edition_at(spec: StudySpec, moment: datetime) -> StudySpec:
-    """The study with fields such as {date} filled for `moment`, in paths too; an edition without one is the time.
+    """The study with fields such as {date} filled for `moment` in UTC, in paths too; an edition without a field
+    becomes the time.
 
     A cap that does not say for how many editions it is planned is planned for as many as it holds.
 

@@ -139,7 +139,9 @@ class LoopbackServer:
         self._refuse_open(answer)
 
     def _use_existing(self) -> None:
-        """Use the server that listens on our port, refused unless this user's own."""
+        """Take the server that listens on our port, and its password; refused if it does not let us in or, unless
+        it is trusted, is another user's or asks for no password.
+        """
         if not self._trust and not ours_alone(self._port):
             raise DpboError(
                 f"what listens on port {self._port} is not known to be yours",
@@ -179,7 +181,7 @@ class LoopbackServer:
         self._child = child
 
     def _watch(self) -> None:
-        """Restart the server's process whenever it has died."""
+        """Until closing, restart the server's process whenever it has died."""
         while not self._closing.wait(PAUSE):
             if self._child.ended():
                 with suppress(DpboError):  # tried again after the next pause

@@ -21,8 +21,8 @@ Ends = tuple[float, float]
 
 
 def champion_after(tuned: Release, report: Release, tracking_uri: str) -> str:
-    """Give the alias `champion` to the model of `tuned` if there is none, or `report` beats it, and say which;
-    refused if it was never registered.
+    """Give the alias `champion` to the model of `tuned` if there is none, or if `report`'s noise interval lies
+    above the champion's, and say which in a sentence; refused if it was never registered.
 
     Raises:
         StudyInvalid: the model is no registered version, or its report has no figure to compare.

@@ -114,7 +114,7 @@ def _plotted(cells: Iterable[Cell], name: str) -> list[Cell]:
 
 
 def _cell(cell: Cell) -> str:
-    """A result's regret with its error, as text; where nothing is chosen the score's error in italics, "–" if none."""
+    """A result's regret with its error, as text; where nothing is chosen the score's error in italics."""
     if cell.regret is not None:
         return f"{cell.regret:.4f} ± {cell.regret_error:.4f}"
     return "–" if cell.score_error is None else f"*{cell.score_error:.3g} ± {cell.score_error_error:.2g}*"

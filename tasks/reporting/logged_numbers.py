@@ -123,7 +123,7 @@ def _shown(release: Release) -> dict[str, str]:
 
 
 def _scores(release: Release) -> Iterator[tuple[str, float]]:
-    """Name and value of the score: in its range, as drawn if that is outside, and as its metric."""
+    """Name and value of the score: clamped to its range, as drawn if that is outside, and in its metric's unit."""
     value, top, metric = release.value, release.facts.get("score_range"), displayed_metric(release)
     if metric is None:
         return

@@ -81,7 +81,8 @@ def _first_row(tracking_uri: str, query: str, *parameters: str) -> tuple[Any, ..
 
 
 def check_target(dataset: str, uri: str) -> str:
-    """Ask MLflow's store if it can take a release of `dataset`: "", a warning if out of reach; else refused.
+    """Ask MLflow's store if it can take a release of `dataset`: "" if so, a warning if out of reach now; refused if
+    it never can.
 
     Raises:
         DpboError: nothing could be published, and no waiting mends it: a deleted experiment, a local store that

@@ -24,7 +24,9 @@ ALERT = 0.8  # share of a budget from which people are told
 
 
 def draw_posterior(release: Release) -> "Figure | None":
-    """A figure of the posterior along the first numeric axis; None without one, or if the release does not fix it."""
+    """A figure of the posterior along the first numeric axis; None without one, or if more than the release is
+    needed to compute it.
+    """
     cut = slice_through_choice(release)
     if cut is None:
         return None
