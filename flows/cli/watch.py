@@ -95,8 +95,8 @@ def watch(
 
 
 def check_schedule(path: Path, cron: str | None, every: str | None, time_quantum: float) -> None:
-    """Refuse a watch without exactly one of `cron` and `every`, with an impossible padding, or of a study that has
-    released nothing here.
+    """Refuse a watch without exactly one of `cron` and `every`, with an impossible padding, or where no ledger is
+    here.
 
     Raises:
         StudyInvalid: not exactly one schedule, a padding that is none, or a study that has released nothing.
