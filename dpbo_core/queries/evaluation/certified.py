@@ -76,6 +76,11 @@ def objective_shown(release: Release) -> CertificateRules:
 
 
 CERTIFIED = Declared(
-    {**OF_METHODS.methods, KIND: report_shown, WATCH: watch_shown, OBJECTIVE: objective_shown},
+    {
+        **OF_METHODS.methods,
+        KIND: report_shown,
+        WATCH: watch_shown,
+        OBJECTIVE: objective_shown,
+    },
     OF_METHODS.mechanisms,
 )
