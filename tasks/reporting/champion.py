@@ -21,8 +21,8 @@ Ends = tuple[float, float]
 
 
 def champion_after(tuned: Release, report: Release, tracking_uri: str) -> str:
-    """Give the alias `champion` to the model of `tuned` if there is none, or if `report`'s noise interval lies
-    above the champion's, and say which in a sentence; refused if it was never registered.
+    """Note `report`'s noise interval on the registered model of `tuned`, which becomes the `champion` if there is
+    none or its interval lies above the champion's; says which, in a sentence.
 
     Raises:
         StudyInvalid: the model is no registered version, or its report has no figure to compare.

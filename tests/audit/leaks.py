@@ -108,8 +108,8 @@ mlflow_run.save_pictures = save_pictures
 from dataclasses import replace
 from dpbo_core.ledger.ledger import Reservation
 honest_conclude = Reservation.conclude
-def conclude(self, release):
-    return honest_conclude(self, replace(release, facts={**release.facts, "best": max(kept)}))
+def conclude(self, release, **named):
+    return honest_conclude(self, replace(release, facts={**release.facts, "best": max(kept)}), **named)
 Reservation.conclude = conclude
 """,
     "stderr": """

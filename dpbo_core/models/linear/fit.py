@@ -17,7 +17,7 @@ The softmax (multinomial logistic) model: one column of weights a class.
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -154,8 +154,8 @@ def margins_of(models: Sequence[LinearModel], X: ArrayLike, signs: ArrayLike) ->
     return margins
 
 
-def _as_rows(X: ArrayLike, signs: ArrayLike, d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The rows (m, d) and signs (m,) as checked arrays.
+def _as_rows(X: ArrayLike, signs: ArrayLike, d: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The rows and signs as arrays of the type they have; refused unless they are (m, d) and (m,).
 
     Raises:
         StudyInvalid: they have other shapes.

@@ -156,7 +156,9 @@ class OpenLook:
                 return look
 
     def _look(self, run: Run, vault: NoiseVault, history: tuple[RecordedLook, ...]) -> Look:
-        """Charge, record earlier checks that were killed half-way, then make and record this one: its result."""
+        """This look's result: the watch is charged once for all looks, and killed checks are recorded first; unless
+        one of them was an alarm, this one is made and recorded.
+        """
         watch, public = self.watch, messages(DpboError, LedgerDamaged, StudyInvalid, WatchOver)
         check_going_on(self.name, history)
         charge = charged(self.query, run)
