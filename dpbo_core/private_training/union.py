@@ -20,7 +20,13 @@ def _public_trial(cost: float, facts: TrialFacts) -> Trial:
 PUBLIC_TRAINING = Base("public_training", _public_trial, axes=None, pure=True, private=False)
 BASES: Mapping[str, Base] = {
     base.name: base
-    for base in (PUBLIC_TRAINING, NOISY_GRADIENT_DESCENT, DP_SGD, OUTPUT_PERTURBATION, OBJECTIVE_PERTURBATION)
+    for base in (
+        PUBLIC_TRAINING,
+        NOISY_GRADIENT_DESCENT,
+        DP_SGD,
+        OUTPUT_PERTURBATION,
+        OBJECTIVE_PERTURBATION,
+    )
 }
 
 

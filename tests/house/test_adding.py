@@ -87,7 +87,7 @@ def run(program, copy, folder):
     return subprocess.run(
         [sys.executable, "-c", f"import dpbo_core\nassert {str(copy)!r} in dpbo_core.__file__\n{program}"],
         cwd=folder,
-        env=environment | {"PYTHONPATH": str(copy), "HOME": str(folder)},
+        env=environment | {"PYTHONPATH": str(copy), "HOME": str(folder), "PYTHONWARNINGS": "ignore::UserWarning"},
         capture_output=True,
         text=True,
         check=False,
