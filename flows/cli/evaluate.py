@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import typer
 
-import dpbo
 from dpbo.flows.cli.release_screen import evaluated_json, print_next, print_report
 from dpbo.flows.cli.running import ledger_here, mlflow_lookup, own_ledger, run_here
 from dpbo.flows.cli.studies import released_study, study_of_one_run
@@ -106,11 +105,12 @@ def run(
         return replay
     before, saved = _report_ids(study), None if model is None else str(model)
 
-    return run_here(
-        study,
-        lambda: dpbo.evaluate_privately(study, folder, epsilon, saved, time_quantum, register),
-        lambda: _recorded(study, before),
-    )
+    def flow() -> Evaluated:
+        from dpbo.flows.evaluate import evaluate_privately
+
+        return evaluate_privately(study, folder, epsilon, saved, time_quantum, register)
+
+    return run_here(study, flow, lambda: _recorded(study, before))
 
 
 def planned(path: Path, *, epsilon: float | None = None, model: Path | None = None) -> EvaluationPlan:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-import dpbo
 from dpbo.flows.cli.release_screen import place, print_release, release_json, where_to_look
 from dpbo.flows.cli.running import own_ledger, run_here
 from dpbo.flows.cli.studies import study_of_one_run
@@ -162,4 +161,9 @@ def _closed(path: Path) -> "tuple[Closed, Account]":
     spec = study_of_one_run(path)
     quiet_environment()
 
-    return run_here(spec, lambda: dpbo.close_privately(spec, folder=str(path.parent)), lambda: None)
+    def flow() -> "Closed":
+        from dpbo.flows.objective import close_privately
+
+        return close_privately(spec, folder=str(path.parent))
+
+    return run_here(spec, flow, lambda: None)

@@ -75,8 +75,8 @@ def plan(study: Study, every_method: EveryMethod = False, fit: Fit = False) -> N
 
     def screen() -> None:
         (print_every_method if every_method else print_advice)(spec, advice, _charges(report, refusal))
-        if refusal is None and _would_spend(spec, advice, report):
-            Screen().say("Next: dpbo tune STUDY.toml.")
+        if refusal is None and (step := _next_step(spec, advice, report)):
+            Screen().say(step)
 
     print_result(document, screen)
     if refusal is not None:
@@ -91,12 +91,16 @@ def _prices(spec: StudySpec, folder: Path) -> Iterator[PrivacyPlan]:
         yield EvaluationQuery.of(spec, resolved.problem, None).plan("")
 
 
-def _would_spend(spec: StudySpec, advice: Advice, report: EvaluationPlan | None) -> bool:
-    """Whether a tune would run without asking back: neither its method nor its report is refused or useless."""
+def _next_step(spec: StudySpec, advice: Advice, report: EvaluationPlan | None) -> str:
+    """A sentence on what to type after the plan, a tune if none is refused; "" where the plan called all noise."""
     own = [line for line in advice.methods if line.kind == spec.method]
     verdicts = [line.verdict for line in ([advice.best] if spec.method == "auto" else own) if line is not None]
     report_verdict = "good" if report is None else report.expected.verdict
-    return bool(verdicts) and not {"useless", "refused"} & {*verdicts, report_verdict}
+    if not verdicts or _is_all_noise(advice):
+        return ""
+    if {"useless", "refused"} & {*verdicts, report_verdict}:
+        return "Next: change the study as said above; as it stands, dpbo tune refuses it."
+    return "Next: dpbo tune STUDY.toml."
 
 
 def print_advice(spec: StudySpec, advice: Advice, more: Iterable[tuple[str, str]] = ()) -> None:
@@ -220,13 +224,18 @@ def _in_processes(seconds: float) -> str:
     return f"scores every record in a process of its own: about {seconds:,.0f} s here, an estimate"
 
 
+def _is_all_noise(advice: Advice) -> bool:
+    """Whether every method is useless on the study, or refused."""
+    return all(line.verdict in ("useless", "refused") for line in advice.methods)
+
+
 def _print_choice(screen: Screen, spec: StudySpec, advice: Advice) -> None:
     """Print the method to choose and the study's lines for it; or that every method would be noise."""
     choice = advice.choice
     if choice is None:
         screen.say("No method can run on this study.")
         return
-    if all(line.verdict in ("useless", "refused") for line in advice.methods):
+    if _is_all_noise(advice):
         screen.say(
             "[red]Nothing here is worth its price[/]: the answer would be noise. More records or a larger ε "
             "would help, fewer steps or candidates hardly."

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-import dpbo
 from dpbo.flows.cli.evaluate import reported
 from dpbo.flows.cli.first_look import no_study
 from dpbo.flows.cli.release_screen import (
@@ -116,9 +115,12 @@ def run(
     if useless:
         study = ask_or_refuse(study, useless[0])
 
-    return run_here(
-        study, lambda: dpbo.tune_privately(study, folder, pad_steps, register), lambda: _recorded(study)
-    )
+    def flow() -> Tuned:
+        from dpbo.flows.tune import tune_privately
+
+        return tune_privately(study, folder, pad_steps, register)
+
+    return run_here(study, flow, lambda: _recorded(study))
 
 
 def replayed(study: StudySpec, folder: str) -> tuple[Tuned, Account] | None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-import dpbo
 from dpbo.flows.cli.budget import account_line
 from dpbo.flows.cli.running import own_ledger, run_here, serve_schedule
 from dpbo.flows.cli.studies import released_study
@@ -136,11 +135,12 @@ def run(
     quiet_environment()
     folder = os.path.relpath(str(path.parent))
 
-    return run_here(
-        study,
-        lambda: dpbo.watch_privately(study, look, folder, section, retune, time_quantum),
-        lambda: _recorded(study, section, folder, look),
-    )
+    def flow() -> "Watched":
+        from dpbo.flows.watch import watch_privately
+
+        return watch_privately(study, look, folder, section, retune, time_quantum)
+
+    return run_here(study, flow, lambda: _recorded(study, section, folder, look))
 
 
 def _recorded(study: StudySpec, section: WatchSection, folder: str, name: str) -> tuple[str, str] | None:

@@ -119,6 +119,23 @@ def test_what_stands_for_a_gap_and_which_class_is_positive_are_said(here, dpbo):
     code, out = dpbo("plan", "study.toml")[:2]
     assert (code, len(out.splitlines()) <= 12) == (0, True)
     assert re.search(r"^  report +ε = 1 more, \w+: error of AUC 0\.", out, re.M)
+    assert "Nothing here is worth its price" in out
+    assert "Next:" not in out  # a tune would be refused
+
+
+def test_a_plan_ends_with_what_can_be_typed_next(here, dpbo):
+    rng = random.Random(0)
+    for name, n in (("public.csv", 200), ("few.csv", 20), ("many.csv", 4000)):
+        rows = [f"{(x := rng.gauss()):.3f},{rng.gauss():.3f},{int(x + rng.gauss() > 0)}" for _ in range(n)]
+        (here / name).write_text("\n".join(["a,b,ill", *rows]) + "\n")
+    last = {}
+    for name in ("few", "many"):
+        assert dpbo("init", "public.csv", f"{name}.csv", "--out", f"{name}.toml")[0] == 0
+        code, out, _ = dpbo("plan", f"{name}.toml")
+        last[name] = code, " ".join(out.splitlines()[-1].split())
+    assert last["few"] == (0, "Next: change the study as said above; as it stands, dpbo tune refuses it.")
+    assert last["many"] == (0, "Next: dpbo tune STUDY.toml.")
+    assert dpbo("tune", "few.toml")[0] == 3
 
 
 def test_of_the_validation_file_only_the_header_and_the_number_of_records_are_read(two):
