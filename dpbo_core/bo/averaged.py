@@ -71,9 +71,7 @@ class AveragedSearch:
         return self._path.ask()
 
     def tell(self, index: int, value: float) -> None:
-        """Add the value observed at `index`; the kernel is fitted again at each of the first 20 values, later
-        whenever there are a tenth more.
-        """
+        """Add the value observed at `index`; `ALWAYS` and `GROWTH` say when the kernel is fitted again."""
         self._observations.append((index, value))
         t = len(self._observations)
         if t > ALWAYS and t < GROWTH * self._fitted_at:

@@ -25,7 +25,7 @@ from dpbo_core.ledger.address import ledger_url
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.models.estimators import weight_parameters
 from dpbo_core.models.scores.union import OF_CLASSES
-from dpbo_core.preparation.public_half import left_out
+from dpbo_core.preparation.headers import left_out
 from dpbo_core.preparation.resolve import planning_problem, resolve
 from dpbo_core.problem.problem import DEFAULT_DELTA
 from dpbo_core.queries.evaluation.run import EvaluationResult

@@ -189,10 +189,10 @@ class Screen:
         return "".join(bars[round((v - low) / ((high - low) or 1.0) * (len(bars) - 1))] for v in values)
 
     def bar(self, share: float, width: int = 20) -> str:
-        """A bar of `width` characters, filled to `share` (rounded up to a whole one); "" on a plain screen."""
+        """A bar of `width` characters, filled to `share`, rounded up, and full at 1 alone; "" on a plain screen."""
         if self.plain:
             return ""
-        filled = min(width, max(0, -int(-share * width // 1)))
+        filled = min(width - (share < 1.0), max(0, -int(-share * width // 1)))
         return f"[cyan]{'━' * filled}[/][dim]{'─' * (width - filled)}[/]"
 
 

@@ -121,10 +121,9 @@ def _factor(matrix: NDArray[np.float64]) -> Callable[[NDArray[np.float64]], NDAr
     """A function b (d,) → matrix⁻¹b for a positive definite matrix; None where it is not one, even jittered."""
     from scipy.linalg import cho_factor, cho_solve
 
-    scale = float(np.trace(matrix))
     for jitter in _JITTERS:
         try:
-            factor = cho_factor(matrix + jitter * scale * np.eye(len(matrix)))
+            factor = cho_factor(matrix + jitter * np.trace(matrix) * np.eye(len(matrix)))
         except (np.linalg.LinAlgError, ValueError):  # not definite, or not finite
             continue
         return lambda v: np.asarray(cho_solve(factor, v))

@@ -2,17 +2,11 @@
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
-| Z | `Z` | signed rows z_i = y_i x_i, y_i ∈ {−1, +1} | (n, d) |
-| r | `norm` | max ‖z_i‖, rounded up | scalar |
-| k | `summands` | the longest chain of additions when a sum over rows is taken block by block | scalar |
-
-Public rows that need not fit in memory: in an array up to a limit, beyond it in a file that has no name.
-
-| symbol | name here | meaning | shape |
-|---|---|---|---|
 | Z | `Z` | signed rows z_i = y_i x_i | (n, d) |
 | y | `signs` | classes in {−1, +1} | (n,) |
-| L | `limit` | bytes of rows that an array may take | scalar ≥ 0 |
+| r | `norm` | max ‖z_i‖, rounded up | scalar |
+| k | `summands` | the longest chain of additions when a sum over rows is taken block by block | scalar |
+| L | `limit` | bytes of rows that an array may take; beyond it they are in a file that has no name | scalar ≥ 0 |
 
 The file lies in the folder of temporary files (TMPDIR) and goes with the process. It is mapped into memory: the
 system holds as much of it as there is room for, and the solvers see one matrix, so that their sums are those of an

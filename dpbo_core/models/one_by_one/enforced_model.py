@@ -99,7 +99,6 @@ def alone(
             needed_by[named], failure = scouted(model, records[0], hidden)
         enforced = Alone(pickled, named, needed_by[named], limits)
         images = engine(enforced.modules, named, limits, os.getpid())
-        why = ""
         endings = [images.trial(model, record) for record in records]
         if any(steps is not None for steps, _, _ in endings):
             slowest = max(seconds for _, _, seconds in endings)

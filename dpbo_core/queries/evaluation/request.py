@@ -24,8 +24,9 @@ from dpbo_core.ledger.sources import MODEL, Source, file_source
 from dpbo_core.mechanisms.histogram import LaplaceHistogram
 from dpbo_core.methods.contract import Draws
 from dpbo_core.preparation.data_split import FileSplit
+from dpbo_core.preparation.headers import left_out
 from dpbo_core.preparation.preconditions import check_accepted, check_policy, opening_cap
-from dpbo_core.preparation.public_half import PublicHalf, left_out
+from dpbo_core.preparation.public_half import PublicHalf
 from dpbo_core.preparation.resolve import ResolvedStudy, resolve
 from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.amounts import allowed_units
