@@ -119,7 +119,8 @@ def load(name: str, share: float) -> tuple[Table, Table]:
 
 def _validation_records(n: int, share: float) -> NDArray[np.bool_]:
     """A mask (n,), True for the records that go to the validation half."""
-    steps = [math.ceil(i * _exact(share)) for i in range(n + 1)]
+    p, q = _exact(share).as_integer_ratio()
+    steps = [-(-i * p // q) for i in range(n + 1)]  # ⌈i·s⌉
     return np.diff(np.array(steps)) > 0
 
 

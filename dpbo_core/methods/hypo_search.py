@@ -297,8 +297,8 @@ class HypoSearch(Opaque):
         N, (lower, upper) = len(self._problem.candidates), (self._mechanism.lower, self._mechanism.upper)
         if isinstance(sampler, UniformSampler):
             return draw_index(self._of_prior or [1] * N, source)
-        fallback = [weight / sum(self._prior) for weight in self._prior]
-        density = attempted(lambda: sampler.density().tolist(), fallback)
+        whole = sum(self._prior)
+        density = attempted(lambda: sampler.density().tolist(), [weight / whole for weight in self._prior])
         return draw_index(bounded_weights(density, lower=lower, upper=upper, prior=self._of_prior), source)
 
     @property

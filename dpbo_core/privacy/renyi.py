@@ -14,6 +14,7 @@ Sources: Bun, Steinke (2016), Lemma B.1 (randomised response is the worst pure m
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 ORDERS = tuple(1.0 + 10.0 ** (k / 24.0) for k in range(-60, 145))  # 1.003 … a million
 
@@ -82,11 +83,16 @@ class RenyiCurve:
 
     def delta(self, epsilon: float) -> float:
         """The smallest δ for which the curve gives (ε, δ), over its orders, rounded up; at most 1."""
-        best = 0.0
-        for alpha in self.orders:
-            log_delta = (alpha - 1.0) * (self.at(alpha) - epsilon + math.log1p(-1.0 / alpha)) - math.log(alpha)
-            best = min(best, log_delta)
-        return min(1.0, math.exp(best) * (1.0 + 1e-9))
+        logarithms = (
+            (alpha - 1.0) * (cost - epsilon + math.log1p(-1.0 / alpha)) - math.log(alpha)
+            for alpha, cost in self._costs
+        )
+        return min(1.0, math.exp(min(0.0, *logarithms)) * (1.0 + 1e-9))
+
+    @cached_property
+    def _costs(self) -> tuple[tuple[float, float], ...]:
+        """(α, ε(α)) at every order to try."""
+        return tuple((alpha, self.at(alpha)) for alpha in self.orders)
 
     def _cost_in_table(self, alpha: float) -> float:
         """The table's cost at its first order from `alpha` on; infinite beyond the last, 0 without a table."""

@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 from dp_accounting import GaussianDpEvent
 from dp_accounting.rdp import RdpAccountant
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from worlds import at_length
 
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import NOTHING, Total, compose, largest_rho
@@ -74,6 +75,7 @@ def admits(budget, total):
     )
 
 
+@settings(max_examples=at_length(100))
 @given(st.lists(st.sampled_from(ALL), max_size=40), st.floats(0.1, 20), st.sampled_from([0.0, 1e-9, 1e-5]))
 def test_admission_never_passes_the_cap(mechanisms, epsilon, delta):
     """Whatever is admitted stays under (ε, δ) by one sound route, whatever the order and the choice."""

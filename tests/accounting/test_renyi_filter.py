@@ -7,9 +7,10 @@ from functools import cache
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
+from worlds import at_length
 
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import NOTHING, Total, compose, largest_rho
@@ -84,6 +85,7 @@ def test_what_fits_under_the_usual_cap():
     assert together(Counter((*GRID, *TRAJECTORY)), 0, CAP.delta_conversion)[0] == pytest.approx(1.83, abs=0.005)
 
 
+@settings(max_examples=at_length(100))
 @given(st.floats(1e-3, 20.0), st.floats(1.01, 60.0))
 def test_a_pure_draw_costs_what_randomised_response_does_rounded_up(epsilon, alpha):
     """Its Rényi divergence by the definition, at 60 digits; never more than ε²/2."""
@@ -97,6 +99,7 @@ def test_a_pure_draw_costs_what_randomised_response_does_rounded_up(epsilon, alp
     assert cost <= min(float(exact) * (1 + 1e-6) + 1e-9, from_units(draw[1]))
 
 
+@settings(max_examples=at_length(100))
 @given(st.floats(0.05, 20.0), st.sampled_from([1e-9, 1e-5, 1e-2]), st.integers(1, 40))
 def test_gaussian_draws_alone_are_admitted_as_before(epsilon, delta, n):
     """Σr_i is Σρ_i, under the same ρ*: to the last unit."""

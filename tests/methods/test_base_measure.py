@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_public_search import Hill, on
-from worlds import Memory, run
+from worlds import Memory, at_length, run
 
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise
 from dpbo_core.methods.private_grid import PrivateGrid
@@ -23,7 +23,7 @@ from dpbo_core.theorems.mckenna_sheldon_2020 import selection_scale
 
 LINE = SearchSpace({"x": Real(0.0, 1.0)})
 FORM = PrivateGrid(evaluate="tried", base_measure="public")
-EXACT = settings(deadline=None, database=None, derandomize=True, max_examples=150)
+EXACT = settings(deadline=None, database=None, derandomize=True, max_examples=at_length(150))
 
 
 def exponential(v):

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from worlds import Memory, NamedTrainer, Table, mostly_slow, problem, run, smooth_table
+from worlds import Memory, NamedTrainer, Table, at_length, mostly_slow, problem, run, smooth_table
 
 from dpbo_core.accounting.composition import compose
 from dpbo_core.accounting.renyi_filter import Filter
@@ -356,7 +356,7 @@ def test_all_of_a_path_costs_no_more_than_one_records_range():
 
 
 @given(st.integers(1, 6), st.integers(1, 3), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=at_length(60))
 def test_the_best_of_a_fixed_set_moves_by_its_sensitivity_at_most_and_by_all_of_it_somewhere(m, k, data):
     """Tables of a record's scores at 3 models within a range R of each other; k records are replaced."""
     g, R = 16, data.draw(st.integers(0, 16))

@@ -73,15 +73,19 @@ def test_delta_of_a_curve_bounds_the_gaussian():
 
 
 def exactly(alpha, rate, sigma):
-    """D_α of the pair by mpmath's quadrature in 40 digits."""
+    """D_α of the pair in 40 digits, by the trapezoidal rule.
+
+    Of a function without a singularity within πσ² of the real line its error is e^(−2π·πσ²/h) of the whole.
+    """
     with mpmath.workdps(40):
         alpha, rate, sigma = (mpmath.mpf(number) for number in (alpha, rate, sigma))
+        h, reach = min(sigma**2 / 4, sigma / 4), 14 * sigma
 
         def mixed(x, shift):
             return (1 - rate) * mpmath.npdf(x, 0, sigma) + rate * mpmath.npdf(x, shift, sigma)
 
-        ends = [4 * k * sigma for k in range(-8, 6)] + [2 * alpha + 4 * k * sigma for k in range(-5, 10)]
-        integral = mpmath.quad(lambda x: mixed(x, 1) ** alpha * mixed(x, -1) ** (1 - alpha), sorted(ends))
+        places = (h * k - reach for k in range(int((2 * alpha + 2 * reach) / h) + 1))
+        integral = h * mpmath.fsum(mixed(x, 1) ** alpha * mixed(x, -1) ** (1 - alpha) for x in places)
         return float(mpmath.log(integral) / (alpha - 1))
 
 
@@ -101,7 +105,7 @@ def test_a_sampled_step_is_priced_at_its_dominating_pair(alpha, rate, sigma):
     assert exact <= of_integers <= ours * (1 + 1e-9) + 1e-12
 
 
-@pytest.mark.parametrize(("rate", "sigma"), [(0.01, 1.0), (0.1, 3.0), (0.03, 0.8)])
+@pytest.mark.parametrize(("rate", "sigma"), [(0.01, 1.0), (0.1, 3.0)])
 def test_the_library_s_loss_distribution_is_never_above_the_curve(rate, sigma):
     T, delta = 1000, 1e-5
     pair = privacy_loss_distribution.from_gaussian_mechanism(
@@ -213,15 +217,15 @@ def test_no_replaced_record_moves_the_sum_further_than_said(classes):
 def test_without_noise_gradient_descent_finds_the_model(classes):
     data = records(n=200, n_classes=classes)
     estimator = "logistic" if classes == 2 else "softmax"
-    point = {"learning_rate": 4.0, "clipping_norm": 10.0, "epochs": 300}
+    point = {"learning_rate": 4.0, "clipping_norm": 10.0, "epochs": 100}
     model = NoisyGradientDescent(estimator, rho=1.0).train(data, point, quiet())
     if classes == 2:
         right = (data.X @ model.weights > 0) == (data.labels == 1)
     else:
         right = model.predicted(data.X) == data.labels
     assert right.mean() > 0.85
-    batches = DpSgd(estimator, noise_multiplier=1.0, rate=0.1, most_epochs=20.0)
-    sampled = batches.train(data, {"learning_rate": 2.0, "clipping_norm": 10.0, "epochs": 20}, quiet())
+    batches = DpSgd(estimator, noise_multiplier=1.0, rate=0.1, most_epochs=5.0)
+    sampled = batches.train(data, {"learning_rate": 2.0, "clipping_norm": 10.0, "epochs": 5}, quiet())
     assert np.abs(sampled.weights).max() > 0.1
 
 
@@ -296,14 +300,14 @@ def test_what_chaudhuri_proves_by_hand():
 
 def test_the_tilt_of_an_objective_has_the_scale_that_its_price_asks_for():
     """A replaced record moves the sum of gradients by 2 in length, so by 2√d in ℓ₁."""
-    n, d, epsilon, lam = 5, 4, 6.0, 0.3
+    n, d, runs, epsilon, lam = 5, 16, 50, 6.0, 0.3
     algorithm, watch = ObjectivePerturbation(epsilon), Watch()
-    for _ in range(200):
+    for _ in range(runs):
         algorithm.train(records(n=n, d=d), {"lambda": lam}, watch)
     tilts = np.array(watch.drawn[::2]) * 2.0**-20  # the other draw hides how the minimum was computed
     b = 2.0 * math.sqrt(d) / algorithm.tilt_epsilon(n_records=n, regularization=lam)
-    assert tilts.shape == (200, d)
-    assert abs(np.abs(tilts).mean() / b - 1) < 6 / math.sqrt(200 * d)
+    assert tilts.shape == (runs, d)
+    assert abs(np.abs(tilts).mean() / b - 1) < 6 / math.sqrt(runs * d)
 
 
 def test_output_perturbation_honours_its_promise_in_one_dimension():

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from worlds import problem
+from worlds import at_length, problem
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -26,6 +26,7 @@ from dpbo_core.space.search_space import Categorical, Integer, Real, SearchSpace
 from dpbo_core.study_file import StudySpec
 
 
+@settings(max_examples=at_length(100))
 @given(st.lists(st.integers(0, 3), min_size=2, max_size=60), st.integers(0, 2**32 - 1))
 def test_folds_are_stratified_and_the_seed_s_alone(labels, seed):
     labels = np.array(labels)

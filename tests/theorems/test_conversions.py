@@ -11,6 +11,7 @@ from opendp import combinators, measurements
 from opendp.domains import atom_domain
 from opendp.metrics import absolute_distance
 from opendp.mod import enable_features
+from worlds import at_length
 
 from dpbo_core.theorems import mckenna_sheldon_2020
 from dpbo_core.theorems.canonne_kamath_steinke_2020 import (
@@ -39,7 +40,7 @@ def test_epsilon_agrees_with_opendp_and_the_accounting_library(rho, delta):
     assert grid <= ours * 1.01 + 1e-3
 
 
-@settings(max_examples=40)
+@settings(max_examples=at_length(40))
 @given(st.floats(1e-4, 50), st.floats(1e-12, 0.1))
 def test_rho_is_the_largest_that_fits(epsilon, delta):
     rho = proposition_12_rho(epsilon=epsilon, delta=delta)
@@ -47,6 +48,7 @@ def test_rho_is_the_largest_that_fits(epsilon, delta):
     assert proposition_12_epsilon(rho=rho * (1 + 1e-6) + 1e-15, delta=delta) > epsilon * (1 - 1e-5)
 
 
+@settings(max_examples=at_length(100))
 @given(st.floats(1e-6, 1e2), st.floats(0.0, 5.0), st.floats(1e-12, 0.1))
 def test_any_renyi_curve_converts_at_its_best_order_and_back(rho, pure, delta):
     """A Gaussian's cost and a constant: no order of a fine grid gives less, and (ε, δ) holds that cost there."""

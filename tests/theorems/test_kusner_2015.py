@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from worlds import at_length
 
 from dpbo_core.models.linear.fit import train
 from dpbo_core.models.scores.grid import GRID
@@ -81,7 +82,7 @@ def test_theorem_7_needs_a_score_that_is_constant_at_zero():
         assert truly / printed == pytest.approx(1 / L)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=at_length(60))
 @given(st.integers(0, 10**6), st.sampled_from(["logistic", "hinge"]))
 def test_path_and_norm_bounds_hold_on_random_training_sets(seed, loss):
     rng = np.random.default_rng(seed)
