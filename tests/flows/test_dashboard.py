@@ -44,22 +44,12 @@ CHARTED = {  # where the metric is the score itself; in every method a name mean
 }
 
 
-@pytest.fixture(scope="module")
-def released(tmp_path_factory):
-    """A release of the plain study, for tests of what is made of one: nothing is shown in MLflow."""
-    ledger = PrivacyLedger(f"sqlite:///{tmp_path_factory.mktemp('released') / 'ledger.db'}")
-    return run_study(
-        StudySpec.from_dict(with_method(copy.deepcopy(STUDY), "private_trajectory")), ledger=ledger
-    ).release
-
-
-@pytest.fixture
-def shown(here, tables):
-    """Run a study and show it: (client, run, release)."""
+def showing(folder, tables):
+    """Run a study and show it in the folder's MLflow: (client, run, release)."""
     from mlflow.tracking import MlflowClient
 
-    ledger = PrivacyLedger(f"sqlite:///{here / 'mlruns' / 'ledger.db'}")
-    uri = f"sqlite:///{here / 'mlruns' / 'mlflow.db'}"
+    ledger = PrivacyLedger(f"sqlite:///{folder / 'mlruns' / 'ledger.db'}")
+    uri = f"sqlite:///{folder / 'mlruns' / 'mlflow.db'}"
 
     def show(edition="1", method="private_trajectory", registered=False, **more):
         with_method(tables, method)["study"]["edition"] = edition
@@ -78,9 +68,37 @@ def shown(here, tables):
     return show
 
 
-def test_every_number_is_the_releases_own(shown):
-    client, run, release = shown(privacy={"epsilon": 1.0})
-    _, second, _ = shown(edition="2")
+@pytest.fixture
+def shown(here, tables):
+    return showing(here, tables)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """A folder of two editions of the plain study, a trajectory and a grid, the second shown twice."""
+    folder, tables = tmp_path_factory.mktemp("shown"), copy.deepcopy(STUDY)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        show = showing(folder, tables)
+        shown = [show(), *(show("2", "private_grid", registered=True) for _ in range(2))]
+    return folder, shown[:2]
+
+
+@pytest.fixture
+def two(here, monkeypatch, store):
+    """The two editions, each as (client, run, release), from their folder; nothing is changed there."""
+    monkeypatch.chdir(store[0])
+    return store[1]
+
+
+@pytest.fixture(scope="module")
+def released(store):
+    """A release of the plain study, for tests of what is made of one."""
+    return store[1][0][2]
+
+
+def test_every_number_is_the_releases_own(two):
+    (client, run, release), (_, second, _) = two
     metrics = run.data.metrics
     assert metrics.get("release/raw_score", metrics["release/score"]) == release.value["score"]
     assert run.data.params["release.lambda"] == str(release.value["hyperparameters"]["lambda"])
@@ -165,12 +183,11 @@ def test_a_run_opens_with_the_certificate_in_short(shown):
     assert set(re.findall(r"<(\w+)", note)) == {*["strong", "p", "code", "img"]}
 
 
-def test_runs_are_found_by_guarantee_study_edition_and_method_and_stand_below_their_study(shown, monkeypatch):
+def test_runs_are_found_by_guarantee_study_edition_and_method_and_stand_below_their_study(two, monkeypatch):
     """docs/how_to/read_a_release.md's own searches; the study's own run has a point an edition in its charts."""
     import mlflow
 
-    client, first, _ = shown()
-    _, second, _ = shown(edition="2", method="private_grid")
+    (client, first, _), (_, second, _) = two
     landing = f"#/experiments/{second.info.experiment_id}/runs/{second.info.run_id}?"
     assert newest_page(open_store(client.tracking_uri)).startswith(landing)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", client.tracking_uri)
@@ -202,12 +219,15 @@ def test_runs_are_found_by_guarantee_study_edition_and_method_and_stand_below_th
     assert f"path=plots%2Feditions.png&amp;run_uuid={series.info.run_id}" in note
 
 
-def test_models_are_searched_by_a_released_score_and_the_public_data_is_an_input(shown):
+def test_models_are_searched_by_a_released_score_and_the_public_data_is_an_input(two):
     """No digest of a sensitive record: the one there is follows from the public half alone."""
-    client, run, release = shown()
+    ((client, run, release), _) = two
     score, experiment = run.data.metrics["release/score"], [run.info.experiment_id]
-    (found,) = client.search_logged_models(experiment, f"metrics.`release/score` >= {score - 1e-9}")
-    assert client.search_logged_models(experiment, f"metrics.`release/score` > {score + 1e-9}") == []
+    (found,) = client.search_logged_models(
+        experiment, f"metrics.`release/score` >= {score - 1e-9} AND metrics.`release/score` <= {score + 1e-9}"
+    )
+    above = client.search_logged_models(experiment, f"metrics.`release/score` > {score + 1e-9}")
+    assert found.model_id not in [model.model_id for model in above]
     assert found.source_run_id == run.info.run_id
     (entry,) = run.inputs.dataset_inputs
     digest = training_digest(StudySpec.from_dict(with_method(copy.deepcopy(STUDY), "private_trajectory")), ".")
@@ -248,9 +268,12 @@ def test_what_no_release_holds_is_not_drawn(here, tables):
 
 
 @pytest.mark.parametrize("kind", mostly_slow(METHODS, "private_grid", "dp_hypo"))
-def test_artifacts_survive_moving_the_folder(shown, here, tmp_path_factory, monkeypatch, kind):
-    _, run, release = shown(method=kind, registered="hyperparameters")
+def test_artifacts_survive_moving_the_folder(shown, here, store, tmp_path_factory, monkeypatch, kind):
+    of_two = kind == "private_grid"
+    _, run, release = store[1][1] if of_two else shown(method=kind, registered="hyperparameters")
     new = tmp_path_factory.mktemp("elsewhere") / "project"
+    if of_two:
+        shutil.copytree(store[0], here, dirs_exist_ok=True)
     new.mkdir()
     shutil.move(here / "mlruns", new / "mlruns")
     monkeypatch.chdir(new)
@@ -266,8 +289,8 @@ def test_artifacts_survive_moving_the_folder(shown, here, tmp_path_factory, monk
     pictures = {Path(item.path).stem for item in client.list_artifacts(run.info.run_id, "plots")}
     assert pictures >= {"noise", "budget"}
     assert ("posterior" in pictures) == ("trajectory" in release.value)
-    with sqlite3.connect(new / "mlruns" / "mlflow.db") as store:
-        places = store.execute("SELECT artifact_location FROM experiments UNION SELECT artifact_uri FROM runs")
+    with sqlite3.connect(new / "mlruns" / "mlflow.db") as base:
+        places = base.execute("SELECT artifact_location FROM experiments UNION SELECT artifact_uri FROM runs")
         assert all(place.startswith("mlruns/artifacts") for (place,) in places)
     if "model" in names:
         (version,) = client.search_model_versions("name = 'trial'")
@@ -275,28 +298,26 @@ def test_artifacts_survive_moving_the_folder(shown, here, tmp_path_factory, monk
         assert (new / version.source / "MLmodel").exists()
 
 
-def test_the_model_is_the_public_one_and_predicts(shown, here):
+def test_the_model_is_the_public_one_and_predicts(two):
     import mlflow
+    import pandas as pd
 
     from dpbo_core.data import bundled
 
-    _, run, _ = shown(method="private_grid", registered=True)
-    again, _, _ = shown(method="private_grid", registered=True)
-    assert len(again.search_model_versions("name = 'trial'")) == 1
-    model = mlflow.pyfunc.load_model(str(here / run.info.artifact_uri / "model"))
+    _, (client, run, _) = two
+    assert len(client.search_model_versions("name = 'trial'")) == 1  # shown twice
+    model = mlflow.pyfunc.load_model(f"{run.info.artifact_uri}/model")
     table = bundled.load("breast_cancer", 0.5)[0]
     columns = {name: np.asarray(column) for name, column in table.columns.items()}
-    import pandas as pd
-
     predicted = model.predict(pd.DataFrame(columns))
     assert np.mean(predicted == columns["target"]) > 0.6
     assert set(np.unique(predicted)) <= set(np.unique(columns["target"]))
 
 
-def test_the_certificate_needs_nothing_else_and_says_everything(shown, here):
-    _, run, release = shown()
+def test_the_certificate_needs_nothing_else_and_says_everything(two):
+    ((_, run, release), _) = two
     reader = Page()
-    reader.feed((here / run.info.artifact_uri / "release.html").read_text())
+    reader.feed(Path(run.info.artifact_uri, "release.html").read_text())
     assert (reader.fetched, reader.pictures) == ([], 4)
     for said in (
         release.guarantee.in_words(),

@@ -80,23 +80,72 @@ def cell(told):
     return "<td>–</td>" if told["noise_interval"] is None else f"<td>{told['value']:.4g}</td>"
 
 
-# The flow and its card
+@pytest.fixture
+def run(dpbo, monkeypatch):
+    """The command, on the server of these tests."""
+    monkeypatch.setattr("dpbo.flows.cli.running.locked_server", nullcontext)
+    return dpbo
 
 
-def test_two_tasks_one_spend_and_a_card_that_shows_all_of_it(here, asked):
+# The command, its flow and its card
+
+
+TITLES = {"auc": "AUC", "recall": "recall", "f1": "F1", "calibration_error": "calibration error"}
+
+
+def test_the_command_makes_two_tasks_one_spend_and_a_card_that_shows_all_of_it(here, asked, run, monkeypatch):
     spec = tuned_only(asked)
-    evaluated = evaluate_privately(spec)
-    run = flow_runs("evaluate privately")[0]
-    assert run.name == "clinic · 1 · evaluation"
-    names = sorted(task.name.rsplit("-", 1)[0] for task in task_runs(run))
+    code, out, err = run("evaluate", "study.toml")
+    stages = [line.partition(": ")[2].split(" ")[0] for line in err.splitlines()]
+    assert (code, stages) == (0, ["starting", "preparing", "counting", "the"])
+    assert max(map(len, out.splitlines())) <= WIDTH
+    of_flow = flow_runs("evaluate privately")[0]
+    assert of_flow.name == "clinic · 1 · evaluation"
+    names = sorted(task.name.rsplit("-", 1)[0] for task in task_runs(of_flow))
     assert names == ["evaluate", "prepare evaluation", "show the release"]
-    assert run.state.is_completed()
+    assert of_flow.state.is_completed()
     assert entries() == [("clinic", 1.0), ("clinic/evaluation", 1.0)]
-    release, tracked = evaluated.result.release, evaluated.tracked
-    assert evaluated.warnings == ()
+    screen = " ".join(out.split())
+    code, told, err = run("evaluate", "study.toml", "--json")
+    assert (code, err) == (0, "")
+    document = json.loads(told)
+    value = document["value"]
+    assert {"roc", "calibration", "confusion", "groups"} < set(value)
+    assert set(value["roc"][0]) == {"fpr", "tpr", "threshold"}
+    assert set(value["groups"]) == {"f", "m", "other"}
+    assert document["replayed"] is True
+    assert document["best_threshold"]["false_positive_cost"] == 1.0
+    is_printed(value, screen)
+    code, out, err = run("evaluate", "study.toml")
+    assert re.search(r"released on \d{4}-\d\d-\d\d; nothing was drawn or spent now", " ".join(out.split()))
+    code, out, err = run("evaluate", "study.toml", "--plain")
+    assert (code, "AUC: value" in out, "recall " in out.partition("ROC: ")[2]) == (0, True, True)
+    again = evaluate_privately(spec)
+    assert (again.result.replayed, again.warnings) == (True, ())
+    release, tracked = again.result.release, again.tracked
+    assert document["release_id"] == release.release_id
+    assert document["tracking"] == {"experiment": "clinic", "run_id": tracked.run_id}
+    is_on_its_card(release, tracked)
+    a_repair_costs_nothing_and_stands_beside_the_original(run, tracked, monkeypatch)
+    assert len(entries()) == 2
+
+
+def is_printed(value, words):
+    for name, title in TITLES.items():
+        figure = value["metrics"][name]
+        assert set(figure) == {"value", "noise_interval", "sampling_interval"}
+        intervals = [
+            " … ".join(f"{end:.3f}" for end in figure[f"{kind}_interval"]) for kind in ("noise", "sampling")
+        ]
+        assert f"{title} {figure['value']:.4f} {intervals[0]} {intervals[1]}" in words
+    assert "ε = 1, differentially private" in words
+    assert "clinic: ε 2 of 20 spent, 18 left" in words
+    assert "at costs 1 (false positive) and 5 (missed)" in words
+
+
+def is_on_its_card(release, tracked):
     shown = client().get_run(tracked.run_id)
-    assert shown.info.status == "FINISHED"
-    assert shown.info.run_name == "clinic/evaluation · 1"
+    assert (shown.info.status, shown.info.run_name) == ("FINISHED", "clinic/evaluation · 1")
     logged = shown.data.metrics
     for name, told in release.value["metrics"].items():
         assert logged[f"evaluation/{name}"] == told["value"]
@@ -119,30 +168,68 @@ def test_two_tasks_one_spend_and_a_card_that_shows_all_of_it(here, asked):
     for row in release.value["calibration"]:
         assert f"<td>{row['predicted']:.4g}</td>{cell(row['observed'])}" in page
     assert release.guarantee.in_words() in page
-    again = evaluate_privately(spec)
-    assert again.result.replayed
-    assert again.result.release == release
-    assert again.tracked == tracked
-    assert len(entries()) == 2
 
 
-def test_what_could_not_be_shown_is_shown_by_the_next_run_and_a_page_escapes_what_people_chose(
-    here, asked, monkeypatch
-):
-    names = ["<b>f</b>", "$x$ & {m}"]
-    spec = tuned_only(lambda: asked(evaluation={"epsilon": 1.0, "group": "sex", "groups": names}))
-    with monkeypatch.context() as broken:
-        broken.setattr("dpbo.tasks.reporting.pictures.draw_evaluation", lambda *_: 1 / 0)
-        first = evaluate_privately(spec)
-    assert any("without the picture evaluation" in line for line in first.warnings)
-    for door in ("draw", "draw_many"):
-        monkeypatch.setattr(OperatingSystemNoise, door, lambda *_: pytest.fail("drawn again"))
-    again = evaluate_privately(spec)
-    assert (again.warnings, again.result.release) == ((), first.result.release)
-    assert (artifacts(again.tracked.run_id) / "plots" / "evaluation.png").exists()  # with these names in it
-    page = (artifacts(again.tracked.run_id) / "release.html").read_text()
-    assert "<b>f</b>" not in page
-    assert "&lt;b&gt;f&lt;/b&gt;" in page
+def a_repair_costs_nothing_and_stands_beside_the_original(run, tracked, monkeypatch):
+    import mlflow
+    import pandas as pd
+
+    code, told, err = run("evaluate", "study.toml", "--repair", "--threshold", "cost=9:1", "--json")
+    assert (code, "dpbo:" in err) == (0, False)
+    document = json.loads(told)
+    repair = document["repair"]
+    assert repair["price"].startswith("no further price")
+    assert {"mean_log_loss", "calibration_error"} <= set(repair["before"]["metrics"])
+    assert set(repair["before"]["metrics"]) == set(repair["after"]["metrics"])
+    code, out, err = run("evaluate", "study.toml", "--repair", "--threshold", "cost=9:1")
+    assert (code, "dpbo:" in err) == (0, False)
+    assert max(map(len, out.splitlines())) <= WIDTH
+    assert "no further price" in " ".join(out.split())
+    version = client().get_model_version_by_alias("clinic", "repaired")
+    assert (version.run_id, int(version.version)) == (tracked.run_id, 1)
+    assert document["tracking"]["run_id"] == tracked.run_id
+    files = {file.path for file in client().list_artifacts(version.run_id)}
+    assert {"repair.json", "repaired"} <= files
+    page = (artifacts(version.run_id) / "release.html").read_text()
+    assert "has no further price: it follows from what is shown here and from public records" in page
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", Stores().tracking)
+    with monkeypatch.context() as alone:
+        for name in ("dpbo", "dpbo_core"):  # MLflow's own loading, where neither can be imported
+            alone.setitem(sys.modules, name, None)
+        model = mlflow.pyfunc.load_model(f"models:/{version.name}@repaired")
+        columns = model.metadata.get_input_schema().input_names()
+        assert set(model.predict(pd.DataFrame([[0.5] * len(columns)] * 4, columns=columns))) <= {0, 1}
+
+
+UNPAID = (
+    ("--epsilon 30", 3, "limit is"),
+    ("--epsilon -1", 2, "no privacy level"),
+    ("--model nowhere", 2, "no final model can be read"),
+    ("--pad-steps -1", 2, "no duration"),
+)
+
+
+def test_a_plan_and_a_refusal_with_its_exit_code_charge_nothing(here, asked, run):
+    """Of a study that is not tuned, with a ledger or without; then of one that is."""
+    asked()
+    code, out, err = run("evaluate", "study.toml")
+    assert (code, out, "has released no model yet" in err) == (2, "", True)
+    assert not Path("mlruns").exists()
+    Stores().make_folder()
+    ledger().set_budget(PrivacyBudget.of("clinic", epsilon=20.0, delta=0.0))
+    code, out, err = run("evaluate", "study.toml")
+    assert (code, out, "released nothing yet" in err) == (2, "", True)
+    tuned_only(asked)
+    for words, code, said in UNPAID:
+        found, out, err = run("evaluate", "study.toml", *words.split())
+        assert (found, out, said in err) == (code, "", True), words
+    code, out, err = run("evaluate", "study.toml", "--plan", "--epsilon", "0.5")
+    assert (code, err, "Nothing was charged" in out) == (0, "", True)
+    told = json.loads(run("evaluate", "study.toml", "--plan", "--json")[1])
+    assert told["verdict"] in ("good", "poor")
+    assert told["spends"][0]["noise_scale"] == pytest.approx(2.0)
+    assert told["guarantee"]["epsilon"] == 1.0
+    assert entries() == [("clinic", 1.0)]
 
 
 # As the last step of a tune
@@ -151,7 +238,9 @@ def test_what_could_not_be_shown_is_shown_by_the_next_run_and_a_page_escapes_wha
 def planted(here, asked):
     """The study with values in its validation file, which lies elsewhere, that occur nowhere else; their forms."""
     number, label, group = 73914.28571428571, "Kanarienvogel", "Zaunkoenig-7"
-    spec = asked()
+    spec = asked(evaluation=of_files()["evaluation"] | {
+        "group": "sex", "groups": ["<b>f</b>", "$x$ & {m}"], "false_positive_cost": 1.0, "false_negative_cost": 5.0,
+    })  # fmt: skip
     path = here / "validation.csv"
     lines = path.read_text().splitlines()
     lines[3:6] = [f"0,{group},{number},1.0,1", f"1,{label},0.5,{number},0", f"2,f,1.0,1.0,{label}"]
@@ -164,9 +253,13 @@ def planted(here, asked):
     return spec, secrets
 
 
-def test_a_tune_with_the_section_makes_both_and_writes_nothing_of_a_record(here, asked, capfd):
+def test_a_tune_with_the_section_makes_both_and_writes_nothing_of_a_record(here, asked, capfd, monkeypatch):
+    """What could not be shown is shown by the next run, and a page escapes what people chose."""
     spec, secrets = planted(here, asked)
-    tuned = tune_privately(spec)
+    with monkeypatch.context() as broken:
+        broken.setattr("dpbo.tasks.reporting.pictures.draw_evaluation", lambda *_: 1 / 0)
+        tuned = tune_privately(spec)
+    assert any("without the picture evaluation" in line for line in tuned.warnings)
     run = flow_runs("tune privately")[0]
     tasks = task_runs(run)
     names = [task.name.rsplit("-", 1)[0] for task in tasks]
@@ -176,162 +269,37 @@ def test_a_tune_with_the_section_makes_both_and_writes_nothing_of_a_record(here,
     assert not tuned.evaluation.replayed
     assert tuned.evaluation.best_threshold["false_negative_cost"] == 5.0
     assert set(tuned.evaluation.release.value["metrics"]) >= FIGURES
-    assert client().get_run(tuned.shown.run_id).info.status == "FINISHED"
+    for door in ("draw", "draw_many"):
+        monkeypatch.setattr(OperatingSystemNoise, door, lambda *_: pytest.fail("drawn again"))
     again = tune_privately(spec)
-    assert (again.evaluation.release, again.shown) == (tuned.evaluation.release, tuned.shown)
-    assert again.evaluation.replayed
+    assert (again.evaluation.release, again.warnings) == (tuned.evaluation.release, ())
+    assert (again.evaluation.replayed, again.shown.run_id) == (True, tuned.shown.run_id)
     assert len(entries()) == 2
+    assert client().get_run(again.shown.run_id).info.status == "FINISHED"
+    shown = artifacts(again.shown.run_id)
+    assert (shown / "plots" / "evaluation.png").exists()  # with these names in it
+    page = (shown / "release.html").read_text()
+    assert ("<b>f</b>" in page, "&lt;b&gt;f&lt;/b&gt;" in page) == (False, True)
     kept = "\n".join([item.model_dump_json() for item in (run, *tasks)] + logs(run))
     texts = {"Prefect": kept.encode(), "screen": "".join(capfd.readouterr()).encode()}
     assert search(here, secrets, texts) == set()
     assert search(here, {"seen": forms_of_text("clinic/evaluation")}, texts) != set()
-    shown = client()
-    experiments = [one.experiment_id for one in shown.search_experiments()]
-    (series,) = shown.search_runs(experiments, "tags.`dpbo.kind` = 'study'")
+    experiments = [one.experiment_id for one in client().search_experiments()]
+    (series,) = client().search_runs(experiments, "tags.`dpbo.kind` = 'study'")
     assert series.data.tags["mlflow.note.content"].startswith("**Every edition of the study clinic**")
 
 
-def test_what_was_released_comes_before_a_refusal_of_its_evaluation(here, asked):
+def test_what_was_released_comes_before_a_refusal_of_its_evaluation(here, asked, monkeypatch):
+    monkeypatch.setattr("dpbo.flows.tune.publish_release", lambda *_: None)
     asked(evaluation={"prevalence": 0.1}, budget={"epsilon": 1.5})
-    first = run_study(tuned_only(asked), ledger=ledger())  # a section without a price is no step
+    Stores().make_folder()
+    first = run_study(asked(), ledger=ledger())  # a section without a price is no step
     assert entries() == [("clinic", 1.0)]
     again = tune_privately(asked(evaluation={"epsilon": 1.0}))
-    assert again.result.replayed
-    assert again.result.release == first.release
+    assert (again.result.replayed, again.result.release, again.evaluation) == (True, first.release, None)
     (line,) = again.warnings
     assert line.startswith("the release stands, and was not evaluated: ")
-    assert again.evaluation is None
     assert entries() == [("clinic", 1.0)]
-
-
-# The command
-
-
-@pytest.fixture
-def run(dpbo, monkeypatch):
-    """The command, on the server of these tests."""
-    monkeypatch.setattr("dpbo.flows.cli.running.locked_server", nullcontext)
-    return dpbo
-
-
-def test_the_command_prints_its_first_screen_and_its_json(here, asked, run):
-    tuned_only(asked)
-    code, out, err = run("evaluate", "study.toml")
-    stages = [line.partition(": ")[2].split(" ")[0] for line in err.splitlines()]
-    assert (code, stages) == (0, ["starting", "preparing", "counting", "the"])
-    assert max(map(len, out.splitlines())) <= WIDTH
-    words = " ".join(out.split())
-    code, told, err = run("evaluate", "study.toml", "--json")
-    assert (code, err) == (0, "")
-    document = json.loads(told)
-    value = document["value"]
-    for name, title in (
-        ("auc", "AUC"),
-        ("recall", "recall"),
-        ("f1", "F1"),
-        ("calibration_error", "calibration error"),
-    ):
-        figure = value["metrics"][name]
-        assert set(figure) == {"value", "noise_interval", "sampling_interval"}
-        intervals = [
-            " … ".join(f"{end:.3f}" for end in figure[f"{kind}_interval"]) for kind in ("noise", "sampling")
-        ]
-        assert f"{title} {figure['value']:.4f} {intervals[0]} {intervals[1]}" in words
-    assert "ε = 1, differentially private" in words
-    assert "clinic: ε 2 of 20 spent, 18 left" in words
-    assert "at costs 1 (false positive) and 5 (missed)" in words
-    assert {"roc", "calibration", "confusion", "groups"} < set(value)
-    assert set(value["roc"][0]) == {"fpr", "tpr", "threshold"}
-    assert set(value["groups"]) == {"f", "m", "other"}
-    assert document["replayed"] is True
-    assert document["best_threshold"]["false_positive_cost"] == 1.0
-    assert document["tracking"]["experiment"] == "clinic"
-    code, out, _ = run("evaluate", "study.toml")
-    assert re.search(r"released on \d{4}-\d\d-\d\d; nothing was drawn or spent now", " ".join(out.split()))
-    code, out, err = run("evaluate", "study.toml", "--plain")
-    assert code == 0
-    assert "AUC: value" in out
-    assert "recall " in out.partition("ROC: ")[2]
-    assert len(entries()) == 2
-
-
-def test_a_repair_costs_nothing_and_stands_beside_the_original(here, asked, run, monkeypatch):
-    import mlflow
-    import pandas as pd
-
-    tuned_only(asked)
-    code, told, err = run("evaluate", "study.toml", "--repair", "--threshold", "cost=9:1", "--json")
-    assert (code, "dpbo:" in err) == (0, False)
-    document = json.loads(told)
-    repair = document["repair"]
-    assert repair["price"].startswith("no further price")
-    assert (
-        {"mean_log_loss", "calibration_error"}
-        <= set(repair["before"]["metrics"])
-        == set(repair["after"]["metrics"])
-    )
-    spent = len(entries())
-    code, out, err = run("evaluate", "study.toml", "--repair", "--threshold", "cost=9:1")
-    assert (code, "dpbo:" in err) == (0, False)
-    assert max(map(len, out.splitlines())) <= WIDTH
-    assert "no further price" in " ".join(out.split())
-    assert len(entries()) == spent
-    version = client().get_model_version_by_alias(document["study"].removesuffix("/evaluation"), "repaired")
-    assert version.run_id == document["tracking"]["run_id"]
-    assert int(version.version) == 1
-    files = {file.path for file in client().list_artifacts(version.run_id)}
-    assert {"repair.json", "repaired"} <= files
-    page = (artifacts(version.run_id) / "release.html").read_text()
-    assert "has no further price: it follows from what is shown here and from public records" in page
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", Stores().tracking)
-    for name in ("dpbo", "dpbo_core"):  # MLflow's own loading, where neither can be imported
-        monkeypatch.setitem(sys.modules, name, None)
-    model = mlflow.pyfunc.load_model(f"models:/{version.name}@repaired")
-    columns = model.metadata.get_input_schema().input_names()
-    assert set(model.predict(pd.DataFrame([[0.5] * len(columns)] * 4, columns=columns))) <= {0, 1}
-
-
-def test_the_price_is_said_without_paying_it(here, asked, run):
-    tuned_only(asked)
-    code, out, err = run("evaluate", "study.toml", "--plan", "--epsilon", "0.5")
-    assert (code, err) == (0, "")
-    assert "Nothing was charged" in out
-    code, out, _ = run("evaluate", "study.toml", "--plan", "--json")
-    told = json.loads(out)
-    assert told["verdict"] in ("good", "poor")
-    assert told["spends"][0]["noise_scale"] == pytest.approx(2.0)
-    assert told["guarantee"]["epsilon"] == 1.0
-    assert entries() == [("clinic", 1.0)]
-
-
-REFUSALS = (
-    ("--epsilon", "30", 3, "limit is"),
-    ("--epsilon", "-1", 2, "no privacy level"),
-    ("--model", "nowhere", 2, "no final model can be read"),
-    ("--pad-steps", "-1", 2, "no duration"),
-)
-
-
-def test_a_refusal_has_its_exit_code_and_charges_nothing(here, asked, run):
-    tuned_only(asked)
-    for name, value, code, said in REFUSALS:
-        found, out, err = run("evaluate", "study.toml", name, value)
-        assert (found, out) == (code, ""), name
-        assert said in err
-    assert entries() == [("clinic", 1.0)]
-
-
-def test_a_study_that_is_not_tuned_is_2_with_a_ledger_or_without(here, asked, run):
-    asked()
-    code, out, err = run("evaluate", "study.toml")
-    assert (code, out) == (2, "")
-    assert "has released no model yet" in err
-    assert not Path("mlruns").exists()
-    Stores().make_folder()
-    ledger().set_budget(PrivacyBudget.of("clinic", epsilon=1.0, delta=0.0))
-    code, out, err = run("evaluate", "study.toml")
-    assert (code, out) == (2, "")
-    assert "released nothing yet" in err
 
 
 # Several classes, and numbers

@@ -6,9 +6,7 @@ import pickle
 import shutil
 import subprocess
 import sys
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
-from multiprocessing import get_context
 from pathlib import Path
 
 import pandas as pd
@@ -65,6 +63,7 @@ def ask(run, depth):  # noqa: F811
 
 
 def test_the_command_asks_one_score_and_goes_on_where_another_process_stopped(here, spec, run):  # noqa: F811
+    """Until all are asked for, whoever asked for them; one more is refused with the budget's exit code."""
     first = ask(run, 2)
     assert set(first) == {
         "hyperparameters", "replayed", "score", "noise", "interval", "scores_left", "guarantee"
@@ -79,55 +78,25 @@ def test_the_command_asks_one_score_and_goes_on_where_another_process_stopped(he
     assert (code, "dpbo:" in err, told["scores_left"]) == (0, False, 1)
     assert [step["hyperparameters"] for step in told["trajectory"]] == [{"max_depth": 2}, {"max_depth": 4}]
     code, out, err = run("objective", "study.toml", "best")
-    assert (code, "dpbo:" in err) == (0, False)
-    assert "max_depth" in out
+    assert (code, "dpbo:" in err, "max_depth" in out) == (0, False, True)
+    ask(run, 1)
+    code, _, err = run("objective", "study.toml", "--params", '{"max_depth": 3}')
+    assert (code, "all 3 scores" in err) == (3, True)
     assert entries() == [("clinic/objective", "objective")]
 
 
-UNASKED = (
-    (("--params", "{"), "no JSON"), (("--params", '{"depth": 1}'), "no axis 'depth'"),
-    (("--params", '{"max_depth": 99}'), "not in [space]"), (("--params", "{}"), "max_depth is missing"),
-    (("best",), "no score was asked for"),
-)  # fmt: skip
+UNPICKLED = """
+import pickle, sys
+handle = pickle.load(sys.stdin.buffer)
+print([handle({"max_depth": depth}) for depth in (2, 3, 3)])
+"""
 
 
-def test_what_cannot_be_asked_is_a_message_and_costs_nothing(here, spec, run):  # noqa: F811
-    for words, message in UNASKED:
-        code, _, err = run("objective", "study.toml", *words)
-        assert (code, message in err) == (2, True), words
-    text = Path("study.toml").read_text().partition("[objective]")[0]
-    Path("study.toml").write_text(text)
-    code, _, err = run("objective", "study.toml")
-    assert (code, "scores = 20" in err) == (2, True)
-    assert PrivacyLedger(Stores().ledger).accounts("clinic") == ()
+def test_two_machines_and_a_process_with_a_handle_ask_each_question_once(postgresql, here, spec, run, monkeypatch):  # noqa: F811
+    """Two homes and folders, whose copies the owner allowed; the database and the ledger's key in common.
 
-
-def test_one_more_is_refused_with_the_budgets_exit_code(here, spec, run):  # noqa: F811
-    for depth in (1, 2, 3):
-        ask(run, depth)
-    code, _, err = run("objective", "study.toml", "--params", '{"max_depth": 4}')
-    assert code == 3
-    assert "all 3 scores" in err
-
-
-def _score(handle, depth):
-    return handle({"max_depth": depth})
-
-
-def test_processes_ask_through_a_handle_that_holds_a_path(here, spec):
-    handle = PrivateObjective.from_study(here / "study.toml")
-    own = handle({"max_depth": 3})
-    stored = pickle.dumps(handle)
-    assert len(stored) < 1000
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        scores = list(pool.map(_score, [pickle.loads(stored)] * 3, [3, 2, 2]))
-    assert scores[0] == own
-    assert scores[1] == scores[2] == handle({"max_depth": 2})
-    assert entries() == [("clinic/objective", "objective")]
-
-
-def test_two_machines_with_one_database_ask_each_question_once(postgresql, here, spec, run, monkeypatch):  # noqa: F811
-    """Two homes and folders, whose copies the owner allowed; the database and the ledger's key in common."""
+    A handle holds a path, and is sent to a process. Sixteen that ask at once are test_private_objective's.
+    """
     url = new_database(postgresql)
     monkeypatch.setenv("DPBO_LEDGER_URL", url)
     for name in ("here", "there"):
@@ -141,22 +110,21 @@ def test_two_machines_with_one_database_ask_each_question_once(postgresql, here,
             machine.setenv("XDG_STATE_HOME", str(here / name / "home"))
             return submitted(run, *words)
 
-    def started(name):
-        command = [sys.executable, "-c", "from dpbo.flows.cli import main; main()", "objective", "study.toml"]
-        around = os.environ | {"XDG_STATE_HOME": str(here / name / "home")}
-        words = ["--params", json.dumps({"max_depth": 3}), "--json"]
-        return subprocess.Popen([*command, *words], env=around, cwd=name, stdout=subprocess.PIPE)
-
     first = at("here", "--params", json.dumps({"max_depth": 2}))
     ledger = PrivacyLedger(url)
     ledger.allow("clinic", file_source("there/validation.csv"))
-    assert at("there", "--params", json.dumps({"max_depth": 2}))["score"] == first["score"]
-    both = [started(name) for name in ("here", "there")]  # at once
-    one, other = (json.loads(process.communicate(timeout=300)[0]) for process in both)
-    assert one["score"] == other["score"]
-    seen = at("here")
+    stored = pickle.dumps(PrivateObjective.from_study(here / "there" / "study.toml"))
+    assert len(stored) < 1000
+    around = os.environ | {"XDG_STATE_HOME": str(here / "there" / "home")}
+    done = subprocess.run(
+        [sys.executable, "-c", UNPICKLED], input=stored, env=around, capture_output=True, check=True
+    )
+    again, *twice = json.loads(done.stdout)
+    assert (again, twice[0]) == (first["score"], twice[1])
+    assert at("here", "--params", json.dumps({"max_depth": 3}))["score"] == twice[0]
+    seen = at("there")
     drawn = {step["hyperparameters"]["max_depth"]: step["score"] for step in seen["trajectory"]}
-    assert (drawn, seen["scores_left"]) == ({2: first["score"], 3: one["score"]}, 1)
+    assert (drawn, seen["scores_left"]) == ({2: first["score"], 3: twice[0]}, 1)
     (only,) = ledger.accounts("clinic")
     assert [entry.study for entry in only.entries] == ["clinic/objective"]
 
@@ -226,6 +194,8 @@ def test_a_model_of_a_file_and_predictions_of_a_file_are_scored_once(here, accep
     assert submitted(run, "--predictions", "team.csv") == second | {"replayed": True}
     assert second["scores_left"] == 1
     assert entries() == [("clinic/objective", "objective")]
+    with pytest.raises(PolicyRefused):  # such a file is sensitive from then on
+        PrivacyLedger(Stores().ledger).check_public(file_source("team.csv", PUBLIC))
 
 
 def test_a_saved_model_that_ignores_what_the_study_has_is_asked_about_its_own_columns(here, accepting, run):  # noqa: F811
@@ -238,27 +208,24 @@ def test_a_saved_model_that_ignores_what_the_study_has_is_asked_about_its_own_co
     assert found["score"] == pytest.approx((model.predict(rows) == rows["ill"]).mean(), abs=5 * found["noise"])
 
 
-def test_killed_after_any_write_a_submission_has_one_score(here, accepting, run, monkeypatch):  # noqa: F811
-    text, done, writes = Path("study.toml").read_text(), [], 0
-    while len(done) == writes:  # until a whole run has fewer writes than it takes to be killed
-        writes += 1
+def test_killed_between_its_writes_a_submission_has_one_score(here, accepting, run, monkeypatch):  # noqa: F811
+    """After the first score, the file's name and the second score; after every write is test_one_query's."""
+    text = Path("study.toml").read_text()
+    for writes in (2, 3, 4):
         shutil.copy("team.csv", f"{writes}.csv")
         asked = (("--model", "tree.skops"), ("--predictions", f"{writes}.csv"), ("--model", "tree.skops"))
         Path("study.toml").write_text(text.replace("scores = 3", f'scores = 3\nedition = "k{writes}"'))
-        session = lambda: door._session(Path("study.toml"))  # noqa: E731
-        with dead_after(writes, monkeypatch) as done, suppress(BaseException):
+        with dead_after(writes, monkeypatch), suppress(BaseException):
             for words in asked:
                 run("objective", "study.toml", *words)
-            session().close()
-        before = session().trajectory
+        before = door._session(Path("study.toml")).trajectory
         scores = [submitted(run, *words) for words in asked]
-        assert session().trajectory[: len(before)] == before
-        assert [step["score"] for step in session().trajectory] == [one["score"] for one in scores[:2]]
+        session = door._session(Path("study.toml"))
+        assert session.trajectory[: len(before)] == before
+        assert [step["score"] for step in session.trajectory] == [one["score"] for one in scores[:2]]
         assert scores[2] == scores[0] | {"replayed": True, "scores_left": scores[1]["scores_left"]}
-        release = session().close()
-        assert session().close() == release
-    assert writes >= 6  # the charge, a score, the file, a score, the release
-    assert len(entries()) == len({entry.edition for entry in account().entries}) == writes
+        assert session.close() == door._session(Path("study.toml")).close()
+    assert len(entries()) == len({entry.edition for entry in account().entries}) == 3
 
 
 def test_predictions_of_the_parts_of_a_folder_are_refused_before_the_charge(here, accepting, run):  # noqa: F811
@@ -272,26 +239,26 @@ def test_predictions_of_the_parts_of_a_folder_are_refused_before_the_charge(here
     assert exact[0] == 0
 
 
-def test_a_file_of_predictions_is_sensitive_from_then_on(here, accepting, run):  # noqa: F811
-    submitted(run, "--predictions", "team.csv")
-    with pytest.raises(PolicyRefused):
-        PrivacyLedger(Stores().ledger).check_public(file_source("team.csv", PUBLIC))
-
-
-UNSCORED = (
+UNASKED = (
+    ("--params {", "no JSON"), ('--params {"depth":1}', "no axis 'depth'"),
+    ('--params {"max_depth":99}', "not in [space]"), ("--params {}", "max_depth is missing"),
+    ("best", "no score was asked for"),
     ("--predictions short.csv", "2"), ("--predictions other.csv", "prediction"),
     ("--predictions absent.csv", "absent.csv"), ("--model absent.skops", "absent.skops"),
     ("--model foreign.skops", "not loaded"), ("--model tree.skops --params {}", "several things"),
 )  # fmt: skip
 
 
-def test_a_file_that_cannot_be_scored_is_a_message(here, accepting, run):  # noqa: F811
+def test_what_cannot_be_asked_is_a_message_and_costs_nothing(here, accepting, run):  # noqa: F811
     Path("short.csv").write_text("prediction\n1\n0\n")
     Path("other.csv").write_text("guess\n" + "1\n" * 300)
     skops.io.dump(StandsStill(), "foreign.skops")
-    for words, message in UNSCORED:
+    for words, message in UNASKED:
         code, _, err = run("objective", "study.toml", *words.split())
         assert (code, message in err) == (2, True), words
+    Path("study.toml").write_text(Path("study.toml").read_text().partition("[objective]")[0])
+    code, _, err = run("objective", "study.toml")
+    assert (code, "scores = 20" in err) == (2, True)
     assert PrivacyLedger(Stores().ledger).accounts("clinic") == ()
 
 

@@ -7,15 +7,16 @@ from functools import partial
 
 import pytest
 from intruder import NOBODY
-from test_policy_runs import folder, ledger  # noqa: F401  a fixture
+from test_policy_runs import folder, ledger, team  # noqa: F401  a fixture
 from test_policy_runs import study as written  # noqa: F401  a fixture
 
 from dpbo.flows import outsource
 from dpbo.flows.compare import compare_methods, measure
 from dpbo.flows.evaluate import evaluate_privately
 from dpbo.flows.prefect_runtime.owner import owners_terminal
+from dpbo.flows.private_flow import PrivateFlow
 from dpbo.flows.serve import FROZEN, tune_on_schedule
-from dpbo.flows.tune import tune_privately
+from dpbo.flows.tune import tune, tune_privately
 from dpbo.flows.watch import watch_privately
 from dpbo.flows.watch_schedule import watch_on_schedule
 from dpbo_core.data.addresses import address_of
@@ -43,16 +44,26 @@ def n_charges():
     return [len(account.entries) for account in ledger().accounts()]
 
 
+def asked(spec):
+    """The story of `tune_privately`, in the run that is under way."""
+    return tune(PrivateFlow.begin(spec, ".")).result
+
+
 def test_a_file_that_nobody_allowed_has_one_message(study, monkeypatch):
     """As `training` its first cell stood in the message, and nearest neighbours published its rows."""
     monkeypatch.setattr("dpbo_core.data.read_table", lambda *_, **__: pytest.fail("it was read"))
     monkeypatch.setattr("dpbo_core.data.read_header", lambda *_, **__: pytest.fail("its header was read"))
-    for file in ("patients.csv", "v.csv.bak.csv", "/etc/hostname", "missing.csv", "."):
-        for key, role in (("training", "public records"), ("validation", "records")):
-            with pytest.raises(PolicyRefused) as refused:
-                tune_privately(study("2", **{key: file}))
-            assert refused.value.what == f"the {role} that this study names are not allowed by the owner's policy"
-            assert (CANARY in str(refused.value), refused.value.exit_code, n_charges()) == (False, 3, [1]), file
+
+    def sends():
+        for file in ("patients.csv", "v.csv.bak.csv", "/etc/hostname", "missing.csv", "."):
+            for key, role in (("training", "public records"), ("validation", "records")):
+                with pytest.raises(PolicyRefused) as refused:
+                    asked(study("2", **{key: file}))
+                what = f"the {role} that this study names are not allowed by the owner's policy"
+                assert refused.value.what == what
+                assert (CANARY in str(refused.value), refused.value.exit_code, n_charges()) == (False, 3, [1])
+
+    team(sends)
 
 
 def test_the_owner_allows_a_file_by_name(study, dpbo, here):
@@ -60,22 +71,28 @@ def test_the_owner_allows_a_file_by_name(study, dpbo, here):
     (here / "more.csv").write_text((here / "train.csv").read_text())
     assert dpbo("budget", "allow", "clinic", "more.csv", "--training")[0] == 0
     assert "Prefect's runs may read" in dpbo("budget")[1]
-    assert not tune_privately(spec).result.replayed
-    (here / "more.csv").unlink()
-    with pytest.raises(PolicyRefused, match=r"the public records .* are not allowed"):
-        tune_privately(study("3", training="more.csv"))
+
+    def sends():
+        assert not asked(spec).replayed
+        (here / "more.csv").unlink()
+        with pytest.raises(PolicyRefused, match=r"the public records .* are not allowed"):
+            asked(study("3", training="more.csv"))
+
+    team(sends)
 
 
 def test_no_host_is_connected_to_that_nobody_allowed(study):
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        listening.settimeout(0.2)
-        port = listening.getsockname()[1]
+    def sends(port):
         for address in (
             f"postgresql://127.0.0.1:{port}/d?query=SELECT a, b, y FROM v",
             f"s3://b/v.csv?region=x&scheme=http&endpoint_override=127.0.0.1:{port}",
         ):
             with pytest.raises(PolicyRefused, match="not allowed by the owner's policy"):
-                tune_privately(study("2", validation=address))
+                asked(study("2", validation=address))
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(0.05)
+        team(sends, listening.getsockname()[1])
         with pytest.raises(TimeoutError):
             listening.accept()
 
@@ -108,15 +125,19 @@ def test_a_server_that_asks_for_the_password_in_clear_is_not_given_it(monkeypatc
 def test_no_module_model_or_table_is_read_that_nobody_allowed(study, here, monkeypatch):
     (here / "v.py").touch()  # that a file of that name lies beside the study is not said either
     monkeypatch.setattr("dpbo_core.models.import_path.named_object", lambda *_, **__: pytest.fail("imported"))
-    for estimator in ("sklearn.neural_network._stuff.X", "dask_ml.Net", "pip:main", "v:main"):
-        with pytest.raises(PolicyRefused, match=r"not allowed by the owner's policy.*--estimator"):
-            tune_privately(study("2", model=estimator))
-    for model in ("missing", "/etc"):
-        with pytest.raises(PolicyRefused, match=r"the saved models .* not allowed by the owner's policy"):
-            evaluate_privately(study("1"), epsilon=0.1, model=str(here / model))
-    section = WatchSection(drop=0.1, epsilon=0.5, table="patients.csv")
-    with pytest.raises(PolicyRefused, match=r"the records .* not allowed by the owner's policy"):
-        watch_privately(study("1"), "today", wanted=section)
+
+    def sends():
+        for estimator in ("sklearn.neural_network._stuff.X", "dask_ml.Net", "pip:main", "v:main"):
+            with pytest.raises(PolicyRefused, match=r"not allowed by the owner's policy.*--estimator"):
+                asked(study("2", model=estimator))
+        for model in ("missing", "/etc"):
+            with pytest.raises(PolicyRefused, match=r"the saved models .* not allowed by the owner's policy"):
+                evaluate_privately.fn(study("1"), epsilon=0.1, model=str(here / model))
+        section = WatchSection(drop=0.1, epsilon=0.5, table="patients.csv")
+        with pytest.raises(PolicyRefused, match=r"the records .* not allowed by the owner's policy"):
+            watch_privately.fn(study("1"), "today", wanted=section)
+
+    team(sends)
 
 
 def test_no_run_is_made_that_would_wait_longer(here):
@@ -130,11 +151,17 @@ def test_a_day_costs_no_more_than_its_owner_said(study, dpbo):
     """14 runs by hand spent 3.45 of 5 within 20 s."""
     assert dpbo("budget", "set", "clinic", "--a-day", "1.0")[0] == 0
     assert dpbo("budget", "set", "clinic", "--a-day", "2.0")[0] == 3
-    tune_privately(study("2"))
-    with pytest.raises(PolicyRefused, match="ε = 1 of the 1 that dataset 'clinic' may spend in a day") as refused:
-        tune_privately(study("3"))
-    assert (refused.value.exit_code, n_charges()) == (3, [2])
-    assert tune_privately(study("2")).result.replayed
+
+    def sends():
+        asked(study("2"))
+        with pytest.raises(
+            PolicyRefused, match="ε = 1 of the 1 that dataset 'clinic' may spend in a day"
+        ) as refused:
+            asked(study("3"))
+        assert (refused.value.exit_code, n_charges()) == (3, [2])
+        assert asked(study("2")).replayed
+
+    team(sends)
     run_study(study("4"), ledger=ledger())  # its owner may
     assert "24 hours cost ε 1 at most" in dpbo("budget")[1]
 
@@ -142,14 +169,18 @@ def test_a_day_costs_no_more_than_its_owner_said(study, dpbo):
 def test_no_flow_names_files_of_no_study(study, here):
     """`dpbo compare --task`, and both parties of an exchange, are their owner's to start."""
     terms = outsource.Outsourcing(None, "patients.csv", "patients.csv", ".", 1)
-    for flow in (
-        partial(compare_methods, own="patients.csv"),
-        partial(measure, (), (1.0,), 1, ".", own="patients.csv"),
-        partial(outsource.curate, terms),
-        partial(outsource.model, terms),
-    ):
-        with pytest.raises(PolicyRefused, match="not allowed by the owner's policy"):
-            flow()
+
+    def starts():
+        for started in (
+            partial(compare_methods.fn, own="patients.csv"),
+            partial(measure.fn, (), (1.0,), 1, ".", own="patients.csv"),
+            partial(outsource.curate.fn, terms),
+            partial(outsource.model.fn, terms),
+        ):
+            with pytest.raises(PolicyRefused, match="not allowed by the owner's policy"):
+                started()
+
+    team(starts)
     assert n_charges() == [1]
 
 
@@ -168,18 +199,24 @@ def test_a_schedules_run_waits_for_no_pipe(here, monkeypatch):
         tune_on_schedule("pipe")
 
 
-@pytest.mark.parametrize("on_schedule", [tune_on_schedule, watch_on_schedule])
-def test_a_schedules_run_tells_nothing_of_a_file_that_it_names(study, monkeypatch, on_schedule):
-    for served in (None, "0" * 64):
-        if served is not None:
-            monkeypatch.setenv(FROZEN, served)
-        messages = set()
-        for file in ("patients.csv", "missing.toml", "/etc/shadow", "."):
-            state = on_schedule(file, return_state=True)
-            told = str(state.message if served else state.result(raise_on_failure=False))
-            messages.add(told.replace(repr(file), ""))
-        assert len(messages) == 1
-        assert CANARY not in messages.pop()
+@pytest.mark.parametrize("served", [None, "0" * 64])
+def test_a_schedules_run_tells_nothing_of_a_file_that_it_names(study, monkeypatch, served):
+    if served is not None:
+        monkeypatch.setenv(FROZEN, served)
+
+    def told(on_schedule, file):
+        try:
+            return str(on_schedule.fn(file).message)
+        except StudyInvalid as refused:
+            return str(refused)
+
+    def starts():
+        for on_schedule in (tune_on_schedule, watch_on_schedule):
+            files = ("patients.csv", "missing.toml", "/etc/shadow", ".")
+            (message,) = {told(on_schedule, file).replace(repr(file), "") for file in files}
+            assert CANARY not in message
+
+    team(starts)
 
 
 def test_the_owner_is_the_account_of_the_ledgers_file(study, dpbo, here):
@@ -198,7 +235,7 @@ def test_the_owner_is_the_account_of_the_ledgers_file(study, dpbo, here):
 
 
 def test_who_asked_stands_beside_each_charge(study, dpbo):
-    tune_privately(study("2"))
+    team(asked, study("2"))
     _, by_prefect = (entry.asked_by for entry in ledger().accounts("clinic")[0].entries)
     assert by_prefect.startswith("Prefect's run of ")
     assert socket.gethostname() in by_prefect

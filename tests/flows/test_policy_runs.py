@@ -14,6 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from test_serve import NOON, fire
 
 from dpbo.flows.prefect_runtime.owner import at_the_terminal, owners_terminal
+from dpbo.flows.prefect_runtime.requested_study import study_of
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo.flows.private_flow import PrivateFlow
 from dpbo.flows.serve import FROZEN, REFUSED, tune_on_schedule
@@ -31,7 +32,8 @@ from dpbo_core.study_file.toml_file import read_study, study_digest
 @pytest.fixture
 def folder(here, monkeypatch):
     """A public file and two sensitive ones of 60 records; MLflow's page of what is released has other tests."""
-    monkeypatch.setattr("dpbo.flows.tune.publish_release", lambda *_: None)
+    for name in ("publish_release", "wait_until_recorded"):
+        monkeypatch.setattr(f"dpbo.flows.tune.{name}", lambda *_: None)
     rng = np.random.default_rng(0)
     for name in ("train", "v", "w"):
         x = rng.normal(size=(60, 2))
@@ -98,20 +100,16 @@ def test_whoever_may_start_runs_reads_no_record_of_somebody_elses(prefect_server
         ledger().set_budget(ledger().budget("clinic"), largest_epsilon=0.25)
         with pytest.raises(PolicyRefused, match=r"0\.25"):
             tune(PrivateFlow.begin(study("3"), "."))
+        assert tune(PrivateFlow.begin(study("2"), ".")).result.replayed  # shown before anything is refused
+        scored = study("4").to_dict()
+        scored["model"] = {"estimator": "sklearn.linear_model.LogisticRegression", "score": "joblib.load"}
+        scored["model"] |= {"score_low": 0.0, "score_high": 1.0}
+        scored["space"] = {"C": {"values": [0.1, 1.0]}}
+        with pytest.raises(PolicyRefused, match="did not allow") as no_function:
+            tune(PrivateFlow.begin(study_of(scored), "."))
+        assert no_function.value.exit_code == 3
 
     team(whatever_the_operator_sends)
-    assert tune_privately(study("2")).result.replayed  # a release is shown before anything is refused
-
-
-def test_an_operator_names_no_function_to_score_by(prefect_server, study):
-    run_study(study(), ledger=ledger())
-    sent = study("2").to_dict()
-    sent["model"] = {"estimator": "sklearn.linear_model.LogisticRegression", "score": "joblib.load"}
-    sent["model"] |= {"score_low": 0.0, "score_high": 1.0}
-    sent["space"] = {"C": {"values": [0.1, 1.0]}}
-    with pytest.raises(PolicyRefused, match="did not allow") as refused:
-        tune_privately(sent)
-    assert refused.value.exit_code == 3
 
 
 def test_the_owners_word_is_no_parameter_and_reaches_a_subflow(prefect_server, study):
@@ -217,12 +215,12 @@ def test_somebody_elses_records_are_not_read_as_public(prefect_server, study, fo
     monkeypatch.setattr("dpbo.flows.tune.reserve", lambda *_, **__: opened.append(1))
     spec = study("2", "mine", "w.csv")
 
-    def trained_on(training):
-        with pytest.raises(PolicyRefused, match="not allowed by the owner's policy"):
-            tune(PrivateFlow.begin(replace(spec, data=replace(spec.data, training=training)), "."))
+    def trained_on(*files):
+        for file in files:
+            with pytest.raises(PolicyRefused, match="not allowed by the owner's policy"):
+                tune(PrivateFlow.begin(replace(spec, data=replace(spec.data, training=file)), "."))
 
-    team(trained_on, "v.csv")
-    team(trained_on, "mine.csv")
+    team(trained_on, "v.csv", "mine.csv")
     assert opened == []
 
 

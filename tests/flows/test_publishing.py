@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 from types import SimpleNamespace
 
 import httpx
@@ -12,7 +11,6 @@ from test_evaluate_flow import client
 from test_flow import terminal  # noqa: F401  a fixture
 from test_ledger_silent import accepting, server, stopped, within  # noqa: F401  a fixture
 
-from dpbo.flows.cli import app as cli
 from dpbo.flows.cli.show import recorded_release
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo.flows.tune import tune_privately
@@ -148,7 +146,8 @@ def test_an_experiment_deleted_after_the_charge_costs_no_release(study, monkeypa
 @pytest.mark.parametrize(
     "broken", ["a damaged database", "a folder for a database", "a file for a folder", "no right"]
 )
-def test_a_local_store_that_takes_nothing_is_refused_before_paying(study, here, monkeypatch, broken):
+def test_a_local_store_that_takes_nothing_is_refused(here, monkeypatch, broken):
+    """By what a flow asks before it pays."""
     (here / "mlruns").mkdir()
     if broken == "a damaged database":
         (here / "mlruns" / "mlflow.db").write_bytes(b"not a database " * 100)
@@ -157,13 +156,9 @@ def test_a_local_store_that_takes_nothing_is_refused_before_paying(study, here, 
     elif broken == "a file for a folder":
         (here / "mlruns" / "artifacts").write_text("")
     else:
-        monkeypatch.setattr(
-            "dpbo.tasks.reporting.mlflow_lookup.os", SimpleNamespace(access=lambda *_: False, W_OK=os.W_OK)
-        )
-    with pytest.raises(DpboError, match="MLflow's store cannot be") as refused:
-        tune_privately(study())
-    assert "What to do" in str(refused.value)
-    assert PrivacyLedger(Stores().ledger).accounts() == ()
+        monkeypatch.setattr(mlflow_lookup, "os", SimpleNamespace(access=lambda *_: False, W_OK=os.W_OK))
+    with pytest.raises(DpboError, match=r"MLflow's store cannot be.*What to do"):
+        mlflow_lookup.check_target("people", Stores().tracking)
 
 
 @pytest.mark.slow
@@ -179,53 +174,36 @@ def test_a_tracking_server_that_never_answers_is_told_before_and_holds_nothing_u
     assert tune_privately(study()).tracked is not None
 
 
-def test_the_command_prints_the_release_and_a_warning(study, here, monkeypatch, capsys):
-    """Exit 0, one object on standard output with `tracking` null, one line a warning on standard error."""
-    study()
-    monkeypatch.setattr("dpbo.flows.publishing.find_release", lambda *_: 1 / 0)
-    monkeypatch.setattr("dpbo.flows.cli.running.create_prefect_store", lambda: None)
-    monkeypatch.setenv("DPBO_PLAIN", "1")
-    for words in (["--json"], []):
-        monkeypatch.setattr(sys, "argv", ["dpbo", "tune", "study.toml", *words])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        assert not ended.value.code
-        captured = capsys.readouterr()
-        warned = [line for line in captured.err.splitlines() if line.startswith("dpbo: warning: ")]
-        assert len(warned) == 1
-        assert "dpbo show" in warned[0]
-        if words:
-            document = json.loads(captured.out)
-            assert document["tracking"] is None
-            assert (
-                document["value"]["score"]
-                == PrivacyLedger(Stores().ledger).recorded("trial")[0].release.value["score"]
-            )
-        else:
-            assert "dpbo show trial:1" in captured.out
-            assert "sigmoid: " in captured.out
-
-
 def gone(*_, **__):
     raise httpx.ConnectError("the server is gone")
 
 
-@pytest.mark.parametrize("words", [pytest.param([], marks=pytest.mark.slow), ["--json"]])
-def test_an_engine_that_dies_after_the_release_says_that_it_is_recorded(study, monkeypatch, capsys, words):
-    """Prefect's own step after the flow: before, the message was of a broken installation."""
+def test_the_command_prints_the_release_and_a_warning(study, here, monkeypatch, dpbo):
+    """Exit 0, one object on standard output with `tracking` null, one line a warning on standard error.
+
+    An engine that dies after the release, in Prefect's own step after the flow: it says that it is recorded.
+    Before, the message was of a broken installation.
+    """
     study()
+    monkeypatch.setattr("dpbo.flows.publishing.find_release", lambda *_: 1 / 0)
     monkeypatch.setattr("dpbo.flows.cli.running.create_prefect_store", lambda: None)
     with monkeypatch.context() as broken:
         broken.setattr("prefect.flow_engine.FlowRunEngine.handle_success", gone)
-        broken.setattr(sys, "argv", ["dpbo", "tune", "study.toml", *words])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-    assert ended.value.code == 1
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert "is recorded, and Prefect failed after it (ConnectError)" in captured.err
-    assert "dpbo show trial:1 prints it" in captured.err
-    assert recorded_release("trial:1")[0].value["score"] is not None
+        code, out, err = dpbo("tune", "study.toml", "--json")
+    assert (code, out) == (1, "")
+    assert "is recorded, and Prefect failed after it (ConnectError)" in err
+    assert "dpbo show trial:1 prints it" in err
+    score = recorded_release("trial:1")[0].value["score"]
+    for words in (["--json"], ["--plain"]):
+        code, out, err = dpbo("tune", "study.toml", *words)
+        (warned,) = [line for line in err.splitlines() if line.startswith("dpbo: warning: ")]
+        assert (code, "dpbo show" in warned) == (0, True)
+        if "--json" in words:
+            document = json.loads(out)
+            assert (document["tracking"], document["value"]["score"]) == (None, score)
+        else:
+            assert "dpbo show trial:1" in out
+            assert "sigmoid: " in out
 
 
 @pytest.mark.slow

@@ -1,9 +1,8 @@
 """The screens: 80 columns, colours where they are wanted, and words alone for whoever listens."""
 
 import copy
-import os
+import io
 import re
-import subprocess
 import sys
 from dataclasses import replace
 
@@ -185,17 +184,7 @@ def test_plain_may_stand_anywhere(words, wanted):
     assert plain_first(words) == wanted
 
 
-def command(*words, **environment):
-    """The command in a process of its own."""
-    run = subprocess.run(
-        [sys.executable, "-c", "from dpbo.flows.cli import main; main()", *words],
-        capture_output=True,
-        env=os.environ | environment,
-    )
-    return run.returncode, run.stdout, run.stderr
-
-
-def test_plain_before_and_after_the_command_are_one_thing_and_any_terminal_can_print(here, dpbo):
+def test_plain_before_and_after_the_command_are_one_thing_and_any_terminal_can_print(here, dpbo, monkeypatch):
     before, after = dpbo("--plain", "budget"), dpbo("budget", "--plain")
     assert before == after
     assert before[0] == 0
@@ -204,11 +193,14 @@ def test_plain_before_and_after_the_command_are_one_thing_and_any_terminal_can_p
         '[study]\nname = "é"\nmethod = "auto"\n[privacy]\ndataset = "d"\nepsilon = 1.0\n[data]\n'
         'source = "breast_cancer"\n[model]\nestimator = "logistic"\n[space]\nlambda = {values = [0.1, 1.0]}\n'
     )
-    code, out, err = command("plan", "study.toml", PYTHONIOENCODING="ascii")
-    assert (code, err) == (0, b"")
-    assert b"is the one to choose" in out
-    code, out, _ = command("budget", "nowhere", PYTHONIOENCODING="ascii")
-    assert (code, out) == (2, b"")
+    ascii_out, ascii_err = (io.TextIOWrapper(io.BytesIO(), encoding="ascii", write_through=True) for _ in "oe")
+    monkeypatch.setattr(sys, "stdout", ascii_out)
+    monkeypatch.setattr(sys, "stderr", ascii_err)
+    assert dpbo("plan", "study.toml")[0] == 0
+    assert b"is the one to choose" in ascii_out.buffer.getvalue()
+    assert ascii_err.buffer.getvalue() == b""
+    assert dpbo("budget", "nowhere é")[0] == 2
+    assert b"nowhere ?" in ascii_err.buffer.getvalue()
 
 
 def test_an_error_on_a_terminal_has_three_aligned_parts_and_elsewhere_one_line(capsys, monkeypatch):

@@ -28,26 +28,40 @@ from dpbo_core.queries.evaluation.run import run_and_evaluate
 from dpbo_core.queries.tuning.run import recorded_release, run_study
 from dpbo_core.study_file import StudySpec
 
-WATCHED = """
-import atexit, sys
-def told():
-    sys.stderr.write(' '.join(sorted({refused} & sys.modules.keys())))
-atexit.register(told)
-def audit(event, arguments):
-    assert event not in {events}, event
-sys.addaudithook(audit)
+TYPED = """
+import contextlib, io, json, os, sys
+answers, events = [], []
+sys.addaudithook(lambda event, _: events.append(event) if event in WATCHED else None)
 from dpbo.flows.cli import main
-sys.argv = ['dpbo', *sys.argv[1:]]
-main()
+for words, around in json.loads(sys.argv[1]):
+    sys.argv, code, out, err = ['dpbo', *words], 0, io.StringIO(), io.StringIO()
+    os.environ.update(around)
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main()
+        except SystemExit as ended:
+            code = ended.code or 0
+    for name in around:
+        del os.environ[name]
+    answers.append((code, out.getvalue(), err.getvalue(), sorted(HEAVY & sys.modules.keys()), events[:]))
+    events.clear()
+print(json.dumps(answers))
 """
 ALONE = {"subprocess.Popen", "os.fork", "os.posix_spawn", "socket.connect", "socket.bind"}
-HEAVY = ("prefect", "mlflow", "sklearn", "scipy", "pandas", "pyarrow", "opendp", "matplotlib", "httpx", "joblib")
+LIGHT = {"pyarrow", "httpx", "joblib"}
+HEAVY = {"prefect", "mlflow", "sklearn", "scipy", "pandas", "opendp", "matplotlib"} | LIGHT
 
 
-def without(refused, *words, events=ALONE):
-    """The command in a process that tells what of these it loaded, and may start no other and reach nobody."""
-    code = WATCHED.format(refused=set(refused), events=events)
-    return subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=300)
+def typed(*commands):
+    """Of each command, in one process: its exit code, both streams, what was loaded by its end, and whom it asked.
+
+    A command is its words, and what stands in its environment.
+    """
+    code = TYPED.replace("WATCHED", repr(ALONE)).replace("HEAVY", repr(HEAVY | {"numpy", "sqlalchemy"}))
+    words = [sys.executable, "-c", code, json.dumps(commands)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return [(*four, set(asked)) for *four, asked in json.loads(done.stdout)]
 
 
 @pytest.fixture(scope="module")
@@ -83,37 +97,46 @@ def shown(here, tables, kept):
     return spec, release
 
 
-def test_a_replay_reads_the_ledger_and_stops(here, shown):
+def completing(line):
+    """What typer's own script for bash asks."""
+    return {"_DPBO_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+
+
+def contents():
+    return {path: path.read_bytes() for path in Path("mlruns").rglob("*") if path.is_file()}
+
+
+NEVER = (HEAVY | {"numpy", "sqlalchemy"}, HEAVY | {"numpy"}, HEAVY, (HEAVY | {"numpy"}) - LIGHT)
+COMMANDS = (  # what it may never load, here or before
+    (0, "--help", {}), (0, "", {}), (0, "", completing("dpbo st")), (1, "budget", {}), (1, "show trial", {}),
+    (2, "", completing("dpbo tune --ex")), (2, "status --json", {}), (2, "tune study.toml --json", {}),
+    (3, "doctor", {}),  # in a process of its own
+)  # fmt: skip
+
+
+def test_no_command_loads_what_it_needs_not_and_a_replay_reads_the_ledger_and_stops(here, shown):
+    """None starts a process or reaches anybody, but the doctor, who asks a port; and a shell completes at once."""
     _, release = shown
-    before = {path: path.read_bytes() for path in Path("mlruns").rglob("*") if path.is_file()}
-    done = without(HEAVY, "tune", "study.toml", "--json")
-    assert (done.returncode, done.stderr) == (0, "study.toml: reading the study\n")
+    before = contents()
+    *most, last = ((words.split(), around) for _, words, around in COMMANDS)
+    answers = typed(*most) + typed(last)
+    for (row, words, _), (code, _, err, loaded, asked) in zip(COMMANDS, answers, strict=True):
+        begun = "study.toml: reading the study\n" if "tune" in words else ""
+        assert (code, err) == (0, begun), words
+        assert not NEVER[row] & set(loaded), words
+        assert asked <= ({"socket.connect"} if words == "doctor" else set()), words
+    _, first, verbs, _, _, options, _, tuned, examined = (out for _, out, _, _, _ in answers)
+    assert "dpbo ui" in first
+    assert [set(out.split()) for out in (verbs, options)] == [{"status"}, {"--example", "--explain"}]
+    assert "2 experiments" in examined
     found = find_release(release, Stores().tracking)
     tracking = {"experiment": found.experiment, "run_id": found.run_id}
-    assert json.loads(done.stdout) == json.loads(
-        json.dumps(release.to_json() | {"replayed": True, "tracking": tracking})
-    )
-    after = {path: path.read_bytes() for path in Path("mlruns").rglob("*") if path.is_file()}
+    assert json.loads(tuned) == json.loads(json.dumps(release.to_json() | {"replayed": True, "tracking": tracking}))
+    after = contents()
     assert {path for path in before | after if before.get(path) != after.get(path)} <= {
         Path("mlruns/ledger.db-wal"),
         Path("mlruns/ledger.db-shm"),
     }
-
-
-@pytest.mark.parametrize(
-    ("words", "refused"),
-    [
-        pytest.param(("budget",), (*HEAVY, "numpy"), marks=pytest.mark.slow),  # of the ledger too, as show
-        (("show", "trial"), (*HEAVY, "numpy")),
-        (("--help",), (*HEAVY, "numpy", "sqlalchemy")),
-        (("doctor",), ("prefect", "mlflow", "numpy", "sklearn", "scipy", "pandas", "opendp", "matplotlib")),
-    ],
-)
-def test_no_command_loads_what_it_needs_not(here, shown, words, refused):
-    asks_the_port = words == ("doctor",)
-    done = without(refused, *words, events=ALONE - {"socket.connect"} if asks_the_port else ALONE)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert not asks_the_port or "2 experiments" in done.stdout
 
 
 def test_prefects_folder_is_known_only_where_nothing_else_is_set(here, monkeypatch):
@@ -139,9 +162,6 @@ def test_prefects_folder_is_known_only_where_nothing_else_is_set(here, monkeypat
     assert default_home() is None
 
 
-LEARNING = ("prefect", "mlflow", "sklearn", "pandas", "opendp", "matplotlib", "httpx")
-
-
 @pytest.fixture
 def reported_on(here):
     """A study on files with a report by groups, its validation file gone since; what was released, and its spec."""
@@ -164,11 +184,12 @@ def reported_on(here):
 def test_a_report_that_was_released_is_read_from_the_ledger(here, dpbo, reported_on, monkeypatch, capsys):
     """By its command, and as a study's last step: nothing but the ledger and public files is needed."""
     spec, release, report = reported_on
-    done = without(LEARNING, "tune", "study.toml", "--json")
-    assert (done.returncode, done.stderr) == (0, "study.toml: reading the study\n")
+    ((code, told_by_tune, err, loaded, asked),) = typed((["tune", "study.toml", "--json"], {}))
+    assert (code, err, asked) == (0, "study.toml: reading the study\n", set())
+    assert not set(loaded) & (HEAVY - {"scipy", "pyarrow", "joblib"})
     code, out, err = dpbo("evaluate", "study.toml", "--json")  # the same, where the slow test has a process for it
     assert (code, err) == (0, "")
-    for text, told in ((out, report), (done.stdout, release)):
+    for text, told in ((out, report), (told_by_tune, release)):
         document = json.loads(text)
         assert document["replayed"]
         assert document["tracking"]["run_id"] == find_release(told, Stores().tracking).run_id

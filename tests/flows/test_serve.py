@@ -112,11 +112,12 @@ def test_a_retry_returns_the_release_and_the_next_firing_is_a_new_spend(
     """And from 80 percent on an event says so, that an automation can listen to: not at ε = 1 of 3 and 2 of 3."""
     said = []
     monkeypatch.setattr("dpbo.flows.prefect_runtime.prefect_page.emit_event", lambda **event: said.append(event))
+    shown = Tracked("people", "0", "#/experiments/1/runs/0")
+    for name, made in (("publishing.train", None), ("publishing.publish", shown),
+                       ("tune.wait_until_recorded", None)):  # fmt: skip
+        monkeypatch.setattr(f"dpbo.flows.{name}", lambda *_, made=made: made)  # what MLflow shows has other tests
     first = fire(study, NOON, monkeypatch)
     kept_of(first)
-    for name, made in (("publishing.train", None), ("publishing.publish", Tracked("people", "0")),
-                       ("tune.wait_until_recorded", None)):  # fmt: skip
-        monkeypatch.setattr(f"dpbo.flows.{name}", lambda *_, made=made: made)  # shown once, it takes no more time
     again = fire(study, NOON, monkeypatch)
     assert first.is_completed()
     assert "released before" in again.message

@@ -1,6 +1,7 @@
 """What its own plan calls useless is charged only where the study, or somebody at a terminal, says anyway."""
 
 import io
+import shutil
 from functools import partial
 
 import pytest
@@ -14,6 +15,7 @@ from dpbo.flows.useless_spend import ask_or_refuse, refuse
 from dpbo.flows.watch_schedule import serve_watch
 from dpbo_core.errors import SpendUseless
 from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.ledger.sources import file_source
 from dpbo_core.preparation.run import Run
 from dpbo_core.queries.evaluation.run import OpenEvaluation, open_evaluation
 from dpbo_core.queries.objective_for_a_loop.objective_handle import objective_of_study
@@ -41,15 +43,25 @@ def tables(epsilon, anyway=None):
     }
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder of the files and their ledger, with two studies that are released."""
+    folder = tmp_path_factory.mktemp("made")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        files(folder)
+        Stores().make_folder()
+        for name in ("good", "clinic"):
+            study = tables(GOOD) | {"study": {"name": name, "method": "private_grid", "edition": f"of {GOOD}"}}
+            run_study(StudySpec.from_dict(study), ledger=book())
+    return folder
+
+
 @pytest.fixture
-def spec(here):
-    """A study by its ε and whether it says anyway; its files and its ledger are here, and one that is released."""
-    files(here)
-    Stores().make_folder()
-    run_study(
-        StudySpec.from_dict(tables(GOOD) | {"study": {"name": "good", "method": "private_grid"}}), ledger=book()
-    )
-    run_study(StudySpec.from_dict(tables(GOOD)), ledger=book())
+def spec(here, made):
+    """A study by its ε and whether it says anyway, in a copy of that folder."""
+    shutil.copytree(made, here, dirs_exist_ok=True)
+    book().allow("clinic", file_source("validation.csv"))
 
     def named(epsilon, anyway=None):
         (here / "study.toml").write_text(tomli_w.dumps(tables(epsilon, anyway)))
