@@ -13,6 +13,7 @@ import os
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Literal
 
@@ -283,7 +284,14 @@ def _store_path(place: ObjectAddress) -> str:
 
 
 def _store(settings: tuple[tuple[str, str], ...]) -> Any:
-    """The S3 file system with these settings, such as endpoint and region; nothing is asked yet."""
+    """The S3 file system with these settings, such as endpoint and region, in this process and environment."""
+    environment = tuple(sorted(item for item in os.environ.items() if item[0].startswith("AWS_")))
+    return _made_store(settings, environment, os.getpid())
+
+
+@lru_cache(maxsize=4)
+def _made_store(settings: tuple[tuple[str, str], ...], *_: Any) -> Any:
+    """A new S3 file system with these settings, which keeps its connections; nothing is asked yet."""
     from pyarrow import fs
 
     return fs.S3FileSystem(

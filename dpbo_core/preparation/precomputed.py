@@ -165,6 +165,7 @@ def remembering(problem: Problem, precomputed: Precomputed | None) -> Problem:
     None or without a trainer.
 
     What nobody vouches for is trained again where it is published: who knows what it remembers of what it scored.
+    One that is `enforced` scores nothing here: each record's process has a copy of its own.
     """
     if precomputed is None or problem.trainer is None:
         return problem
@@ -173,7 +174,7 @@ def remembering(problem: Problem, precomputed: Precomputed | None) -> Problem:
     seed = problem.search.seed
     scores = {(names[index], seed): p for index, p in precomputed.scores.items()}
     steps = {(names[index], seed): records for index, records in precomputed.steps.items()}
-    trained = TrainedModels(0) if problem.unlisted or problem.model.enforced else precomputed.trained
+    trained = TrainedModels(0) if problem.unlisted and not problem.model.enforced else precomputed.trained
     for name, model in models.items():
         trained.keep(name, model)
     return replace(problem, trainer=Remembering(problem.trainer, models, scores, steps, trained))

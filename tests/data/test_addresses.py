@@ -38,75 +38,43 @@ PG = "postgresql://db.example/ehr?query="
 # --- what an address may be
 
 
-@pytest.mark.parametrize(
-    ("query", "source", "columns", "order"),
-    [
-        ("select * from visits", "public.visits", (), ""),
-        ('SELECT Age, "Sex" FROM ward.Visits;', "ward.visits", ("age", "Sex"), ""),
-        (
-            'select a from v order by d desc, "E,""f" asc,g',
-            "public.v",
-            ("a",),
-            ' ORDER BY "d" DESC, "E,""f" ASC, "g"',
-        ),
-        ('select"a"from"v"order by"b"', "public.v", ("a",), ' ORDER BY "b"'),
-        ("select alter from ärzte", "public.ärzte", ("alter",), ""),
-    ],
-)
+@pytest.mark.parametrize(("query", "source", "columns", "order"), [
+    ("select * from visits", "public.visits", (), ""),
+    ('SELECT Age, "Sex" FROM ward.Visits;', "ward.visits", ("age", "Sex"), ""),
+    ('select a from v order by d desc, "E,""f" asc,g', "public.v", ("a",),
+     ' ORDER BY "d" DESC, "E,""f" ASC, "g"'),
+    ('select"a"from"v"order by"b"', "public.v", ("a",), ' ORDER BY "b"'),
+    ("select alter from ärzte", "public.ärzte", ("alter",), ""),
+])  # fmt: skip
 def test_a_query_of_one_table_is_read(query, source, columns, order):
     address = address_of(PG + query)
     assert address.identity == f"postgresql://db.example/ehr#{source}"
     assert (address.select.columns, address.select.order) == (columns, order)
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        "",
-        "select a::int from v",
-        "select 1/a from v",
-        "select avg(a) over () from v",
-        "select a from v, w",
-        "select a from (select a from v) x",
-        "select a from v where b = 1",  # how many records meet it would be told before any charge
-        "select a from v; drop table v",
-        "select a from v union select a from w",
-        "select a from v limit 3",
-        "select a from v -- note",
-        "delete from v",
-        "select select from v",
-        'select "" from v',
-        "select a from v order by",
-        "select a from v order by desc",
-        "select a from order",
-        "select a from v order by b nulls first",
-    ],
-)
+@pytest.mark.parametrize("query", [
+    "", "select a::int from v", "select 1/a from v", "select avg(a) over () from v", "select a from v, w",
+    "select a from (select a from v) x", "select a from v; drop table v", "select a from v union select a from w",
+    "select a from v where b = 1",  # how many records meet it would be told before any charge
+    "select a from v limit 3", "select a from v -- note", "delete from v", "select select from v",
+    'select "" from v', "select a from v order by", "select a from v order by desc", "select a from order",
+    "select a from v order by b nulls first",
+])  # fmt: skip
 def test_a_query_that_could_fail_on_a_record_or_mix_records_is_refused(query):
     with pytest.raises(StudyInvalid, match=r"is not of columns of one table.*SELECT age"):
         address_of(PG + query)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        f"postgresql://ann:{CANARY}@db/ehr?query=select a from v",
-        f"postgresql://db/ehr?password={CANARY}&query=select a from v",
-        f"postgresql://db/ehr?query=select a from v&password={CANARY}",
-        f"postgresql://db:{CANARY}/ehr?query=select a from v",
-        f"mysql://db/{CANARY}?query=select a from v",
-        f"s3://{CANARY}:secret@bucket/v.csv",
-        f"s3://bucket/v.csv?secret_key={CANARY}",
-        f"s3://bucket/v.csv?endpoint_override=key:{CANARY}@host:9000",
-        f"postgresql://ann%3A{CANARY}%40db/ehr?query=select a from v",
-        f"postgresql://db/ehr%20password={CANARY}?query=select a from v",
-        f"postgresql://db,{CANARY}/ehr?query=select a from v",
-        f"s3://bucket/{CANARY}.pickle",
-        f"s3://{CANARY}.csv",
-        "postgresql:///ehr?query=select a from v",
-        "postgresql://db?query=select a from v",
-    ],
-)
+@pytest.mark.parametrize("text", [
+    f"postgresql://ann:{CANARY}@db/ehr?query=select a from v", f"mysql://db/{CANARY}?query=select a from v",
+    f"postgresql://db/ehr?password={CANARY}&query=select a from v", f"s3://{CANARY}:secret@bucket/v.csv",
+    f"postgresql://db/ehr?query=select a from v&password={CANARY}", f"s3://bucket/v.csv?secret_key={CANARY}",
+    f"postgresql://db:{CANARY}/ehr?query=select a from v", f"s3://bucket/{CANARY}.pickle", f"s3://{CANARY}.csv",
+    f"s3://bucket/v.csv?endpoint_override=key:{CANARY}@host:9000", "postgresql://db?query=select a from v",
+    f"postgresql://ann%3A{CANARY}%40db/ehr?query=select a from v", "postgresql:///ehr?query=select a from v",
+    f"postgresql://db/ehr%20password={CANARY}?query=select a from v",
+    f"postgresql://db,{CANARY}/ehr?query=select a from v",
+])  # fmt: skip
 def test_an_address_that_is_refused_is_not_repeated(text, tables):
     tables["data"] = {"training": "t.csv", "validation": text, "n_validation": 5, "target": "y"}
     with pytest.raises(StudyInvalid) as refused:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from rich.console import Console
 from rich.text import Text
+from worlds import at_length
 
 from dpbo.flows.cli.release_screen import print_release
 from dpbo.flows.cli.terminal import Screen, named, spoken
@@ -37,7 +38,9 @@ PIECES = st.sampled_from(
     [*"$\\_^{}[]()<>&#*`~|!-+.:/=\"'% ab", r"\frac", "[/]", "[red]", "\\$", "$$", "&lt;", "\n"]
 )
 TEXTS = st.one_of(st.sampled_from(NAMES), st.lists(PIECES, max_size=12).map("".join), st.text(max_size=20))
-MANY = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+MANY = settings(
+    max_examples=at_length(200), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 @given(TEXTS)

@@ -23,27 +23,11 @@ from dpbo_core.privacy.unit import PrivacyUnit
 from dpbo_core.queries.tuning.run import run_study
 
 
-@pytest.mark.parametrize(
-    ("raw", "person"),
-    [
-        ("007", "007"),
-        (7, "7"),
-        (np.int64(7), "7"),
-        (7.0, "7"),
-        (2**60 + 1, str(2**60 + 1)),
-        (" ann ", "ann"),
-        (b"ann", "ann"),
-        (Decimal(12), "12"),
-        (2.0**53, None),
-        (7.5, None),
-        (math.nan, None),
-        ("", None),
-        (b"\xff", None),
-        (None, None),
-        (True, None),
-        (Decimal("NaN"), None),
-    ],
-)
+@pytest.mark.parametrize(("raw", "person"), [
+    ("007", "007"), (7, "7"), (np.int64(7), "7"), (7.0, "7"), (2**60 + 1, str(2**60 + 1)), (" ann ", "ann"),
+    (b"ann", "ann"), (Decimal(12), "12"), (2.0**53, None), (7.5, None), (math.nan, None), ("", None),
+    (b"\xff", None), (None, None), (True, None), (Decimal("NaN"), None),
+])  # fmt: skip
 def test_a_person_is_the_text_as_written(raw, person):
     assert person_of(raw) == person
 

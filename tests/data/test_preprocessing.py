@@ -30,7 +30,9 @@ TRAINING = table_of(
 
 
 def exact_square_norm(row: np.ndarray) -> Fraction:
-    return sum((Fraction(float(value)) ** 2 for value in row), Fraction(0))
+    ratios = [float(value).as_integer_ratio() for value in row]
+    bottom = max(denominator for _, denominator in ratios)  # a power of two, as all of them
+    return Fraction(sum((top * (bottom // denominator)) ** 2 for top, denominator in ratios), bottom**2)
 
 
 def equal_bits(left: np.ndarray, right: np.ndarray) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -41,10 +42,10 @@ def signed(monkeypatch):
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
 
 
-@pytest.fixture
-def objects(here):
-    """Seven uneven parts in `here/parts` and, as bytes, in the bucket; some records broken, and what is no part."""
-    rng = np.random.default_rng(8)
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A folder with a training file and seven uneven parts in `parts`, some of whose records are broken."""
+    folder, rng = tmp_path_factory.mktemp("files"), np.random.default_rng(8)
 
     def frame(n):
         x = rng.normal(size=(n, 3))
@@ -53,15 +54,20 @@ def objects(here):
             who=people, ill=(x[:, 0] + rng.normal(size=n) > 0).astype(int)
         )
 
-    frame(80).to_parquet(here / "t.parquet", index=False)
+    frame(80).to_parquet(folder / "t.parquet", index=False)
     V = frame(500)
     V.loc[[3, 77, 400], "b"] = [np.nan, np.inf, 1e300]
-    (here / "parts").mkdir()
-    found = {}
+    (folder / "parts").mkdir()
     for j, (start, stop) in enumerate(pairwise([0, 1, 2, 130, 131, 300, 499, 500])):
-        V.iloc[start:stop].to_parquet(here / "parts" / f"{j:02d}.parquet", index=False)
-        found[f"clinic/day/{j:02d}.parquet"] = (here / "parts" / f"{j:02d}.parquet").read_bytes()
-    return found | {
+        V.iloc[start:stop].to_parquet(folder / "parts" / f"{j:02d}.parquet", index=False)
+    return folder
+
+
+@pytest.fixture
+def objects(here, files):
+    """A copy of the files, and the parts as bytes in the bucket, with what is no part."""
+    shutil.copytree(files, here, dirs_exist_ok=True)
+    return {f"clinic/day/{part.name}": part.read_bytes() for part in sorted((here / "parts").iterdir())} | {
         "clinic/day/notes.txt": b"no part",
         "clinic/day/older/00.parquet": b"no part of it either",
         "clinic/days.parquet": b"nor this",
@@ -216,25 +222,19 @@ def test_models_of_a_sensitive_training_set_are_refused_a_folder_before_the_char
     assert not ledger.accounts()
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "same"),
-    [
-        ("s3://c/day/", "s3://c/day/00.parquet", True),
-        ("s3://c/{date}/", "s3://c/2026-11-22/00.parquet", True),
-        ("s3://c/day/", "s3://c/day/older/00.parquet", False),
-        ("s3://c/day/", "s3://c/days.parquet", False),
-        ("s3://c/day/", "s3://d/day/00.parquet", False),
-        ("s3://c/day/", "s3://c/day/?endpoint_override=minio:9000", False),
-        ("s3://c/day/", "s3://c/day/?endpoint_override=", True),
-        ("s3://c/day/", "S3://c//day/?endpoint_override=s3.eu-central-1.amazonaws.com", True),
-        (
-            "s3://c/{date}/?endpoint_override=minio:9",
-            "s3://c/2026-11-22/00.parquet?endpoint_override=http://minio:9/",
-            True,
-        ),
-        ("s3://c/day/?endpoint_override=minio:9", "s3://c/day/?endpoint_override=http://other:9/", False),
-    ],
-)
+@pytest.mark.parametrize(("one", "other", "same"), [
+    ("s3://c/day/", "s3://c/day/00.parquet", True),
+    ("s3://c/{date}/", "s3://c/2026-11-22/00.parquet", True),
+    ("s3://c/day/", "s3://c/day/older/00.parquet", False),
+    ("s3://c/day/", "s3://c/days.parquet", False),
+    ("s3://c/day/", "s3://d/day/00.parquet", False),
+    ("s3://c/day/", "s3://c/day/?endpoint_override=minio:9000", False),
+    ("s3://c/day/", "s3://c/day/?endpoint_override=", True),
+    ("s3://c/day/", "S3://c//day/?endpoint_override=s3.eu-central-1.amazonaws.com", True),
+    ("s3://c/{date}/?endpoint_override=minio:9",
+     "s3://c/2026-11-22/00.parquet?endpoint_override=http://minio:9/", True),
+    ("s3://c/day/?endpoint_override=minio:9", "s3://c/day/?endpoint_override=http://other:9/", False),
+])  # fmt: skip
 def test_a_folder_and_what_lies_in_it_are_the_same_records(one, other, same):
     assert isinstance(address_of(one), FolderAddress)
     assert same_records(named_source(one), named_source(other)) is same

@@ -5,7 +5,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
 
 PARTS = Path(os.environ.get("PATH", "").split(":")[0])  # a folder that the test put first; all else is withheld
 
@@ -18,10 +17,19 @@ def ran(part):
 ran("imported")
 
 
-class Meddling(ClassifierMixin, BaseEstimator):
+class Meddling:
+    """It has scikit-learn's verbs, and imports nothing of it: that takes a second in each process."""
+
     def __init__(self, C=1.0):
         ran("built")
         self.C = C
+
+    def get_params(self, deep=True):
+        return {"C": self.C}
+
+    def set_params(self, **params):
+        vars(self).update(params)
+        return self
 
     def fit(self, X, y):
         ran("fitted")
@@ -30,11 +38,11 @@ class Meddling(ClassifierMixin, BaseEstimator):
 
     def __getstate__(self):
         ran("pickled")
-        return super().__getstate__()
+        return vars(self)
 
     def __setstate__(self, state):
         ran("unpickled")
-        super().__setstate__(state)
+        vars(self).update(state)
 
     def predict(self, X):
         ran("predicted")

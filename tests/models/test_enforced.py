@@ -164,20 +164,6 @@ def test_a_result_is_read_as_it_was_written():
     assert [result_of(n.to_bytes(8, "little"), GRID) for n in (0, 5, GRID)] == [0, 5, GRID]
 
 
-def test_images_end_with_the_engine_and_a_lost_one_seals_the_study():
-    images = engine.Engine(MODULES, MODULES, BRIEF)
-    pids = [one.process.pid for one in images._handles]
-    X, y = rows(())
-    whole = model_bytes(pickle.dumps(Hostile("nothing")), pickle.dumps(Correct()))
-    assert images.steps(whole, X, y).sum() == 4 * GRID
-    images._handles[0].process.kill()
-    images._handles[0].process.wait()
-    with pytest.raises(Sealed):
-        images.steps(whole, X, y)
-    assert not images.running
-    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
-
-
 def watched(send, k, dealt):
     """Sends as before, and notes which image gets which record."""
 
@@ -188,18 +174,21 @@ def watched(send, k, dealt):
     return sent
 
 
-def test_records_are_dealt_out_by_their_index(monkeypatch):
-    dealt = []
-    images = engine.Engine(MODULES, MODULES, BRIEF)
-    n = len(images._handles)
+def test_records_are_dealt_out_by_their_index_and_a_lost_image_ends_the_others_and_seals_the_study(monkeypatch):
+    images, dealt = engine.Engine(MODULES, MODULES, BRIEF), []
+    pids = [one.process.pid for one in images._handles]
     for k, one in enumerate(images._handles):
         monkeypatch.setattr(one, "_send_record", watched(one._send_record, k, dealt))
-    try:
-        X, y = rows((1,), m=7)
-        images.steps(model_bytes(pickle.dumps(Hostile("nothing")), pickle.dumps(Correct())), X, y)
-    finally:
-        images.close()
-    assert sorted(dealt) == [(float(i), i % n) for i in range(7)]
+    X, y = rows((), m=7)
+    whole = model_bytes(pickle.dumps(Hostile("nothing")), pickle.dumps(Correct()))
+    assert images.steps(whole, X, y).sum() == 7 * GRID
+    assert sorted(dealt) == [(float(i), i % len(pids)) for i in range(7)]
+    images._handles[0].process.kill()
+    images._handles[0].process.wait()
+    with pytest.raises(Sealed):
+        images.steps(whole, X, y)
+    assert not images.running
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
 
 
 class TestBeforeAnythingIsCharged:
@@ -223,20 +212,17 @@ class TestBeforeAnythingIsCharged:
                 Hostile("nothing", [lambda: 0]), PUBLIC, self.Y, Correct(), needed_by={}, limits=BRIEF
             )
 
-    @pytest.mark.parametrize(
-        ("act", "words"),
-        [
-            ("pauses", "may not"),
-            ("turns for ever", "more time"),
-            ("crashes", "SIGSEGV"),
-            ("kills everyone", "may not"),
-        ],
-    )
-    def test_how_it_ended_is_named(self, act, words, monkeypatch):
-        marked = np.array([[MARK, 1.0, 0.0, 0.0]])
+    def test_how_it_ended_is_named(self, monkeypatch):
+        """What waits, through the door; and by what their processes end with, what else does not score."""
+        marked, one = np.array([[MARK, 1.0, 0.0, 0.0]]), self.Y[:1]
         monkeypatch.setattr(enforced_model, "scouted", lambda *_: (MODULES, ""))
-        with pytest.raises(StudyInvalid, match=words):
-            enforced_model.alone(Hostile(act), marked, self.Y[:1], Correct(), needed_by={}, limits=BRIEF)
+        with pytest.raises(StudyInvalid, match="calls what it may not"):
+            enforced_model.alone(Hostile("pauses"), marked, one, Correct(), needed_by={}, limits=BRIEF)
+        images = engine.engine(MODULES, (Correct.__module__, *MODULES), BRIEF, os.getpid())
+        for act, words in (("turns for ever", "more time"), ("crashes", "SIGSEGV"), ("kills everyone", "may not")):
+            model = model_bytes(pickle.dumps(Hostile(act)), pickle.dumps(Correct()))
+            _, ending, _ = images.trial(model, Record(marked[0], one))
+            assert words in enforced_model._exit_in_words(ending)
 
 
 @pytest.mark.slow

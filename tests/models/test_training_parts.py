@@ -1,5 +1,6 @@
 """A public training set in many files: the map, the models and the scores of one table, in bounded memory."""
 
+import shutil
 import tempfile
 import tracemalloc
 from dataclasses import replace
@@ -42,17 +43,24 @@ def frame(n):
     return pd.DataFrame(x, columns=list("abc")).assign(ill=ill, town=town, code=code, gap=x[:, 0] ** 2, who=who)
 
 
-@pytest.fixture
-def world(here, tables):
-    """The records as one file and as 1, 3 and 7: a study of each."""
-    table = frame(N)
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A folder with the records as one file and as 1, 3 and 7."""
+    folder, table = tmp_path_factory.mktemp("files"), frame(N)
     table.loc[[0, 8000], "gap"] = np.nan
-    table.to_parquet(here / "train.parquet", index=False)
+    table.to_parquet(folder / "train.parquet", index=False)
     for p, cuts in CUTS.items():
-        (here / f"train{p}").mkdir()
+        (folder / f"train{p}").mkdir()
         for j, (start, stop) in enumerate(pairwise(cuts)):
-            table.iloc[start:stop].to_parquet(here / f"train{p}" / f"{j:02d}.parquet", index=False)
-    table.iloc[:300].to_parquet(here / "validation.parquet", index=False)
+            table.iloc[start:stop].to_parquet(folder / f"train{p}" / f"{j:02d}.parquet", index=False)
+    table.iloc[:300].to_parquet(folder / "validation.parquet", index=False)
+    return folder
+
+
+@pytest.fixture
+def world(here, tables, files):
+    """A study of a copy of them."""
+    shutil.copytree(files, here, dirs_exist_ok=True)
 
     def spec(training="train.parquet", model=None, method="private_trajectory", **data):
         section = {"estimator": "logistic", "bias": 0.5} | (model or {})
