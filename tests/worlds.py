@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
+from dpbo_core import PrivateSearch, StudySpec
 from dpbo_core.errors import DpboError
 from dpbo_core.mechanisms.noise import OperatingSystemNoise
 from dpbo_core.methods import method_named
@@ -191,6 +192,19 @@ def mostly_slow(values, *short):
 def at_length(examples):
     """How many examples Hypothesis tries: a quarter in the short run, all in `make audit`."""
     return examples if "DPBO_AT_LENGTH" in os.environ else max(10, examples // 4)
+
+
+def search_of(url, estimator, space, **changes):
+    """A search of a few candidates by the grid method, at ε = 1 under a wide cap."""
+    settings = {"epsilon": 1.0, "delta": 0.0, "dataset": "d", "budget": (50.0, 0.0), "method": "private_grid"}
+    return PrivateSearch(estimator, space, **settings | {"n_candidates": 4, "ledger": url} | changes)
+
+
+def study_of_files(model, space, **tables):
+    """A study by the grid method on two files of three records, with this [model] and [space], and other tables."""
+    files = {"training": "t.csv", "validation": "v.csv", "n_validation": 3, "target": "y"}
+    plain = {"study": {"name": "s", "method": "private_grid"}, "privacy": {"dataset": "d", "epsilon": 1.0}}
+    return StudySpec.from_dict(plain | {"data": files, "model": model, "space": space} | tables)
 
 
 def asked_until_it_answers(work):

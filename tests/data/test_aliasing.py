@@ -6,8 +6,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from sklearn.linear_model import LogisticRegression
+from worlds import search_of
 
-from dpbo_core import PrivacyLedger, PrivateSearch, Real
+from dpbo_core import PrivacyLedger, Real
 from dpbo_core.data import aliasing
 from dpbo_core.data.aliasing import aliased
 from dpbo_core.errors import StudyInvalid
@@ -111,15 +112,9 @@ def test_where_it_cannot_be_decided_it_is_shared(monkeypatch):
     assert aliased((A[::2],), (A[1::2],))
 
 
-def search(url, **changes):
-    given = {"epsilon": 1.0, "delta": 0.0, "dataset": "d", "budget": (9.0, 0.0), "method": "private_grid"}
-    return PrivateSearch(
-        LogisticRegression(), {"C": Real(0.01, 1.0)}, n_candidates=4, ledger=url, **given | changes
-    )
-
-
 def test_the_search_refuses_before_it_pays(tmp_path):
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    search = search_of(url, LogisticRegression(), {"C": Real(0.01, 1.0)})
     frame = pd.DataFrame(A, columns=list("abc"))
     for X, y, V, z in (
         (A, Y, A, Y),
@@ -132,9 +127,9 @@ def test_the_search_refuses_before_it_pays(tmp_path):
         if X is not V and isinstance(X, list):
             V = X[:]
         with pytest.raises(StudyInvalid, match="shares its memory"):
-            search(url).fit(X, y, X_validation=V, y_validation=z)
+            search.fit(X, y, X_validation=V, y_validation=z)
     assert PrivacyLedger(url).accounts() == ()
-    split = search(url).fit(A[::2], Y[::2], X_validation=A[1::2], y_validation=Y[1::2])
+    split = search.fit(A[::2], Y[::2], X_validation=A[1::2], y_validation=Y[1::2])
     assert not split.replayed_
 
 

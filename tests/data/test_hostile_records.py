@@ -20,9 +20,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import UnsatisfiedAssumption
 from sklearn.linear_model import LogisticRegression
-from worlds import at_length, mostly_slow
+from worlds import at_length, mostly_slow, search_of
 
-from dpbo_core import PrivacyLedger, PrivateSearch, Real
+from dpbo_core import PrivacyLedger, Real
 from dpbo_core.data import Preprocessing
 from dpbo_core.data.frames import frame_of
 from dpbo_core.data.table import Table, table_of
@@ -84,9 +84,7 @@ def public(table):
 
 
 def search(folder, **changes):
-    settings = {"epsilon": 1.0, "delta": 0.0, "dataset": "d", "budget": (50.0, 0.0), "method": "private_grid"}
-    settings |= {"n_candidates": 4, "ledger": f"sqlite:///{folder}/ledger.db"}
-    return PrivateSearch(LogisticRegression(), {"C": Real(0.01, 1.0)}, **settings | changes)
+    return search_of(f"sqlite:///{folder}/ledger.db", LogisticRegression(), {"C": Real(0.01, 1.0)}, **changes)
 
 
 def told(columns, y, table, *, person=None, k=1):

@@ -21,9 +21,9 @@ from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
-from worlds import at_length, mostly_slow
+from worlds import at_length, mostly_slow, search_of
 
-from dpbo_core import FinalModel, PrivacyLedger, PrivateSearch, Real, data, read_study, run_study
+from dpbo_core import FinalModel, PrivacyLedger, Real, data, read_study, run_study
 from dpbo_core.data import Preprocessing
 from dpbo_core.data.frames import frame_of
 from dpbo_core.data.named_columns import data_frame
@@ -317,10 +317,7 @@ def test_a_transformer_that_looks_at_other_rows_does_not_slip_in(kind, tmp_path)
     assert unlisted_part(strange) != ""
     with pytest.raises(StudyInvalid, match="depends on"):
         check_rowwise(model_of(strange, made, encoded), encoded.X, needs="predict_proba")
-    search = PrivateSearch(
-        strange, {"logisticregression__C": Real(0.1, 1.0)}, epsilon=1.0, delta=0.0, dataset="d", budget=(9.0, 0.0),
-        method="private_grid", n_candidates=2, ledger=f"sqlite:///{tmp_path}/l.db",
-    )  # fmt: skip
+    search = search_of(f"sqlite:///{tmp_path}/l.db", strange, {"logisticregression__C": Real(0.1, 1.0)})
     X, y = frame.drop(columns="readmitted"), frame["readmitted"]
     with pytest.raises(AssumptionNotAccepted, match=f"rowwise_predictions.*{kind.__name__}"):
         search.fit(X, y, X_validation=X.copy(), y_validation=y.copy())
@@ -535,10 +532,10 @@ def test_a_pipeline_whose_transformers_hand_on_polars_takes_either_kind_of_frame
     model = make_pipeline(columns, LogisticRegression()).set_output(transform="polars")
     scores = []
     for kind, frame in (("pandas", whole), ("polars", pl.from_pandas(whole))):
-        search = PrivateSearch(
-            model, {"logisticregression__C": [0.1, 10.0]}, epsilon=1000.0, delta=0.0, dataset=kind,
-            budget=(2000.0, 0.0), method="private_grid", ledger=f"sqlite:///{tmp_path}/{kind}.db",
-        )  # fmt: skip
+        given_ = {"epsilon": 1000.0, "budget": (2000.0, 0.0)}
+        search = search_of(
+            f"sqlite:///{tmp_path}/{kind}.db", model, {"logisticregression__C": [0.1, 10.0]}, **given_
+        )
         search.fit(frame[:100], y[:100], X_validation=frame[100:], y_validation=y[100:])
         assert search.guarantee_.assumptions == ()
         assert isinstance(search.best_estimator_[-1][0].transform(whole[:2]), pl.DataFrame)

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 import tomli_w
 from sklearn.linear_model import LogisticRegression
+from worlds import search_of
 
 from dpbo.flows.evaluate import evaluate_privately
 from dpbo.flows.tune import tune_privately
-from dpbo_core import Categorical, PrivateSearch, evaluate_study
+from dpbo_core import Categorical, evaluate_study
 from dpbo_core.errors import NoBudget, PolicyRefused, StudyInvalid
 from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -176,19 +177,8 @@ def test_in_memory_the_function_is_handed_in_and_gets_indices(here):
     X = np.linspace(-1.0, 1.0, 80)[:, None]
     y = np.where(X[:, 0] > 0, "well", "hostile")
     SEEN.clear()
-    search = PrivateSearch(
-        LogisticRegression(),
-        {"C": Categorical([0.1, 1.0])},
-        epsilon=1.0,
-        delta=0.0,
-        dataset="d",
-        budget=(5.0, 0.0),
-        method="private_grid",
-        scoring=noted,
-        score_bounds=(0.0, 1.0),
-        accepts=("rowwise_predictions",),
-        ledger=f"sqlite:///{here / 'l.db'}",
-    )
+    given_ = {"scoring": noted, "score_bounds": (0.0, 1.0), "accepts": ("rowwise_predictions",)}
+    search = search_of(f"sqlite:///{here / 'l.db'}", LogisticRegression(), {"C": Categorical([0.1, 1.0])}, **given_)
     search.fit(X[::2], y[::2], X_validation=X[1::2], y_validation=y[1::2])
     assert {(type(a), type(b)) for a, b in SEEN} == {(int, int)}
     assert {a for a, _ in SEEN} == {0, 1}

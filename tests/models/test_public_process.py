@@ -12,8 +12,9 @@ import numpy as np
 import patching_model
 import public_work
 import pytest
+from worlds import study_of_files
 
-from dpbo_core import PrivacyBudget, PrivacyLedger, StudySpec, open_study
+from dpbo_core import PrivacyBudget, PrivacyLedger, open_study
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.final_model import FinalModel
 from dpbo_core.models.estimator_trainer import EstimatorTrainer
@@ -76,13 +77,6 @@ def test_it_sees_no_secret_of_the_environment(monkeypatch):
     assert numbers_of(public_work.environment).tolist() == [0]
 
 
-STUDY = {
-    "study": {"name": "s", "method": "private_grid"},
-    "privacy": {"dataset": "d", "epsilon": 1.0},
-    "data": {"training": "t.csv", "validation": "v.csv", "n_validation": 12, "target": "y"},
-    "model": {"estimator": "meddling.Meddling", "rowwise": "enforced"},
-    "space": {"C": {"values": [1.0]}},
-}
 PARTS = {"imported", "built", "fitted", "pickled", "unpickled", "predicted"}
 
 
@@ -95,14 +89,14 @@ def test_no_part_of_an_estimator_of_others_runs_in_the_process_that_opens_the_re
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: meddling\nVersion: 1.0\n")
     (info / "top_level.txt").write_text("meddling\n")
     shutil.copy(HERE / "meddling.py", site)
-    for name, n in (("t", 24), ("v", 12)):
+    for name, n in (("t", 24), ("v", 3)):
         (tmp_path / f"{name}.csv").write_text("a,y\n" + "".join(f"{i / 4},{i % 2}\n" for i in range(n)))
     monkeypatch.setattr(sys, "path", [str(site), *(entry for entry in sys.path if entry != str(HERE))])
     monkeypatch.setenv("PATH", f"{parts}:{os.environ['PATH']}")
     monkeypatch.setattr(engine, "cores", lambda: [min(os.sched_getaffinity(0))])  # one image shows it
     ledger = PrivacyLedger(f"sqlite:///{tmp_path}/ledger.db")
     ledger.set_budget(PrivacyBudget.of("d", epsilon=5.0, delta=1e-5))
-    spec = StudySpec.from_dict(STUDY)
+    spec = study_of_files({"estimator": "meddling.Meddling", "rowwise": "enforced"}, {"C": {"values": [1.0]}})
     study = open_study(spec, Run(ledger, folder=tmp_path))
     release = study.run().release
     assert release.guarantee.assumptions == ()

@@ -7,13 +7,13 @@ from itertools import islice, product
 import numpy as np
 import pytest
 from neighbours import make_world
+from worlds import study_of_files
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.scores.declared import Numbers
 from dpbo_core.models.scores.grid import GRID, to_grid
 from dpbo_core.models.scores.union import SCORES
 from dpbo_core.problem.named_score import score_on
-from dpbo_core.study_file import StudySpec
 
 SHARES, BOUND = (0.2, 0.3, 0.5), 1.5
 NUMBERS = {"class_shares": {"shares": SHARES}, "error_bound": {"error_bound": BOUND}}  # for a score itself
@@ -149,15 +149,8 @@ def test_a_person_moves_the_sum_by_what_the_plan_says_at_most(name, unit, tmp_pa
 def study(declared, keys):
     """The [model] of a study that gives these keys with the score."""
     kind = "Regressor" if declared.regression else "Classifier"
-    return StudySpec.from_dict(
-        {
-            "study": {"name": "s", "method": "private_grid"},
-            "privacy": {"dataset": "d", "epsilon": 1.0},
-            "data": {"training": "t.csv", "validation": "v.csv", "n_validation": 3, "target": "y"},
-            "model": {"estimator": f"sklearn.tree.DecisionTree{kind}", "score": declared.name} | keys,
-            "space": {"max_depth": {"values": [1, 2]}},
-        }
-    ).model
+    model = {"estimator": f"sklearn.tree.DecisionTree{kind}", "score": declared.name} | keys
+    return study_of_files(model, {"max_depth": {"values": [1, 2]}}).model
 
 
 OF_OUTCOMES = [name for name in NAMES if SCORES[name].of_outcome is not None or SCORES[name].of_pairs is not None]

@@ -13,8 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from worlds import search_of
 
-from dpbo_core import Categorical, PrivateSearch, Real, evaluate_study
+from dpbo_core import Categorical, Real, evaluate_study
 from dpbo_core.accounting.certificate import read_certificate, recompute
 from dpbo_core.data import Encoded
 from dpbo_core.data.frames import frame_of
@@ -525,20 +526,10 @@ def test_private_search_counts_each_person_once(tmp_path):
     X, y, V, t = frames(tmp_path)
 
     def search(edition="1", **more):
-        return PrivateSearch(
-            LogisticRegression(),
-            {"C": Real(0.01, 10.0, log=True)},
-            epsilon=1.0,
-            delta=1e-6,
-            dataset="d",
-            budget=(5.0, 1e-5),
-            n_steps=3,
-            n_candidates=8,
-            ledger=f"sqlite:///{tmp_path / 'l.db'}",
-            person="who",
-            edition=edition,
-            **more,
-        )
+        given_ = {"delta": 1e-6, "n_steps": 3, "n_candidates": 8, "person": "who", "edition": edition}
+        given_ |= {"method": "auto", "budget": (5.0, 1e-5)}
+        url = f"sqlite:///{tmp_path / 'l.db'}"
+        return search_of(url, LogisticRegression(), {"C": Real(0.01, 10.0, log=True)}, **given_ | more)
 
     found = search(n_persons=5).fit(X, y, X_validation=V, y_validation=t)
     assert found.guarantee_.relation is BY_PERSON
@@ -580,11 +571,9 @@ def said_of_table(folder, form, model, make):
         X, person, V = X.to_numpy(), "x2", V[["x", "z", "who"]]
     inner = LogisticRegression() if model == "numbers" else make_pipeline(StandardScaler(), LogisticRegression())
     table = make(V)
-    search = PrivateSearch(
-        inner, {("C" if model == "numbers" else "logisticregression__C"): Categorical([0.1, 1.0])},
-        epsilon=1.0, delta=1e-6, dataset="d", budget=(5.0, 1e-5), method="private_grid", scoring="log_loss",
-        error_bound=3.0, ledger=f"sqlite:///{folder}/l.db", person=person, n_persons=5, random_state=0,
-    )  # fmt: skip
+    space = {("C" if model == "numbers" else "logisticregression__C"): Categorical([0.1, 1.0])}
+    scored = {"scoring": "log_loss", "error_bound": 3.0, "person": person, "n_persons": 5, "random_state": 0}
+    search = search_of(f"sqlite:///{folder}/l.db", inner, space, **scored)
     given_ = {"X_validation": table, "y_validation": t[: len(table)]}
     search.fit(X, y, **given_)
     report = search.evaluate(X, y, **given_, epsilon=0.5)
@@ -613,9 +602,8 @@ def test_tables_of_several_lengths_are_refused_without_a_number_where_that_is_pr
     from sklearn.linear_model import LogisticRegression
 
     X, y, V, t = frames(tmp_path)
-    asked = {"epsilon": 1.0, "delta": 1e-6, "dataset": "d", "person": "who", "n_persons": 5}
-    asked["ledger"] = f"sqlite:///{tmp_path / 'ledger.db'}"
-    search = PrivateSearch(LogisticRegression(), {"C": Real(0.1, 1.0)}, **asked)
+    url, given_ = f"sqlite:///{tmp_path / 'ledger.db'}", {"person": "who", "n_persons": 5}
+    search = search_of(url, LogisticRegression(), {"C": Real(0.1, 1.0)}, **given_)
     with pytest.raises(StudyInvalid) as refusal:
         search.fit(X, y, X_validation=V, y_validation=t[:-1])
     assert not re.search(r"\d", str(refusal.value))
