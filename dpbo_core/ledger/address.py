@@ -10,6 +10,7 @@ import errno
 import hashlib
 import os
 import sqlite3
+from functools import lru_cache
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -103,6 +104,12 @@ def _open_sqlite(address: sa.URL) -> tuple[sa.Engine, Path]:
     if only_readable(path):
         return _sqlite_to_read(path), beside
     _make_private(path.parent, path)
+    return _sqlite_engine(path, beside), beside
+
+
+@lru_cache(maxsize=16)  # an engine holds no connection, but statements that it compiled; a command opens it often
+def _sqlite_engine(path: Path, beside: Path) -> sa.Engine:
+    """An engine on a SQLite ledger's file that lets one writer in at a time; `beside` changes with every commit."""
     engine = sa.create_engine(
         sa.URL.create("sqlite", database=str(path)),  # nothing else: the file is the one whose generation is kept
         connect_args={"timeout": BUSY_SECONDS, "isolation_level": None},
@@ -130,7 +137,7 @@ def _open_sqlite(address: sa.URL) -> tuple[sa.Engine, Path]:
 
     sa.event.listen(engine, "connect", configure)
     sa.event.listen(engine, "begin", begin)
-    return engine, beside
+    return engine
 
 
 def only_readable(path: Path) -> bool:
@@ -169,23 +176,30 @@ def _open_postgresql(address: sa.URL) -> tuple[sa.Engine, Path]:
     """An engine on a team's PostgreSQL ledger, and the path of its rollback guard's file."""
     patience.make_patient_by_name()
     try:
-        engine = sa.create_engine(
-            patience.named(address.set(drivername="postgresql+psycopg")),
-            isolation_level="READ COMMITTED",  # each statement after the lock sees what the last writer committed
-            poolclass=sa.pool.NullPool,  # a long step may outlast a connection, and no fork may share one
-        )
+        engine = _postgresql_engine(address.set(drivername="postgresql+psycopg"))
     except ImportError:
         raise _bad_url("names PostgreSQL, whose driver is not installed (pip install 'dpbo[postgres]')") from None
+    place = address.set(drivername="postgresql", username=None, password=None).render_as_string()
+    _make_private(STATE)
+    name = f"ledger-{hashlib.sha256(place.encode()).hexdigest()[:16]}.generation"
+    return engine, STATE.resolve() / name
+
+
+@lru_cache(maxsize=16)  # the first connection of an engine asks the server five questions more than later ones
+def _postgresql_engine(address: sa.URL) -> sa.Engine:
+    """An engine on a team's PostgreSQL ledger that lets one writer in at a time."""
+    engine = sa.create_engine(
+        patience.named(address),
+        isolation_level="READ COMMITTED",  # each statement after the lock sees what the last writer committed
+        poolclass=sa.pool.NullPool,  # a long step may outlast a connection, and no fork may share one
+    )
 
     def begin(connection: sa.Connection) -> None:
         if not connection.get_execution_options().get("reading", False):
             connection.exec_driver_sql(patience.QUEUE % LEDGER_LOCK)
 
     sa.event.listen(engine, "begin", begin)
-    place = address.set(drivername="postgresql", username=None, password=None).render_as_string()
-    _make_private(STATE)
-    name = f"ledger-{hashlib.sha256(place.encode()).hexdigest()[:16]}.generation"
-    return engine, STATE.resolve() / name
+    return engine
 
 
 def _make_private(folder: Path, file: Path | None = None) -> None:

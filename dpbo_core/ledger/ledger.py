@@ -29,6 +29,7 @@ from dpbo_core.ledger.operators import References, check_allowed, check_limits
 from dpbo_core.ledger.owners_ledger import OwnersLedger
 from dpbo_core.ledger.recovery import check_recovered
 from dpbo_core.ledger.reservation import Reservation
+from dpbo_core.ledger.schema import RESERVATIONS
 from dpbo_core.ledger.sources import Source
 from dpbo_core.ledger.writer import Writer, utc_now
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
@@ -178,7 +179,7 @@ class PrivacyLedger(OwnersLedger):
         guarantee = policy.as_published(writer.connection, dataset, plan.guarantee)
         row = asdict(key) | asdict(cost) | {"resolved": dict(charge.resolved), "unit": guarantee.unit.value}
         row |= {"guarantee": guarantee.to_json(), "spends": spends, "noise": noise, "reserved_at": utc_now()}
-        number = writer.reserve(row)
+        number = writer.write(RESERVATIONS, row)
         if not (fixed or budget.public or guarantee.unit is PrivacyUnit.PERSON):
             write_fact(writer, dataset, RECORDS, str(k), {})
         if charge.warm_start is not None:

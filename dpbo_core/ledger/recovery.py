@@ -219,7 +219,7 @@ class _Recovery:
         written = {name: cell for name, cell in row.items() if name != "id"}
         if self.writer.connection.scalar(taken) is not None:
             written["fingerprint"] = hashlib.sha256(f"recovered\n{link.hash}".encode()).hexdigest()
-        number = self.writer.reserve(written)
+        number = self.writer.write(RESERVATIONS, written)
         write_fact(self.writer, row["dataset"], RECOVERED, link.hash, {"reservation": number})
         self.added.charges += 1
         return number

@@ -137,18 +137,20 @@ class Record:
     def keep_durably(self, reached: Place, over: Over = Over.EARLIER) -> None:
         """Write the history entry `reached` (number, hash) over an earlier one, on disk when this returns."""
         with self._locked() as file:
-            self._write_if_later(file, reached, over)
-            os.fsync(file)
+            if self._write_if_later(file, reached, over):
+                os.fsync(file)
 
-    def _write_if_later(self, file: int, reached: Place, over: Over) -> None:
+    def _write_if_later(self, file: int, reached: Place, over: Over) -> bool:
         """Write the entry `reached` over an earlier one, refused if that is damaged, or with `Over.ANYTHING` over
-        whatever is there.
+        whatever is there; False where a later one stays.
         """
         place = _parsed(os.pread(file, SIZE, 0))
         if place is None and over is Over.EARLIER:
             raise self._unreadable()
-        if place is None or over is Over.ANYTHING or place.sequence < reached.sequence:
+        later = place is None or over is Over.ANYTHING or place.sequence < reached.sequence
+        if later:
             _write_content(file, reached)
+        return later
 
     def _check_kind(self) -> None:
         """Refuse a record that is not a file or a link to one: a dangling link would start another one."""

@@ -55,17 +55,13 @@ class LedgerStore:
         self._name = f"the ledger, {'database' if self.server else 'file'} {self._engine.url.database!r},"
         self._restored = restored
         self.identity, self.guard = "", RollbackGuard(beside)  # until the identity is read
-        with self.reading() as connection:
-            made = sa.inspect(connection).has_table(LEDGER.name)
-            self.schema = schema.number_of(connection) if made else schema.SCHEMA
-        if not made:
+        if not self._is_made():
             self._make()
-        elif self.schema != schema.SCHEMA:
+            self._is_made()
+        if self.schema != schema.SCHEMA:
             if restored:
                 return
             raise schema.another(self.schema)
-        with self.reading() as connection:
-            self.identity = str(connection.scalar(IDENTITY) or "")
         self.guard = RollbackGuard(beside, self.identity, "" if self.server else str(self._engine.url.database))
         with self.reading() as connection:  # a snapshot of its own, which is taken after both records were read
             last, verified = self._last(connection)
@@ -109,6 +105,16 @@ class LedgerStore:
             yield writer
         if writer.last != last:
             self.guard.keep(writer.last, Over.ANYTHING if self._restored else Over.EARLIER)
+
+    def _is_made(self) -> bool:
+        """Whether the database has the ledger's tables; then the schema's number and the identity are read."""
+        with self.reading() as connection:
+            made = sa.inspect(connection).has_table(LEDGER.name)
+            if made:
+                self.schema = schema.number_of(connection)
+            if made and self.schema == schema.SCHEMA:
+                self.identity = str(connection.scalar(IDENTITY) or "")
+        return made
 
     def _make(self) -> None:
         """Create the tables, unless another process just did."""

@@ -68,10 +68,6 @@ class Writer:
         self._append_entry(table.name, dataset, written, before.after(table.name, written, facts))
         return int(written.get("id", 0))
 
-    def reserve(self, row: Mapping[str, Any]) -> int:
-        """Add a charge's row: its number."""
-        return self.write(RESERVATIONS, row)
-
     def note(self, about: str, row: Mapping[str, Any]) -> None:
         """Add a history entry about the ledger itself and no dataset."""
         dataset = self._dataset_of_row(about, row)

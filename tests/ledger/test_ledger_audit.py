@@ -52,6 +52,10 @@ def used(request, here, used_once):
     return used_once.copy(here, server)
 
 
+# what is compared in Python, or kept outside, whatever the database
+ON_SQLITE = pytest.mark.parametrize("used", ["sqlite"], indirect=True)
+
+
 def exported(url):
     return audit.read_export(audit.export(url))
 
@@ -66,6 +70,7 @@ def test_an_honest_ledger_is_whole(used):
     assert [link.about for link in before] == ["ledger", "datasets", told[0], "dataset_facts", *told[1:], *told * 2]
 
 
+@ON_SQLITE
 def test_an_export_can_be_checked_with_nothing_but_sha_256(used):
     import hashlib
 
@@ -105,7 +110,7 @@ TOLD = [
 ]
 
 
-@pytest.mark.parametrize(("used", "which"), on_each(range(len(TOLD)), 0, 5, 6, 9), indirect=["used"])
+@pytest.mark.parametrize(("used", "which"), on_each(range(len(TOLD)), 0), indirect=["used"])
 def test_what_was_tampered_with_is_told(used, which):
     tampering, verdict = TOLD[which]
     statements = []
@@ -131,6 +136,7 @@ def test_a_row_added_past_the_history_is_told(used):
         audit.verify(used)
 
 
+@ON_SQLITE
 def test_a_truncated_tail_is_told_by_the_generation_and_by_an_export(used):
     """The last study is taken out of everything, so that the chain and the tables are whole by themselves."""
     copy = exported(used)
@@ -153,6 +159,7 @@ def test_a_truncated_tail_is_told_by_the_generation_and_by_an_export(used):
     audit.verify(used)
 
 
+@ON_SQLITE
 def test_a_user_who_never_saw_the_ledger_verifies_it(used, here, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(here / "new"))
     audit.verify(used)
@@ -179,7 +186,8 @@ def test_what_an_export_still_has_is_written_again_and_counts_as_spent(used):
     assert recover(used, copy) == Recovered()
 
 
-def test_another_history_is_not_continued(used, here, postgresql):
+@ON_SQLITE
+def test_another_history_is_not_continued(used, here):
     other = f"sqlite:///{here / 'other.db'}"
     PrivacyLedger(other)
     with pytest.raises(LedgerDamaged, match="entry 1 of the history is not the exported copy's"):
@@ -208,6 +216,7 @@ def test_an_old_file_put_back_is_refused_by_a_ledger_already_open(here):
         PrivacyLedger(url)
 
 
+@ON_SQLITE
 def test_a_kill_between_commit_and_generation_locks_nobody_out(used, monkeypatch):
     book = PrivacyLedger(used)
     with monkeypatch.context() as patch:
@@ -335,6 +344,7 @@ def test_the_command_exports_verifies_and_accepts(here, dpbo, monkeypatch):
     assert dpbo("budget", "verify", "nothing.jsonl")[0] == 2
 
 
+@ON_SQLITE
 def test_what_a_database_cannot_do_is_a_letter(used, monkeypatch):
     book = PrivacyLedger(used)
 

@@ -32,7 +32,7 @@ def in_short(*rests):
 # Each variant is attacked in three or four worlds by the short run, each world with a third of them: half of these
 # by nasty neighbours and half by the adversary.
 NASTY, CLIMBED = in_short(0), in_short(3)
-THOROUGH = 2  # pairs of each case whose lines are compared too
+THOROUGH = 1  # pairs of each case whose lines are compared too, ten times slower
 
 
 @pytest.fixture

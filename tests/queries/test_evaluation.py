@@ -500,50 +500,57 @@ class Closed:
         if name.split(".")[0] in ("dpbo", "dpbo_core"):
             raise ModuleNotFoundError(name)
 sys.meta_path.insert(0, Closed())
-sys.path += sys.argv[1:3]
+sys.path += sys.argv[1:]
 import dpbo_served_model, numpy as np, pandas as pd
-model, rows = dpbo_served_model._load_pyfunc(sys.argv[3]), pd.DataFrame(json.load(sys.stdin))
-print(json.dumps([model.predict(rows).tolist(), *(
-    np.asarray(model.predict(rows, {"predict_method": verb})).tolist() for verb in sys.argv[4:])]))
+columns, models = json.load(sys.stdin)
+for folder, verbs in models:
+    model, rows = dpbo_served_model._load_pyfunc(folder), pd.DataFrame(columns)
+    print(json.dumps([model.predict(rows).tolist(), *(
+        np.asarray(model.predict(rows, {"predict_method": verb})).tolist() for verb in verbs)]))
 """
 
 
-def without_dpbo(folder, columns, *verbs):
-    """What a saved model answers in a bare interpreter with the one file that MLflow carries: classes and verbs."""
-    (folder / "code").mkdir()
-    shutil.copy(dpbo_served_model.__file__, folder / "code")
-    words = [sys.executable, "-I", "-S", "-c", BARE, folder / "code", sysconfig.get_path("purelib"), folder, *verbs]
-    rows = json.dumps({name: column.tolist() for name, column in columns.items()})
-    return json.loads(subprocess.run(words, input=rows, capture_output=True, text=True, check=True).stdout)
+def without_dpbo(folder, columns, *models):
+    """What each saved model, a folder and verbs, answers in a bare interpreter with the one file that MLflow
+    carries: classes, and what the verbs give.
+    """
+    shutil.copy(dpbo_served_model.__file__, folder)
+    words = [sys.executable, "-I", "-S", "-c", BARE, folder, sysconfig.get_path("purelib")]
+    asked = json.dumps([{name: column.tolist() for name, column in columns.items()}, models])
+    said = subprocess.run(words, input=asked, capture_output=True, text=True, check=True).stdout
+    return map(json.loads, said.splitlines())
 
 
-@pytest.mark.parametrize(
-    ("model", "space"), [({"estimator": "hinge"}, None), (FOREST, DEPTHS)], ids=["hinge", "forest"]
-)
-def test_a_repaired_model_loads_without_dpbo_and_flags_what_the_report_counted(tmp_path, model, space):
-    columns = files(tmp_path)
-    tables = of_files(model=model)
+def repaired(folder, **changes):
+    """The columns of a study's records, its final model, and the repaired one, which flags what was counted."""
+    folder.mkdir()
+    columns, tables = files(folder), of_files(**changes)
     tables["evaluation"] = {"epsilon": 1.0, "repair": True, "threshold": "cost=8:1"}
-    if space is not None:
-        tables["space"] = space
-    spec, ledger = noiseless(tables, tmp_path)
+    spec, ledger = noiseless(tables, folder)
     spent = len(ledger.accounts(spec.privacy.dataset)[0].entries)
-    found = evaluate_study(spec, ledger=ledger, folder=tmp_path, source=NOISELESS)
-    again = evaluate_study(spec, ledger=ledger, folder=tmp_path)
+    found = evaluate_study(spec, ledger=ledger, folder=folder, source=NOISELESS)
+    again = evaluate_study(spec, ledger=ledger, folder=folder)
     assert again.replayed
     assert again.repair.to_json() == found.repair.to_json()
     assert len(ledger.accounts(spec.privacy.dataset)[0].entries) == spent + 1
-    own, mended = final_model(spec, ledger, tmp_path), found.repaired_model
+    own, mended = final_model(spec, ledger, folder), found.repaired_model
     flagged = mended.predict(columns) == mended.classes[1]
     row = found.repair.after["confusion"]
     assert flagged.sum() == pytest.approx(row["true_positives"] + row["false_positives"])
     assert flagged.sum() > (own.predict(columns) == own.classes[1]).sum()
-    loaded = FinalModel.load(mended.save(tmp_path / "mended"))
-    verbs = ("predict_proba",) * (model["estimator"] != "hinge")
-    classes, *probabilities = without_dpbo(tmp_path / "mended", columns, *verbs)
-    assert np.array_equal(loaded.predict(columns), mended.predict(columns))
-    assert classes == mended.predict(columns).tolist()
-    if verbs:
-        old, new = (one.predict_proba(columns)[:, 1] for one in (own, loaded))
-        assert np.array_equal(np.argsort(old, kind="stable"), np.argsort(new, kind="stable"))
-        assert np.array(*probabilities) == pytest.approx(loaded.predict_proba(columns))
+    return columns, own, mended
+
+
+def test_a_repaired_model_loads_without_dpbo_and_flags_what_the_report_counted(tmp_path):
+    columns, _, hinge = repaired(tmp_path / "hinge", model={"estimator": "hinge"})
+    _, own, forest = repaired(tmp_path / "forest", model=FOREST, space=DEPTHS)
+    folders = [str(one.save(tmp_path / name / "mended")) for one, name in ((hinge, "hinge"), (forest, "forest"))]
+    answers = without_dpbo(tmp_path, columns, (folders[0], ()), (folders[1], ("predict_proba",)))
+    ((of_hinge,), (of_forest, probabilities)) = answers
+    loaded = [FinalModel.load(folder) for folder in folders]
+    for mended, again, classes in zip((hinge, forest), loaded, (of_hinge, of_forest), strict=True):
+        assert np.array_equal(again.predict(columns), mended.predict(columns))
+        assert classes == mended.predict(columns).tolist()
+    old, new = (one.predict_proba(columns)[:, 1] for one in (own, loaded[1]))
+    assert np.array_equal(np.argsort(old, kind="stable"), np.argsort(new, kind="stable"))
+    assert np.array(probabilities) == pytest.approx(loaded[1].predict_proba(columns))

@@ -73,7 +73,7 @@ def counted(request, tmp_path):
 
 def test_replacing_one_record_moves_the_table_by_two_and_never_more(counted):
     kind, counter, histogram = counted
-    alone, most = every_table(histogram, RECORDS[kind], 3)
+    alone, most = every_table(histogram, RECORDS[kind])
     assert most == 2
     assert len(alone[0]) == counter.size == 1 + 3 * (9 if kind == "classes" else 4)
     assert [int(one[0]) for one in alone[-3:]] == [1, 1, 1]  # unread, or of a class that is none of them

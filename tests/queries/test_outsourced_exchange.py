@@ -251,7 +251,7 @@ def test_no_store_and_no_message_holds_a_planted_value(tmp_path, kind):
     (tmp_path / "X.csv").write_text("\n".join(rows) + "\n")
     (tmp_path / "Y.csv").write_text("\n".join(answers) + "\n")
     w.publish()
-    for _ in range(20):
+    for _ in range(6):
         w.exchange(private=PRIVATE, accepts=())
     with pytest.raises(StudyInvalid):
         w.update()

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -23,6 +24,14 @@ EDGES = tuple(np.linspace(-1.0, 1.0, 9).tolist())
 NOBODYS = PublicSteps.of(np.zeros(0), np.zeros(0, dtype=bool), EDGES)
 KIND = Binary(EDGES, 0.0, AucTies(0.5, 0.0, 1.0), None, NOBODYS)  # 10 bins
 RUNS = 200
+
+
+@pytest.fixture(autouse=True)
+def few_simulated(monkeypatch):
+    """The rank among 199 equal sites has the level of that among 999, 5%; and an interval needs 100 pairs."""
+    if "DPBO_AT_LENGTH" not in os.environ:
+        monkeypatch.setattr("dpbo_core.queries.evaluation.pooled.SIMULATED", 199)
+        monkeypatch.setattr("dpbo_core.queries.evaluation.noised_table.PAIRS", 100)
 
 
 def site(rng, m, scale, shift=0.0):

@@ -638,9 +638,8 @@ def test_neighbouring_tables_are_compared_within_what_is_charged(tmp_path, monke
     moved = []
     for size in (300, 450):
         base = [*lines, *lines[:150]][:size]
-        for row in HOSTILE:
-            other = [row.format(who=base[0].split(",")[0])] * k + base[k:]
-            moved.append(abs(u(base) - u(other)))
+        own, who = u(base), base[0].split(",")[0]
+        moved += [abs(own - u([row.format(who=who)] * k + base[k:])) for row in HOSTILE]
     assert 0 < max(moved) <= charged
     found = []
     for turned in (False, True):  # and the whole of it: every kind is watched
