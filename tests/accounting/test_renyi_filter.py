@@ -114,7 +114,7 @@ def test_gaussian_draws_alone_are_admitted_as_before(epsilon, delta, n):
 
 
 def test_pure_draws_alone_fit_no_fewer():
-    for epsilon in (0.01, 0.05, 0.1, 0.3, 1.0, 2.5):
+    for epsilon in (0.05, 0.1, 0.3, 1.0, 2.5):
         more, before = admitted([pure(epsilon)]), admitted([pure(epsilon)], filtered=False)
         assert more >= before >= math.floor(5.0 / epsilon + 1e-9)
 
@@ -257,6 +257,6 @@ def test_no_adversary_passes_the_cap(epsilon, delta, shares):
 
 def test_rules_that_are_unsound_are_caught():
     """Two by an adversary who passes the cap; one by what no order proves of it."""
-    assert Game(0.3, 0.2, SHARES[0], depth=9).delta_of(gaussian_by_its_own) > 0.2
+    assert Game(0.3, 0.2, SHARES[0], depth=6).delta_of(gaussian_by_its_own) > 0.2
     assert Game(1.0, 0.1, SHARES[0]).delta_of(apart) > 0.1
     assert Game(1.0, 0.01, SHARES[2]).provable(afterwards) > 0.01

@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 from unittest.mock import patch
 
@@ -129,8 +128,7 @@ class Doors:
 @contextmanager
 def quickly() -> Iterator[None]:
     """What is the same in every run is made once, and a selection does not pause to hide its time."""
-    measurement, draws = lru_cache(PrivateSelection._measurement), NoisyGP.draws
-    kept: dict[Any, Any] = {}
+    draws, kept = NoisyGP.draws, {}
 
     def once(method: NoisyGP, problem: Problem) -> Any:
         key = (method, id(problem))
@@ -142,7 +140,6 @@ def quickly() -> Iterator[None]:
         for patched in (
             patch("dpbo_core.mechanisms.exponential.time.sleep", lambda seconds: None),
             patch("dpbo_core.methods.contract.version", lambda name: "", create=True),
-            patch.object(PrivateSelection, "_measurement", lambda self, size: measurement(self, size)),
             patch.object(NoisyGP, "draws", once),
         ):
             stack.enter_context(patched)

@@ -213,6 +213,7 @@ def test_the_trusted_types_are_scikit_learns_classes_and_no_functions():
         assert inspect.isclass(found) or name == "_RemainderColsList"  # gone from scikit-learn 1.9
 
 
+WORDS = ("pickle", "dill", "marshal", "shelve", "load", "array", "weights", "eval", "exec", "compile", "import__")
 CODE = re.compile(  # what could turn bytes into code
     r"^\s*(?:import|from) (?:c?_?pickle|cloudpickle|dill|marshal|shelve)\b"
     r"|\b(?:joblib|yaml|torch)\.load\b|\b(?:read_pickle|unsafe_load|read_array)\b|allow_pickle=True|weights_only=False"
@@ -224,7 +225,9 @@ CODE = re.compile(  # what could turn bytes into code
 def test_nothing_of_ours_turns_bytes_into_code():
     files = [path for room in ("dpbo_core", "tasks", "flows") for path in (ROOT / room).rglob("*.py")]
     assert len(files) > 100
-    found = {path.relative_to(ROOT).as_posix() for path in files if CODE.search(path.read_text())}
+    texts = {path: path.read_text().lower() for path in files}
+    spoken = [path for path, text in texts.items() if any(word in text for word in WORDS)]
+    found = {path.relative_to(ROOT).as_posix() for path in spoken if CODE.search(texts[path])}
     # records scored alone: the curator pickles, and what unpickles is a process that holds one record and 8 bytes
     alone = {f"dpbo_core/models/one_by_one/{name}.py" for name in ("available", "child")}
     alone.add("dpbo_core/models/isolated_estimator.py")

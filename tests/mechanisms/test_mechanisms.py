@@ -4,7 +4,6 @@ import itertools
 import math
 from collections import Counter
 from dataclasses import replace
-from functools import lru_cache
 
 import numpy as np
 import pytest
@@ -25,12 +24,6 @@ from dpbo_core.privacy.sensitive import Sensitive
 SYSTEM = OperatingSystemNoise()
 ONE = spent_units(1.0)
 FALSE_ALARM = 1e-6
-
-
-@pytest.fixture(autouse=True)
-def made_once(monkeypatch):
-    """OpenDP's measurement of a choice, which takes longer to make than to draw from."""
-    monkeypatch.setattr(PrivateSelection, "_measurement", lru_cache(PrivateSelection._measurement))
 
 
 def draws(mechanism, value, n):

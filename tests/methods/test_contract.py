@@ -162,7 +162,7 @@ def test_more_records_a_person_never_means_less_noise(method):
 
 @pytest.mark.parametrize("best", mostly_slow((0, 5, 11), 0, 5))  # both ends are alike
 def test_without_noise_it_finds_the_best_of_a_small_table(method, best):
-    steps = 300 if method.traits.trials else 40  # these are drawn at random from Λ
+    steps = 100 if method.traits.trials else 40  # these are drawn at random from Λ
     world = problem(steps=steps, n_validation=2000, epsilon=500.0)
     table = smooth_table(world, best=best)
     release = run(method, world, table, quiet())

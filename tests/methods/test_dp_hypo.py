@@ -445,7 +445,7 @@ def select(method, world, table, *, K=None, source=SYSTEM, monkeypatch=None):
 
 
 def test_equal_bests_are_chosen_alike(monkeypatch):
-    """Four candidates, no noise, one quality: each wins a quarter of 400 runs; χ² fails once in 10⁶ runs."""
+    """Four candidates, no noise, one quality: each wins a quarter of 200 runs; χ² fails once in 10⁶ runs."""
     world = problem(n_candidates=4, steps=6, n_validation=10)
     monkeypatch.setattr(_Law, "draw", lambda self, source: 5)
     search, table = DpHypo().start(world, DpHypo().plan(world)), Table(np.full((4, 10), 0.5))
@@ -453,7 +453,7 @@ def test_equal_bests_are_chosen_alike(monkeypatch):
     first = []
     monkeypatch.setattr(HypoSearch, "_tell", lambda self, sampler, index, quality: first.append(index))
     won = []
-    for _ in range(400):
+    for _ in range(200):
         first.clear()
         chosen = search._select(table, source)["candidate"]
         won.append((chosen, chosen == first[0]))

@@ -122,18 +122,18 @@ def worlds(tmp_path_factory):
 @pytest.mark.parametrize(("method", "name"), CASES)
 def test_on_real_files_the_exact_loss_is_within_the_promise(worlds, method, name):
     place, rng = worlds[name], random.Random(f"exact {method} {name}")
-    for seed, (one, other) in enumerate(islice(place.pairs(rng), 8)):
+    for seed, (one, other) in enumerate(islice(place.pairs(rng), 4)):
         assert_kept(method, place.problem, place.objective(one), place.objective(other), seed)
 
 
 @pytest.mark.parametrize("kind", [kind for kind, pairs in studies().items() if isinstance(pairs[0], Case)])
 def test_on_the_furthest_tables_the_exact_loss_comes_near_the_promise(kind):
-    """Within it, over 24 outputs each; and it uses at least half, so the bound is not met by accident."""
+    """Within it, over 12 outputs each; and it uses at least half, so the bound is not met by accident."""
     for case in studies()[kind]:
         if case.planned_on is None:
             used = [
                 assert_kept(case.method, case.problem, *sides, seed)
-                for seed in range(12)
+                for seed in range(6)
                 for sides in ((case.low, case.high), (case.high, case.low))
             ]
             assert max(used) >= 0.5
@@ -165,7 +165,8 @@ def gaussian_delta(scale, sensitivity, epsilon, n_draws):
     reach = math.ceil(14 * scale)
     z = np.arange(-reach, reach + 1)
     exact = [mpmath.exp(-(mpmath.mpf(int(x)) ** 2) / (2 * mpmath.mpf(scale) ** 2)) for x in z]
-    one = np.array([float(x / mpmath.fsum(exact)) for x in exact])
+    whole = mpmath.fsum(exact)
+    one = np.array([float(x / whole) for x in exact])
     mass = one
     for _ in range(n_draws - 1):
         mass = np.convolve(mass, one)

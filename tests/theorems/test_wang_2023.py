@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from functools import cache
 from itertools import islice
 
 import mpmath
@@ -84,7 +85,7 @@ def ours(sigma, mean, shape, orders, lower=1.0, upper=1.0, calibration="correcte
     ]
 
 
-@pytest.mark.parametrize(("shape", "published"), [(1.0, 5.7356), (0.0, 4.8891), (0.5, None)])
+@pytest.mark.parametrize(("shape", "published"), [(1.0, 5.7356), (0.0, 4.8891)])
 def test_without_adaptivity_it_is_the_library(shape, published):
     orders = [o for o in rdp.DEFAULT_RDP_ORDERS if o > 1]
     accountant = library(1.5, 10, shape, orders)
@@ -95,8 +96,7 @@ def test_without_adaptivity_it_is_the_library(shape, published):
     np.testing.assert_allclose(mine, ours(1.5, 10, shape, orders, calibration="published"), rtol=1e-12)
     epsilon = wang.best_epsilon(dict(zip(orders, mine, strict=True)).__getitem__, orders, delta=1e-5)
     assert epsilon == pytest.approx(accountant.get_epsilon(1e-5), rel=1e-9)
-    if published is not None:
-        assert round(epsilon, 4) == published
+    assert round(epsilon, 4) == published
 
 
 def theorem_6_as_printed(*, alpha, base_epsilon, base_delta_hat, mean):
@@ -328,13 +328,19 @@ def test_the_two_parts_of_theorem_1_by_hand_and_the_default_outcome_is_a_mixture
     assert mixed == pytest.approx(math.log(math.exp(-2.0) + math.exp(1.4)) / 2)
 
 
-def budget_of(n_records, sigma, gammas, lower, upper):
-    """ε at δ = 1e-5 of Theorem 1 as printed, for each γ: 10 epochs of DP-SGD at batches of 256, a geometric K."""
+@cache
+def curve_of(n_records, sigma):
+    """The library's Rényi cost by orders of 10 epochs of DP-SGD at batches of 256."""
     orders = list(1.0 + np.geomspace(0.05, 100.0, 250))
     accountant = rdp.RdpAccountant(orders)
     step = dp_event.PoissonSampledDpEvent(256 / n_records, dp_event.GaussianDpEvent(sigma))
     accountant.compose(step, 10 * (n_records // 256))
-    curve = dict(zip(orders, accountant._rdp, strict=True))
+    return dict(zip(orders, accountant._rdp, strict=True))
+
+
+def budget_of(n_records, sigma, gammas, lower, upper):
+    """ε at δ = 1e-5 of Theorem 1 as printed, for each γ, with a geometric K."""
+    curve = curve_of(n_records, sigma)
     common = {"bounds": (lower, upper), "calibration": "published"}
     found = []
     for gamma in gammas:
@@ -348,7 +354,7 @@ def budget_of(n_records, sigma, gammas, lower, upper):
                 lambda alpha, rest=rest, log_mean=log_mean: (
                     wang.terms_in_alpha(alpha=alpha, base_epsilon=curve[alpha], log_mean=log_mean, **common) + rest
                 ),
-                orders,
+                curve,
                 delta=1e-5,
             )
         )
