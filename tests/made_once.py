@@ -2,7 +2,7 @@
 
 MLflow's steps and Prefect's take from a second to ten. Each is taken once, by the product's own code; after that
 the databases are copied. Tests of the making itself ask for the fixture `from_scratch`. A figure is always made,
-and its pixels once for each kind of figure; tests of what a picture shows ask for `real_pixels`.
+and its pixels once for each name; tests of what a picture shows ask for `real_pixels`.
 """
 
 import os
@@ -18,7 +18,7 @@ from dpbo_core.privacy.atomically import create_atomically
 
 
 class Pixels:
-    """What stands for a figure's `savefig`: of figures of one name with as much on them, the first one's file."""
+    """What stands for a figure's `savefig`: of figures of one name, the first one's file."""
 
     def __init__(self, honest):
         self.honest, self.kept = honest, {}
@@ -27,8 +27,7 @@ class Pixels:
         return self.honest if figure is None else partial(self, figure)
 
     def __call__(self, figure, path, **options):
-        drawn = [(axes.get_xscale(), axes.get_yscale(), len(axes.get_children())) for axes in figure.axes]
-        kind = (path.name, tuple(drawn), tuple(options.items()))
+        kind = (path.name, tuple(options.items()))
         if kind not in self.kept:
             self.honest(figure, path, **options)
             self.kept[kind] = path.read_bytes()

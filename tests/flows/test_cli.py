@@ -43,18 +43,9 @@ def test_plan_prices_every_method(dpbo, study):
     assert document["recommended"] in METHODS
     for line in document["methods"]:
         assert set(line) == {
-            *(
-                "kind",
-                "epsilon",
-                "delta",
-                "noise_scale",
-                "score_range",
-                "expected_error",
-                "expected_regret",
-                "options",
-            ),
-            *("expected_regret_range", "trainings", "assumptions", "evidence", "verdict", "why"),
-        }
+            "kind", "epsilon", "delta", "noise_scale", "score_range", "expected_error", "expected_regret",
+            "options", "expected_regret_range", "trainings", "assumptions", "evidence", "verdict", "why",
+        }  # fmt: skip
         assert line["verdict"] in ("good", "poor", "useless", "refused")
     assert not Path("mlruns").exists()
 

@@ -87,6 +87,12 @@ def total(objective, model):
     return objective.evaluate(model).expose()
 
 
+def halves(spec, here, *pools):
+    """The public half, and the sensitive one for each of these pools."""
+    public = data_split.public_half(spec, here)
+    return public, *(data_split.sensitive_half(spec, here, public, pool) for pool in pools)
+
+
 @pytest.fixture(scope="module")
 def pool():
     """Two processes for this file, one of them beside this one, however little there is to do."""
@@ -99,12 +105,9 @@ def pool():
 def test_parts_add_up_to_the_last_bit(world, tables, here, pool, estimator):
     if estimator != "logistic":
         tables |= TREE
-    whole, split = world("validation.parquet"), world("parts")
-    public = data_split.public_half(whole, here)
-    data_split.check_presence(split, here, public)
-    one = data_split.sensitive_half(whole, here, public)
-    here_alone = data_split.sensitive_half(split, here, public)
-    on_workers = data_split.sensitive_half(split, here, public, pool)
+    public, one = halves(world("validation.parquet"), here, None)
+    data_split.check_presence(world("parts"), here, public)
+    _, here_alone, on_workers = halves(world("parts"), here, None, pool)
     assert isinstance(on_workers, PartitionedObjective)
     for index in range(0, len(public.problem.candidates), 3):
         model = public.problem.train(index)
@@ -129,21 +132,15 @@ def test_persons_add_up_to_the_last_bit_wherever_their_records_lie(world, tables
         made["data"] = {"training": "train.parquet", "validation": validation, "target": "ill", "n_persons": 90}
         return StudySpec.from_dict(made)
 
-    whole, split = by_person("validation.parquet"), by_person("parts")
-    public = data_split.public_half(whole, here)
-    data_split.check_presence(split, here, public)
-    halves = [
-        data_split.sensitive_half(whole, here, public),
-        data_split.sensitive_half(split, here, public),
-        data_split.sensitive_half(split, here, public, pool),
-    ]
+    public, one = halves(by_person("validation.parquet"), here, None)
+    data_split.check_presence(by_person("parts"), here, public)
+    _, here_alone, on_workers = halves(by_person("parts"), here, None, pool)
     for index in range(0, len(public.problem.candidates), 3):
         model = public.problem.train(index)
-        one, here_alone, on_workers = (total(half, model) for half in halves)
-        assert one == here_alone == on_workers > 0
+        assert total(one, model) == total(here_alone, model) == total(on_workers, model) > 0
     (here / "parts" / "03.parquet").unlink()
     with pytest.raises(Sealed):
-        total(halves[2], model)
+        total(on_workers, model)
 
 
 @pytest.mark.parametrize("estimator", ["logistic", "sklearn.tree.DecisionTreeClassifier"])
@@ -161,11 +158,9 @@ def test_a_reports_table_adds_up_to_the_last_record(world, tables, here, pool, e
     parts = parts_of(here / "parts")
     table = data_split.validation_table(whole.data, here)
     one = counting.count(counter, table).expose()
-    here_alone = counting.count_parts(counter, parts, 500).expose()
-    on_workers = counting.count_parts(counter, parts, 500, pool).expose()
     assert one.sum() == 500
-    assert (one == here_alone).all()
-    assert (one == on_workers).all()
+    for where in (None, pool):
+        assert (one == counting.count_parts(counter, parts, 500, where).expose()).all()
     assert counting.PartCounter(counter).n_numbers == len(one)  # an answer is as wide whatever is in it
     with pytest.raises(Sealed):
         counting.count_parts(counter, parts, 499, pool)
@@ -173,11 +168,9 @@ def test_a_reports_table_adds_up_to_the_last_record(world, tables, here, pool, e
     people = [str(i % 90) for i in range(500)]
     in_parts(V.assign(who=people), here)
     one = counting.count_persons(counter, table, people, 95).expose()
-    here_alone = counting.count_persons_of_parts(counter, parts, "who", 95).expose()
-    on_workers = counting.count_persons_of_parts(counter, parts, "who", 95, pool).expose()
     assert one.sum() == 95 * WEIGHT
-    assert (one == here_alone).all()
-    assert (one == on_workers).all()
+    for where in (None, pool):
+        assert (one == counting.count_persons_of_parts(counter, parts, "who", 95, where).expose()).all()
     (here / "parts" / "03.parquet").unlink()
     with pytest.raises(Sealed):
         counting.count_persons_of_parts(counter, parts, "who", 95, pool)
@@ -185,9 +178,8 @@ def test_a_reports_table_adds_up_to_the_last_record(world, tables, here, pool, e
 
 def test_a_damaged_part_costs_its_own_records_and_a_lost_one_seals(world, here, pool):
     spec = world("parts")
-    public = data_split.public_half(spec, here)
+    public, objective = halves(spec, here, pool)
     model = public.problem.train(4)
-    objective = data_split.sensitive_half(spec, here, public, pool)
     sound = total(objective, model)
     path = here / "parts" / "05.parquet"
     raw = bytearray(path.read_bytes())
@@ -204,8 +196,7 @@ def test_a_damaged_part_costs_its_own_records_and_a_lost_one_seals(world, here, 
 
 
 def test_nothing_sensitive_can_be_sent(world, here, pool):
-    spec = world("parts")
-    objective = data_split.sensitive_half(spec, here, data_split.public_half(spec, here), pool)
+    _, objective = halves(world("parts"), here, pool)
     for handle in (Sensitive(987654321), objective, pool):
         with pytest.raises(TypeError, match=r"stays|leaves"):
             pickle.dumps(handle)
@@ -216,25 +207,22 @@ def test_a_process_beside_has_no_port_no_terminal_and_ends_with_us(world, here):
     from team import ports_of
 
     with closing(Processes(2)) as pool:
-        spec = world("parts")
-        objective = data_split.sensitive_half(spec, here, data_split.public_half(spec, here), pool)
+        public, objective = halves(world("parts"), here, pool)
         list(pool.each(str, ["a", "b"], str))
         (process,) = pool._beside
         pid = process._process.pid
         assert os.getpgid(pid) != os.getpgid(0)
         assert {str(Path(f"/proc/{pid}/fd/{n}").readlink()) for n in range(3)} == {"/dev/null"}
         assert not ports_of({pid})
-        assert objective.evaluate(data_split.public_half(spec, here).problem.train(1)) is not None
+        assert objective.evaluate(public.problem.train(1)) is not None
     assert not Path(f"/proc/{pid}").exists()
 
 
 def test_a_process_that_is_killed_loses_its_parts_to_the_others(world, here, monkeypatch):
     """Before it answers for any, and while it has one: the sum is the same, and nobody waits for it."""
     monkeypatch.setattr(processes, "LEAST_EFFORT", 0.0)
-    spec = world("parts")
-    public = data_split.public_half(spec, here)
+    public, alone = halves(world("parts"), here, None)
     model = public.problem.train(4)
-    alone = total(data_split.sensitive_half(spec, here, public), model)
     with closing(Processes(3)) as pool:
         assert sorted(pool.each(slow, range(9), slow)) == list(range(9))
         first, second = pool._beside
@@ -245,7 +233,7 @@ def test_a_process_that_is_killed_loses_its_parts_to_the_others(world, here, mon
         assert pool._beside == []
         pool.close()
         assert sorted(pool.each(lambda item: item, range(9), slow)) == list(range(9))  # nor can this be sent
-        assert total(data_split.sensitive_half(spec, here, public, pool), model) == alone
+        assert total(halves(world("parts"), here, pool)[1], model) == total(alone, model)
 
 
 def slow(item):
@@ -264,23 +252,22 @@ def test_a_part_is_scored_where_it_was_scored_before():
 
 def test_none_is_started_for_what_takes_less_than_its_start(world, here):
     """By sizes of files and numbers of models, which are public; work that takes longer starts them."""
-    spec = world("parts")
-    public = data_split.public_half(spec, here)
     with closing(Processes(2)) as pool, pytest.MonkeyPatch.context() as patch:
+        public, objective, again = halves(world("parts"), here, pool, pool)
         patch.setattr(processes, "LEAST_EFFORT", 2.0**30)
-        total(data_split.sensitive_half(spec, here, public, pool), public.problem.train(0))
+        total(objective, public.problem.train(0))
         assert pool._started == []
         patch.setattr(processes, "LEAST_EFFORT", pool._effort)
-        total(data_split.sensitive_half(spec, here, public, pool), public.problem.train(0))
+        total(again, public.problem.train(0))
         assert len(pool._started) == 1
 
 
 def test_few_files_are_scored_by_row_groups(world, here, pool):
     """One file of three groups, by two processes: the same sum, each group once; a group that went is missed."""
     spec = world("parts")
-    public = data_split.public_half(spec, here)
+    public, objective = halves(spec, here, None)
     model = public.problem.train(4)
-    alone = total(data_split.sensitive_half(spec, here, public), model)
+    alone = total(objective, model)
     for path in (here / "parts").iterdir():
         path.unlink()
     path = here / "parts" / "all.parquet"
