@@ -10,8 +10,10 @@ import difflib
 import hashlib
 import importlib
 import inspect
+import re
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
@@ -106,7 +108,7 @@ def named_object(
             cause="a package, a dot and a name are needed, and no name may start with an underscore",
             remedy=f'write it like "{example}"',
         )
-    if names[0] != "sklearn" and names[0] not in distributions_of_packages():  # scikit-learn came with dpbo
+    if names[0] != "sklearn" and not is_provided(names[0]):  # scikit-learn came with dpbo
         raise StudyInvalid(
             f"{path!r} is not in an installed package",
             cause=f"no installed distribution provides {names[0]!r}",
@@ -158,7 +160,7 @@ def estimator_named(path: str, folder: str | Path) -> Any:
     file = file_beside(path, folder)
     if file is not None:
         estimator = getattr(_import_file(file), name, None)
-    elif "." not in module and module not in {*distributions_of_packages(), "sklearn"}:
+    elif "." not in module and module != "sklearn" and not is_provided(module):
         raise StudyInvalid(
             f"there is no file {module}.py beside the study, which names the estimator {path!r}",
             cause="the file lies elsewhere or has another name, and no installed package has it",
@@ -205,6 +207,16 @@ def _import_file(file: Path) -> ModuleType:
             remedy="run it with python; it can import installed packages, and no other file beside it",
         )
     return module
+
+
+def is_provided(package: str) -> bool:
+    """Whether an installed distribution provides a package: that of its own name, which is soon found, or any."""
+    with suppress(metadata.PackageNotFoundError):
+        own = metadata.distribution(package)
+        provided = f"{own.read_text('top_level.txt')}\n{own.read_text('RECORD')}"
+        if re.search(rf"^{re.escape(package)}(/|\.py,|$)", provided, re.MULTILINE):
+            return True
+    return package in distributions_of_packages()
 
 
 def distributions_of_packages() -> Mapping[str, list[str]]:

@@ -7,7 +7,7 @@ from itertools import islice, product
 import numpy as np
 import pytest
 from neighbours import make_world
-from worlds import study_of_files
+from worlds import at_length, study_of_files
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.scores.declared import Numbers
@@ -138,7 +138,7 @@ def test_a_person_moves_the_sum_by_what_the_plan_says_at_most(name, unit, tmp_pa
             tmp_path, estimator=estimator, score=name, k=protected.k, n_persons=protected.n_persons, keys=written
         )
         model = world.problem.train(2)
-        for one, other in islice(world.pairs(random.Random(3)), 40):
+        for one, other in islice(world.pairs(random.Random(3)), at_length(64)):
             sums = [world.objective(lines).evaluate(model).expose() for lines in (one, other)]
             assert abs(sums[0] - sums[1]) <= world.problem.record_steps, (estimator, keys)
             assert all(0 <= total <= world.problem.range_steps for total in sums)
