@@ -160,7 +160,7 @@ class PrivacyLedger(OwnersLedger):
         if budget is None:
             raise no_budget(key.dataset)
         dataset, spends = key.dataset, [spend.to_json() for spend in plan.spends]
-        check_recovered(writer.connection, self._url, dataset)
+        check_recovered(writer.connection, self.url, dataset)
         before = writer.connection.execute(CHARGED, {"fingerprint": key.fingerprint}).one_or_none()
         if before is not None:
             writer.check_whole()  # its draws are read back, and one that is missing would be drawn again

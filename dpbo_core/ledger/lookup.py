@@ -48,12 +48,15 @@ class Recorded:
 class RecordedStudies:
     """The charges, draws and releases that a ledger recorded, read back, one snapshot a call.
 
+    Attributes:
+        url: of its database.
+
     Raises:
         LedgerDamaged: an old copy of it was restored; every method, where a row is not what was written there.
     """
 
     def __init__(self, url: str) -> None:
-        self._store, self._url = LedgerStore(url), url
+        self._store, self.url = LedgerStore(url), url
 
     @contextmanager
     def _reading(self) -> Iterator[sa.Connection]:

@@ -120,9 +120,9 @@ class PrivateObjective(ObjectiveHandle):
             StudyInvalid: something cannot be used as it is. Nothing inside a validation record is ever an error.
             AssumptionNotAccepted: the guarantee rests on something that `accepts` does not name.
         """
-        tables = two_tables(self, (X, y), (X_validation, y_validation), validation_size)
-        split = split_of(self, tables, ledger_url(self.ledger))
         run = Run(PrivacyLedger(ledger_url(self.ledger)))
+        tables = two_tables(self, (X, y), (X_validation, y_validation), validation_size, ledger=run.ledger)
+        split = split_of(self, tables, run.ledger)
         problem = planning_problem(split.spec, unlisted=split.prototype.unlisted())
         opened = open_objective(split.spec, split, problem, self.section, run)
         self.session_ = PayAsYouGo(opened, run) if self.pay_as_you_go else ScoreSession(opened, run)

@@ -199,13 +199,16 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         check_settings(self)
         if validation_size is None or y is None:  # of one table's targets some are sensitive
             public_target(self.estimator, y)
-        tables = two_tables(self, (X, y), (X_validation, y_validation), validation_size, sample_weight)
+        ledger = PrivacyLedger(ledger_url(self.ledger))
+        tables = two_tables(
+            self, (X, y), (X_validation, y_validation), validation_size, sample_weight, ledger=ledger
+        )
         X, y = tables.X, public_target(self.estimator, tables.y)
         frame_of(X, y, shown_as="X")
         validate_data(self, X, reset=True, skip_check_array=True)
-        split = split_of(self, tables, ledger_url(self.ledger))
+        split = split_of(self, tables, ledger)
         spec, prototype = split.spec, split.prototype
-        study, ledger = resolve(spec, unlisted=prototype.unlisted()), PrivacyLedger(ledger_url(self.ledger))
+        study = resolve(spec, unlisted=prototype.unlisted())
         with step_shown(self, study.n_steps) as shown:
             progress = Progress(loud=bool(self.verbose), shown=shown)
             result = run_search(study, split, ledger, n_jobs=self.n_jobs, progress=progress)
@@ -329,9 +332,12 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             Sealed: something failed on sensitive data; nothing of it is told, and a rerun continues.
         """
         check_is_fitted(self)
-        tables = two_tables(self, (X, y), (X_validation, y_validation), validation_size, sample_weight)
+        ledger = PrivacyLedger(ledger_url(self.ledger))
+        tables = two_tables(
+            self, (X, y), (X_validation, y_validation), validation_size, sample_weight, ledger=ledger
+        )
         validate_data(self, tables.X, reset=False, skip_check_array=True)
-        split = split_of(self, tables, ledger_url(self.ledger), group)
+        split = split_of(self, tables, ledger, group)
         section = EvaluationSection(
             epsilon=float(epsilon),
             edition=edition,
@@ -350,7 +356,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             released = replace(released, data=replace(released.data, n_validation=m))
         study = resolve(released, unlisted=split.prototype.unlisted())
         split = replace(split, spec=replace(split.spec, evaluation=section))
-        return evaluate_search(study, split, PrivacyLedger(ledger_url(self.ledger)))
+        return evaluate_search(study, split, ledger)
 
     @available_if(_best_has("predict"))  # type: ignore[untyped-decorator]
     def predict(self, X: Any) -> NDArray[Any]:

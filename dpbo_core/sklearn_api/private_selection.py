@@ -140,9 +140,10 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
         elif X_public is not None and functions is not None:
             public = prediction_table(spec, functions, X_public, y_public, TARGET, source="X_public")
         shared = X_public is not None and aliased((X_public, y_public), (X, y))
-        marks = RowMarks.of(ledger_url(self.ledger), self.dataset)
+        ledger = PrivacyLedger(ledger_url(self.ledger))
+        marks = RowMarks.of(ledger, self.dataset)
         split = PredictionSplit(spec, predictions, y, functions, public, TARGET, aliased=shared, marks=marks)
-        result = run_study(resolve(spec), ledger=PrivacyLedger(ledger_url(self.ledger)), data=split)
+        result = run_study(resolve(spec), ledger=ledger, data=split)
         release = result.release
         self.release_, self.guarantee_, self.replayed_ = release, release.guarantee, result.replayed
         self.best_candidate_: str = release.value["hyperparameters"][CANDIDATE]

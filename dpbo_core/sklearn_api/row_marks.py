@@ -44,12 +44,12 @@ class RowMarks:
     folder: Path
 
     @classmethod
-    def of(cls, url: str, dataset: str) -> "RowMarks | None":
+    def of(cls, ledger: PrivacyLedger, dataset: str) -> "RowMarks | None":
         """The vault of a ledger's row marks (keyed hashes of rows once sensitive); None for a public dataset."""
-        budget = PrivacyLedger(url).budget(dataset)
+        budget = ledger.budget(dataset)
         if budget is not None and budget.public:
             return None
-        address = sa.engine.make_url(url)
+        address = sa.engine.make_url(ledger.url)
         if address.get_backend_name() == "sqlite":
             return cls(Path(f"{address.database}.rows").resolve())
         place = address.set(username=None, password=None).render_as_string()

@@ -20,7 +20,6 @@ from dpbo_core.data.features import class_values
 from dpbo_core.data.frames import Count, Frame, RowList, frame_of
 from dpbo_core.data.values import positions
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.ledger.address import ledger_url
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.sources import Division
 from dpbo_core.methods import method_named
@@ -159,15 +158,18 @@ def two_tables(
     sensitive: tuple[Any, Any],
     validation_size: float | None,
     sample_weight: Any = None,
+    *,
+    ledger: PrivacyLedger,
 ) -> TwoTables:
     """The public and the sensitive table, as passed or as `validation_size` divides the first; else refused.
 
     Args:
-        search: with `person`, `dataset` and `ledger`.
+        search: with `person` and `dataset`.
         public: X, y.
         sensitive: X_validation, y_validation, each None where `validation_size` is not.
         validation_size: share of X, y that is sensitive.
         sample_weight: (n,) of X, y.
+        ledger: which remembers how the dataset's table was divided.
 
     Raises:
         StudyInvalid: there is no sensitive table, or it is said twice.
@@ -188,7 +190,6 @@ def two_tables(
             )
         n_rows = _num_samples(public[0])
         validated_on(n_rows, validation_size)
-        ledger = PrivacyLedger(ledger_url(search.ledger))
         ledger.check_division(search.dataset, float(validation_size), n_rows)  # before a row is read as public
         X_rest, y_rest, X_taken, y_taken, taken = halves(*public, validation_size)
         weights = checked_weights(sample_weight, _num_samples(public[0]), but=taken)
@@ -231,16 +232,16 @@ def checked_weights(
     return weights
 
 
-def split_of(search: Any, tables: TwoTables, url: str, group: str | None = None) -> FrameSplit:
-    """The public and the sensitive table as frames, their study, and the row marks of the ledger at `url`.
+def split_of(search: Any, tables: TwoTables, ledger: PrivacyLedger, group: str | None = None) -> FrameSplit:
+    """The public and the sensitive table as frames, their study, and the row marks of the ledger.
 
     Args:
         search: the `PrivateSearch`.
         tables: of the call; the sensitive one with the column `group`, where that is stated.
-        url: of the ledger, as the search resolved it.
+        ledger: of the search.
         group: a column that a report is also given by.
     """
-    marks = RowMarks.of(url, search.dataset)
+    marks = RowMarks.of(ledger, search.dataset)
     share = tables.share
     training = frame_of(tables.X, public_target(search.estimator, tables.y), shown_as="X")
     named = {name for name in (search.person, group) if name is not None}

@@ -33,11 +33,7 @@ def sequence(n: int) -> NDArray[np.float64]:
 
 
 def validated_on(n: int, share: float) -> NDArray[np.bool_]:
-    """The fixed public mask (n,) of the rows for the sensitive half, about a `share`; refused if a half is empty.
-
-    Args:
-        n: rows of the table.
-        share: how much of it is validated on, in (0, 1); about so many rows are.
+    """The fixed public mask (n,) of the rows for the sensitive half, about a `share` of them, in (0, 1).
 
     Raises:
         StudyInvalid: the share is none, or a half has no row.
@@ -90,10 +86,12 @@ def _of_own_types(X: Any) -> Any:
             if values is not None:
                 X.isetitem(place, values.set_axis(X.index))
         return X
-    columns = {frame.columns[place]: values for place, values in own.items() if values is not None}
     new = [
-        nw.new_series(name, [None if pd.isna(value) else value for value in values], backend=frame.implementation)
-        for name, values in columns.items()
+        nw.new_series(
+            frame.columns[place], [None if pd.isna(one) else one for one in values], backend=frame.implementation
+        )
+        for place, values in own.items()
+        if values is not None
     ]
     return frame.with_columns(*new).to_native()
 

@@ -94,10 +94,13 @@ def run(program, copy, folder):
     )
 
 
-@pytest.mark.parametrize("what", mostly_slow(PLACES, "method", "query"))
+@pytest.mark.parametrize(
+    "what", mostly_slow((("method", "query"), ("score", "mechanism", "base")), ("method", "query"))
+)
 def test_one_file_and_one_line_are_all(what, copy, tmp_path):
-    program = add(what, copy)
-    ran = run(program, copy, tmp_path / "work")
+    """Several in one copy, whose programs run in one process, each in a folder of its own."""
+    apart = "import os\nos.mkdir(os.path.abspath({0!r}))\nos.chdir({0!r})\n{1}"
+    ran = run("\n".join(apart.format(one, add(one, copy)) for one in what), copy, tmp_path / "work")
     assert (ran.returncode, ran.stderr) == (0, "")
 
 

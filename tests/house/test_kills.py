@@ -1,6 +1,6 @@
 """The short form of the kill campaign: whatever moment a study dies at, it is released once and paid once."""
 
-from audit.kills import Figures, campaign
+from audit.kills import campaign, one_study
 
 from dpbo_core.methods import METHODS
 from dpbo_core.study_file import StudySpec
@@ -18,16 +18,10 @@ def test_a_ledger_that_draws_again_is_caught(tables, tmp_path, monkeypatch):
     """The planted fault: a rerun that redraws instead of reading back shows two releases."""
     from dpbo_core.ledger.ledger import Reservation
 
-    monkeypatch.setattr(Reservation, "conclude", lambda self, release: release)
-    monkeypatch.setattr(Reservation, "record", lambda self, spend, draw: draw())
+    monkeypatch.setattr(Reservation, "conclude", lambda self, release, **_: release)
+    monkeypatch.setattr(Reservation, "record", lambda self, spend, draw, **_: draw())
     monkeypatch.setattr(Reservation, "recorded", lambda self, what: None)
-    url = f"sqlite:///{tmp_path / 'ledger.db'}"
-    spec = StudySpec.from_dict(tables)
-    figures = campaign(spec, ("private_grid",), lambda _: url, kills=1, together=1)
-    assert figures.double_or_lost > 0
-
-
-def test_figures_add_up():
-    assert Figures(1, 2, 0, 1, 0) + Figures(1, 1, 0, 0, 0) == Figures(2, 3, 0, 1, 0)
-    assert not Figures(1, 2, 0, 1, 0).clean
-    assert Figures(3, 9).clean
+    spec = StudySpec.from_dict(tables | {"study": {"name": "trial", "method": "private_grid"}})
+    figures = one_study(spec, f"sqlite:///{tmp_path / 'ledger.db'}", life=60.0, together=1)
+    assert (figures.double_or_lost, figures.unfinished) == (1, 0)
+    assert not (figures + figures).clean

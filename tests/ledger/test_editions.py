@@ -240,7 +240,7 @@ def test_a_schedules_runs_learn_and_say_from_which(ledger):
     assert editions_of(grid) == ["0", "1", "2", "asked"]
     assert releases[2].guarantee == by_hand.guarantee  # the promise is the edition's own
     assert releases[2].spends == by_hand.spends
-    audit.verify(ledger._url)
+    audit.verify(ledger.url)
 
 
 def test_other_scores_spaces_studies_and_people_are_another_series(ledger):
@@ -257,15 +257,15 @@ def test_what_searches_begin_with_is_verified_and_not_read_again_by_each_charge(
     """One fact an edition: a charge that parsed them all would take longer with every edition."""
     for edition in ("0", "1"):
         run_scheduled(spec(edition), ledger)
-    with LedgerStore(ledger._url).writing() as writer:
+    with LedgerStore(ledger.url).writing() as writer:
         facts = writer.facts_of("clinic")
         assert facts
         assert not any('"learned"' in fact for fact in facts)
-    with sqlite3.connect(ledger._url.removeprefix("sqlite:///")) as database:
+    with sqlite3.connect(ledger.url.removeprefix("sqlite:///")) as database:
         database.execute("DROP TRIGGER dataset_facts_no_update")
         database.execute("UPDATE dataset_facts SET value = '{}' WHERE about = 'learned'")
     with pytest.raises(LedgerDamaged, match="of dataset_facts was changed: value"):
-        audit.verify(ledger._url)
+        audit.verify(ledger.url)
 
 
 def test_which_editions_is_written_with_the_charge_and_a_later_one_changes_nothing(ledger):

@@ -8,7 +8,7 @@ import pickle
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-import joblib
+import cloudpickle
 import numpy as np
 import pytest
 from scipy.stats import norm
@@ -62,7 +62,7 @@ def session(url, source, sensitive=(Z, TRUTH), **settings):
         **{"epsilon": 1.0, "delta": 1e-2, "dataset": "open", "n_scores": 2, "ledger": url} | settings,
     )
     run = Run(PrivacyLedger(url), source=source)
-    split = split_of(asked, TwoTables(X, Y, *sensitive), url)
+    split = split_of(asked, TwoTables(X, Y, *sensitive), run.ledger)
     problem = planning_problem(split.spec, unlisted=split.prototype.unlisted())
     return ScoreSession(open_objective(split.spec, split, problem, asked.section, run), run)
 
@@ -167,20 +167,20 @@ def _ask(url, answers, depths):
     answers.put([(depth, asked({"max_depth": depth})) for depth in depths])
 
 
-def test_sixteen_processes_that_ask_at_once_draw_each_question_once(ledger_url):
+def test_eight_processes_that_ask_at_once_draw_each_question_once(ledger_url):
     url = ledger_url
     PrivacyLedger(url).set_budget(PrivacyBudget.of("clinic", epsilon=5.0, delta=1e-5))
     context = multiprocessing.get_context("fork")
     answers = context.Queue()
-    orders = list(itertools.islice(itertools.permutations([1, 2, 3, 4, 5, 6]), 0, 720, 45))
+    orders = [*itertools.permutations([1, 2, 3, 4])][::3]
     processes = [context.Process(target=_ask, args=(url, answers, order)) for order in orders]
     for process in processes:
         process.start()
     pairs = [pair for _ in processes for pair in answers.get(timeout=120)]
     for process in processes:
         process.join()
-    assert len(processes) == 16
-    assert len(set(pairs)) == 6
+    assert len(pairs) == 8 * 4
+    assert len(set(pairs)) == 4
     assert len(account(url).entries) == 1
 
 
@@ -235,10 +235,9 @@ def test_a_handle_says_nothing_of_the_records(url):
     assert str(CANARY) not in repr(asked) + repr(vars(pickle.loads(stored))) + repr(asked.session_)
     assert copy.deepcopy(asked) is asked
     assert copy.copy(asked) is asked
-    with pytest.raises(DpboError, match="holds no records"):
-        pickle.loads(stored)({"var_smoothing": 1e-9})
-    with pytest.raises(DpboError, match="holds no records"):
-        joblib.Parallel(n_jobs=2)([joblib.delayed(asked)({"var_smoothing": 1e-8})])
+    for copied in (stored, cloudpickle.dumps(asked)):  # by which joblib hands it to its processes
+        with pytest.raises(DpboError, match="holds no records"):
+            pickle.loads(copied)({"var_smoothing": 1e-9})
 
 
 # What a score is, exactly
@@ -331,10 +330,10 @@ def test_the_exact_law_of_an_adaptive_loop_keeps_its_promise_on_every_neighbour(
 
 def test_a_score_is_the_exact_value_and_the_draw(tmp_path):
     """What the law above takes for granted, of the session itself: for scripted noise, on several tables."""
-    for place, (_, records) in enumerate(itertools.islice(neighbours(), 0, 24, 5)):
-        for name, (noise, depth) in enumerate([((-7, 3), 2), ((9, 0), 6)]):
-            sensitive = table(records)
-            url = f"sqlite:///{tmp_path}/{place}-{name}.db"
+    tables = [table(records) for _, records in itertools.islice(neighbours(), 0, 24, 10)]
+    for place, sensitive in enumerate(tables):
+        for noise, depth in (((-7, 3), 2), ((9, 0), 6)):
+            url = f"sqlite:///{tmp_path}/{place}-{depth}.db"
             one = session(url, Scripted(noise), sensitive, scoring="roc_auc")
             unit = one.opened.price.problem.metric_per_step
             first = one.ask({"max_depth": 1})
@@ -344,17 +343,17 @@ def test_a_score_is_the_exact_value_and_the_draw(tmp_path):
 
 
 def test_an_interval_covers_nine_times_in_ten(tmp_path):
-    """Draws at forty quantiles of the noise that is paid for: 36 intervals hold the exact score."""
+    """Draws at twenty quantiles of the noise that is paid for: 18 intervals hold the exact score."""
     source = Scripted([])
-    one = session(f"sqlite:///{tmp_path}/law.db", source, n_scores=40, estimator=GaussianNB(), epsilon=4.0)
-    draws = np.rint(one._mechanisms[0].scale * norm.ppf((np.arange(40) + 0.5) / 40))
+    one = session(f"sqlite:///{tmp_path}/law.db", source, n_scores=20, estimator=GaussianNB(), epsilon=4.0)
+    draws = np.rint(one._mechanisms[0].scale * norm.ppf((np.arange(20) + 0.5) / 20))
     object.__setattr__(source, "draws", iter(draws))
     covered = 0
-    for smoothing in np.geomspace(1e-9, 0.1, 40).tolist():
+    for smoothing in np.geomspace(1e-9, 0.1, 20).tolist():
         low, high = one.ask({"var_smoothing": smoothing}).interval
         exact = (GaussianNB(var_smoothing=smoothing).fit(X, Y).predict(Z) == TRUTH).mean()
         covered += low <= exact <= high
-    assert covered == 36
+    assert covered == 18
 
 
 # The best of what was asked

@@ -5,6 +5,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from in_process import without_processes
 from sklearn import config_context
 from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LogisticRegression
@@ -55,28 +56,29 @@ def test_one_table_is_split_as_if_two_had_been_given(url, of):
     assert (two.release_, hasattr(two, "validation_rows_")) == (found.release_, False)
 
 
-@pytest.mark.parametrize("label", [None, "CANARY", 7])
-def test_what_a_sensitive_row_holds_is_not_in_the_types_of_the_public_half(url, label):
+def test_what_a_sensitive_row_holds_is_not_in_the_types_of_the_public_half(url):
     """A category of its own stood in the released model's encoder, and a gap in its class made fit raise."""
     place = int(np.flatnonzero(validated_on(len(X), 0.5))[3])
-    table, labels, hostile = X.assign(city="x", wards=np.arange(len(X)) % 3), Y.astype(object), Y.astype(object)
+
+    def labelled(kind, label):
+        hostile = Y.astype(kind)
+        hostile[place] = label
+        return hostile
+
+    table = X.assign(city="x", wards=np.arange(len(X)) % 3)
     table.loc[::3, "city"] = "y"
-    other = table.copy()
-    hostile[place], other.loc[place, "city"] = label, "CANARY"
-    other["wards"] = other["wards"].astype(object)
-    other.loc[place, "wards"] = "CANARY"
+    other = table.astype({"wards": object})
+    other.loc[place, "city"] = other.loc[place, "wards"] = "CANARY"
     for text in ("category", object):
-        ours = halves(table.astype({"city": text}), labels, 0.5)[:2]
-        theirs = halves(other.astype({"city": text}), hostile, 0.5)[:2]
-        pd.testing.assert_frame_equal(ours[0], theirs[0])
-        assert (ours[1].dtype, ours[1].tolist()) == (theirs[1].dtype, theirs[1].tolist())
-    words = Y.astype(str)  # as a reader has them where one is a text
-    words[place] = "CANARY"
+        ours = halves(table.astype({"city": text}), Y.astype(object), 0.5)[:2]
+        for label in (None, "CANARY", 7):
+            theirs = halves(other.astype({"city": text}), labelled(object, label), 0.5)[:2]
+            pd.testing.assert_frame_equal(ours[0], theirs[0])
+            assert (ours[1].dtype, ours[1].tolist()) == (theirs[1].dtype, theirs[1].tolist())
+    words = labelled(str, "CANARY")  # as a reader has them where one is a text
     assert halves(X, words, 0.5)[1].tolist() == halves(X, Y, 0.5)[1].tolist()
-    gaps = Y.astype(float)
-    gaps[place] = np.nan
-    for one in (gaps, hostile):
-        assert search(url, edition=str(one.dtype)).fit(X, one, validation_size=0.5).classes_.dtype == np.int64
+    for edition, one in enumerate((labelled(float, np.nan), labelled(object, None), labelled(object, "CANARY"))):
+        assert search(url, edition=str(edition)).fit(X, one, validation_size=0.5).classes_.dtype == np.int64
 
 
 DAYS = pd.date_range("2020-01-01", periods=len(X), freq="D")
@@ -327,8 +329,9 @@ def test_numbers_that_a_frame_holds_as_objects_are_numbers(url):
         assert search(url).fit(X, Y, validation_size=0.5).release_ == as_objects.release_
 
 
-def test_a_pipeline_of_columns_that_scores_records_alone_is_evaluated_too(url):
+def test_a_pipeline_of_columns_that_scores_records_alone_is_evaluated_too(url, monkeypatch):
     """A listed one was asked without its data frame, and every report of it was refused."""
+    without_processes(monkeypatch)
     columns = make_column_transformer((StandardScaler(), list(X.columns[:4])))
     piped, name = make_pipeline(columns, LogisticRegression()), "logisticregression__C"
     alone = search(url, inner=piped, space={name: Categorical([1.0])}, rowwise="enforced", budget=(50.0, 1e-5))

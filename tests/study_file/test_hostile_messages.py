@@ -81,9 +81,6 @@ def test_a_draw_of_next_to_no_noise_is_underpriced_and_no_stack_trace(tmp_path):
     (tmp_path / "release.json").write_text(json.dumps(document))
     with pytest.raises(CertificateFalse):
         check_certificate(tmp_path / "release.json")
-
-
-def test_a_certificate_nested_too_deep_is_no_release(tmp_path):
     (tmp_path / "release.json").write_text("[" * 100_000)
     with pytest.raises(StudyInvalid, match="no release"):
         check_certificate(tmp_path / "release.json")
@@ -103,52 +100,50 @@ def test_a_certificates_names_are_printed_harmless(tmp_path):
     assert str(caught.value).isprintable()
 
 
-@pytest.mark.parametrize(
-    ("table", "column", "value"),
-    [
+CELLS = (
         ("draws", "outcome", "${HOME}"), ("history", "content", "[]"), ("history", "content", "~"),
         ("datasets", "relation", "' OR 1"), ("reservations", "unit", "`id`"), ("reservations", "rho_units", "%s"),
         ("reservations", "guarantee", "[]"), ("datasets", "accepts", "null"), ("history", "content", "[" * 5000),
         ("releases", "release", "{}"), ("history", "sequence", "x"), ("datasets", "delta_units", -1),
         ("reservations", "rho_units", -1), ("reservations", "reserved_at", "\u202egnp"),
         ("releases", "released_at", ESC),
-    ],
 )  # fmt: skip
-def test_a_cell_overwritten_past_dpbo_is_damage_and_no_stack_trace(table, column, value, tmp_path, capsys):
-    url = used_ledger(tmp_path)
-    with sqlite3.connect(tmp_path / "ledger.db") as connection:
+
+
+def overwritten(file, honest, table, column, value):
+    """The honest ledger's file again, with one cell changed past its triggers."""
+    file.write_bytes(honest)
+    with sqlite3.connect(file) as connection:
         for (trigger,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
             connection.execute(f"DROP TRIGGER {trigger}")
         where = "WHERE sequence = 3" if column == "sequence" else ""
         connection.execute(f"UPDATE {table} SET {column} = ? {where}", (value,))
     connection.close()
-    with pytest.raises(LedgerDamaged):
-        audit.verify(url)
-    shown = (lambda: print_accounts(PrivacyLedger(url).accounts()), lambda: list(audit.export(url)))
-    for read in shown:
-        with suppress(LedgerDamaged):  # where the cell is of no use to it
-            read()
-    assert all(line.isprintable() for line in capsys.readouterr().out.splitlines())
 
 
-@pytest.mark.parametrize("number", ["", "9999", "../0001", ESC])
-def test_a_schema_nobody_wrote_is_a_letter(number, tmp_path):
-    url = used_ledger(tmp_path)
-    with sqlite3.connect(tmp_path / "ledger.db") as connection:
-        connection.execute("DROP TRIGGER ledger_no_update")
-        connection.execute("UPDATE ledger SET schema = ?", (number,))
-    connection.close()
-    with pytest.raises(DpboError, match="reads and writes schema 1 alone") as caught:
-        PrivacyLedger(url).accounts()
-    assert caught.value.message().isprintable()
+def test_a_cell_overwritten_past_dpbo_is_damage_and_no_stack_trace(tmp_path, capsys):
+    url, file = used_ledger(tmp_path), tmp_path / "ledger.db"
+    honest = file.read_bytes()
+    for cell in CELLS:
+        overwritten(file, honest, *cell)
+        with pytest.raises(LedgerDamaged):
+            audit.verify(url)
+        shown = (lambda: print_accounts(PrivacyLedger(url).accounts()), lambda: list(audit.export(url)))
+        for read in shown:
+            with suppress(LedgerDamaged):  # where the cell is of no use to it
+                read()
+        assert all(line.isprintable() for line in capsys.readouterr().out.splitlines()), cell
+    for number in ("", "9999", "../0001", ESC):
+        overwritten(file, honest, "ledger", "schema", number)
+        with pytest.raises(DpboError, match="reads and writes schema 1 alone") as caught:
+            PrivacyLedger(url).accounts()
+        assert caught.value.message().isprintable()
 
 
-@pytest.mark.parametrize(
-    "line", ['{"sequence": Infinity, "about": "C", "row": {}, "hash": ""}', "[" * 100_000, "[]"]
-)
-def test_an_export_of_nonsense_is_damage(line):
-    with pytest.raises(LedgerDamaged, match="line 1"):
-        audit.read_export([line])
+def test_an_export_of_nonsense_is_damage():
+    for line in ('{"sequence": Infinity, "about": "C", "row": {}, "hash": ""}', "[" * 100_000, "[]"):
+        with pytest.raises(LedgerDamaged, match="line 1"):
+            audit.read_export([line])
 
 
 def test_a_name_too_long_for_a_file_is_a_letter_and_charges_nothing(tmp_path):
