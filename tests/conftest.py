@@ -1,6 +1,7 @@
 """What tests share: a study that runs in a second, and its files."""
 
 import copy
+import functools
 import gc
 import itertools
 import os
@@ -227,10 +228,14 @@ def new_database(server, of="template1"):
 
 def maintenance(server):
     """A connection to `server`'s own database, outside transactions."""
+    return _administration(server.format("postgres")).connect()
+
+
+@functools.cache  # whose first connection asks more than the others
+def _administration(url):
     import sqlalchemy as sa
 
-    url = server.format("postgres")
-    return sa.create_engine(url, isolation_level="AUTOCOMMIT", poolclass=sa.pool.NullPool).connect()
+    return sa.create_engine(url, isolation_level="AUTOCOMMIT", poolclass=sa.pool.NullPool)
 
 
 @pytest.fixture(autouse=True)

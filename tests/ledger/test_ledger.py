@@ -9,7 +9,7 @@ import threading
 import time
 from contextlib import closing, nullcontext, suppress
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 
 import pytest
 import sqlalchemy as sa
@@ -44,10 +44,14 @@ GUARANTEE = PrivacyGuarantee(
 )
 
 
+@cache
+def engine_of(url):
+    return sa.create_engine(url, poolclass=sa.pool.NullPool)
+
+
 def sql(url, *statements):
     """Run statements on the ledger's database, past everything dpbo does; the rows of the last one."""
-    engine = sa.create_engine(url, poolclass=sa.pool.NullPool)
-    with engine.begin() as connection:
+    with engine_of(url).begin() as connection:
         for statement in statements:
             result = connection.exec_driver_sql(statement)
         return result.fetchall() if result.returns_rows else []

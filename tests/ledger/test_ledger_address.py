@@ -1,6 +1,7 @@
 """Where the ledger is: one rule for every face. A cap that a team set holds for its notebooks too."""
 
 import ast
+import re
 from pathlib import Path
 
 import numpy as np
@@ -65,6 +66,7 @@ def test_an_argument_comes_first(here, monkeypatch):
 
 
 OPENERS = {"PrivacyLedger", "LedgerStore", "verify", "export", "recover", "accept"}
+SPEAKS = re.compile(rf"DPBO_(LEDGER|DATABASE)_URL|\b({'|'.join(OPENERS)})\(")  # of a setting, or opens one
 RESOLVED = {"stores.ledger", "Stores().ledger", "ledger_url(self.ledger)", "ledger_url(search.ledger)"}
 
 
@@ -89,7 +91,10 @@ def test_no_face_is_forgotten():
             name = path.relative_to(ROOT).as_posix()
             if name.startswith("dpbo_core/ledger/"):
                 continue
-            tree = ast.parse(path.read_text())
+            text = path.read_text()
+            if not SPEAKS.search(text):  # most modules, whose trees take a second
+                continue
+            tree = ast.parse(text)
             places = set(opens(tree)) - {"file", "out", "certificate", "self"}
             assert places <= ({"ledger_url", "url"} if name in GIVEN else set()) | RESOLVED, name
             givers |= {name} if places else set()

@@ -9,7 +9,7 @@ from itertools import product
 
 import pytest
 import sqlalchemy as sa
-from test_ledger import GUARANTEE, SYSTEM, key, lift, plan, sql
+from test_ledger import GUARANTEE, SYSTEM, engine_of, key, lift, plan, sql
 from test_ledger_audit import exported
 from used_ledgers import DATABASES, UsedLedger, on_each
 from worlds import asked_until_it_answers
@@ -340,8 +340,7 @@ def seen_file(state):
 
 
 def tables_of(url):
-    engine = sa.create_engine(url, poolclass=sa.pool.NullPool)
-    with engine.connect() as connection:
+    with engine_of(url).connect() as connection:
         return {
             table.name: connection.execute(sa.select(table)).mappings().all() for table in METADATA.sorted_tables
         }
@@ -349,8 +348,7 @@ def tables_of(url):
 
 def restore(url, tables):
     """Put an older copy of a PostgreSQL ledger back, row by row, as a backup's tool would."""
-    engine = sa.create_engine(url, poolclass=sa.pool.NullPool)
-    with engine.begin() as connection:
+    with engine_of(url).begin() as connection:
         connection.exec_driver_sql("SET session_replication_role = replica")
         for table in METADATA.tables.values():
             connection.exec_driver_sql(f"DELETE FROM {table.name}")

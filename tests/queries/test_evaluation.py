@@ -222,10 +222,10 @@ def final_model(spec, ledger, folder):
     [
         ({"estimator": "logistic"}, None),
         ({"estimator": "hinge"}, None),
-        (FOREST, DEPTHS),
+        ({"estimator": "sklearn.tree.DecisionTreeClassifier"}, DEPTHS),
         ({"estimator": "sklearn.svm.LinearSVC"}, {"C": {"values": [0.1, 1.0]}}),
     ],
-    ids=["logistic", "hinge", "forest", "decision function"],
+    ids=["logistic", "hinge", "tree", "decision function"],
 )
 def test_without_noise_it_is_what_the_final_model_does(tmp_path, model, space):
     columns = files(tmp_path)

@@ -103,7 +103,7 @@ def test_noise_intervals_of_a_pool_hold_nine_times_in_ten():
             replace(one, scale=scale, drawn=tuple((np.array(one.drawn) + z).tolist()))
             for one, scale, z in zip(exact, scales, noise, strict=True)
         ]
-        low, high = report(pooled(tables))["metrics"]["recall"]["noise_interval"]
+        low, high = pooled(tables).estimates().noise["recall"]
         hits += low <= truth <= high
     assert binom.ppf(0.001, 60, 0.9) <= hits  # clipping and rounding make it hold more often
 
